@@ -148,7 +148,7 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
         self.context.variables, self.context.hidden = self.shell.user_ns, self.shell.user_ns_hidden
         try:
             invocation = COMMANDS.parse_line(line, cell)
-            interrupted = invocation.command.interrupted
+            interrupted = invocation.interrupted
             return invocation.run(self.context)
         except SleeperError as error:
             self._prepare(error)

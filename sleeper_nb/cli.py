@@ -81,7 +81,7 @@ def _run(invocation: Invocation) -> int:
     except SleeperError as error:
         return _complain(error, FAILED)
     except KeyboardInterrupt as stop:
-        sys.stderr.write("\n".join([invocation.command.interrupted, *getattr(stop, "__notes__", ()), ""]))
+        sys.stderr.write("\n".join([invocation.interrupted, *getattr(stop, "__notes__", ()), ""]))
         return INTERRUPTED
     except Exception as error:
         known = explained(error)

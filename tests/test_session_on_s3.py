@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from pyarrow import dataset as ds
+from pyarrow import parquet as pq
 
 import sleeper_nb as sl
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context
-from sleeper_nb.errors import NotAllowed, NotFound
+from sleeper_nb.errors import NotAllowed, NotFound, StorageError
 from sleeper_nb.model.properties import (
     DATA_PATH,
     OWN_TABLES,
@@ -201,3 +203,35 @@ def test_a_table_has_a_bucket_and_metadata_tables_of_its_own(connect, moto):
         assert session.table("trips").scan(version="savepoint.kept").count() == 2
         sql = "select count(*) as n from trips version as of 'savepoint.kept'"
         assert session.sql(sql, engine="duckdb").to_arrow()["n"].to_pylist() == [2]
+
+
+def test_files_of_another_bucket_are_added_where_they_are(connect, moto: Server):
+    lake = moto.new_bucket()
+    place = open_storage(f"s3://{lake}", endpoint_url=moto.endpoint_url)
+    sorted_rows = {"city": ["athens", "bern", "rome"], "fare": [1.0, None, 2.0]}
+    for name in ("in/a.parquet", "in/b.parquet"):
+        with place.output(name) as stream:
+            pq.write_table(pa.table(sorted_rows), stream)
+    with connect() as session:
+        table = session.create_table("trips", SCHEMA, ["m"])
+        with pytest.raises(NotAllowed, match=f"s3://{lake}/in/a.parquet"):
+            table.add_files(f"s3://{lake}/in/")
+        session.allow(data_paths=[f"s3://{lake}/in"])
+        table.add_files(f"s3://{lake}/in/*.parquet")
+        assert table.scan().to_arrow()["city"].to_pylist() == ["athens", "athens", "bern", "bern", "rome", "rome"]
+        (total,) = session.sql("SELECT sum(fare) AS s FROM trips", engine="duckdb").to_arrow()["s"].to_pylist()
+        assert total == 6
+        assert table.check(deep=True).ok
+        table.compact("all", engine="local")
+        assert table.scan().count() == 6
+        with pytest.raises(StorageError, match="not below"):
+            table.store.storage.delete(f"s3://{lake}/in/a.parquet")
+        first = table.snapshots()[-2]
+        assert table.at(first.id).scan().count() == 6
+        with place.output("in/a.parquet") as stream:
+            pq.write_table(pa.table(sorted_rows).replace_schema_metadata({"a": "b"}), stream)
+        with pytest.raises(StorageError, match=r"a\.parquet"):
+            table.at(first.id).scan().to_arrow()
+        assert not table.check().ok
+        session.delete_table("trips", force=True)
+    assert [file.path for file in place.list("in")] == ["in/a.parquet", "in/b.parquet"]

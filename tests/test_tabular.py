@@ -38,6 +38,7 @@ REPORTS = (
     "table.split_partitions(at=2, dry_run=True)", "table.maintain(dry_run=True)", "table.expire_snapshots()",
     "table.sweep_orphans()", "table.alter({'w': 'int?'}, dry_run=True)",
     "table.ingest([{'k': 1, 'v': 'a'}], dry_run=True)", "table.ingest([{'k': 'x'}], dry_run=True)",
+    "table.add_files(table.store.storage.locate('data'), dry_run=True)",
     "table.export(folder)", "session.maintain(dry_run=True)", "session.estimate_split_points([{'k': 1}], ['k'], 2)",
     "session.apply({'tables': {'new': {'row-keys': {'k': 'int'}}}}, dry_run=True)",
     "session.sql('SELECT * FROM t', engine='duckdb').cost()",

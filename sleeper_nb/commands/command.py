@@ -43,6 +43,9 @@ Warehouse = Literal["open", "new", "place", "none"]
 
 _MOST_CHOICES = 40
 
+KEPT = "Interrupted. Earlier commits are kept."
+"""The message after an interrupt of what may have changed something."""
+
 
 @dataclass(frozen=True, slots=True)
 class Argument:
@@ -194,7 +197,7 @@ class Command:
     body
         Whether the lines of a ``%%sleeper`` cell are an argument.
     reads_only
-        Whether it never changes a table.
+        Whether it never changes a table; of one that takes SQL, whether it does not unless the statement says so.
     warehouse
         Whether it works in an open warehouse, may start a new one on the console, only asks where it is, or needs none.
     free
@@ -216,7 +219,7 @@ class Command:
     @property
     def interrupted(self) -> str:
         """The message after an interrupt."""
-        return f"Interrupted. {'Nothing was changed.' if self.reads_only else 'Earlier commits are kept.'}"
+        return "Interrupted. Nothing was changed." if self.reads_only else KEPT
 
     @property
     def usage(self) -> str:

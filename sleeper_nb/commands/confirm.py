@@ -46,21 +46,48 @@ def delete_confirmed(
     ConfirmationNeeded
         On a console without a terminal, or when another name was typed. Nothing is changed then.
     """
-    instance = "" if session is context.session else session.instance
     again = shlex.join([*(word for word in arguments.words if word not in DRY_RUN.names), "--force"])
+    instance = "" if session is context.session else session.instance
     try:
         report = delete(force=arguments.force, dry_run=arguments.dry_run)
         return replace(report, again=again, instance=instance)
     except ConfirmationNeeded as needed:
-        needed_plan: Plan = needed.plan
-        plan = replace(needed_plan, again=again, instance=instance, prefix=context.prefix)
-        if context.face == "notebook":
-            return plan
-        hint = Action(again)
-        if context.ask is None:
-            raise ConfirmationNeeded(needed.message, hint=hint, plan=plan) from None
-        name = name_of(plan)
-        answer = context.ask(replace(plan.grid(), footer=f"Type {name} to delete it for good: ").text())
-        if answer != name:
-            raise ConfirmationNeeded(f"{answer!r} is not {name!r}; nothing was deleted", hint=hint) from None
-    return replace(delete(force=True, dry_run=False), instance=instance)
+        plan: Plan = needed.plan
+        planned = replace(plan, instance=instance)
+        return confirmed(context, needed, planned, again, lambda: delete(force=True, dry_run=False), name_of)
+
+
+def confirmed(
+    context: Context,
+    needed: ConfirmationNeeded,
+    planned: Plan,
+    again: str,
+    delete: Callable[[], Plan],
+    name_of: Callable[[Plan], str],
+) -> Plan:
+    """Show a plan that needs confirmation, and how to confirm it; at a terminal, ask and delete.
+
+    Parameters
+    ----------
+    context
+        Of the command.
+    needed, planned
+        The error of a deletion without `force`, and its plan.
+    again
+        The line that deletes.
+    delete
+        Deletes.
+    name_of
+        As in `delete_confirmed`; so are the errors.
+    """
+    plan = replace(planned, again=again, prefix=context.prefix)
+    if context.face == "notebook":
+        return plan
+    hint = Action(again)
+    if context.ask is None:
+        raise ConfirmationNeeded(needed.message, hint=hint, plan=plan) from None
+    name = name_of(plan)
+    answer = context.ask(replace(plan.grid(), footer=f"Type {name} to delete it for good: ").text())
+    if answer != name:
+        raise ConfirmationNeeded(f"{answer!r} is not {name!r}; nothing was deleted", hint=hint) from None
+    return replace(delete(), instance=planned.instance)

@@ -1,4 +1,4 @@
-"""`ingest` and `export`: rows from files or variables into a table, and from a table into files."""
+"""`ingest`, `add-files` and `export`: rows from files or variables into a table, and from a table into files."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
     from sleeper_nb.model.snapshots import Snapshot
+    from sleeper_nb.operations.loading.add_files import AddFilesPlan
     from sleeper_nb.operations.loading.ingest import IngestPlan
     from sleeper_nb.operations.loading.load_options import LoadArguments
     from sleeper_nb.operations.scanning.export import ExportReport
@@ -133,6 +134,36 @@ def ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | An
         # The snapshot's own card would show rows that an earlier ingest added.
         saved = f"; {snapshot.note}" if isinstance(snapshot, LoadedAndSaved) else ""
         return Answer(Grid((), (), footer=f"no rows to add: {table.name} stays at snapshot {before}{saved}"))
+    return snapshot
+
+
+@command(
+    "add-files",
+    "add sorted Parquet files where they are: nothing is copied, and they are never deleted",
+    TABLE,
+    positional("files", "a path, a folder, a glob or an s3:// address", "path", metavar="FILES", many=True),
+    MESSAGE,
+    option("--job-id", text="a name for this load: repeating it adds nothing", metavar="ID"),
+    flag("--copy", "sort and convert the rows into files of the table, as ingest does"),
+    flag("--dry-run", "show what would be added, and what is wrong with which files"),
+    examples=(
+        "add-files trips data/sorted/*.parquet --dry-run",
+        'add-files trips s3://bucket/sorted/ -m "the files of 2025"',
+        "add-files trips data/2026-*.parquet --copy",
+    ),
+    words=("register", "attach", "link", "reference"),
+)
+def add_files(context: Context, arguments: Namespace) -> Snapshot | AddFilesPlan | IngestPlan | Answer:
+    from sleeper_nb.model.jobs import MadeBefore
+
+    table = context.table(arguments.table)
+    add = partial(table.add_files, arguments.files, copy=arguments.copy)
+    if arguments.dry_run:
+        return add(dry_run=True)
+    before = table.resolved.snapshot_id
+    snapshot = add(message=arguments.message, job_id=arguments.job_id)
+    if snapshot.id == before and not isinstance(snapshot, MadeBefore):
+        return Answer(Grid((), (), footer=f"the files have no rows: {table.name} stays at snapshot {before}"))
     return snapshot
 
 

@@ -16,11 +16,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, get_args
 
-from sleeper_nb.commands.command import OUTPUT, Argument, Command, CommandGroup
+from sleeper_nb.commands.command import KEPT, OUTPUT, Argument, Command, CommandGroup
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import Action, InvalidInput, NotFound, SleeperError, show_for
 from sleeper_nb.report import Report, report_for
 from sleeper_nb.sql.tokens import Dialect, tokenize
+from sleeper_nb.sql.writes import is_writing
 
 HELP = ("-h", "--help")
 _COMMENT = re.compile(r"--(\s|$)")
@@ -35,6 +36,13 @@ class Invocation:
 
     command: Command
     arguments: Namespace
+
+    @property
+    def interrupted(self) -> str:
+        """The message after an interrupt."""
+        sql = self.command.sql
+        text = getattr(self.arguments, sql.dest, None) if sql is not None and self.command.reads_only else None
+        return self.command.interrupted if text is None or not is_writing(text) else KEPT
 
     @property
     def is_free(self) -> bool:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import Namespace
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.commands.command import (
     COLUMNS,
+    DRY_RUN,
     LIMIT,
     REGION,
     SCHEMA,
@@ -18,8 +22,9 @@ from sleeper_nb.commands.command import (
     option,
     positional,
 )
+from sleeper_nb.commands.confirm import confirmed
 from sleeper_nb.commands.context import Context, split_names
-from sleeper_nb.errors import InvalidInput
+from sleeper_nb.errors import ConfirmationNeeded, InvalidInput
 from sleeper_nb.report import Report, Stacked
 
 if TYPE_CHECKING:
@@ -48,7 +53,7 @@ ROW_OPTIONS = (
 
 @command(
     "sql",
-    "query tables at any version; :name is the value of a variable",
+    "query tables at any version, or change them; :name is the value of a variable",
     option("--engine", text="which runs it; auto is DuckDB unless only Spark can or much is read",
            choices=("auto", "duckdb", "spark")),
     AS,
@@ -62,8 +67,11 @@ ROW_OPTIONS = (
     option("-y", text="the column for the y axis", metavar="COLUMN", only_with="--plot"),
     flag("--interactive", "in a notebook, page through the rows; each page is fetched when it is shown",
          answer="pages through the rows"),
-    flag("--dry-run", "read no row: show how many partitions, files and bytes would be read", answer=NO_ROW),
+    flag("--dry-run", "change nothing: show what would be done; of a query, how many files and bytes would be read",
+         answer=NO_ROW),
     flag("--explain", "read no row: show that and the engine's plan", answer=NO_ROW),
+    flag("--force", "delete what DROP, TRUNCATE or CALL deletes; without it, a notebook shows the plan and a console "
+         "asks"),
     positional("statement", "one statement, as it is", "sql", metavar="SQL"),
     examples=(
         "sql SELECT count(*) FROM trips VERSION AS OF 'savepoint.before-fix'",
@@ -71,6 +79,8 @@ ROW_OPTIONS = (
         "sql --plot bar SELECT city, avg(fare) FROM trips GROUP BY city",
         "sql --interactive SELECT * FROM trips ORDER BY fare DESC",
         "sql --as pandas SELECT city, fare FROM trips",
+        "sql INSERT INTO trips FROM trips@12 WHERE fare > 100",
+        "sql --force DROP TABLE IF EXISTS journeys",
         "sql --engine duckdb -o fares\nSELECT city, fare FROM trips VERSION AS OF 12 WHERE fare > :least",
     ),
     words=("select", "query"),
@@ -78,16 +88,53 @@ ROW_OPTIONS = (
     reads_only=True,
 )  # fmt: skip
 def sql(context: Context, arguments: Namespace) -> Any:
+    from sleeper_nb.query import QueryResult  # heavy: it brings pyarrow
+
     session = context.opened()
     if arguments.interactive:
         context.check_shows_widgets("--interactive", "write LIMIT 20 OFFSET 20 in the statement")
     engine, params = arguments.engine or context.engine, context.own_variables()
     if vars(arguments)["as"] == "spark" and engine == "auto":
         engine = "spark"
+    _check_form(arguments)
     reads_nothing = arguments.dry_run or arguments.explain
     data = params if context.reads_variables else None
-    result = session.sql(arguments.statement, engine=engine, params=params, data=data, dry_run=reads_nothing)
+    run = partial(session.sql, arguments.statement, engine=engine, params=params, data=data)
+    try:
+        result = run(dry_run=reads_nothing, force=arguments.force)
+    except ConfirmationNeeded as needed:
+        return _confirmed(context, arguments, needed, run)
+    if not isinstance(result, QueryResult):
+        return result
     return _cost_or_plan(result, arguments) if reads_nothing else _rows_of(context, result, arguments)
+
+
+def _check_form(arguments: Namespace) -> None:
+    """Raise before a statement changes anything, when its answer cannot have the form that an option asks for."""
+    form = vars(arguments)["as"]
+    options = {f"--as {form}": form, f"--plot {arguments.plot}": arguments.plot}
+    options |= {"--interactive": arguments.interactive, "--explain": arguments.explain}
+    from sleeper_nb.sql.writes import is_writing
+
+    option = next((name for name, given in options.items() if given), None)
+    if option is None or not is_writing(arguments.statement):
+        return
+    hint = "write EXPLAIN before the statement, or --dry-run" if option == "--explain" else f"leave out {option}"
+    raise InvalidInput(f"{option} is for queries, and the statement changes the warehouse", hint=hint)
+
+
+def _confirmed(context: Context, arguments: Namespace, needed: ConfirmationNeeded, run: Callable[..., Any]) -> Any:
+    """Show the plan of a deletion and how to confirm it; at a terminal, ask."""
+    statement = " ".join(arguments.statement.split())
+    words = [word for word in arguments.words if word not in DRY_RUN.names]
+    typed = statement if context.face == "notebook" else shlex.quote(statement)
+    again = f"{shlex.join([*words, '--force'])} {typed}"
+    return confirmed(context, needed, needed.plan, again, lambda: run(force=True), _name_of)
+
+
+def _name_of(plan: Any) -> str:
+    """Return the name that confirms the plan of a deletion."""
+    return str(plan.savepoint.name or plan.savepoint.id) if hasattr(plan, "savepoint") else str(plan.table)
 
 
 def _cost_or_plan(result: QueryResult, arguments: Namespace) -> Report:

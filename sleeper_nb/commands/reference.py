@@ -61,8 +61,32 @@ With the environment variable `SLEEPER_LOG` set to `debug`, `info`, `warning` or
 are written to stderr; in a notebook, `%config SleeperMagics.log = "info"` does the same.
 """
 
-_SQL = """## What SQL reads
-SQL reads and never writes: in `sql`, `inspect`, `where`, views, and with `--dry-run`, `--explain`, `--plot` and
+_SQL = """## What SQL changes
+These statements, in `sql` and `session.sql`, do what a command does, with the same checks and the same answer. They are
+read by this package, in the SQL of either engine; only the query in them goes to the engine, where it may read any
+version of any table, the target too, variables and files. `--dry-run` says what would be done; `EXPLAIN` shows the plan
+of the query.
+
+| statement | what it does |
+|---|---|
+| `CREATE [OR REPLACE] TABLE [IF NOT EXISTS] t [(a, b)] ROW KEYS (a) [SORT KEYS (b)] [SPLITS ('g', 'n') or SPLITS 16] \
+[WITH (property = value)] AS SELECT …` | creates a table with the rows of a query, in one commit; `CLUSTER BY` means \
+`ROW KEYS`, `SORTED BY` means `SORT KEYS`, `TBLPROPERTIES` means `WITH` |
+| `CREATE TABLE t (a STRING, n INT NOT NULL) ROW KEYS (a) …`, `CREATE TABLE t LIKE u` | creates an empty table; values \
+may be NULL unless they are `NOT NULL` |
+| `INSERT INTO t [(a, b)] SELECT …` or `VALUES (…)`, `INSERT INTO t BY NAME SELECT …` | adds rows, by position or by \
+name; columns that are left out are NULL |
+| `ALTER TABLE t ADD COLUMN a INT, RENAME COLUMN b TO c, DROP COLUMN d` | changes columns, in one commit |
+| `ALTER TABLE t RENAME TO u`, `ALTER TABLE t SET TBLPROPERTIES (property = value)` | as `rename` and `properties` |
+| `DROP TABLE [IF EXISTS] t`, `TRUNCATE TABLE t` | as `delete` and `reinitialise`, with their confirmation |
+| `DESCRIBE HISTORY t [LIMIT 10]`, `SHOW TABLES` | as `history` and `tables` |
+| `CALL sys.compact('t')`, `CALL sys.rollback(table => 't', version => 3)` | a procedure for each command; \
+`CALL sys.help()` lists them |
+
+`DELETE`, `UPDATE`, `MERGE` and `INSERT OVERWRITE` are refused.
+
+## What SQL reads
+Any other statement reads and never writes: in `sql`, `inspect`, `where`, views, and with `--explain`, `--plot` and
 `--interactive`. The parser of its engine checks a whole statement before it runs.
 
 | | DuckDB | Spark |

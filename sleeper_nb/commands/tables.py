@@ -27,7 +27,7 @@ from sleeper_nb.commands.command import (
 )
 from sleeper_nb.commands.confirm import delete_confirmed
 from sleeper_nb.commands.context import Context, split_names
-from sleeper_nb.commands.load import CSV_OPTIONS, csv_options, source_of
+from sleeper_nb.commands.load import MATCHING_OPTIONS, READING_OPTIONS, load_options, source_of
 from sleeper_nb.errors import Action, InvalidInput, StorageError
 from sleeper_nb.model.properties import SPLITS_BASE64, SPLITS_FILE, STATE_STORES
 from sleeper_nb.report import Answer, Grid
@@ -79,7 +79,7 @@ LEAVES = option("--leaves", text="how many leaf partitions, with about equal sha
     flag("--or-replace", "give an existing table a new version with these columns and rows; older ones stay"),
     flag("--dry-run", "show the columns, leaves and rows, and what does not fit; without --keys, the possible keys"),
     MESSAGE,
-    *(replace(each, only_with="--from") for each in CSV_OPTIONS),
+    *(replace(each, only_with="--from") for each in (*READING_OPTIONS, *MATCHING_OPTIONS)),
     flag("--form", "fill in a form, which writes the cell; in a notebook"),
     SPLITS,
     SPLITS_FROM_FILE,
@@ -135,7 +135,7 @@ def create(context: Context, arguments: Namespace) -> Table | CreatePlan | Creat
         or_replace=arguments.or_replace,
         message=arguments.message,
         dry_run=arguments.dry_run,
-        **csv_options(arguments),
+        **load_options(arguments),
     )
     return made
 
@@ -170,7 +170,8 @@ _OUTSIDE_BRACKETS = re.compile(r",(?![^<(]*[>)])")
     option("--types", text="types of columns, instead of those of the data", metavar="col=TYPE,…"),
     option("--to", text="a new file for them, as --splits-file reads it", metavar="FILE", kind="path"),
     flag("--base64", "write strings in base64; byte arrays always are"),
-    *CSV_OPTIONS,
+    *READING_OPTIONS,
+    *MATCHING_OPTIONS,
     examples=(
         "split-points trips.parquet --keys city --leaves 16",
         "split-points $df --keys city --leaves 16 --to splits.txt",
@@ -185,7 +186,7 @@ def split_points(context: Context, arguments: Namespace) -> SplitPointsEstimate:
         split_names(arguments.keys) or (),
         arguments.leaves,
         types=_types(arguments.types or ""),
-        **csv_options(arguments),
+        **load_options(arguments),
     )
     if arguments.to:
         found.write(arguments.to, strings_base64=arguments.base64)

@@ -1,4 +1,8 @@
-"""Checksums of whole files: the first 128 bits of SHA-256, as 32 hexadecimal digits."""
+"""Checksums of whole files: the first 128 bits of SHA-256, as 32 hexadecimal digits.
+
+Files that a table only refers to have a stamp instead, since reading all of them would take as long as copying them:
+when they were last changed, or the ETag that their server gave them.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,24 @@ from collections.abc import Iterable
 
 DIGITS = 32
 """How many digits of SHA-256 are kept: ``sha256sum FILE | cut -c1-32`` prints the same."""
+
+
+_MODIFIED, _ETAG = "modified:", "etag:"
+
+
+def modified_stamp(nanoseconds: int) -> str:
+    """Return the stamp of a local file that was last changed at a time, in nanoseconds since 1970."""
+    return f"{_MODIFIED}{nanoseconds}"
+
+
+def etag_stamp(etag: str) -> str:
+    """Return the stamp of an object with an ETag."""
+    return f"{_ETAG}{etag}"
+
+
+def is_stamp(checksum: str | None) -> bool:
+    """Return whether what is recorded of a file is a stamp, and not a checksum of its content."""
+    return checksum is not None and checksum.startswith((_MODIFIED, _ETAG))
 
 
 class Checksum:

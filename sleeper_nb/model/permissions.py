@@ -91,6 +91,16 @@ def place_not_allowed(address: str) -> NotAllowed:
     )
 
 
+def file_not_allowed(address: str) -> NotAllowed:
+    """Return the error for a data file outside the warehouse, in a folder that the user has not allowed."""
+    text = json.dumps(address.rpartition("/")[0], ensure_ascii=False)
+    return NotAllowed(
+        f"data file {address} is outside the warehouse, in a folder which this session may not use",
+        hint=f"if you trust it: session.allow(data_paths=[{text}]), connect(…, data_paths=[{text}]), or "
+        f"data-paths = [{text}] at the top of your sleeper.toml",
+    )
+
+
 def _address(path: str | Path) -> str:
     if not isinstance(path, str | Path) or not str(path):
         raise InvalidInput(f"{path!r} is not a folder", hint="give an absolute path, or s3://bucket/prefix")

@@ -119,6 +119,8 @@ STATE_STORES = ("S3StateStore", "TransactionLogStateStore", "DynamoDBStateStore"
 SAVEPOINT_INTERVAL = "savepoint.create-interval"
 SAVEPOINTS_RETAINED, SAVEPOINT_TIME = "savepoint.num-retained.max", "savepoint.time-retained"
 RETAINED_MIN, RETAINED_MAX = "snapshot.num-retained.min", "snapshot.num-retained.max"
+SPLITTING_MIN_ROWS = "sleeper.table.partition.splitting.min.rows"
+IMPORT_MIN_LEAVES = "sleeper.table.bulk.import.min.leaf.partitions"
 SPLITTING_THRESHOLD = "sleeper.table.partition.splitting.threshold"
 STATISTICS = "sleeper.table.statistics.columns"
 INGEST_STRATEGY = "sleeper.table.ingest.file.writing.strategy"
@@ -152,6 +154,10 @@ PROPERTIES: dict[str, Property] = {
                  _whole(1), _COUNT, "the most jobs of the size-ratio strategy on one partition at a time"),
         Property("sleeper.table.compaction.job.creation.limit", "100000", _whole(1), _COUNT,
                  "the most compaction jobs of the table at a time"),
+        Property(IMPORT_MIN_LEAVES, "256", _whole(1, 10_000), "whole number from 1 to 10000",
+                 "a large bulk import into a table with one leaf first splits it, into at most so many"),
+        Property(SPLITTING_MIN_ROWS, "2000000", _whole(1, 2**63 - 1), _COUNT,
+                 "a bulk import makes no leaf for fewer rows"),
         Property(SPLITTING_THRESHOLD, "1000000000", _whole(2, 2**63 - 1), _COUNT,
                  "a leaf partition with this many rows is split"),
         Property("sleeper.table.parquet.rowgroup.rows.max", "100000", _whole(1), _COUNT,

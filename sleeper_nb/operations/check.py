@@ -21,7 +21,13 @@ import pyarrow.compute as pc
 
 from sleeper_nb.catalog.catalog_base import steady
 from sleeper_nb.catalog.checked_rows import CatalogRows
-from sleeper_nb.errors import CatalogDamaged, NetworkError, NotFound, StorageError
+from sleeper_nb.errors import (
+    CatalogDamaged,
+    NetworkError,
+    NotAllowed,
+    NotFound,
+    StorageError,
+)
 from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.savepoints import Savepoint, is_file_of
 from sleeper_nb.model.snapshots import Snapshot
@@ -43,7 +49,8 @@ from sleeper_nb.state_store.registry import open_state_store
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
-from sleeper_nb.storage.integrity import DAMAGED, file_checksum
+from sleeper_nb.storage.integrity import CHANGED, DAMAGED, file_checksum
+from sleeper_nb.storage.paths import is_foreign
 from sleeper_nb.storage.places import StoredFile
 
 logger = logging.getLogger(__name__)
@@ -175,7 +182,9 @@ def check_table(
     _check_versions(store, catalogued, metadata, seen, deep=deep, progress=progress)
     data = {file.path: file for file in store.storage.list("data")}
     named = seen.files.distinct()
-    seen.suspicions += _missing_files(named, {path: file.bytes for path, file in data.items()})
+    foreign, changed = _foreign_files(store.storage, named)
+    seen.suspicions += changed
+    seen.suspicions += _missing_files(named, {path: file.bytes for path, file in data.items()} | foreign)
     log = store.catalog.whole_log(store.table_id) if deep else {}
     if deep:
         seen.suspicions += _log_faults(log, catalogued.snapshots)
@@ -346,6 +355,31 @@ def _missing_files(named: pa.Table | None, sizes: Mapping[str, int]) -> Iterator
         else:
             what = f"{filename} has {actual:,} bytes, not {recorded:,}"
             yield Suspicion("data file", what, "it was changed or cut after it was written", filename=filename)
+
+
+def _foreign_files(storage: Storage, named: pa.Table | None) -> tuple[dict[str, int], list[Suspicion]]:
+    """Return the sizes of the named files outside the table's folder, and those that were changed or cannot be read."""
+    sizes: dict[str, int] = {}
+    changed: list[Suspicion] = []
+    for row in [] if named is None else named.filter(_is_foreign(named["filename"])).to_pylist():
+        filename = row["filename"]
+        try:
+            sizes[filename], stamp = storage.stamped(filename)
+        except NotFound:  # reported as missing
+            continue
+        except NotAllowed as error:
+            sizes[filename] = row["bytes"]
+            what = f"{filename} was not checked: {error.message}"
+            changed.append(Suspicion("data file", what, "its rows cannot be read here", filename=filename))
+            continue
+        if stamp != row["checksum"] and sizes[filename] == row["bytes"]:
+            what = f"{filename} {CHANGED}"
+            changed.append(Suspicion("data file", what, "its rows may be wrong, or lost", filename=filename))
+    return sizes, changed
+
+
+def _is_foreign(names: pa.ChunkedArray) -> Any:
+    return pa.array([is_foreign(name) for name in names.to_pylist()], pa.bool_())
 
 
 def _orphans(

@@ -18,7 +18,8 @@ from sleeper_nb.operations.findings import Suspicion
 from sleeper_nb.progress import Progress
 from sleeper_nb.storage.data_files import SortedKeys
 from sleeper_nb.storage.filesystem import Storage
-from sleeper_nb.storage.integrity import DAMAGED, file_checksum
+from sleeper_nb.storage.integrity import CHANGED, DAMAGED, is_as_recorded
+from sleeper_nb.storage.paths import is_foreign
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def data_faults(storage: Storage, uses: Sequence[DataUse], progress: Progress) -
         progress.update("reading data files", i, len(by_file))
         try:
             if not _is_as_written(storage, filename, of_file):
-                what = f"{filename} {DAMAGED}"
+                what = f"{filename} {CHANGED if is_foreign(filename) else DAMAGED}"
                 yield Suspicion("data file", what, "its rows may be wrong, or lost", filename=filename)
                 continue
             keys, bad_texts = _read_through(storage, filename, of_file[0].schema)
@@ -65,8 +66,8 @@ def data_faults(storage: Storage, uses: Sequence[DataUse], progress: Progress) -
 
 def _is_as_written(storage: Storage, filename: str, uses: Sequence[DataUse]) -> bool:
     """Return whether a file has the checksum that its references record; True for files of releases without one."""
-    recorded = {use.reference.checksum for use in uses} - {None}
-    return not recorded or recorded == {file_checksum(storage, filename)}
+    recorded = {use.reference.checksum for use in uses}
+    return all(is_as_recorded(storage, filename, each) for each in recorded if each is not None)
 
 
 def _read_through(storage: Storage, filename: str, schema: Schema) -> tuple[SortedKeys, list[str]]:

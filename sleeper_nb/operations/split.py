@@ -302,7 +302,7 @@ def plan_leaf(
     counts = keys.counts([part.region for part in parts])
     moved: list[FileReference] = []
     for reference in references:
-        moved += _moved_references(reference, parts, counts[reference.filename])
+        moved += moved_references(reference, parts, counts[reference.filename])
     described: list[tuple[str, str, int]] = []
     for i, part in enumerate(parts):
         part_rows = sum(rows_in_parts[i] for rows_in_parts in counts.values())
@@ -356,7 +356,7 @@ def _split_point(part: Partition, keys: LeafKeys, threshold: int) -> tuple[int, 
     return None
 
 
-def _moved_references(
+def moved_references(
     reference: FileReference, parts: Sequence[Partition], counts: Sequence[int]
 ) -> Iterator[FileReference]:
     """Yield the references to a file of the new leaves that have rows in it."""

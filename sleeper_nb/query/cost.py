@@ -18,7 +18,7 @@ _DUCKDB_PLANS = ("analyzed_plan", "logical_opt", "logical_plan", "physical_plan"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class QueryCost(TableReport):
-    """What a statement reads of each table and version; no row was read to find out.
+    """What a statement reads of each table and version; no row is read to find out.
 
     Parameters
     ----------
@@ -28,6 +28,8 @@ class QueryCost(TableReport):
         Which engine reads them, and why.
     variables
         The variables that are read, as text.
+    is_counted
+        Whether the rows were counted, so that the engine has run the statement.
 
     Notes
     -----
@@ -38,6 +40,7 @@ class QueryCost(TableReport):
     sources: tuple[BoundSource, ...]
     chosen: ChosenEngine
     variables: tuple[str, ...] = ()
+    is_counted: bool = False
 
     @property
     def bytes(self) -> int:
@@ -48,7 +51,7 @@ class QueryCost(TableReport):
         """Return a row for each source."""
         sources = tuple((f"{source}", *_cells(source)) for source in self.sources)
         rows = (*sources, *((variable, "memory", None, None, None) for variable in self.variables))
-        footer = f"{self.chosen} would run it; no row was read"
+        footer = f"{self.chosen} {'counted the rows' if self.is_counted else 'would run it; no row was read'}"
         return Grid(("reads", "partitions", "files", "bytes at most", "row keys"), rows, footer=footer)
 
     def to_dict(self) -> dict[str, Any]:

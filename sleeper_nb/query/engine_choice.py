@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
-from sleeper_nb.sql.statement import Statement
+from sleeper_nb.sql.statement import SqlText, Statement
 from sleeper_nb.sql.tokens import Token, spells, unquote
 
 Engine = Literal["spark", "duckdb"]
@@ -61,13 +61,13 @@ _FORMATS: Final = frozenset({"PARQUET", "CSV", "JSON", "ORC", "TEXT", "AVRO", "B
 _NO_FUNCTION: Final = re.compile(r"(?:Function with name |cannot call table function )[\"']?(\w+)", re.IGNORECASE)
 
 
-def why_only_spark(sql: str, views: Callable[[], Container[str]]) -> str:
+def why_only_spark(sql: SqlText, views: Callable[[], Container[str]]) -> str:
     """Return why a text can be no statement for DuckDB, as its first words show; "" when it may be one.
 
     `views` returns the names, in lower case, of the views that only Spark keeps.
     """
     try:
-        statement = Statement.of(sql, dialect="spark")
+        statement = sql.query("spark")
     except InvalidInput:
         return ""
     words = statement.words()
@@ -87,7 +87,7 @@ def why_only_spark(sql: str, views: Callable[[], Container[str]]) -> str:
 
 
 def why_spark_after(
-    error: SleeperError, sql: str, views: Callable[[], Container[str]], has_function: Callable[[str], bool]
+    error: SleeperError, sql: SqlText, views: Callable[[], Container[str]], has_function: Callable[[str], bool]
 ) -> str:
     """Return why a statement that DuckDB refused is one for Spark; "" when nothing shows that.
 
@@ -106,11 +106,11 @@ def why_spark_after(
     if missing is not None:
         return f"DuckDB has no function {missing[1]}" if has_function(missing[1].lower()) else ""
     try:
-        tokens = Statement.of(sql, dialect="spark").tokens
+        tokens = sql.query("spark").tokens
     except InvalidInput:
         return ""
     try:
-        Statement.of(sql, dialect="duckdb")
+        sql.query("duckdb")
     except InvalidInput:
         return "its texts are written as in Spark's SQL"
     if words := _spark_words(tokens, error.message):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
@@ -28,6 +28,7 @@ from sleeper_nb.model.schema import is_utf8
 from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
 from sleeper_nb.query.cost import EnginePlan, QueryCost
 from sleeper_nb.query.engine_choice import ChosenEngine, Engine
+from sleeper_nb.query.rows_to_load import LOADED_ROWS, RowsToLoad
 from sleeper_nb.report import Answer, Grid, Report, counted, data_rows
 from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.sql.error_place import Texts
@@ -149,6 +150,30 @@ class QueryResult(Report, Tabular, ABC):
     @abstractmethod
     def to_spark(self) -> DataFrame:
         """Return the rows as a Spark DataFrame."""
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns, in order; no row is read."""
+
+    @abstractmethod
+    def _to_load(self, names: Sequence[str]) -> RowsToLoad | DataFrame: ...
+
+    @contextmanager
+    def rows_to_load(self, names: Sequence[str]) -> Iterator[RowsToLoad | DataFrame]:
+        """Yield the rows as a load takes them, under other names; they are read once.
+
+        Their files are protected until the load ends. An error of the query is raised as such, whatever the load made
+        of it.
+        """
+        rows = self._to_load(names)
+        try:
+            with guarded(self._guards(), "sql"):
+                yield rows
+        except BaseException:
+            if isinstance(rows, RowsToLoad) and rows.error is not None:
+                raise rows.error from None
+            raise
 
     @checked
     def head(self, rows: int = DEFAULT_DISPLAY.rows) -> pa.Table:
@@ -294,6 +319,13 @@ class DuckDBResult(QueryResult):
             self._texts.placed(error)
             raise
 
+    @property
+    def names(self) -> tuple[str, ...]:  # noqa: D102 - the contract is in QueryResult
+        return tuple(self._rows.columns)
+
+    def _to_load(self, names: Sequence[str]) -> RowsToLoad:
+        return RowsToLoad(self._batches(LOADED_ROWS), names)
+
     def to_duckdb(self) -> duckdb.DuckDBPyRelation:
         """Return a relation of the rows, from which a program can go on, and which it can write to files."""
         self._keep_files()
@@ -355,6 +387,13 @@ class SparkResult(QueryResult):
         from sleeper_nb.engines.spark import frames
 
         return frames.plan_of(self._frame)
+
+    @property
+    def names(self) -> tuple[str, ...]:  # noqa: D102 - the contract is in QueryResult
+        return tuple(self._frame.columns)
+
+    def _to_load(self, names: Sequence[str]) -> DataFrame:
+        return self._frame.toDF(*names)
 
     def to_spark(self) -> DataFrame:  # noqa: D102 - the contract is in QueryResult
         self._keep_files()

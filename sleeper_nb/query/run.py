@@ -1,58 +1,36 @@
-"""Run a statement: split it, bind its tables at their versions, and hand it to DuckDB or Spark."""
+"""Run a statement: choose its engine, bind its tables at their versions, and change the views that it names."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import math
-import re
-from collections.abc import Callable, Mapping, MutableMapping, Sized
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import Engines
 from sleeper_nb.errors import Action, InvalidInput, NotFound, SleeperError
-from sleeper_nb.operations.scanning.reach import Necessary
-from sleeper_nb.operations.scanning.scan_plan import TableRows
 from sleeper_nb.query.engine_choice import (
     BY_DEFAULT,
     LARGE_GIB,
     ChosenEngine,
-    Engine,
     EngineChoice,
     changes_spark,
-    means_the_same,
     why_only_spark,
     why_spark_after,
 )
-from sleeper_nb.query.from_metadata import answer_from_metadata
-from sleeper_nb.query.result import DuckDBResult, QueryOrigin, QueryResult, SparkResult
-from sleeper_nb.report import Bytes
-from sleeper_nb.sql.binding import Binder, Bound, Lookup
-from sleeper_nb.sql.metadata_answers import lists_columns
-from sleeper_nb.sql.name_errors import name_error
-from sleeper_nb.sql.parameters import plain_values, with_duckdb_parameters
+from sleeper_nb.query.result import QueryResult
+from sleeper_nb.query.runner import BetterOnSpark, Runner
+from sleeper_nb.sql.binding import Binder, Lookup
 from sleeper_nb.sql.references import table_references
-from sleeper_nb.sql.statement import Statement
-from sleeper_nb.sql.tokens import spells
-from sleeper_nb.sql.variables import NO_VARIABLES, BoundVariable, Variables
+from sleeper_nb.sql.statement import SqlText, Statement
+from sleeper_nb.sql.variables import NO_VARIABLES, Variables
 from sleeper_nb.sql.views import changed_view
-from sleeper_nb.storage.paths import DATA, STATE_STORE
-
-if TYPE_CHECKING:
-    import duckdb
-    from pyspark.sql import DataFrame, SparkSession
-
-    from sleeper_nb.engines.duckdb.duckdb_reads import Query
 
 logger = logging.getLogger(__name__)
-
-_LONGEST_TEXT: Final = 200_000
-_MOST_VALUES: Final = 10_000
-"""Of a list. Planning takes about as long as the answer from here on, and so many keys leave little out."""
 
 _IF_SPARK: Final = ("if it is in Spark's SQL, name the engine: ", Action("--engine spark", 'engine="spark"'))
 
@@ -61,7 +39,7 @@ _NAME_VIEW: Final = "SELECT :view AS view"
 
 
 def run_query(
-    sql: str,
+    sql: str | SqlText,
     *,
     engine: EngineChoice,
     parameters: Mapping[str, Any],
@@ -78,7 +56,7 @@ def run_query(
     Parameters
     ----------
     sql
-        One statement.
+        One statement; of one that writes, with the place of its query.
     engine
         Which engine runs it; ``"auto"`` chooses (`sleeper_nb.query.engine_choice`).
     parameters
@@ -102,27 +80,30 @@ def run_query(
         When the engine cannot read the statement.
     """
     kept: MutableMapping[str, Statement] = {} if views is None else views
+    text = SqlText(sql) if isinstance(sql, str) else sql
 
     def run(chosen: ChosenEngine, limit: float = math.inf) -> QueryResult:
-        runner = _Runner(
+        runner = Runner(
             chosen, lambda: (*tables(), *variables.names), parameters, engines, clock, limit, clock.now(), dry_run
         )
         binder = Binder(chosen.name, lookup, tables, lambda each: runner.value(binder.bind(each)), kept, variables)
-        return _run(Statement.of(sql, dialect=chosen.name), runner, binder, views, dry_run)
+        if text.part is None:
+            return _run(text.whole(chosen.name), runner, binder, views, dry_run)
+        return runner.run(replace(binder.bind(text.query(chosen.name)), whole=text.whole(chosen.name)))
 
     if engine != "auto":
         return run(ChosenEngine(engine))
     on_spark = partial(_views_on_spark, engines, kept)
-    why = f"the warehouse names cluster {engines.cluster}" if engines.cluster else why_only_spark(sql, on_spark)
+    why = f"the warehouse names cluster {engines.cluster}" if engines.cluster else why_only_spark(text, on_spark)
     if not why:
         try:
             return run(BY_DEFAULT, LARGE_GIB * 2**30)
-        except _BetterOnSpark as better:
+        except BetterOnSpark as better:
             if better.if_it_can:
                 return _on_spark_if_it_can(run, better.why)
             why = better.why
         except (InvalidInput, NotFound) as error:
-            why = why_spark_after(error, sql, on_spark, partial(_is_spark_function, engines))
+            why = why_spark_after(error, text, on_spark, partial(_is_spark_function, engines))
             if not why:
                 _suggest_spark(error)
                 raise
@@ -169,7 +150,7 @@ def _views_on_spark(engines: Engines, views: Mapping[str, Statement]) -> frozens
 
 
 def _run(
-    statement: Statement, runner: _Runner, binder: Binder, views: MutableMapping[str, Statement] | None, dry_run: bool
+    statement: Statement, runner: Runner, binder: Binder, views: MutableMapping[str, Statement] | None, dry_run: bool
 ) -> QueryResult:
     """Return the result of a statement on the engine of a runner."""
     if statement.words() == ("SHOW", "TABLES"):  # an engine knows only its own tables, and would list none
@@ -195,295 +176,3 @@ def _run(
         )  # or it raises, and nothing is changed
     change.apply(views)
     return runner.own(_NAME_VIEW, {"view": change.name})
-
-
-class _BetterOnSpark(Exception):  # noqa: N818 - no error: the statement runs on another engine
-    """A statement reads what its runner should not read; `if_it_can` when DuckDB may read it too."""
-
-    def __init__(self, why: str, *, if_it_can: bool) -> None:
-        super().__init__(why)
-        self.why, self.if_it_can = why, if_it_can
-
-
-@dataclass(frozen=True, slots=True)
-class _Runner:
-    """Hands bound statements to an engine: a user's statement, and first the expressions of its version clauses.
-
-    Parameters
-    ----------
-    chosen
-        The engine, and why.
-    tables, parameters, engines, clock
-        As in `run_query`.
-    limit
-        From how many bytes on a statement is not run, and `_BetterOnSpark` is raised.
-    began
-        When the statement began.
-    dry_run
-        Whether no row may be read, not even to plan.
-    """
-
-    chosen: ChosenEngine
-    tables: Callable[[], tuple[str, ...]]
-    parameters: Mapping[str, Any]
-    engines: Engines
-    clock: Clock
-    limit: float
-    began: datetime
-    dry_run: bool = False
-
-    @property
-    def engine(self) -> Engine:
-        """The name of the engine."""
-        return self.chosen.name
-
-    def of_any_size(self) -> _Runner:
-        """Return a runner that runs statements of any size."""
-        return replace(self, limit=math.inf)
-
-    def run(self, bound: Bound) -> QueryResult:
-        """Return the result of a user's statement; from metadata alone where that can answer it."""
-        values = plain_values(bound.statement, self.parameters)
-        logger.debug("query on %s reads %s", self.engine, ", ".join(map(str, bound.sources)) or "no table")
-        try:
-            answer = answer_from_metadata(bound)
-            if answer is None:
-                return self.hand_over(bound, values)
-            return self.of_any_size().hand_over(answer.bound, answer.values, note=answer.note)
-        except SleeperError as error:
-            ours = name_error(bound.texts.placed(error), bound, self.tables)
-            if ours is error:
-                raise
-            ours.place = error.place
-            raise ours from error
-
-    def value(self, bound: Bound) -> Any:
-        """Return the one value of a query of one row and column."""
-        return self.run(bound).to_arrow().column(0)[0].as_py()
-
-    def own(self, text: str, values: Mapping[str, Any]) -> QueryResult:
-        """Return the result of a statement that this package wrote, on DuckDB."""
-        own = replace(self, chosen=ChosenEngine("duckdb"), parameters=values)
-        return own.run(Bound(Statement.of(text, dialect="duckdb"), {}, ()))
-
-    def hand_over(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
-        """Return the result of a bound statement, which the engine runs."""
-        run = self._on_duckdb if self.engine == "duckdb" else self._on_spark
-        return run(bound, values, note)
-
-    def _on_duckdb(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
-        from sleeper_nb.engines.duckdb import relations
-        from sleeper_nb.engines.duckdb.database import interruptible
-        from sleeper_nb.engines.duckdb.duckdb_reads import named_files
-        from sleeper_nb.engines.duckdb.key_values import key_lookups
-        from sleeper_nb.engines.duckdb.pushed_filters import necessary_in
-        from sleeper_nb.engines.duckdb.statement_time import moment_of, set_moment
-
-        self._check_variables(bound)
-        judge, allowed = self.engines.duckdb.connect(), self.engines.local_files
-        queries = {each.text: relations.parsed(judge, with_duckdb_parameters(each)) for each in bound.statements}
-        files = {path for query in queries.values() for path in named_files(judge, query, values, allowed=allowed)}
-        moment = moment_of(judge) if any(query.depends_on_time for query in queries.values()) else {}
-        if why := _why_too_large(bound, values):
-            bound = bound.narrowed(Necessary({}, why))
-        else:
-            necessary = necessary_in(bound, queries, values, self.engines.duckdb, moment)
-            bound = bound.narrowed(necessary)
-            lookups = key_lookups(bound, queries, values, self.engines.duckdb, moment, necessary)
-            if lookups.of_tables and self.dry_run:
-                bound = bound.narrowed(lookups.planned(necessary))
-            elif lookups.of_tables:
-                necessary, note = lookups.read(necessary, self.engines.duckdb)
-                bound = bound.narrowed(necessary)
-        chosen = self._chosen_for(bound)
-
-        def rows(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
-            set_moment(connection, moment)
-            _name_on_duckdb(connection, bound, queries)
-            return relations.query(connection, queries[bound.statement.text], values)
-
-        confined = self.engines.duckdb.connect_confined(_folders(bound), files)
-        is_eager = any(query.is_eager for query in queries.values())
-        result = interruptible(confined, lambda: rows(confined)) if is_eager else rows(confined)
-        origin = replace(self._origin(bound, note), engine=chosen)
-        has_ctes = any("WITH" in each.words() for each in bound.statements)
-        return DuckDBResult(
-            *(origin, confined, result, has_ctes),
-            lambda: rows(self.engines.duckdb.connect()),
-            self.engines.spark,
-        )
-
-    def _on_spark(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
-        engine, size = self.engines.spark(), _expected_bytes(bound)
-        allowed = self.engines.local_files
-
-        def frame(session: SparkSession) -> tuple[Bound, DataFrame]:
-            return _read_on_spark(session, bound, values, allowed)
-
-        read, rows = engine.run(frame, "query", expected_bytes=size)
-        return SparkResult(self._origin(read, note), rows, engine)
-
-    def _chosen_for(self, bound: Bound) -> ChosenEngine:
-        """Return the engine, with the reason that follows from the size; raise when the statement is one for Spark."""
-        size = sum(source.bytes for source in bound.sources)
-        if size < self.limit:
-            return self.chosen
-        if any(isinstance(what, Bound) for what in bound.named.values()):
-            return ChosenEngine("duckdb", "it keeps a view of the statement")
-        if not means_the_same(bound.written or bound.statement):
-            return ChosenEngine("duckdb", f"it reads {Bytes(size)}, but Spark may answer otherwise")
-        raise _BetterOnSpark(f"it reads {Bytes(size)}", if_it_can=True)
-
-    def _check_variables(self, bound: Bound) -> None:
-        """Raise when the engine is not named, and a variable is a Spark DataFrame."""
-        on_spark = [each.name for each in bound.variables if each.spark_frame is not None]
-        if on_spark and math.isfinite(self.limit):
-            raise _BetterOnSpark(f"{on_spark[0]} is a Spark DataFrame", if_it_can=False)
-
-    def _origin(self, bound: Bound, note: str) -> QueryOrigin:
-        names = tuple(map(str, bound.variables))
-        return QueryOrigin(bound.sources, self.chosen, self.began, self.clock, bound.texts, note, names)
-
-
-def _why_too_large(bound: Bound, values: Mapping[str, Any]) -> str:
-    """Return why a statement is planned only once, when it runs; "" for one of a usual size."""
-    if sum(len(statement.text) for statement in bound.statements) > _LONGEST_TEXT:
-        return f"the statement has more than {_LONGEST_TEXT:,} characters"
-    large = [name for name, value in values.items() if isinstance(value, Sized) and len(value) > _MOST_VALUES]
-    return f"parameter {large[0]!r} has more than {_MOST_VALUES:,} values" if large else ""
-
-
-def _folders(bound: Bound) -> set[str]:
-    """Return the local folders of the files that a statement's tables have."""
-    return {
-        source.storage.locate(DATA if isinstance(source.rows, TableRows) else STATE_STORE)
-        for source in bound.sources
-        if source.storage.local
-    }
-
-
-def _name_on_duckdb(connection: duckdb.DuckDBPyConnection, bound: Bound, queries: Mapping[str, Query]) -> None:
-    """Give a connection the relations that the names of a bound statement stand for."""
-    from sleeper_nb.engines.duckdb import relations
-
-    for name, what in bound.named.items():
-        if isinstance(what, Bound):
-            _name_on_duckdb(connection, what, queries)
-            rows = relations.query(connection, queries[what.statement.text])
-        elif isinstance(what, BoundVariable):
-            rows = relations.of_variable(connection, what)
-        elif isinstance(what.rows, TableRows):
-            is_whole = queries[bound.statement.text].reads_most_of(what.rows.state.schema.names)
-            rows = relations.relation(connection, what.rows.plan, what.storage, is_whole=is_whole)
-        else:
-            rows = relations.system_table(connection, what.rows)
-        relations.name_rows(connection, name, rows)
-
-
-def _read_on_spark(
-    session: SparkSession, bound: Bound, values: Mapping[str, Any], local_files: bool
-) -> tuple[Bound, DataFrame]:
-    """Return a statement that leaves out what its conditions exclude, as Spark plans it, and its rows."""
-    from sleeper_nb.engines.spark.one_moment import asks_for_time
-    from sleeper_nb.engines.spark.optimized_plan import EmptyFrame, necessary_in, why_not_planned, with_whole_lists
-
-    tables = bound.tables
-    why = _why_too_large(bound, values) or why_not_planned(bound.statements)
-    if not tables or why:
-        read = bound.narrowed(Necessary({}, why)) if tables else bound
-        return read, _frame(session, read, values, local_files)
-    mark = bound.unused_mark
-    stand_ins = {name: EmptyFrame.of(at, rows.state.schema, mark) for at, (name, rows) in enumerate(tables.items())}
-    frames_of = {name: each.frame(session) for name, each in stand_ins.items()}
-
-    def narrowed(empty: DataFrame) -> Bound:
-        with with_whole_lists(session):
-            return bound.narrowed(necessary_in(empty, stand_ins))
-
-    def rows(read: Bound) -> DataFrame:
-        return _frame(session, read, values, local_files)
-
-    empty = _frame(session, bound, values, local_files, frames_of)
-    if asks_for_time(empty):
-        return _read_at_one_moment(bound, empty, narrowed, rows)
-    read = narrowed(empty)
-    return read, rows(read)
-
-
-_MOST_MOMENTS: Final = 3
-
-
-def _read_at_one_moment(
-    bound: Bound, empty: DataFrame, narrowed: Callable[[DataFrame], Bound], rows: Callable[[Bound], DataFrame]
-) -> tuple[Bound, DataFrame]:
-    """Return a statement that asks for the time, and its rows, as of one moment.
-
-    The files are chosen before there is a frame of rows, whose time is later; what it needs then is compared with them.
-    """
-    from sleeper_nb.engines.spark.one_moment import at_this_moment, both_at_this_moment
-
-    read = narrowed(empty)
-    for _ in range(_MOST_MOMENTS):
-        now, empty_now = both_at_this_moment(rows(read), empty)
-        needed = narrowed(empty_now)
-        if all(_has_all_files(read.tables[name], needed.tables[name]) for name in read.tables):
-            return read, now
-        read = needed
-    read = bound.narrowed(Necessary({}, "its conditions change with the time too fast"))
-    return read, at_this_moment(rows(read))
-
-
-def _has_all_files(read: TableRows, needed: TableRows) -> bool:
-    """Return whether a plan reads all that another plan of the same version needs."""
-    return set(needed.plan.files) <= set(read.plan.files)
-
-
-def _frame(
-    session: SparkSession,
-    bound: Bound,
-    values: Mapping[str, Any],
-    local_files: bool,
-    instead: Mapping[str, DataFrame] | None = None,
-) -> DataFrame:
-    """Return the rows of a bound statement as a data frame, with frames `instead` of tables, by generated name."""
-    from sleeper_nb.engines.spark import frames
-
-    named: dict[str, DataFrame] = {}
-    for name, what in bound.named.items():
-        if isinstance(what, Bound):
-            named[name] = _frame(session, what, {}, local_files, instead)
-        elif instead is not None and name in instead:
-            named[name] = instead[name]
-        elif isinstance(what, BoundVariable):
-            named[name] = frames.of_variable(session, what)
-        elif isinstance(what.rows, TableRows):
-            rows = frames.data_frame(session, what.rows.plan, what.storage)
-            listed = lists_columns(bound.statement, name)
-            named[name] = frames.commented(rows, what.rows.state.schema) if listed else rows
-        else:
-            named[name] = frames.system_table(session, what.rows)
-    return frames.query(session, bound.statement, named, values, local_files=local_files)
-
-
-_MAKES_ROWS: Final = re.compile(r"RANGE|SEQUENCE|REPEAT|STACK|INLINE\w*|EXPLODE\w*|POSEXPLODE\w*")
-_FILE_FORMATS: Final = frozenset({"PARQUET", "CSV", "JSON", "ORC", "TEXT", "AVRO", "BINARYFILE"})
-
-
-def _expected_bytes(bound: Bound) -> int | None:
-    """Return how much a statement reads; None when it also makes or multiplies rows, or reads other files."""
-    if not bound.sources or any(map(_reads_more_than_tables, bound.statements)):
-        return None
-    return sum(source.bytes for source in bound.sources)
-
-
-def _reads_more_than_tables(statement: Statement) -> bool:
-    tokens = statement.tokens
-    for at, token in enumerate(tokens):
-        if spells(tokens, at, "CROSS", "JOIN"):
-            return True
-        if _MAKES_ROWS.fullmatch(token.word) and spells(tokens, at + 1, "("):
-            return True
-        is_path = spells(tokens, at + 1, ".") and at + 2 < len(tokens) and tokens[at + 2].kind == "quoted"
-        if token.word in _FILE_FORMATS and is_path:
-            return True
-    return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -45,19 +46,23 @@ from sleeper_nb.operations.loading.data_columns import (
     columns_of,
     columns_of_arrow,
     materialised,
+    named,
 )
 from sleeper_nb.operations.loading.ingest import IngestSettings, plan_ingest, published, write_rows
 from sleeper_nb.operations.loading.key_sample import (
     LOOKED_AT,
     KeySample,
     default_leaves,
+    holds_keys,
     key_candidates,
     sample_of,
     sample_of_parquet,
     sample_size,
 )
+from sleeper_nb.operations.loading.load_options import AS_IT_IS, LoadOptions
+from sleeper_nb.operations.loading.matching import Matching
 from sleeper_nb.operations.loading.row_checks import RowCheck
-from sleeper_nb.operations.loading.source_files import DEFAULT_CSV, CsvFormat, SourceFile
+from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource
 from sleeper_nb.operations.loading.unique_keys import UniqueKeysOfLoad
 from sleeper_nb.operations.split import initial_split_points
@@ -100,8 +105,8 @@ class Wanted:
         How many leaves the table gets.
     like
         Another table, whose schema, partitions and properties apply where none are given.
-    csv
-        The format of CSV files.
+    options
+        How the data is read and matched.
     """
 
     new: NewTable
@@ -110,7 +115,7 @@ class Wanted:
     choice: SchemaChoice
     leaves: int | None = None
     like: str | None = None
-    csv: CsvFormat = DEFAULT_CSV
+    options: LoadOptions = AS_IT_IS
 
     def check(self) -> None:
         """Raise `InvalidInput` when parts of it exclude each other, or one is missing."""
@@ -225,10 +230,11 @@ def make(tables: TableOpener, wanted: Wanted, *, dry_run: bool) -> CreatePlan | 
     if wanted.like is not None:
         wanted, tree = _like(tables, wanted)
     if wanted.data is not None:
-        load = _Load.of(tables, wanted, tree)
-        if dry_run:
-            return load.plan()
-        load.run()
+        with _opened(tables, wanted) as sources:
+            load = _Load.of(tables, wanted, tree, sources)
+            if dry_run:
+                return load.plan()
+            load.run()
         return None
     assert wanted.schema is not None  # noqa: S101 - checked above
     settings, new_tree = planned(tables, wanted.new, wanted.schema)
@@ -263,7 +269,13 @@ def estimated_split_points(tables: TableOpener, wanted: Wanted) -> SplitPointsEs
         raise InvalidInput(
             "split points need a row key", hint=("choose it: ", Action("--keys NAME", "row_keys=[NAME]"))
         )
-    return _Load.of(tables, wanted, None).split_points()
+    with _opened(tables, wanted) as sources:
+        return _Load.of(tables, wanted, None, sources).split_points()
+
+
+def _opened(tables: TableOpener, wanted: Wanted) -> AbstractContextManager[tuple[IngestSource, ...]]:
+    """Open the data; files of the web are there until the end."""
+    return loading.opened_sources(wanted.data, tables.storage, wanted.options, tables.components.progress)
 
 
 class _Load:
@@ -297,17 +309,20 @@ class _Load:
         self._sources, self._columns, self._through_spark = sources, columns, through_spark
 
     @classmethod
-    def of(cls, tables: TableOpener, wanted: Wanted, tree: PartitionTree | None) -> _Load:
-        """Find the data and its columns."""
-        sources = loading.find_sources(wanted.data, tables.storage, wanted.csv)
+    def of(
+        cls, tables: TableOpener, wanted: Wanted, tree: PartitionTree | None, sources: tuple[IngestSource, ...]
+    ) -> _Load:
+        """Find the columns of the data."""
+        matching = wanted.options.matching
         if loading.is_spark(sources):
             from sleeper_nb.engines.spark import pipeline
 
-            columns = columns_of_arrow(pipeline.schema_of_frame(sources))
+            columns = named(columns_of_arrow(pipeline.schema_of_frame(sources)), matching)
             return cls(tables, wanted, tree, sources, columns, through_spark=True)
         sources = materialised(sources)
         is_large = loading.bytes_of(sources) >= SPARK_BYTES
-        return cls(tables, wanted, tree, sources, columns_of(sources), through_spark=is_large)
+        columns = named(columns_of(sources), matching)
+        return cls(tables, wanted, tree, sources, columns, through_spark=is_large)
 
     def plan(self) -> CreatePlan:
         """Return what `run` would create; without row keys, the columns as possible keys."""
@@ -329,9 +344,13 @@ class _Load:
         if self._through_spark:
             from sleeper_nb.engines.spark import pipeline
 
-            found = pipeline.plan_frame(self._engine(), state, self._sources, strategy=strategy, checks=checks)
+            found = pipeline.plan_frame(
+                self._engine(), state, self._sources, self._matching, strategy=strategy, checks=checks
+            )
         else:
-            found = plan_ingest(state, self._sources, strategy=strategy, through_spark=False, checks=checks)
+            found = plan_ingest(
+                state, self._sources, strategy=strategy, through_spark=False, matching=self._matching, checks=checks
+            )
         return CreatePlan(
             new.name,
             schema,
@@ -360,7 +379,8 @@ class _Load:
             return
         with finishing(self._tables.components.progress) as progress:
             progress.update("reading")
-            rows, notes = loading.read_sources_with_notes(self._sources, schema, checks=self._row_checks(schema))
+            checks = self._row_checks(schema)
+            rows, notes = loading.read_sources_with_notes(self._sources, schema, self._matching, checks=checks)
             tree = self._tree(schema, target.settings, sample_of(rows, schema, sample_size(self._wanted.leaves)))
             progress.update(f"writing {rows.num_rows:,} rows")
             store = target.store
@@ -376,7 +396,9 @@ class _Load:
 
         store = target.store
         settings = IngestSettings.of(target.settings)
-        load = pipeline.SparkLoad(self._engine(), store, self._sources, settings, row_checks=self._row_checks)
+        load = pipeline.SparkLoad(
+            self._engine(), store, self._sources, settings, self._matching, row_checks=self._row_checks
+        )
         tree = self._tree(schema, target.settings, self._sample(schema))
         load.run(
             lambda: published(
@@ -432,14 +454,14 @@ class _Load:
 
     def _sample(self, schema: Schema) -> KeySample:
         size = sample_size(self._wanted.leaves)
-        files = [source for source in self._sources if isinstance(source, SourceFile) and source.format == "parquet"]
-        if len(files) == len(self._sources):
+        files = [source for source in self._sources if isinstance(source, SourceFile)]
+        if len(files) == len(self._sources) and holds_keys(files, self._matching):
             return sample_of_parquet(files, schema, size)
         if self._through_spark:
             from sleeper_nb.engines.spark import pipeline
 
-            return pipeline.sample_keys(self._engine(), self._sources, schema, size)
-        rows = [loading.read_source(source, schema) for source in self._sources]
+            return pipeline.sample_keys(self._engine(), self._sources, schema, size, matching=self._matching)
+        rows = [loading.read_source(source, schema, self._matching) for source in self._sources]
         fitting = [each.table(schema) for each in rows if not each.differences]
         return sample_of(pa.concat_tables([schema.arrow.empty_table(), *fitting]), schema, size)
 
@@ -452,6 +474,10 @@ class _Load:
             return PartitionTree.from_split_points(schema, points, new_id)
         leaves = default_leaves(sample.rows) if self._wanted.leaves is None else self._wanted.leaves
         return even_tree(schema, sample.keys, leaves, new_id)
+
+    @property
+    def _matching(self) -> Matching:
+        return self._wanted.options.matching
 
     def _engine(self) -> Any:
         return self._tables.components.engines.spark()

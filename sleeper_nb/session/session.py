@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 
 from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import Catalog
@@ -29,7 +29,7 @@ from sleeper_nb.operations.administration.property_listing import PropertyValue
 from sleeper_nb.operations.administration.reinitialise import ReinitialiseReport
 from sleeper_nb.operations.administration.split_points_estimate import SplitPointsEstimate
 from sleeper_nb.operations.loading.data_columns import SchemaChoice
-from sleeper_nb.operations.loading.source_files import CsvFormat
+from sleeper_nb.operations.loading.load_options import LoadArguments, LoadOptions
 from sleeper_nb.operations.system_tables import MARK, SystemRows
 from sleeper_nb.operations.upkeep.maintain import MaintenanceReport
 from sleeper_nb.operations.versioning.leases import Leases
@@ -37,9 +37,10 @@ from sleeper_nb.progress import BackgroundJobs, Progress
 from sleeper_nb.query import EngineChoice, QueryResult, run_query
 from sleeper_nb.report import Listing
 from sleeper_nb.session import administration, creating
+from sleeper_nb.session.sql_writes import SqlWriter, writing_statement
 from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.sql.binding import lookup_in
-from sleeper_nb.sql.statement import Statement
+from sleeper_nb.sql.statement import SqlText, Statement
 from sleeper_nb.sql.variables import Variables
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage, open_near
@@ -179,10 +180,8 @@ class Session:
         if_not_exists: bool = False,
         or_replace: bool = False,
         message: str | None = None,
-        delimiter: str | None = None,
-        null_text: str | None = None,
-        header: bool = True,
         dry_run: Literal[False] = False,
+        **options: Unpack[LoadArguments],
     ) -> Table: ...
 
     @overload
@@ -203,10 +202,8 @@ class Session:
         if_not_exists: bool = False,
         or_replace: bool = False,
         message: str | None = None,
-        delimiter: str | None = None,
-        null_text: str | None = None,
-        header: bool = True,
         dry_run: Literal[True],
+        **options: Unpack[LoadArguments],
     ) -> CreatePlan: ...
 
     @checked
@@ -227,10 +224,8 @@ class Session:
         if_not_exists: bool = False,
         or_replace: bool = False,
         message: str | None = None,
-        delimiter: str | None = None,
-        null_text: str | None = None,
-        header: bool = True,
         dry_run: bool = False,
+        **options: Unpack[LoadArguments],
     ) -> Table | CreatePlan:
         """Create a table: empty with a schema, or with rows, from which it gets its schema and its partitions.
 
@@ -274,11 +269,13 @@ class Session:
             as they are.
         message
             The first snapshot's message in history.
-        delimiter, null_text, header
-            The format of CSV files, as in `Table.ingest`.
         dry_run
             Only return what would be created: columns, rows, leaves, and everything that does not fit. Without
             `row_keys`, the columns with their numbers of different values and of nulls, to choose from.
+        **options
+            How files are read and columns are matched, as in `Table.ingest`. With ``by_name=True`` a name that no
+            column can have becomes one: ``Pickup Time`` is ``Pickup_Time``. With ``ignore_extra=True`` columns that no
+            field can hold are left out.
 
         Raises
         ------
@@ -295,7 +292,7 @@ class Session:
             SchemaChoice(tuple(row_keys), tuple(sort_keys), types or {}),
             leaves,
             like,
-            CsvFormat(delimiter, null_text, header),
+            LoadOptions.of(options),
         )
         if if_not_exists and self._tables.find(name) is not None:
             self.components.progress.finish(f"table {name} exists already; nothing was created or loaded")
@@ -311,9 +308,7 @@ class Session:
         leaves: int | None = None,
         *,
         types: Mapping[str, str] | None = None,
-        delimiter: str | None = None,
-        null_text: str | None = None,
-        header: bool = True,
+        **options: Unpack[LoadArguments],
     ) -> SplitPointsEstimate:
         """Estimate the split points of a table from its data, as Sleeper's ``estimateSplitPoints`` does.
 
@@ -321,7 +316,7 @@ class Session:
 
         Parameters
         ----------
-        data, types, delimiter, null_text, header
+        data, types, **options
             As `create_table` takes them. Of Parquet files only the row keys are read.
         row_keys
             The row keys; split points are values of the first.
@@ -333,9 +328,10 @@ class Session:
         InvalidInput, NotFound
             When the data has no such column, or it cannot be a row key.
         """
-        csv = CsvFormat(delimiter, null_text, header)
         choice = SchemaChoice(tuple(row_keys), types=types or {})
-        wanted = creating.Wanted(creating.NewTable("table"), None, data, choice, leaves, csv=csv)
+        wanted = creating.Wanted(
+            creating.NewTable("table"), None, data, choice, leaves, options=LoadOptions.of(options)
+        )
         return creating.estimated_split_points(self._tables, wanted)
 
     @checked
@@ -553,6 +549,7 @@ class Session:
         self._check_open()
         files = self.components.property_files
         files.permissions = files.permissions.with_more(Permissions.of(iterators, data_paths))
+        self._tables.allow_outside()
         if self._spark is not None and self._spark.started:
             self._register(self._spark.session())
 
@@ -593,8 +590,9 @@ class Session:
         params: Mapping[str, Any] | None = None,
         data: Mapping[str, Any] | None = None,
         dry_run: bool = False,
-    ) -> QueryResult:
-        """Run a query over tables at any version.
+        force: bool = False,
+    ) -> QueryResult | Any:
+        """Run a query over tables at any version, or a statement that changes the warehouse.
 
         Parameters
         ----------
@@ -604,7 +602,9 @@ class Session:
             without a space, a system table (`sleeper_nb.operations.system_tables`): ``flights$savepoints``,
             ``$snapshots``, ``$files``, ``$partitions``, ``$schemas``, ``$properties``, ``$jobs``; a version may follow.
             ``CREATE TEMP VIEW v AS …`` creates a view that the session keeps, for the engine that created it.
-            Statements that could write are refused (``REFERENCE.md``, "What SQL reads").
+            Statements that change the warehouse are ``CREATE TABLE … ROW KEYS (…) [AS SELECT …]``, ``INSERT INTO``,
+            ``ALTER TABLE``, ``DROP TABLE``, ``TRUNCATE TABLE``, ``COMMENT ON`` and ``CALL sys.…()``; an engine reads
+            the rows of their query. Any other statement that could write is refused.
         engine
             ``"duckdb"``, ``"spark"``, or ``"auto"``: DuckDB, unless the warehouse names a Spark cluster, only Spark can
             read the statement or keeps a view in it, a variable in it is a Spark DataFrame, or its files have 4 GiB or
@@ -616,22 +616,46 @@ class Session:
             Spark tables, and everything here that has `to_arrow`. A table or view of the same name is read instead. A
             view that reads one reads the variable that is passed each time.
         dry_run
-            Refuse a statement that changes a view: for callers that only want `QueryResult.cost` or
-            `QueryResult.explain`, neither of which reads rows.
+            Change nothing: of a statement that changes the warehouse, return what it would do. One that changes a view
+            is refused. A query is for callers that only want `QueryResult.cost` or `QueryResult.explain`, neither of
+            which reads rows.
+        force
+            Confirm a deletion: ``DROP TABLE``, ``TRUNCATE TABLE``, and procedures that delete.
+
+        Returns
+        -------
+        Of a query, its rows, not read yet. Of a statement that changes the warehouse, what the method that does the
+        same returns: of ``ALTER TABLE``, for instance, that of `Table.alter`. Of ``INSERT`` and ``CREATE TABLE AS``,
+        the number of rows and the new snapshot.
+
+        Raises
+        ------
+        ConfirmationNeeded
+            When a deletion is not confirmed; it has the plan. Nothing is changed by this or any other error.
+        InvalidInput, NotFound
+            When the statement cannot be read, or something that it names does not exist.
         """
         self._check_open()
-        return run_query(
-            statement,
-            engine=engine,
-            parameters=params or {},
-            lookup=lookup_in(self._tables.find),
-            tables=self._tables.names,
-            engines=self.components.engines,
-            clock=self.components.clock,
-            views=self._views,
-            variables=Variables(data or {}),
-            dry_run=dry_run,
-        )
+        text = SqlText(statement)
+
+        def run(text: SqlText) -> QueryResult:
+            return run_query(
+                text,
+                engine=engine,
+                parameters=params or {},
+                lookup=lookup_in(self._tables.find),
+                tables=self._tables.names,
+                engines=self.components.engines,
+                clock=self.components.clock,
+                views=self._views,
+                variables=Variables(data or {}),
+                dry_run=dry_run,
+            )
+
+        writing = writing_statement(text, engine)
+        if writing is None:
+            return run(text)
+        return SqlWriter(self, writing, lambda part: run(text.only(part)), params or {}, force, dry_run).run()
 
     def spark(self) -> SparkEngine:
         """Return the Spark engine; Spark itself starts with its first work."""

@@ -97,6 +97,11 @@ class TableOpener:
         """Use another store for its table from now on."""
         self._stores[store.table_id] = store
 
+    def allow_outside(self) -> None:
+        """Let the open tables read files in all places that the user has allowed by now."""
+        for store in self._stores.values():
+            store.storage.outside = self.components.property_files.outside
+
     def forget(self, table_id: str) -> None:
         """Forget the store of a deleted table."""
         self._stores.pop(table_id, None)

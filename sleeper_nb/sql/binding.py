@@ -120,19 +120,23 @@ class Bound:
         Tables that are read and are not ours; the engine may know them.
     written
         The statement as it was before; None for one that this package wrote.
+    whole
+        What the user wrote, when the statement is the query in it: ``INSERT INTO t SELECT …``.
     """
 
     statement: Statement
     named: Mapping[str, BoundSource | BoundVariable | Bound]
     unknown: tuple[TableReference, ...]
     written: Statement | None = None
+    whole: Statement | None = None
 
     @property
     def texts(self) -> Texts:
         """The text that the user wrote, and the one that is run; places in views are not known."""
         run = with_duckdb_parameters(self.statement) if self.statement.dialect == "duckdb" else self.statement
         has_views = any(isinstance(what, Bound) for what in self.named.values())
-        return Texts(self.statement.after(len(run.tokens)) if has_views else self.written or self.statement, run)
+        written = self.whole or self.written or self.statement
+        return Texts(self.statement.after(len(run.tokens)) if has_views else written, run)
 
     @property
     def sources(self) -> tuple[BoundSource, ...]:
@@ -279,7 +283,7 @@ class Binder:
     def _source(self, reference: TableReference) -> BoundSource | None:
         source = self.lookup(reference.name, self._version(reference.clause))
         if source is not None and reference.role == "write":
-            hint = "SQL only reads. Add rows with ingest, undo a load with rollback; rows cannot be changed or deleted"
+            hint = "add rows with INSERT INTO or ingest, undo a load with rollback; rows cannot be changed or deleted"
             raise InvalidInput(f"SQL cannot change table {source.table!r}", hint=hint)
         return source
 

@@ -42,7 +42,7 @@ class Texts:
         offset = _offset(str(error.__cause__), self.run.text)
         token = None if offset is None or error.place else self._written_at(offset)
         if token is not None:
-            error.place = _line_with_caret(self.written.text, token.start)
+            error.place = line_with_caret(self.written.text, token.start)
             error.message = _IN_WORDS.sub("", error.message)
         return error
 
@@ -96,7 +96,8 @@ def _found(shown: str, line: str, number: int) -> int | None:
     return None if at < 0 else at
 
 
-def _line_with_caret(text: str, offset: int) -> str:
+def line_with_caret(text: str, offset: int) -> str:
+    """Return the line of a text that has an offset, with its number, and a caret below the place."""
     start = text.rfind("\n", 0, offset) + 1
     line, column = text[start:].partition("\n")[0], offset - start
     first = max(0, column - _WIDEST // 2) if len(line) > _WIDEST else 0

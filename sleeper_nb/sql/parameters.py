@@ -108,14 +108,15 @@ def plain_values(statement: Statement, given: Mapping[str, Any]) -> dict[str, An
     values = {}
     for name in parameter_names(statement):
         if name not in given:
-            raise _unknown(name, [other for other, value in given.items() if _may_be_bound(value)])
-        values[name] = _plain(name, given[name])
+            raise unknown_parameter(name, given)
+        values[name] = plain_value(name, given[name])
     _check_lists(statement, values)
     return values
 
 
-def _unknown(name: str, known: Sequence[str]) -> NotFound:
+def unknown_parameter(name: str, given: Mapping[str, Any]) -> NotFound:
     """Return the error of a parameter without a value: what gives it one, unless it is another one misspelt."""
+    known = [other for other, value in given.items() if _may_be_bound(value)]
     error = NotFound.of("parameter", name, known)
     if not difflib.get_close_matches(name, known):
         source = f":{name} takes the value of the notebook's variable {name} (in Python: params={{{name!r}: …}})"
@@ -123,13 +124,14 @@ def _unknown(name: str, known: Sequence[str]) -> NotFound:
     return error
 
 
-def _plain(name: str, value: Any) -> Any:
+def plain_value(name: str, value: Any) -> Any:
+    """Return the value of a parameter as both engines take it; `InvalidInput` when it is no value of SQL."""
     if type(value).__name__ in _NULLS:
         return None
     if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0:
-        return _plain(name, _of_numpy(value))
+        return plain_value(name, _of_numpy(value))
     if hasattr(value, "as_py"):
-        return _plain(name, value.as_py())
+        return plain_value(name, value.as_py())
     if isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
         return Decimal(value)  # Spark has no larger whole number
     if isinstance(value, _PLAIN):
@@ -139,9 +141,9 @@ def _plain(name: str, value: Any) -> Any:
     if isinstance(value, bytearray | memoryview):
         return bytes(value)
     if isinstance(value, Mapping):
-        return {key: _plain(name, each) for key, each in value.items()}
+        return {key: plain_value(name, each) for key, each in value.items()}
     if _is_list(value):
-        return [_plain(name, each) for each in value]
+        return [plain_value(name, each) for each in value]
     raise InvalidInput(f"parameter {name!r} is a {type(value).__name__}, no value of SQL", hint=_HINT)
 
 
@@ -174,7 +176,7 @@ def _may_be_bound(value: object) -> bool:
     if _is_list(value):
         return True  # without a look at each of what may be millions
     try:
-        _plain("", value)
+        plain_value("", value)
     except InvalidInput:
         return False
     return True

@@ -94,10 +94,7 @@ def table_references(statement: Statement) -> tuple[TableReference, ...]:
         is written to; brackets are nested more than 200 deep.
     """
     tokens = statement.tokens
-    for token in tokens:
-        if token.symbol == ";":
-            line = statement.text.count("\n", 0, token.start) + 1
-            raise InvalidInput(f"a second statement follows the ';' on line {line}", hint="run one statement at a time")
+    check_alone(statement)
     if depth_of(tokens) > DEEPEST:
         raise InvalidInput(f"the statement has more than {DEEPEST} brackets inside each other", hint="use WITH")
     walk = _Walk(statement)
@@ -105,6 +102,14 @@ def table_references(statement: Statement) -> tuple[TableReference, ...]:
     while at < len(tokens):  # a bracket too many ends a group early; the engine reports it
         at = walk.group(at, frozenset(), top=at == 0)
     return tuple(sorted(walk.references, key=lambda reference: reference.start))
+
+
+def check_alone(statement: Statement) -> None:
+    """Raise `InvalidInput` when a second statement follows."""
+    for token in statement.tokens:
+        if token.symbol == ";":
+            line = statement.text.count("\n", 0, token.start) + 1
+            raise InvalidInput(f"a second statement follows the ';' on line {line}", hint="run one statement at a time")
 
 
 @dataclass(slots=True)

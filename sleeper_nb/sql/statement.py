@@ -106,6 +106,51 @@ class Statement:
         return rewriting.finished()
 
 
+@dataclass(frozen=True, slots=True)
+class QueryPart:
+    """The query in a statement that writes: the whole text without a span, which is of our own grammar."""
+
+    start: int
+    end: int
+
+    def of(self, statement: Statement) -> Statement:
+        """Return the query: every other character of the statement stays as it is."""
+        return statement.replaced([Replacement(self.start, self.end)])
+
+
+class SqlText:
+    """The text of one statement, which is split once for each dialect that is asked for.
+
+    Parameters
+    ----------
+    text
+        The statement, as the user wrote it.
+    part
+        Where the query is in it; None when it is one.
+    """
+
+    def __init__(self, text: str, part: QueryPart | None = None) -> None:
+        self.text, self.part = text, part
+        self._split: dict[Dialect, Statement] = {}
+
+    def whole(self, dialect: Dialect) -> Statement:
+        """Return the whole statement; errors as `Statement.of`."""
+        if dialect not in self._split:
+            self._split[dialect] = Statement.of(self.text, dialect=dialect)
+        return self._split[dialect]
+
+    def query(self, dialect: Dialect) -> Statement:
+        """Return the query in it; errors as `Statement.of`."""
+        whole = self.whole(dialect)
+        return whole if self.part is None else self.part.of(whole)
+
+    def only(self, part: QueryPart) -> SqlText:
+        """Return the same text with the place of its query."""
+        text = SqlText(self.text, part)
+        text._split = self._split
+        return text
+
+
 class _Rewriting:
     """Rewrites a statement from start to end, with replacements."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 
-from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NotFound
+from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.sql.binding import Binder
 from sleeper_nb.sql.parameters import parameter_names
 from sleeper_nb.sql.references import TableReference
@@ -76,10 +76,9 @@ def changed_view(statement: Statement, references: tuple[TableReference, ...], b
         hint = f"write CREATE TEMP VIEW {name} AS …, which the session keeps"
         raise InvalidInput(f"{name!r} would not exist after the statement", hint=hint)
     if words[:1] in {("CREATE",), ("REPLACE",)} and "TABLE" in words:
-        creating = Action(f"create {name}", f"session.create_table({name!r}, …)")
         raise InvalidInput(
-            f"SQL cannot create tables: {name!r} would be in no warehouse",
-            hint=("create a table with ", creating, f" and ingest rows; or write CREATE TEMP VIEW {name} AS …"),
+            f"{name!r} would be in no warehouse",
+            hint=f"write CREATE TABLE {name} ROW KEYS (…) AS …, or CREATE TEMP VIEW {name} AS …",
         )
     return None
 

@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
+from sleeper_nb.model.permissions import file_not_allowed
 from sleeper_nb.storage.aws import Network
 from sleeper_nb.storage.local import LocalPlace
-from sleeper_nb.storage.places import Place, S3Access, StoredFile
+from sleeper_nb.storage.paths import is_foreign
+from sleeper_nb.storage.places import Outside, Place, S3Access, StoredFile
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset, Expression
 
 logger = logging.getLogger(__name__)
+
+NOWHERE = Outside()
 
 __all__ = ["Storage", "StoredFile", "open_storage"]
 
@@ -96,15 +100,20 @@ class Storage:
     local
         Whether the files are on this machine's file system.
 
+    outside
+        Where files may be that the table reads although they are not in its folder. Only methods that read take their
+        addresses (`sleeper_nb.storage.paths.is_foreign`): none writes or deletes such a file.
+
     Notes
     -----
     Every method raises `StorageError` when the disk or the server fails or a path leaves the folder, and `NotFound`
     for a file that does not exist.
     """
 
-    def __init__(self, place: Place | Path | str) -> None:
+    def __init__(self, place: Place | Path | str, outside: Outside = NOWHERE) -> None:
         self.place: Place = LocalPlace(place) if isinstance(place, str | Path) else place
         self.root, self.local = self.place.root, self.place.local
+        self.outside = outside
 
     @property
     def at_once(self) -> int:
@@ -120,10 +129,23 @@ class Storage:
     def below(self, folder: str) -> Storage:
         """Return the storage of a folder below this one."""
         _check_path(folder, self.root)
-        return Storage(self.place.below(folder))
+        return Storage(self.place.below(folder), self.outside)
+
+    def reading(self, outside: Outside) -> Storage:
+        """Return the same storage that also reads files in other places."""
+        return Storage(self.place, outside)
 
     def locate(self, path: str) -> str:
-        """Return what engines open: the absolute path of a file, or ``s3://bucket/key``."""
+        """Return what engines open: the absolute path of a file, or ``s3://bucket/key``.
+
+        Raises
+        ------
+        NotAllowed
+            When the file is not in this folder, and the user has not allowed the place where it is.
+        """
+        if is_foreign(path):
+            self._check_foreign(path)
+            return path
         _check_path(path, self.root)
         return f"{self.root}/{path}" if path else self.root
 
@@ -136,10 +158,8 @@ class Storage:
         """
         from pyarrow import dataset
 
-        for path in files:
-            _check_path(path, self.root)
-        located = [f"{self.place.prefix}/{path}" for path in files]
-        with self._explained(files[0]):
+        located = [self.locate(path).removeprefix("s3://") for path in files]
+        with self._read(files[0]):
             filesystem = self.place.readable
             # verifies the checksums of pages, where files have them
             options = dataset.ParquetFragmentScanOptions(page_checksum_verification=True)
@@ -171,13 +191,13 @@ class Storage:
 
     def input(self, path: str) -> pa.NativeFile:
         """Open a file for reading at any position."""
-        with self._explained(path):
-            return self.place.readable.open_input_file(f"{self.place.prefix}/{path}")
+        with self._read(path) as (place, name):
+            return place.readable.open_input_file(f"{place.prefix}/{name}")
 
     def read(self, path: str) -> bytes:
         """Return a file's content."""
-        with self._explained(path):
-            content = self.place.whole(path)
+        with self._read(path) as (place, name):
+            content = place.whole(name)
             if content is not None:
                 return content
             with self.input(path) as stream:
@@ -212,8 +232,13 @@ class Storage:
 
     def size(self, path: str) -> int:
         """Return a file's bytes."""
-        with self._explained(path):
-            return self.place.size(path)
+        with self._read(path) as (place, name):
+            return place.size(name)
+
+    def stamped(self, path: str) -> tuple[int, str]:
+        """Return a file's bytes, and its stamp (`sleeper_nb.model.checksums`): another one after each change."""
+        with self._read(path) as (place, name):
+            return place.stamped(name)
 
     def list(self, folder: str = "") -> tuple[StoredFile, ...]:
         """Return every file below a folder, sorted by path; nothing when the folder does not exist."""
@@ -245,6 +270,27 @@ class Storage:
             self.place.delete_all(folder)
 
     @contextlib.contextmanager
+    def _read(self, path: str) -> Iterator[tuple[Place, str]]:
+        """Return the place of a file to read, in this folder or outside it, and its path there."""
+        if not is_foreign(path):
+            with self._explained(path):
+                yield self.place, path
+            return
+        self._check_foreign(path)
+        place, name = self.place.elsewhere(path)
+        try:
+            yield place, name
+        except Exception as error:
+            explained = place.explain(error, path)
+            if explained is None:
+                raise
+            raise explained from error
+
+    def _check_foreign(self, path: str) -> None:
+        if not self.outside.has(path):
+            raise file_not_allowed(path)
+
+    @contextlib.contextmanager
     def _explained(self, path: str) -> Iterator[Any]:
         _check_path(path, self.root)
         try:
@@ -266,7 +312,7 @@ def _check_path(path: str, root: str) -> None:
     root
         For the message.
     """
-    if path and (path.startswith("/") or "\0" in path or not {".", ".."}.isdisjoint(path.split("/"))):
+    if path and (is_foreign(path) or "\0" in path or not {".", ".."}.isdisjoint(path.split("/"))):
         raise StorageError(
             f"metadata names the file {path!r}, which is not below {root}",
             hint="sleeper_nb did not write this name; nothing was read or changed there",

@@ -11,7 +11,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from sleeper_nb.errors import DEEP_CHECK, StorageError
-from sleeper_nb.model.checksums import DIGITS, Checksum, checksum_of, checksum_of_all
+from sleeper_nb.model.checksums import (
+    DIGITS,
+    Checksum,
+    checksum_of,
+    checksum_of_all,
+    is_stamp,
+)
 from sleeper_nb.storage.filesystem import Storage
 
 PART_BYTES = 1 << 20
@@ -21,6 +27,7 @@ HINT = (
     " lists every damaged file; restore the file from a copy, or roll back to a version without it",
 )
 DAMAGED = "is damaged: it was changed after it was written (its checksum differs)"
+CHANGED = "was changed after it was added to the table (its time of change, or its ETag, differs)"
 
 _WRITTEN_TOGETHER = 1 << 16
 """Bytes."""
@@ -106,6 +113,18 @@ def check_once(storage: Storage, path: str, checksum: str) -> None:
 def _checksum_now(located: str, _modified: int, _size: int, _inode: int) -> str:
     with Path(located).open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()[:DIGITS]
+
+
+def changed_since(storage: Storage, path: str) -> StorageError:
+    """Return the error for a file that the table only refers to, and that was changed since."""
+    return StorageError(f"{storage.locate(path)} {CHANGED}", hint=HINT)
+
+
+def is_as_recorded(storage: Storage, path: str, recorded: str) -> bool:
+    """Return whether a file still has the recorded checksum; or stamp, for which nothing of the file is read."""
+    if is_stamp(recorded):
+        return storage.stamped(path)[1] == recorded
+    return file_checksum(storage, path) == recorded
 
 
 def file_checksum(storage: Storage, path: str) -> str:

@@ -11,7 +11,8 @@ import pyarrow as pa
 from pyarrow import fs
 
 from sleeper_nb.errors import FREE_SPACE, DiskFull, NotFound, SleeperError, StorageError
-from sleeper_nb.storage.places import StoredFile
+from sleeper_nb.model.checksums import modified_stamp
+from sleeper_nb.storage.places import COPY_IT, StoredFile
 
 
 class LocalPlace:
@@ -77,6 +78,18 @@ class LocalPlace:
         if info.type != fs.FileType.File:
             raise FileNotFoundError(errno.ENOENT, "not there")
         return int(info.size)
+
+    def stamped(self, path: str) -> tuple[int, str]:  # noqa: D102
+        info = self.filesystem.get_file_info(self._at(path))
+        if info.type != fs.FileType.File:
+            raise FileNotFoundError(errno.ENOENT, "not there")
+        return int(info.size), modified_stamp(info.mtime_ns)
+
+    def elsewhere(self, address: str) -> tuple[LocalPlace, str]:  # noqa: D102
+        if "://" in address:
+            raise StorageError(f"{address} is in a bucket, and the table in a folder", hint=COPY_IT)
+        folder, _, name = address.rpartition("/")
+        return LocalPlace(folder or "/", sync=self._sync), name
 
     def files(self, folder: str) -> list[StoredFile]:  # noqa: D102
         selector = fs.FileSelector(self._at(folder) if folder else self.root, recursive=True, allow_not_found=True)

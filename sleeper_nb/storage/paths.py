@@ -15,7 +15,8 @@
 If a table's properties set ``sleeper.table.data.path``, its folder is below that path instead.
 
 The functions return paths relative to the table's folder. Metadata records these paths, so a whole warehouse can be
-copied elsewhere. The folder is named by the table's id, so renaming a table moves nothing.
+copied elsewhere; only of files that were added where they were (`is_foreign`) it records the whole address. The folder
+is named by the table's id, so renaming a table moves nothing.
 """
 
 from __future__ import annotations
@@ -52,6 +53,14 @@ def data_file(partition_id: str, name: str) -> str:
 def is_data_file(path: str) -> bool:
     """Return whether a path is that of a data file."""
     return _DATA_FILE.fullmatch(path) is not None
+
+
+def is_foreign(path: str) -> bool:
+    """Return whether a data file is not in its table's folder: its path is absolute, or an ``s3://`` address.
+
+    Such a file was there before the table used it. The table reads it, and never changes or deletes it.
+    """
+    return path.startswith("/") or "://" in path
 
 
 def is_of_table(path: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -13,6 +14,8 @@ from pyarrow import fs
 
 from sleeper_nb.errors import SleeperError
 from sleeper_nb.storage.aws import Network
+
+COPY_IT = "a table reads only files of its own kind of place: ingest the file, which copies its rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,18 @@ class Place(Protocol):
     def size(self, path: str) -> int:
         """Return the size of a file in bytes."""
 
+    def stamped(self, path: str) -> tuple[int, str]:
+        """Return the size of a file in bytes, and its stamp: another one after each change."""
+
+    def elsewhere(self, address: str) -> tuple[Place, str]:
+        """Return the place of a file with any address of the same kind, and its path there.
+
+        Raises
+        ------
+        StorageError
+            When the file is in a bucket and this place is a folder, or the other way round.
+        """
+
     def files(self, folder: str) -> list[StoredFile]:
         """Return every file below a folder, in any order; none when it does not exist."""
 
@@ -118,6 +133,35 @@ class Place(Protocol):
 def lies_within(address: str, root: str) -> bool:
     """Return whether a folder or ``s3://`` address is `root` or below it, after resolving ``..`` and links."""
     return f"{_followed(address)}/".startswith(f"{_followed(root)}/")
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """The folders and ``s3://`` addresses in which a table may read files that are not in its own folder.
+
+    Parameters
+    ----------
+    folders
+        Absolute; links are followed, so a file must be named by its real path.
+    """
+
+    folders: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, folders: Iterable[str]) -> Outside:
+        """Return the places below some folders."""
+        return cls(tuple(dict.fromkeys(map(_followed, folders))))
+
+    def has(self, address: str) -> bool:
+        """Return whether a file is in one of the folders; the address must have no ``..``."""
+        if "\0" in address or not {".", ".."}.isdisjoint(address.split("/")):
+            return False
+        return any(address.startswith(f"{folder}/") for folder in self.folders)
+
+
+def real_address(address: str) -> str:
+    """Return an address with all links followed."""
+    return _followed(address)
 
 
 def linked_in(folder: str) -> tuple[str, ...]:

@@ -21,8 +21,9 @@ import pyarrow as pa
 from pyarrow import fs
 
 from sleeper_nb.errors import NetworkError, NotFound, SleeperError, StorageError
+from sleeper_nb.model.checksums import etag_stamp
 from sleeper_nb.storage.aws import Judgement, Network
-from sleeper_nb.storage.places import S3Access, StoredFile
+from sleeper_nb.storage.places import COPY_IT, S3Access, StoredFile
 
 if TYPE_CHECKING:
     from botocore.credentials import ReadOnlyCredentials
@@ -462,10 +463,22 @@ class S3Place:
         return True
 
     def size(self, path: str) -> int:  # noqa: D102
-        head = self.connection.ask(
+        return int(self._head(path)["ContentLength"])
+
+    def stamped(self, path: str) -> tuple[int, str]:  # noqa: D102
+        head = self._head(path)
+        return int(head["ContentLength"]), etag_stamp(head["ETag"].strip('"'))
+
+    def _head(self, path: str) -> Any:
+        return self.connection.ask(
             "HeadObject", lambda client: client.head_object(Bucket=self.bucket, Key=self._at(path))
         )
-        return int(head["ContentLength"])
+
+    def elsewhere(self, address: str) -> tuple[S3Place, str]:  # noqa: D102
+        if not address.startswith("s3://"):
+            raise StorageError(f"{address} is in a folder, and the table in a bucket", hint=COPY_IT)
+        bucket, _, key = address.removeprefix("s3://").partition("/")
+        return S3Place(self.connection, bucket), key
 
     def files(self, folder: str) -> list[StoredFile]:  # noqa: D102
         top = f"{self._at(folder)}/" if folder or self.key else ""

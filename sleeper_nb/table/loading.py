@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sleeper_nb.arguments import described
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import EngineError, InvalidInput
 from sleeper_nb.model.files import FileReference
@@ -19,14 +21,19 @@ from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations import job_tracking
 from sleeper_nb.operations.administration import property_files
+from sleeper_nb.operations.loading import add_files as adding
 from sleeper_nb.operations.loading import ingest, sources
+from sleeper_nb.operations.loading.add_files import AddFilesPlan
 from sleeper_nb.operations.loading.conform import for_table
 from sleeper_nb.operations.loading.ingest import IngestPlan, IngestSettings, plan_ingest
 from sleeper_nb.operations.loading.load_options import LoadOptions
 from sleeper_nb.operations.loading.matching import Matching
+from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource
+from sleeper_nb.operations.split_before_import import LeavesWanted
 from sleeper_nb.operations.versioning.periodic_savepoints import saved_if_due
 from sleeper_nb.progress import finishing
+from sleeper_nb.storage.data_files import DataFileSettings
 
 if TYPE_CHECKING:
     from sleeper_nb.engines.spark.source_table import WrittenLoad
@@ -84,6 +91,40 @@ def _load(
     return saved_if_due(table.store, loaded, table.properties[SAVEPOINT_INTERVAL], table.components.author)
 
 
+def add_files(
+    table: OpenTable,
+    files: str | Path | Iterable[str | Path],
+    *,
+    copy: bool,
+    message: str | None,
+    job_id: str | None,
+    dry_run: bool,
+) -> Snapshot | AddFilesPlan | IngestPlan:
+    """Refer to files where they are; parameters, result and errors are those of `Table.add_files`."""
+    given = [files] if isinstance(files, str | Path) else list(files)
+    strange = next((each for each in given if not isinstance(each, str | Path)), None)
+    if strange is not None or not given:
+        what = described(strange) if given else "an empty list"
+        hint = "give paths, globs or s3:// addresses of Parquet files; rows in memory are ingested"
+        raise InvalidInput(f"files cannot be {what}", hint=hint)
+    if copy:
+        return load(table, given, LoadOptions(), message=message, job_id=job_id, dry_run=dry_run)
+    found = adding.find_parquet(table.store, given)
+    statistics, progress = DataFileSettings.of(table.properties).statistics, table.components.progress
+    if dry_run:
+        return adding.plan_files(table.store, table.store.load(), found, statistics, progress)
+    author = table.components.author
+
+    def add() -> Snapshot:
+        with finishing(progress) as under_way:
+            return adding.add_files(
+                table.store, found, statistics, under_way, message=message, author=author, job_id=job_id
+            )
+
+    added = add() if job_id is None else _once(table, "ingest", job_id, add)
+    return saved_if_due(table.store, added, table.properties[SAVEPOINT_INTERVAL], author)
+
+
 def _plan(
     table: OpenTable, state: TableState, rows: Sequence[IngestSource], matching: Matching, *, through_spark: bool
 ) -> IngestPlan:
@@ -99,6 +140,10 @@ def _plan(
         plan = plan_ingest(
             state, rows, strategy=strategy, through_spark=through_spark, matching=matching, checks=checks
         )
+    if through_spark and not plan.differences and all(isinstance(each, SourceFile) for each in rows):
+        leaves = LeavesWanted.of(table.properties).leaves(state, plan.rows)
+        if leaves > 1:
+            plan = replace(plan, notes=(*plan.notes, f"the only leaf would be split into up to {leaves:,} first"))
     differences = tuple(replace(each, hint=for_table(each.hint, table.name)) for each in plan.differences)
     return replace(plan, differences=differences)
 
@@ -148,6 +193,7 @@ def _bulk_import(
             author=table.components.author,
             job_id=job_id,
             settings=IngestSettings.of(table.properties),
+            wanted=LeavesWanted.of(table.properties),
             progress=table.components.progress,
             row_checks=table.components.engines.row_checks,
         )

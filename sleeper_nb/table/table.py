@@ -45,6 +45,7 @@ from sleeper_nb.operations.column_profile import ColumnProfile
 from sleeper_nb.operations.compact import CompactionReport
 from sleeper_nb.operations.findings import CheckReport
 from sleeper_nb.operations.job_tracking import LISTED_JOBS, Which
+from sleeper_nb.operations.loading.add_files import AddFilesPlan
 from sleeper_nb.operations.loading.ingest import IngestPlan
 from sleeper_nb.operations.loading.load_options import LoadArguments, LoadOptions
 from sleeper_nb.operations.scanning.export import ExportReport
@@ -558,6 +559,73 @@ class Table(Report):
         return loading.load(
             self._opened, data, given, message=message, job_id=job_id, dry_run=dry_run, always_spark=True
         )
+
+    @overload
+    def add_files(
+        self,
+        files: str | Path | Iterable[str | Path],
+        *,
+        copy: Literal[False] = False,
+        message: str | None = None,
+        job_id: str | None = None,
+        dry_run: Literal[False] = False,
+    ) -> Snapshot: ...
+
+    @overload
+    def add_files(
+        self,
+        files: str | Path | Iterable[str | Path],
+        *,
+        copy: bool = False,
+        message: str | None = None,
+        job_id: str | None = None,
+        dry_run: bool = False,
+    ) -> Snapshot | AddFilesPlan | IngestPlan: ...
+
+    @checked
+    def add_files(
+        self,
+        files: str | Path | Iterable[str | Path],
+        *,
+        copy: bool = False,
+        message: str | None = None,
+        job_id: str | None = None,
+        dry_run: bool = False,
+    ) -> Snapshot | AddFilesPlan | IngestPlan:
+        """Add sorted Parquet files where they are, in one commit: the table refers to them, and copies nothing.
+
+        Each file must have the table's columns and types, in its order, and be sorted by row keys, then sort keys. A
+        file whose rows are in several leaves is read by each of them for its rows. The files must stay as they are: a
+        read refuses one that was changed or deleted. The table never changes or deletes them; compaction writes files
+        of its own, and drops the references.
+
+        Parameters
+        ----------
+        files
+            The path, folder, glob or ``s3://`` address of Parquet files, or a list of these. Files outside the
+            warehouse must be in folders that the session may use: ``session.allow(data_paths=[…])``.
+        copy
+            Ingest the files instead: their rows are sorted and converted into files of the table.
+        message, job_id
+            As those of `ingest`.
+        dry_run
+            Only return what would be done: leaves and rows, and what is wrong with which files.
+
+        Returns
+        -------
+        The snapshot that holds the rows; the current one when there were none. For a job that was done before, a
+        `MadeBefore`. For a dry run the plan.
+
+        Raises
+        ------
+        InvalidInput
+            When a file cannot be a data file of the table; nothing is added. A dry run returns all reasons instead.
+        AlreadyExists
+            When the table has one of the files.
+        NotAllowed
+            When a file is outside the warehouse, in a folder that the session may not use.
+        """
+        return loading.add_files(self._opened, files, copy=copy, message=message, job_id=job_id, dry_run=dry_run)
 
     # Change properties and columns.
 

@@ -33,6 +33,8 @@ LEFT_OUT = {
     "add-instance test --set sleeper.default.table.gc.delay.minutes=60": "makes the instance of the one before it",
     "tour": "needs its real data; tests/faces/test_readme.py types it",
     "tour --folder data": "as `tour`",
+    "add-files trips data/sorted/*.parquet --dry-run": "needs a folder that is allowed; loading/test_add_files.py",
+    'add-files trips s3://bucket/sorted/ -m "the files of 2025"': "needs a bucket; tests/operations/test_on_s3.py",
     "ingest trips s3://bucket/2026/*.csv --dry-run": "needs a bucket; tests/operations/test_on_s3.py",
 }
 BEFORE = {

@@ -74,7 +74,7 @@ def right(name, parameters):
         "to": "TransactionLogStateStore", "declared": {"tables": {}}, "changes": {}, "version": 2, "a": 1,
         "from_version": 1, "statement": "SELECT 1",
         "savepoint": 1, "savepoint_id": 1, "destination": "out", "lease": "x", "suffix": "files", "size": 1,
-        "asked": None, "claimed": (),
+        "asked": None, "claimed": (), "files": "no/such/file.parquet",
         "which": "all", "kinds": ("added",), "rows": 1, "kind": "bar", "snapshot_id": 2, "names": (), "footer": "",
     }  # fmt: skip
     if name == "create_table":

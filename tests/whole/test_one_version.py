@@ -97,7 +97,7 @@ def _of_state(state: TableState) -> str:
     return f"{state.snapshot_id} {state.totals()} {len(state.tree.leaves)} {state.files.active.num_rows}"
 
 
-WRITES = {"accept_properties",
+WRITES = {"accept_properties", "add_files",
     "alter", "bulk_import", "collect_garbage", "compact", "create_savepoint", "delete_savepoint", "expire_snapshots",
     "ingest", "maintain", "release_lease", "rollback", "rollback_to", "set_online", "set_properties",
     "split_partitions", "sweep_orphans",

@@ -224,7 +224,9 @@ def parquet(
 ) -> duckdb.DuckDBPyRelation:
     """Return some Parquet files as one relation; files in a bucket through Arrow, as DuckDB has no S3 client here."""
     if storage.local:
-        return connection.read_parquet([storage.locate(path) for path in files], union_by_name=look_into_each)
+        located = [storage.locate(path) for path in files]
+        # the folders of added files may look like partitions of Hive, whose values would replace columns
+        return connection.read_parquet(located, union_by_name=look_into_each, hive_partitioning=False)
     return connection.from_arrow(storage.dataset(files, schema))
 
 

@@ -79,7 +79,7 @@ from sleeper_nb.operations.loading.ingest import (
     write_and_commit,
     write_sorted,
 )
-from sleeper_nb.operations.loading.key_sample import KeySample, some_of
+from sleeper_nb.operations.loading.key_sample import KeySample, holds_keys, rows_of_parquet, sample_of_parquet, some_of
 from sleeper_nb.operations.loading.matching import EXACT, Matching
 from sleeper_nb.operations.loading.row_checks import OpenedChecks, RowCheck, opened_checks
 from sleeper_nb.operations.loading.source_files import SourceFile
@@ -92,6 +92,7 @@ from sleeper_nb.operations.loading.sources import (
     read_source,
 )
 from sleeper_nb.operations.row_processing import Processor
+from sleeper_nb.operations.split_before_import import LeavesWanted, SplitBefore, split_before
 from sleeper_nb.progress import SILENT, Progress, unchecked
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
@@ -147,7 +148,9 @@ def first_rows(sources: Sequence[IngestSource], rows: int) -> tuple[InMemory, ..
     return (InMemory(source.data.limit(rows).toArrow()),)
 
 
-def sample_keys(engine: SparkEngine, sources: Sequence[IngestSource], schema: Schema, size: int) -> KeySample:
+def sample_keys(
+    engine: SparkEngine, sources: Sequence[IngestSource], schema: Schema, size: int, *, matching: Matching = EXACT
+) -> KeySample:
     """Return a sample of the row keys of data that Spark reads, and count its rows, in one pass over the keys.
 
     Each task keeps a share of the sample that is the same for all, and the driver weighs the shares by their rows.
@@ -157,7 +160,7 @@ def sample_keys(engine: SparkEngine, sources: Sequence[IngestSource], schema: Sc
 
     def action(spark: SparkSession) -> list[tuple[int, pa.Table]]:
         hand_over_keys(spark, reached)
-        frame = _checked_frame(spark, sources, schema).select(*(f"`{name}`" for name in keys_only.names))
+        frame = _checked_frame(spark, sources, schema, matching).select(*(f"`{name}`" for name in keys_only.names))
 
         def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             rows, kept = 0, keys_only.arrow.empty_table()
@@ -418,6 +421,7 @@ def bulk_import(
     author: str | None = None,
     job_id: str | None = None,
     settings: IngestSettings = DEFAULT_INGEST,
+    wanted: LeavesWanted | None = None,
     progress: Progress = SILENT,
     row_checks: Callable[[Schema], Sequence[RowCheck]] = lambda _: (),
 ) -> Snapshot:
@@ -425,12 +429,42 @@ def bulk_import(
 
     `row_checks` returns the CHECKs of a schema, which each task evaluates for its rows.
 
+    If the table has one leaf and the data many rows, the leaf is split first, in a commit of its own, as `wanted` says.
     The last line of the progress says how many rows a second were imported, and which leaf got far more than its share.
     """
     load = SparkLoad(engine, store, sources, settings, matching, row_checks=row_checks)
-    return load.run(
-        lambda: write_and_commit(store, load.write, message=message, author=author, job_id=job_id), progress
-    )
+    split = None if wanted is None else _split_before(engine, store, sources, wanted, matching)
+    publish = partial(write_and_commit, store, load.write, message=message, author=author, job_id=job_id)
+    if split is None:
+        return load.run(publish, progress)
+    publish = partial(publish, tree=split.tree, prepare=lambda: split.commit(store, author))
+    return load.run(publish, progress, split.note)
+
+
+def _split_before(
+    engine: SparkEngine,
+    store: StateStore,
+    sources: Sequence[IngestSource],
+    wanted: LeavesWanted,
+    matching: Matching,
+) -> SplitBefore | None:
+    """Return how the only leaf of a table is split before files are imported; None when it is not.
+
+    A Spark DataFrame is not sampled: to compute its rows twice could take twice as long.
+    """
+    files = [source for source in sources if isinstance(source, SourceFile)]
+    state = store.load()
+    if len(files) < len(sources) or len(state.tree.leaves) > 1:
+        return None
+    by_tasks = partial(sample_keys, engine, sources, matching=matching)
+    if all(file.format == "parquet" for file in files):
+        sample = partial(sample_of_parquet, files) if holds_keys(files, matching) else by_tasks
+        return split_before(store, state, wanted, rows_of_parquet(files), sample)
+    return split_before(store, state, wanted, bytes_of(files) // _LEAST_ROW_BYTES, by_tasks)
+
+
+_LEAST_ROW_BYTES = 8
+"""Bytes of a file in which a row of CSV or JSON takes at least, even compressed."""
 
 
 class SparkLoad:
@@ -488,7 +522,7 @@ class SparkLoad:
                 self._crowded.add(reference.filename.rpartition("/")[0])
             yield reference
 
-    def run(self, publish: Callable[[], Snapshot], progress: Progress) -> Snapshot:
+    def run(self, publish: Callable[[], Snapshot], progress: Progress, note: str = "") -> Snapshot:
         """Return what `publish` does with the references of `write`; say what was loaded, and delete what was not."""
         store = self._store
         try:
@@ -499,7 +533,7 @@ class SparkLoad:
             discard_run(store, self._run_id, ["data"], keep=())
             raise
         discard_run(store, self._run_id, sorted(self._crowded), keep={each.filename for each in self._references})
-        progress.finish("; ".join(self._summary()))
+        progress.finish("; ".join(filter(None, (*self._summary(), note))))
         return made
 
     def _summary(self) -> Iterator[str]:

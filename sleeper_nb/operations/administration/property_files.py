@@ -31,7 +31,7 @@ from sleeper_nb.operations.administration.property_listing import check_instance
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage, open_near
 from sleeper_nb.storage.local import LocalPlace
-from sleeper_nb.storage.places import lies_within, linked_in
+from sleeper_nb.storage.places import Outside, lies_within, linked_in
 
 logger = logging.getLogger(__name__)
 
@@ -156,7 +156,12 @@ class PropertyFiles:
                 self._check_place(storage.locate(folder))
             for linked in linked_in(storage.locate("data")):
                 self._check_place(linked)
-        return storage
+        return storage.reading(self.outside)
+
+    @property
+    def outside(self) -> Outside:
+        """Where tables may read files that are not in their folders."""
+        return Outside.of(self._usable())
 
     def place_of(self, table_id: str) -> Storage:
         """Return the folder that contains a table's folder; the instance's when the table's file is already deleted."""
@@ -200,8 +205,11 @@ class PropertyFiles:
             raise place_not_allowed(address)
 
     def _may_use(self, address: str) -> bool:
-        warehouse = self._storage.root.rpartition("/")[0]
-        return any(lies_within(address, root) for root in (warehouse, *self.permissions.data_paths))
+        return any(lies_within(address, root) for root in self._usable())
+
+    def _usable(self) -> tuple[str, ...]:
+        """Return the warehouse, and the places outside it that the user has allowed."""
+        return (self._storage.root.rpartition("/")[0], *self.permissions.data_paths)
 
     def new(self, texts: Mapping[str, str]) -> TableProperties:
         """Return the properties of a table that sets some; raise when they contradict each other."""

@@ -7,6 +7,7 @@ the first one that the type does not hold.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,6 +22,7 @@ from sleeper_nb.operations.loading.casts import BAD_VALUE, InexactValueError, ex
 from sleeper_nb.operations.loading.conform import Difference, first_line
 from sleeper_nb.operations.loading.file_formats import csv_sample, json_sample, open_parquet, sheet_sample
 from sleeper_nb.operations.loading.in_memory import arrow_of, is_pandas
+from sleeper_nb.operations.loading.matching import Matching
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource, InMemory
 
@@ -47,6 +49,8 @@ class DataColumn:
         Whether the data may have nulls in it.
     problem, hint
         Why no field can hold it, and what to do; "" for a column that a field can hold.
+    given
+        Its name in the data, where the table has another; "" otherwise.
     """
 
     name: str
@@ -54,6 +58,12 @@ class DataColumn:
     nullable: bool = True
     problem: str = ""
     hint: HintParts = ()
+    given: str = ""
+
+    @property
+    def name_in_data(self) -> str:
+        """Its name in the data."""
+        return self.given or self.name
 
     @property
     def difference(self) -> Difference:
@@ -125,6 +135,32 @@ def columns_of(sources: Sequence[IngestSource]) -> tuple[DataColumn, ...]:
         for name in columns.keys() - here.keys():
             columns[name] = replace(columns[name], nullable=True)
     return tuple(columns.values())
+
+
+def named(columns: Sequence[DataColumn], matching: Matching) -> tuple[DataColumn, ...]:
+    """Return the columns with the names that the table gets, as a user wants them.
+
+    By similar names, a name that no column can have becomes one: ``Pickup Time`` is ``Pickup_Time``. Columns that no
+    field can hold are left out where extra columns are ignored.
+    """
+    names = replace(matching, by_name=False).names([each.name for each in columns], _NO_SCHEMA)
+    renamed = []
+    for each, name in zip(columns, names, strict=True):
+        if matching.ignore_extra and each.problem:
+            continue
+        clean = _clean(name) if matching.by_name else name
+        renamed.append(each if clean == each.name else replace(each, name=clean, given=each.name))
+    return tuple(renamed)
+
+
+_NO_SCHEMA = Schema({"key": "string"})
+"""Stands for the schema that is still to be made; names are compared with it only by similar names."""
+
+
+def _clean(name: str) -> str:
+    """Return a name that a column can have, and that is similar to another: letters, digits and _."""
+    words = re.sub(r"\W+", "_", name).strip("_") or "column"
+    return f"_{words}" if words[0].isdigit() else words
 
 
 def _columns(source: IngestSource) -> Iterable[DataColumn]:
@@ -257,7 +293,7 @@ class SchemaChoice:
             try:
                 self._field(each)
             except InvalidInput as error:
-                problems.append(Difference(each.name, error.message, error.hint_parts))
+                problems.append(Difference(each.name_in_data, error.message, error.hint_parts))
         return tuple(problems)
 
     def _check_names(self, columns: Sequence[DataColumn]) -> None:
@@ -279,4 +315,9 @@ class SchemaChoice:
         is_key = column.name in self.row_keys or column.name in self.sort_keys
         if is_key and not given and of_type.name in {"tinyint", "smallint"}:
             of_type = FieldType("int")
-        return Field(column.name, of_type, nullable and not is_key)
+        try:
+            return Field(column.name, of_type, nullable and not is_key)
+        except InvalidInput as error:
+            by_name = Action("--by-name", "by_name=True")
+            hint = (*error.hint_parts, "; ", by_name, f" makes it {_clean(column.name)}")
+            raise InvalidInput(error.message, hint=hint) from error

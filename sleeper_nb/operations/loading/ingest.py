@@ -180,11 +180,14 @@ def write_and_commit(
     author: str | None,
     job_id: str | None = None,
     rows_schema: Schema | None = None,
+    tree: PartitionTree | None = None,
+    prepare: Callable[[], object] | None = None,
 ) -> Snapshot:
     """Call `write`, which writes data files and yields references to them, and add all of them in one commit.
 
     After an error or interrupt the files that were written are deleted. Only a crash leaves files, which no
-    snapshot references.
+    snapshot references. With `tree`, files are written for other partitions, which `prepare` gives the table once they
+    are written.
 
     Returns
     -------
@@ -203,8 +206,8 @@ def write_and_commit(
             return head
         files = AddFiles(references)
         unique = UniqueKeysOfLoad(store.storage, store.clock, files) if schema.unique_keys else None
-        if unique is not None:
-            unique.check(state)
+        if unique is not None:  # before the table gets other partitions: bad input changes nothing
+            unique.check(state if tree is None else replace(state, tree=tree))
 
         def change(newest: TableState) -> AddFiles:
             if newest.schema != schema and not reads_files_of(schema, newest.schema):
@@ -219,9 +222,11 @@ def write_and_commit(
                 unique.check(newest)
             return files
 
+        if prepare is not None:
+            prepare()
         return store.commit(change, message=message, author=author, job_id=job_id)
 
-    return published(store, write(schema, state.tree), add_files)
+    return published(store, write(schema, tree or state.tree), add_files)
 
 
 def published(

@@ -24,6 +24,7 @@ from sleeper_nb.operations.loading.file_formats import (
     sheet_sample,
 )
 from sleeper_nb.operations.loading.in_memory import is_pandas
+from sleeper_nb.operations.loading.matching import Matching
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource
 
@@ -80,6 +81,20 @@ def some_of(keys: pa.Table, size: int) -> pa.Table:
     return keys.take(pa.array(np.sort(chosen)))
 
 
+def rows_of_parquet(files: Sequence[SourceFile]) -> int:
+    """Return the number of rows in Parquet files, from their footers."""
+    rows = 0
+    for file in files:
+        with open_parquet(file) as opened:
+            rows += opened.metadata.num_rows
+    return rows
+
+
+def holds_keys(files: Sequence[SourceFile], matching: Matching) -> bool:
+    """Return whether files are Parquet that has the row keys by their names, so that only these need to be read."""
+    return not matching.renames_columns and all(file.format == "parquet" and not file.folder_values for file in files)
+
+
 def sample_of_parquet(files: Sequence[SourceFile], schema: Schema, size: int) -> KeySample:
     """Return a sample of the row keys of Parquet files, of which only the columns of the keys are read.
 
@@ -100,8 +115,7 @@ def sample_of_parquet(files: Sequence[SourceFile], schema: Schema, size: int) ->
         for part in _keys_of(file, of_file, schema)
         if part.num_rows
     ]
-    empty = pa.schema([key.arrow for key in schema.row_keys]).empty_table()
-    return KeySample(pa.concat_tables([empty, *parts]), rows)
+    return KeySample(pa.concat_tables([_as_nullable(schema).empty_table(), *parts]), rows)
 
 
 def _by_file(groups: Sequence[tuple[SourceFile, int, int]]) -> Iterator[tuple[SourceFile, list[int]]]:
@@ -128,9 +142,12 @@ def _keys_of(file: SourceFile, groups: Sequence[int], schema: Schema) -> Iterato
                 if isinstance(column, Difference):
                     return
                 columns[key.name] = column
-            yield pa.table(
-                columns, schema=pa.schema([key.arrow.with_nullable(nullable=True) for key in schema.row_keys])
-            ).drop_null()
+            yield pa.table(columns, schema=_as_nullable(schema)).drop_null()
+
+
+def _as_nullable(schema: Schema) -> pa.Schema:
+    """Return the row keys as columns of a file may have them."""
+    return pa.schema([key.arrow.with_nullable(nullable=True) for key in schema.row_keys])
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +180,7 @@ def key_candidates(sources: Sequence[IngestSource], columns: Sequence[DataColumn
     first = _first_rows(sources[0])
     found = []
     for each in columns:
-        values = first.get(each.name)
+        values = first.get(each.name_in_data)
         if values is None:
             continue
         try:

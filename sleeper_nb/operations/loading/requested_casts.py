@@ -22,7 +22,7 @@ from sleeper_nb.operations.loading.casts import BAD_VALUE, kind_of, plain_values
 
 TEXT_KINDS = frozenset({
     "boolean", "int", "long", "unsigned long", "float", "double", "decimal", "date", "timestamp",
-    "timestamp (s, ms, ns)",
+    "timestamp (s, ms, ns)", "time",
 })  # fmt: skip
 """Source kinds that become texts on request."""
 _WORDS = {"yes": "true", "y": "true", "t": "true", "on": "true", "no": "false", "n": "false", "f": "false",
@@ -44,7 +44,7 @@ def is_word(value: Any, target: FieldType) -> bool:
 def prepared(array: pa.Array, target: FieldType) -> pa.Array:
     """Return an array whose kind is cast exactly to a field's type where the request allows it; or the same array."""
     kind = kind_of(array.type)
-    if target.name == "string" and (kind in TEXT_KINDS or pa.types.is_time(array.type)):
+    if target.name == "string" and kind in TEXT_KINDS:
         return _texts(plain_values(array))
     if target.name == "boolean" and kind == "string":
         return _truths(plain_values(array))

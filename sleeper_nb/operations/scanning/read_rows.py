@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, reduce
 from itertools import pairwise
 from operator import and_
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -35,6 +35,7 @@ from sleeper_nb.errors import (
     SleeperError,
     StorageError,
 )
+from sleeper_nb.model.checksums import is_stamp
 from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.partitions import Range, Region
 from sleeper_nb.model.schema import Schema, quoted_name
@@ -43,7 +44,8 @@ from sleeper_nb.operations.scanning.footers import row_groups
 from sleeper_nb.operations.scanning.row_condition import Condition, RowTest
 from sleeper_nb.operations.scanning.scan_plan import PlannedFile, ScanPlan
 from sleeper_nb.storage.filesystem import Storage
-from sleeper_nb.storage.integrity import HINT, check_once
+from sleeper_nb.storage.integrity import HINT, changed_since, check_once
+from sleeper_nb.storage.paths import is_foreign
 from sleeper_nb.storage.places import S3Access
 
 if TYPE_CHECKING:
@@ -259,11 +261,17 @@ class _Bucket:
     ----------
     context
         A DataFusion session with the access, which keeps the footers that it read last, in at most 50 MB.
+    access
+        The bucket and its keys.
     checked
         The addresses of files that had the planned size.
+    others
+        The buckets of files that are not in the table's folder; the same keys open them.
     """
 
     context: SessionContext
+    access: S3Access
+    others: set[str] = field(default_factory=set)
     checked: set[str] = field(default_factory=set)
 
     def check(self, files: Sequence[PlannedFile], storage: Storage) -> bool:
@@ -272,7 +280,11 @@ class _Bucket:
         That takes one request less. DataFusion takes a file that is gone for one without rows.
         """
         located = {storage.locate(file.filename) for file in files}
-        if len(located) == 1 and located <= self.checked:
+        foreign = {_bucket_of(storage.locate(file.filename)) for file in files if is_foreign(file.filename)}
+        for name in foreign - {self.access.bucket} - self.others:
+            _register_bucket(self.context, replace(self.access, bucket=name))
+            self.others.add(name)
+        if len(located) == 1 and located <= self.checked and not foreign:
             return False
         check_files(files, storage)
         if len(self.checked) > _MOST_CHECKED:
@@ -287,7 +299,11 @@ def _bucket(access: S3Access) -> _Bucket:
     # A server is asked for all of a footer at once, up to DataFusion's default of 512 KiB, and for all columns at once.
     context = _new_context(8 * _FOOTER_BYTES, key_columns_first=False)
     _register_bucket(context, access)
-    return _Bucket(context)
+    return _Bucket(context, access)
+
+
+def _bucket_of(address: str) -> str:
+    return address.removeprefix("s3://").partition("/")[0]
 
 
 def _new_context(footer_bytes: int, *, key_columns_first: bool) -> SessionContext:
@@ -379,19 +395,42 @@ def check_files(files: Sequence[PlannedFile], storage: Storage, *, is_whole: boo
     NotFound, StorageError
         Naming the first such file.
     """
+    own = [file for file in files if not is_foreign(file.filename)]
+    sizes = _of_each(own, storage, storage.size)
+    for file in own:
+        _check_size(file, sizes[file.filename], storage)
+    check_contents(files, storage, is_whole=is_whole)
+
+
+_T = TypeVar("_T")
+
+
+def _of_each(files: Sequence[PlannedFile], storage: Storage, ask: Callable[[str], _T]) -> dict[str, _T]:
+    """Return what a function returns for the name of each file."""
     names = list(dict.fromkeys(file.filename for file in files))
     if storage.local:
-        sizes = {name: storage.size(name) for name in names}
-    else:
-        with ThreadPoolExecutor(storage.at_once) as pool:  # one request after the other would be slow
-            sizes = dict(zip(names, pool.map(storage.size, names), strict=True))
-    for file in files:
-        if sizes[file.filename] != file.bytes:
-            raise StorageError(
-                f"data file {storage.locate(file.filename)} has {sizes[file.filename]:,} bytes, not {file.bytes:,}",
-                hint="it may have been changed by hand: restore it from a copy",
-            )
-    check_contents(files, storage, is_whole=is_whole)
+        return {name: ask(name) for name in names}
+    with ThreadPoolExecutor(storage.at_once) as pool:  # one request after the other would be slow
+        return dict(zip(names, pool.map(ask, names), strict=True))
+
+
+def _check_size(file: PlannedFile, size: int, storage: Storage) -> None:
+    if size != file.bytes:
+        raise StorageError(
+            f"data file {storage.locate(file.filename)} has {size:,} bytes, not {file.bytes:,}",
+            hint="it may have been changed by hand: restore it from a copy",
+        )
+
+
+def _check_foreign(files: Sequence[PlannedFile], storage: Storage) -> None:
+    """Raise for a file outside the table's folder that was changed since it was added: its owner may do so."""
+    foreign = [file for file in files if is_foreign(file.filename)]
+    found = _of_each(foreign, storage, storage.stamped) if foreign else {}
+    for file in foreign:
+        size, stamp = found[file.filename]
+        _check_size(file, size, storage)
+        if stamp != file.checksum:
+            raise changed_since(storage, file.filename)
 
 
 def check_contents(files: Sequence[PlannedFile], storage: Storage, *, is_whole: bool) -> None:
@@ -399,7 +438,8 @@ def check_contents(files: Sequence[PlannedFile], storage: Storage, *, is_whole: 
 
     DataFusion and DuckDB do not verify page checksums, so the checksum of the whole file is verified, once per process
     unless the file changes. It is skipped where it would cost more than a twentieth of the read: for large files of
-    which only a part is read. Objects in a bucket are verified by their store.
+    which only a part is read. Objects in a bucket are verified by their store. Of files that were added where they
+    were, size and stamp are compared.
 
     Parameters
     ----------
@@ -415,11 +455,12 @@ def check_contents(files: Sequence[PlannedFile], storage: Storage, *, is_whole: 
     StorageError
         For the first damaged file; the hint says what to do.
     """
+    _check_foreign(files, storage)
     few = len(files) <= CHECKED_FILES and sum(file.bytes for file in files) <= CHECKED_BYTES
     if not storage.local or not (is_whole or few):
         return
     for file in files:
-        if file.checksum is not None:
+        if file.checksum is not None and not is_stamp(file.checksum):
             check_once(storage, file.filename, file.checksum)
 
 

@@ -13,7 +13,7 @@ Why it is safe, in steps:
    rollback that would use the file again commits either before this commit, which then fails, or after it, and then
    finds the file forgotten. A crash leaves the note: the next run deletes files that are noted and that no state
    tracks. Files that were noted before, by such a run or by an expiry, need no commit: they are deleted first, so that
-   a full disk has room.
+   a full disk has room. Files that were added where they were are not noted, only forgotten: they stay.
 4. Metadata files become garbage in the same transaction of the catalog that forgets the last version naming them.
 5. Objects that a crashed writer left in the state store itself, and that nothing ever read, are swept by the store's
    own rules.
@@ -54,6 +54,8 @@ class GarbageReport(Report):
         The size of the data files.
     held
         How many unused data files are kept: by a retained snapshot or savepoint, a reader's lease, or the delay.
+    forgotten
+        The addresses of files that were added where they were: the table forgets them, and they stay there.
     """
 
     data_files: tuple[str, ...]
@@ -61,6 +63,7 @@ class GarbageReport(Report):
     bytes: int
     held: int
     dry_run: bool
+    forgotten: tuple[str, ...] = ()
     prefix: str = ""
 
     @property
@@ -82,6 +85,8 @@ class GarbageReport(Report):
             (verb, "metadata files", len(self.metadata_files), None),
             ("kept back", "data files", self.held, None),
         )
+        if self.forgotten:
+            rows += (("would forget" if self.dry_run else "forgot", "files of others", len(self.forgotten), None),)
         footer = (
             nothing_done(CLEAN_UP, self.prefix) if self.dry_run and (self.data_files or self.metadata_files) else ""
         )
@@ -137,18 +142,19 @@ def collect_garbage(
     state = store.load()
     if not dry_run:
         _release_ended_leases(store, now)
-    data = collectable_files(state, kept_versions(store, now, forgotten), now, delay)
+    unused = collectable_files(state, kept_versions(store, now, forgotten), now, delay)
+    data = tuple(path for path in unused if not paths.is_foreign(path))
     leftover = leftover_files(state, noted)
     metadata = tuple(path for path, since in noted if now - since >= delay and not paths.is_data_file(path))
     garbage = (*data, *leftover, *metadata)
     _check_paths(garbage)
-    report = _report(state, data, leftover, metadata, dry_run=dry_run)
+    report = _report(state, unused, leftover, metadata, dry_run=dry_run)
     if dry_run:
         return report
     for path in (*leftover, *metadata):
         store.storage.delete(path)
-    if data:
-        freeing_space(catalog, lambda: _forget_data_files(store, data, now, author))
+    if unused:
+        freeing_space(catalog, lambda: _forget_data_files(store, unused, now, author))
     for path in data:
         store.storage.delete(path)
     if garbage:
@@ -182,13 +188,14 @@ def _log_deleted(table_id: str, report: GarbageReport) -> None:
 
 
 def _forget_data_files(store: StateStore, data: Sequence[str], now: datetime, author: str | None) -> None:
-    """Note data files as garbage, and commit that the state forgets them."""
-    store.catalog.add_garbage(store.table_id, data, now)
+    """Note the table's own data files as garbage, and commit that the state forgets all."""
+    own = [path for path in data if not paths.is_foreign(path)]
+    store.catalog.add_garbage(store.table_id, own, now)
     try:
         store.commit(DeleteFiles(tuple(data)), author=author)
     except StateRuleBroken as error:  # a rollback was faster and uses them again
         logger.warning("table %s: garbage collection lost against another commit: %s", store.table_id, error.message)
-        store.catalog.forget_garbage(store.table_id, data)
+        store.catalog.forget_garbage(store.table_id, own)
         raise
 
 
@@ -240,10 +247,12 @@ def _report(
 ) -> GarbageReport:
     waiting = state.files.out_of_use
     sizes = dict(zip(waiting["filename"].to_pylist(), waiting["bytes"].to_pylist(), strict=True))
+    own = tuple(name for name in data if not paths.is_foreign(name))
     return GarbageReport(
-        data_files=(*data, *leftover),
+        data_files=(*own, *leftover),
         metadata_files=metadata,
-        bytes=sum(sizes[name] for name in data),
+        bytes=sum(sizes[name] for name in own),
         held=len(sizes) - len(data),
         dry_run=dry_run,
+        forgotten=tuple(name for name in data if paths.is_foreign(name)),
     )

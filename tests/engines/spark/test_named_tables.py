@@ -251,4 +251,4 @@ def test_names_of_sql_of_the_session_are_unchanged(session, spark, table):
         answer = session.sql(f"SELECT count(*) AS n FROM {sql}", engine="spark").to_pandas()["n"][0]
         assert answer == 8
     with pytest.raises(sl.InvalidInput):
-        session.sql("INSERT INTO flights VALUES ('a', 1, 2)", engine="spark")
+        session.sql("DELETE FROM flights", engine="spark")

@@ -327,7 +327,7 @@ def test_rows_of_many_blocks_are_those_of_one_and_lines_go_on(
         ({"delimiter": ""}, "not a valid delimiter"),
         ({"delimiter": 5}, "delimiter takes a string or None, not 5"),
         ({"null_text": 'N"A'}, "not a valid null text"),
-        ({"null_text": 5}, "null_text takes a string or None, not 5"),
+        ({"null_text": 5}, r"null_text takes a string.* or None, not 5"),
         ({"null_text": "a,b"}, "not a valid null text"), ({"null_text": "a\nb"}, "not a valid null text"),
         ({"header": "no"}, "header takes True or False, not the string 'no'"),
     ],

@@ -142,8 +142,7 @@ def test_other_kinds_become_text_on_request_only(table, tmp_path: Path, kind: st
     data = made(two_rows(tag=values), tmp_path)
     with pytest.raises(sl.InvalidInput, match="column 'tag'") as error:
         table.ingest(data)
-    if kind != "time":
-        assert "cast=True" in (error.value.hint or "")
+    assert "cast=True" in (error.value.hint or "")
     table.ingest(data, cast=True)
     assert [row["tag"] for row in loaded(table)] == texts
 

@@ -1,0 +1,510 @@
+"""Add sorted Parquet files where they are: the table refers to them, without a copy, and never changes or deletes them.
+
+Each file must be as a data file of the table is: its columns and their types, sorted by row keys and then sort keys,
+without nulls where the table has none. The footer tells most of it; the order is proved by reading the key columns,
+which also tells how many rows each leaf gets. Nothing is committed unless every file fits.
+
+A file is recorded by its real address, its size, and a stamp: the time of its last change, or its ETag. A reader that
+finds another size or stamp refuses the file (`sleeper_nb.operations.scanning.read_rows.check_files`).
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound, hint_text
+from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.permissions import file_not_allowed
+from sleeper_nb.model.schema import is_utf8
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.state import TableState
+from sleeper_nb.model.statistics import ColumnStatistics, StatisticsColumns
+from sleeper_nb.model.transactions import AddFiles
+from sleeper_nb.operations.loading.ingest import LeafRows, references_to, rows_by_leaf
+from sleeper_nb.operations.loading.source_files import SourceFile, find_files
+from sleeper_nb.progress import Progress
+from sleeper_nb.report import Bytes, Grid, TableReport, counted
+from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.storage.data_files import DataFile, SortedKeys
+from sleeper_nb.storage.places import real_address
+
+logger = logging.getLogger(__name__)
+
+_BATCH_ROWS = 65_536
+_LONGEST_ADDRESS = 700
+"""Bytes: with a partition's id it is a key of DynamoDB, which has at most 1,024."""
+_OF_A_TABLE = re.compile(r"/(?:data/partition_[^/]+|statestore/\w+)/[^/]+\.parquet")
+_WILDCARDS = re.compile(r"[*?\[\]{}\\\x00-\x1f]")
+_COPY: Hint = ("copy its rows instead: ", Action("--copy", "copy=True"))
+_SORT: Hint = ("let the rows be sorted into files of the table: ", Action("--copy", "copy=True"))
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why some files cannot be added as they are.
+
+    Parameters
+    ----------
+    problem
+        What is wrong, as it follows a file's name.
+    hint
+        What to do.
+    files
+        The addresses of these files.
+    """
+
+    problem: str
+    hint: Hint
+    files: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The problem, and how many files have it."""
+        if len(self.files) == 1:
+            return f"{self.files[0]} {self.problem}"
+        return f"{len(self.files):,} files, such as {self.files[0]}: each {self.problem}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AddFilesPlan(TableReport):
+    """What adding files would do: the result of a dry run, which changes nothing.
+
+    Parameters
+    ----------
+    snapshot_id
+        The version that the plan is based on.
+    files, rows, bytes
+        The files that would be added, their rows and their size.
+    leaves
+        The leaves that would get rows, in key order; empty when a file is refused.
+    refused
+        What is wrong with which files. A run would add none of the files.
+    empty
+        The number of files without rows, to which the table does not refer.
+    """
+
+    snapshot_id: int
+    files: int
+    rows: int
+    bytes: int
+    leaves: tuple[LeafRows, ...]
+    refused: tuple[Refusal, ...]
+    empty: int = 0
+    prefix: str = ""
+
+    def grid(self) -> Grid:
+        """Return the leaves and their rows; or what is wrong with which files, and what to do."""
+        if self.refused:
+            count = sum(len(each.files) for each in self.refused)
+            cells = tuple(
+                (each.problem, len(each.files), each.files[0], hint_text(each.hint, self.prefix))
+                for each in self.refused
+            )
+            title = f"add-files: would add nothing ({counted(count, 'file')} refused)"
+            return Grid(("what is wrong", "files", "such as", "what to do"), cells, title)
+        title = f"add-files: would refer to {counted(self.files, 'file')}: {counted(self.rows, 'row')}, "
+        title += f"{Bytes(self.bytes)}, none copied"
+        rows = tuple((leaf.region, leaf.partition_id, leaf.rows) for leaf in self.leaves)
+        notes = [f"on snapshot {self.snapshot_id}; nothing was changed"]
+        if self.empty:
+            notes.append(f"{counted(self.empty, 'file')} without rows left out")
+        return Grid(("keys", "partition", "rows"), rows, title, "; ".join(notes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Examined:
+    """A file that can be added, and the number of its rows in each leaf; or why it cannot."""
+
+    address: str
+    file: DataFile | None = None
+    rows_by_leaf: Mapping[str, int] | None = None
+    problem: str = ""
+    hint: Hint = ""
+
+
+class _RefusedError(Exception):
+    def __init__(self, problem: str, hint: Hint) -> None:
+        super().__init__(problem)
+        self.problem, self.hint = problem, hint
+
+
+def find_parquet(store: StateStore, sources: Sequence[str | Path]) -> dict[str, SourceFile]:
+    """Return the files that some paths, folders, globs and addresses name, by their real addresses.
+
+    Raises
+    ------
+    NotFound
+        When one names no file.
+    InvalidInput
+        When a file is named twice: its rows would be in the table twice.
+    NotAllowed
+        When a file is outside the warehouse, in a folder that the user has not allowed.
+    """
+    found: dict[str, SourceFile] = {}
+    for source in sources:
+        for file in find_files(source, store.storage):
+            address = real_address(file.address)
+            if address in found:
+                raise InvalidInput(f"file {file.address} is named twice", hint="name each file once")
+            found[address] = file
+    for address in found:
+        if not store.storage.outside.has(address):
+            raise file_not_allowed(address)
+    return found
+
+
+def plan_files(
+    store: StateStore,
+    state: TableState,
+    files: Mapping[str, SourceFile],
+    statistics: StatisticsColumns,
+    progress: Progress,
+) -> AddFilesPlan:
+    """Return what adding files would do, without changing anything."""
+    examined = _examine_all(store, state, files, statistics, progress)
+    refused = _refusals(examined)
+    fitting = [each for each in examined if each.file is not None]
+    by_leaf: Counter[str] = Counter()
+    for each in fitting if not refused else ():
+        by_leaf.update(each.rows_by_leaf)
+    leaves = (
+        LeafRows(leaf.id, leaf.region.text(state.schema), by_leaf[leaf.id])
+        for leaf in state.tree.leaves
+        if by_leaf.get(leaf.id)
+    )
+    data_files = [each.file for each in fitting if each.file is not None]
+    return AddFilesPlan(
+        snapshot_id=state.snapshot_id,
+        files=len(data_files),
+        rows=sum(file.rows for file in data_files),
+        bytes=sum(file.bytes for file in data_files),
+        leaves=tuple(leaves),
+        refused=refused,
+        empty=sum(each.file is None and not each.problem for each in examined),
+    )
+
+
+def add_files(
+    store: StateStore,
+    files: Mapping[str, SourceFile],
+    statistics: StatisticsColumns,
+    progress: Progress,
+    *,
+    message: str | None = None,
+    author: str | None = None,
+    job_id: str | None = None,
+) -> Snapshot:
+    """Refer to files in one commit, and return the snapshot that holds their rows.
+
+    Parameters
+    ----------
+    store
+        The table's store.
+    files
+        As `find_parquet` returns them.
+    statistics
+        The columns whose statistics the references keep.
+    progress
+        Callback that receives how many files were examined.
+    message, author, job_id
+        As those of `sleeper_nb.operations.loading.ingest.ingest_arrow`.
+
+    Returns
+    -------
+    The new snapshot, or the current one when no file has a row.
+
+    Raises
+    ------
+    InvalidInput
+        When a file cannot be a data file of the table; nothing was added.
+    AlreadyExists
+        When the table has one of the files; nothing was added.
+    """
+    head, state = store.current()
+    references = _references(_examine_all(store, state, files, statistics, progress), len(files))
+    if not references:
+        return head
+
+    def change(newest: TableState) -> AddFiles:
+        nonlocal state, references
+        if newest.tree != state.tree or newest.schema != state.schema:  # it was split or altered in the meantime
+            references = _references(_examine_all(store, newest, files, statistics, progress), len(files))
+            state = newest
+        return AddFiles(references)
+
+    snapshot = store.commit(change, message=message, author=author, job_id=job_id)
+    logger.info("table %s: refers to %d more files where they are", store.table_id, len(files))
+    return snapshot
+
+
+def _references(examined: Sequence[_Examined], given: int) -> tuple[FileReference, ...]:
+    refused = _refusals(examined)
+    if refused:
+        count = sum(len(each.files) for each in refused)
+        texts = [each.text for each in refused[:_MOST_NAMED]]
+        if len(refused) > _MOST_NAMED:
+            texts.append(f"and {len(refused) - _MOST_NAMED} other differences")
+        which = "the file" if given == 1 else f"{count:,} of {given:,} files"
+        raise InvalidInput(f"{which} cannot be added, so none was: {'; '.join(texts)}", hint=refused[0].hint)
+    return tuple(
+        reference
+        for each in examined
+        if each.file is not None and each.rows_by_leaf is not None
+        for reference in references_to(each.file, each.rows_by_leaf)
+    )
+
+
+def _refusals(examined: Sequence[_Examined]) -> tuple[Refusal, ...]:
+    """Return the problems, each with its files; those of most files first."""
+    groups: dict[tuple[str, Hint], list[str]] = defaultdict(list)
+    for each in examined:
+        if each.problem:
+            groups[each.problem, each.hint].append(each.address)
+    found = [Refusal(problem, hint, tuple(names)) for (problem, hint), names in groups.items()]
+    return tuple(sorted(found, key=lambda each: -len(each.files)))
+
+
+def _examine_all(
+    store: StateStore,
+    state: TableState,
+    files: Mapping[str, SourceFile],
+    statistics: StatisticsColumns,
+    progress: Progress,
+) -> list[_Examined]:
+    """Examine each file, several at a time."""
+    examiner = _Examiner(state, statistics)
+    examined = []
+    with ThreadPoolExecutor(store.storage.at_once) as pool:
+        for i, each in enumerate(pool.map(examiner.examine, files, files.values())):
+            if not i % 100:
+                progress.update("examining files", i, len(files))
+            examined.append(each)
+    return examined
+
+
+class _Examiner:
+    """Compares files with a version of a table.
+
+    Parameters
+    ----------
+    state
+        The version.
+    statistics
+        The columns whose statistics the references keep.
+    """
+
+    def __init__(self, state: TableState, statistics: StatisticsColumns) -> None:
+        self._schema, self._tree = state.schema, state.tree
+        self._fields = state.schema.in_files.fields
+        self._expected = [(each.column, _plain(each.type.arrow)) for each in self._fields]
+        self._names, self._types = map(list, zip(*self._expected, strict=True))
+        self._late = {each.name for each in self._fields if each.late}
+        self._keys = pa.schema([pa.field(each.name, each.type.arrow) for each in state.schema.fields
+                                if each.name in state.schema.sort_order])  # fmt: skip
+        self._with_statistics = {
+            each.column: each.type.name for each in statistics.fields(state.schema) if each.type.name in _WHOLE_NUMBERS
+        }
+
+        leaves = state.tree.leaves
+        cut_by_first = all(each.is_leaf or each.dimension == 0 for each in state.tree.partitions)
+        self._starts: list[Any] | None = [leaf.region.ranges[0].min for leaf in leaves[1:]] if cut_by_first else None
+
+    def examine(self, address: str, file: SourceFile) -> _Examined:
+        """Return what the table would refer to, or why the file cannot be added."""
+        try:
+            _check_address(address)
+            return self._examine(file, address)
+        except _RefusedError as refused:
+            return _Examined(address, problem=refused.problem, hint=refused.hint)
+        except NotFound:
+            return _Examined(address, problem="does not exist any more", hint="give files that nobody deletes")
+        except (pa.ArrowException, OSError, ValueError) as error:
+            why = str(error).partition("\n")[0]
+            return _Examined(address, problem=f"cannot be read as Parquet: {why}", hint="give Parquet files only")
+
+    def _examine(self, file: SourceFile, address: str) -> _Examined:
+        size, stamp = file.storage.stamped(file.path)
+        with file.storage.input(file.path) as stream, pq.ParquetFile(stream) as opened:
+            columns, metadata = opened.schema_arrow, opened.metadata  # each is made anew whenever it is asked for
+            self._check_columns(columns)
+            if not metadata.num_rows:
+                return _Examined(address)
+            with_nulls, with_nan = self._uncertain(columns, metadata)
+            keys, by_leaf = self._read(opened, columns, with_nulls, with_nan)
+            if keys.rows != metadata.num_rows:
+                problem = f"has {keys.rows:,} rows; its footer says {metadata.num_rows:,}"
+                raise _RefusedError(problem, "write it again")
+            ends = tuple(keys.least), tuple(keys.greatest)
+            known = tuple(self._statistics(columns, metadata))
+        return _Examined(address, DataFile(address, keys.rows, size, *ends, stamp, known), by_leaf)
+
+    def _check_columns(self, found: pa.Schema) -> None:
+        if found.names == self._names and found.types == self._types:
+            return
+        names, types = found.names, [_plain(kind) for kind in found.types]
+        wanted = [each for each in self._expected if each[0] in names or each[0] not in self._late]
+        if list(zip(names, types, strict=True)) == wanted:
+            return
+        for name, kind in wanted:
+            if name not in names:
+                raise _RefusedError(f"has no column {name!r}", _COPY)
+            if names.count(name) > 1:
+                raise _RefusedError(f"has two columns {name!r}", "write the file with one of them")
+            if (it := found.field(name).type) != kind and _plain(it) != kind:
+                raise _RefusedError(f"has {it} in column {name!r}, not {kind}", _COPY)
+        extra = [name for name in names if name not in dict(wanted)]
+        if extra:
+            raise _RefusedError(f"has column {extra[0]!r}, which the table does not have", _COPY)
+        order = ", ".join(name for name, _ in wanted)
+        raise _RefusedError(f"has its columns in another order than the table: {order}", _COPY)
+
+    def _uncertain(self, columns: pa.Schema, metadata: pq.FileMetaData) -> tuple[set[str], set[str]]:
+        """Return the columns whose values must be read: those that may have nulls they must not have, and NaN.
+
+        Raises for nulls that the footer counts.
+        """
+        nullable = {each.name for each in columns if each.nullable}
+        strict = {each.column for each in self._fields if not each.nullable} & nullable
+        with_nulls, with_nan = set[str](), set[str]()
+        for column in _column_chunks(metadata):
+            path, is_float = column.path_in_schema, column.physical_type in _FLOATS
+            name = path.partition(".")[0]
+            known = column.statistics if is_float or name in strict else None
+            if name in strict and (known is None or not known.has_null_count or path != name):
+                with_nulls.add(name)
+            elif name in strict and known is not None and known.null_count:
+                raise _null_refused(name)
+            if is_float and known is not None and known.has_min_max:
+                with_nan.add(name)
+        return with_nulls, with_nan
+
+    def _read(
+        self, opened: pq.ParquetFile, found: pa.Schema, with_nulls: set[str], with_nan: set[str]
+    ) -> tuple[SortedKeys, dict[str, int]]:
+        """Return the ends of the row keys, and the rows of each leaf; raise for rows that the table cannot have."""
+        keys, by_leaf = SortedKeys(self._schema), Counter[str]()
+        wanted = {*self._keys.names, *with_nulls, *with_nan}
+        columns = [name for name in found.names if name in wanted]
+        for batch in opened.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
+            for name in columns:
+                if batch[name].null_count and (name in with_nulls or name in self._keys.names):
+                    raise _null_refused(name)
+                if name in with_nan and _has_nan(batch[name]):
+                    # engines leave out row groups by statistics, which other writers make without NaN
+                    raise _RefusedError(f"has NaN in column {name!r}, which the file's statistics leave out", _COPY)
+            table = pa.Table.from_batches([batch.select(self._keys.names)]).cast(self._keys)
+            self._check_keys(table, keys)
+            by_leaf.update(self._by_leaf(table))
+        return keys, dict(by_leaf)
+
+    def _check_keys(self, table: pa.Table, before: SortedKeys) -> None:
+        for name in self._keys.names:
+            if not is_utf8(table[name]):
+                raise _RefusedError(f"has text that is not UTF-8 in column {name!r}", "write the file again, as UTF-8")
+        before.see(table)
+        if not before.in_order:
+            raise _RefusedError(f"is not sorted by {', '.join(self._schema.sort_order)}", _SORT)
+
+    def _by_leaf(self, table: pa.Table) -> dict[str, int]:
+        """Return the rows of each leaf; of sorted rows, each leaf has those between two places."""
+        first = table.column(0).combine_chunks()
+        if self._starts is None or not isinstance(first[0].as_py(), int | str | bytes):
+            return rows_by_leaf(table, self._tree, self._schema)
+        counts, place = {}, 0
+        leaf = bisect_right(self._starts, first[0].as_py())
+        while place < len(first):
+            end = len(first)
+            if leaf < len(self._starts) and first[-1].as_py() >= self._starts[leaf]:
+                end = bisect_left(range(len(first)), self._starts[leaf], place, key=lambda i: first[i].as_py())
+            if end > place:
+                counts[self._tree.leaves[leaf].id] = end - place
+            place, leaf = end, leaf + 1
+        return counts
+
+    def _statistics(self, columns: pa.Schema, metadata: pq.FileMetaData) -> Iterator[ColumnStatistics]:
+        """Yield the statistics of the columns of whole numbers and times, as the footer has them for all rows."""
+        known = {name: ColumnStatistics(name, kind, None, None, 0) for name, kind in self._with_statistics.items()}
+        for column in _column_chunks(metadata) if known else ():
+            name = column.path_in_schema
+            if name not in known:
+                continue
+            found = column.statistics
+            all_null = found is not None and found.has_null_count and found.null_count == column.num_values
+            if found is None or not found.has_null_count or not (found.has_min_max or all_null):
+                del known[name]
+                continue
+            before = known[name]
+            low, high = (found.min_raw, found.max_raw) if found.has_min_max else (None, None)
+            least = min((v for v in (before.least, low) if v is not None), default=None)
+            greatest = max((v for v in (before.greatest, high) if v is not None), default=None)
+            known[name] = replace(before, least=least, greatest=greatest, nulls=before.nulls + found.null_count)
+        present = set(columns.names)
+        yield from (each for name, each in known.items() if name in present and each.nulls < 2**31)
+
+
+_WHOLE_NUMBERS = frozenset({"int", "long", "date", "timestamp"})
+_FLOATS = frozenset({"FLOAT", "DOUBLE"})
+
+
+def _column_chunks(metadata: pq.FileMetaData) -> Iterator[pq.ColumnChunkMetaData]:
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        yield from map(group.column, range(group.num_columns))
+
+
+def _null_refused(name: str) -> _RefusedError:
+    return _RefusedError(f"has nulls in column {name!r}, which cannot be null", "write the file without them")
+
+
+def _has_nan(values: pa.Array) -> bool:
+    if pa.types.is_floating(values.type):
+        return bool(pc.any(pc.is_nan(values)).as_py())
+    if pa.types.is_nested(values.type):
+        parts: Sequence[pa.Array] = values.flatten() if pa.types.is_struct(values.type) else [values.flatten()]
+        return any(map(_has_nan, parts))
+    return False
+
+
+def _check_address(address: str) -> None:
+    """Raise for an address that engines, or the metadata, cannot hold as it is."""
+    name = address.rpartition("/")[2]
+    if _OF_A_TABLE.search(address):
+        problem = "looks like a file of a table, which may delete it"
+        raise _RefusedError(problem, ("ingest the table's rows, or copy them: ", Action("--copy", "copy=True")))
+    if _WILDCARDS.search(address):
+        raise _RefusedError("has a character in its path that engines read as a wildcard", _COPY)
+    if name.startswith(("_", ".")):
+        raise _RefusedError(
+            "has a name that begins with _ or ., which Spark leaves out",
+            ("rename it, or ", Action("--copy", "copy=True"), " copies its rows"),
+        )
+    if len(address.encode()) > _LONGEST_ADDRESS:
+        raise _RefusedError(f"has a path of more than {_LONGEST_ADDRESS} bytes", _COPY)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """Return a type without what only Arrow distinguishes, and what is not in the bytes of a Parquet file."""
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
+        return pa.binary()
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(_plain(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(each.name, _plain(each.type)) for each in kind])
+    return kind

@@ -1,0 +1,56 @@
+"""The rows of a query on their way into a table: a stream that is read once, and never in memory as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+LOADED_ROWS: Final = 100_000
+"""About how many rows of a query are handed to a load at a time."""
+
+
+class RowsToLoad:
+    """Rows as an Arrow stream that can be taken once.
+
+    Parameters
+    ----------
+    batches
+        The rows; at least one batch, perhaps without rows.
+    names
+        The names that their columns get.
+
+    Attributes
+    ----------
+    count
+        How many rows were read so far.
+    error
+        Why the query failed: an Arrow stream passes on only a text of it.
+    """
+
+    def __init__(self, batches: Iterator[pa.Table], names: Sequence[str]) -> None:
+        self._batches, self._names = batches, list(names)
+        self.count = 0
+        self.error: BaseException | None = None
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        first = self._next()
+        assert first is not None  # noqa: S101 - there is at least one batch
+        reader = pa.RecordBatchReader.from_batches(first.schema, self._all(first))
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def _all(self, first: pa.Table) -> Iterator[pa.RecordBatch]:
+        batch: pa.Table | None = first
+        while batch is not None:
+            self.count += batch.num_rows
+            yield from batch.to_batches()
+            batch = self._next()
+
+    def _next(self) -> pa.Table | None:
+        try:
+            batch = next(self._batches, None)
+        except BaseException as error:
+            self.error = error
+            raise
+        return None if batch is None else batch.rename_columns(self._names)

@@ -1,0 +1,331 @@
+"""Hand a bound statement to DuckDB or Spark: plan what it reads, name its tables, and return its rows, not read yet."""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from collections.abc import Callable, Mapping, Sized
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from sleeper_nb.clock import Clock
+from sleeper_nb.engines.components import Engines
+from sleeper_nb.errors import SleeperError
+from sleeper_nb.operations.scanning.reach import Necessary
+from sleeper_nb.operations.scanning.scan_plan import TableRows
+from sleeper_nb.query.engine_choice import ChosenEngine, Engine, means_the_same
+from sleeper_nb.query.from_metadata import answer_from_metadata
+from sleeper_nb.query.result import DuckDBResult, QueryOrigin, QueryResult, SparkResult
+from sleeper_nb.query.spark_planning import SparkPlanning
+from sleeper_nb.report import Bytes
+from sleeper_nb.sql.binding import Bound
+from sleeper_nb.sql.metadata_answers import lists_columns
+from sleeper_nb.sql.name_errors import name_error
+from sleeper_nb.sql.parameters import plain_values, with_duckdb_parameters
+from sleeper_nb.sql.statement import Statement
+from sleeper_nb.sql.tokens import spells
+from sleeper_nb.sql.variables import BoundVariable
+from sleeper_nb.storage.paths import DATA, STATE_STORE, is_foreign
+
+if TYPE_CHECKING:
+    import duckdb
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sleeper_nb.engines.duckdb.duckdb_reads import Query
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_TEXT: Final = 200_000
+_MOST_VALUES: Final = 10_000
+"""Of a list. Planning takes about as long as the answer from here on, and so many keys leave little out."""
+
+
+class BetterOnSpark(Exception):  # noqa: N818 - no error: the statement runs on another engine
+    """A statement reads what its runner should not read; `if_it_can` when DuckDB may read it too."""
+
+    def __init__(self, why: str, *, if_it_can: bool) -> None:
+        super().__init__(why)
+        self.why, self.if_it_can = why, if_it_can
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """Hands bound statements to an engine: a user's statement, and first the expressions of its version clauses.
+
+    Parameters
+    ----------
+    chosen
+        The engine, and why.
+    tables, parameters, engines, clock
+        As in `sleeper_nb.query.run.run_query`.
+    limit
+        From how many bytes on a statement is not run, and `BetterOnSpark` is raised.
+    began
+        When the statement began.
+    dry_run
+        Whether no row may be read, not even to plan.
+    """
+
+    chosen: ChosenEngine
+    tables: Callable[[], tuple[str, ...]]
+    parameters: Mapping[str, Any]
+    engines: Engines
+    clock: Clock
+    limit: float
+    began: datetime
+    dry_run: bool = False
+
+    @property
+    def engine(self) -> Engine:
+        """The name of the engine."""
+        return self.chosen.name
+
+    def of_any_size(self) -> Runner:
+        """Return a runner that runs statements of any size."""
+        return replace(self, limit=math.inf)
+
+    def run(self, bound: Bound) -> QueryResult:
+        """Return the result of a user's statement; from metadata alone where that can answer it."""
+        values = plain_values(bound.statement, self.parameters)
+        logger.debug("query on %s reads %s", self.engine, ", ".join(map(str, bound.sources)) or "no table")
+        try:
+            answer = answer_from_metadata(bound)
+            if answer is None:
+                return self.hand_over(bound, values)
+            return self.of_any_size().hand_over(answer.bound, answer.values, note=answer.note)
+        except SleeperError as error:
+            ours = name_error(bound.texts.placed(error), bound, self.tables)
+            if ours is error:
+                raise
+            ours.place = error.place
+            raise ours from error
+
+    def value(self, bound: Bound) -> Any:
+        """Return the one value of a query of one row and column."""
+        return self.run(bound).to_arrow().column(0)[0].as_py()
+
+    def own(self, text: str, values: Mapping[str, Any]) -> QueryResult:
+        """Return the result of a statement that this package wrote, on DuckDB."""
+        own = replace(self, chosen=ChosenEngine("duckdb"), parameters=values)
+        return own.run(Bound(Statement.of(text, dialect="duckdb"), {}, ()))
+
+    def hand_over(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
+        """Return the result of a bound statement, which the engine runs."""
+        run = self._on_duckdb if self.engine == "duckdb" else self._on_spark
+        return run(bound, values, note)
+
+    def _on_duckdb(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
+        from sleeper_nb.engines.duckdb import relations
+        from sleeper_nb.engines.duckdb.database import interruptible
+        from sleeper_nb.engines.duckdb.duckdb_reads import named_files
+        from sleeper_nb.engines.duckdb.key_values import key_lookups
+        from sleeper_nb.engines.duckdb.pushed_filters import necessary_in
+        from sleeper_nb.engines.duckdb.statement_time import moment_of, set_moment
+
+        self._check_variables(bound)
+        judge, allowed = self.engines.duckdb.connect(), self.engines.local_files
+        queries = {each.text: relations.parsed(judge, with_duckdb_parameters(each)) for each in bound.statements}
+        files = {path for query in queries.values() for path in named_files(judge, query, values, allowed=allowed)}
+        moment = moment_of(judge) if any(query.depends_on_time for query in queries.values()) else {}
+        if why := _why_too_large(bound, values):
+            bound = bound.narrowed(Necessary({}, why))
+        else:
+            necessary = necessary_in(bound, queries, values, self.engines.duckdb, moment)
+            bound = bound.narrowed(necessary)
+            lookups = key_lookups(bound, queries, values, self.engines.duckdb, moment, necessary)
+            bound, keys = lookups.narrowed(bound, necessary, self.engines.duckdb, dry_run=self.dry_run)
+            note = keys or note
+        chosen = self._chosen_for(bound)
+
+        def rows(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+            set_moment(connection, moment)
+            _name_on_duckdb(connection, bound, queries)
+            return relations.query(connection, queries[bound.statement.text], values)
+
+        confined = self.engines.duckdb.connect_confined(_folders(bound), files)
+        is_eager = any(query.is_eager for query in queries.values())
+        result = interruptible(confined, lambda: rows(confined)) if is_eager else rows(confined)
+        origin = replace(self._origin(bound, note), engine=chosen)
+        has_ctes = any("WITH" in each.words() for each in bound.statements)
+        return DuckDBResult(
+            *(origin, confined, result, has_ctes),
+            lambda: rows(self.engines.duckdb.connect()),
+            self.engines.spark,
+        )
+
+    def _on_spark(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
+        engine, size = self.engines.spark(), _expected_bytes(bound)
+        allowed = self.engines.local_files
+
+        def frame(session: SparkSession) -> tuple[Bound, str, DataFrame]:
+            planning = SparkPlanning(session, bound, self.engines.duckdb, self.dry_run)
+            return _read_on_spark(planning, values, allowed)
+
+        read, keys, rows = engine.run(frame, "query", expected_bytes=size)
+        return SparkResult(self._origin(read, keys or note), rows, engine)
+
+    def _chosen_for(self, bound: Bound) -> ChosenEngine:
+        """Return the engine, with the reason that follows from the size; raise when the statement is one for Spark."""
+        size = sum(source.bytes for source in bound.sources)
+        if size < self.limit:
+            return self.chosen
+        if any(isinstance(what, Bound) for what in bound.named.values()):
+            return ChosenEngine("duckdb", "it keeps a view of the statement")
+        if not means_the_same(bound.written or bound.statement):
+            return ChosenEngine("duckdb", f"it reads {Bytes(size)}, but Spark may answer otherwise")
+        raise BetterOnSpark(f"it reads {Bytes(size)}", if_it_can=True)
+
+    def _check_variables(self, bound: Bound) -> None:
+        """Raise when the engine is not named, and a variable is a Spark DataFrame."""
+        on_spark = [each.name for each in bound.variables if each.spark_frame is not None]
+        if on_spark and math.isfinite(self.limit):
+            raise BetterOnSpark(f"{on_spark[0]} is a Spark DataFrame", if_it_can=False)
+
+    def _origin(self, bound: Bound, note: str) -> QueryOrigin:
+        names = tuple(map(str, bound.variables))
+        return QueryOrigin(bound.sources, self.chosen, self.began, self.clock, bound.texts, note, names)
+
+
+def _why_too_large(bound: Bound, values: Mapping[str, Any]) -> str:
+    """Return why a statement is planned only once, when it runs; "" for one of a usual size."""
+    if sum(len(statement.text) for statement in bound.statements) > _LONGEST_TEXT:
+        return f"the statement has more than {_LONGEST_TEXT:,} characters"
+    large = [name for name, value in values.items() if isinstance(value, Sized) and len(value) > _MOST_VALUES]
+    return f"parameter {large[0]!r} has more than {_MOST_VALUES:,} values" if large else ""
+
+
+def _folders(bound: Bound) -> set[str]:
+    """Return the local folders of the files that a statement's tables have, or were given where they were."""
+    folders = set()
+    for source in bound.sources:
+        if not source.storage.local:
+            continue
+        if not isinstance(source.rows, TableRows):
+            folders.add(source.storage.locate(STATE_STORE))
+            continue
+        folders.add(source.storage.locate(DATA))
+        names = (file.filename for file in source.rows.plan.files)
+        folders |= {source.storage.locate(name).rpartition("/")[0] for name in names if is_foreign(name)}
+    return folders
+
+
+def _name_on_duckdb(connection: duckdb.DuckDBPyConnection, bound: Bound, queries: Mapping[str, Query]) -> None:
+    """Give a connection the relations that the names of a bound statement stand for."""
+    from sleeper_nb.engines.duckdb import relations
+
+    for name, what in bound.named.items():
+        if isinstance(what, Bound):
+            _name_on_duckdb(connection, what, queries)
+            rows = relations.query(connection, queries[what.statement.text])
+        elif isinstance(what, BoundVariable):
+            rows = relations.of_variable(connection, what)
+        elif isinstance(what.rows, TableRows):
+            is_whole = queries[bound.statement.text].reads_most_of(what.rows.state.schema.names)
+            rows = relations.relation(connection, what.rows.plan, what.storage, is_whole=is_whole)
+        else:
+            rows = relations.system_table(connection, what.rows)
+        relations.name_rows(connection, name, rows)
+
+
+def _read_on_spark(
+    planning: SparkPlanning, values: Mapping[str, Any], local_files: bool
+) -> tuple[Bound, str, DataFrame]:
+    """Return a statement that leaves out what Spark's plan of it excludes, which keys were read first, and its rows."""
+    from sleeper_nb.engines.spark.one_moment import asks_for_time
+    from sleeper_nb.engines.spark.optimized_plan import why_not_planned
+
+    bound = planning.bound
+
+    def rows(read: Bound) -> DataFrame:
+        return _frame(planning.spark, read, values, local_files)
+
+    why = _why_too_large(bound, values) or why_not_planned(bound.statements)
+    if not bound.tables or why:
+        read = bound.narrowed(Necessary({}, why)) if bound.tables else bound
+        return read, "", rows(read)
+    empty = _frame(planning.spark, bound, values, local_files, planning.empty_frames())
+    if asks_for_time(empty):
+        return _read_at_one_moment(planning, empty, rows)
+    read, keys = planning.narrowed(empty)
+    return read, keys, rows(read)
+
+
+_MOST_MOMENTS: Final = 3
+
+
+def _read_at_one_moment(
+    planning: SparkPlanning, empty: DataFrame, rows: Callable[[Bound], DataFrame]
+) -> tuple[Bound, str, DataFrame]:
+    """Return a statement that asks for the time, and its rows, as of one moment.
+
+    The files are chosen before there is a frame of rows, whose time is later; what it needs then is compared with them.
+    """
+    from sleeper_nb.engines.spark.one_moment import at_this_moment, both_at_this_moment
+
+    read, keys = planning.narrowed(empty)
+    for _ in range(_MOST_MOMENTS):
+        now, empty_now = both_at_this_moment(rows(read), empty)
+        needed, keys_now = planning.narrowed(empty_now)
+        if all(_has_all_files(read.tables[name], needed.tables[name]) for name in read.tables):
+            return read, keys, now
+        read, keys = needed, keys_now
+    read = planning.bound.narrowed(Necessary({}, "its conditions change with the time too fast"))
+    return read, "", at_this_moment(rows(read))
+
+
+def _has_all_files(read: TableRows, needed: TableRows) -> bool:
+    """Return whether a plan reads all that another plan of the same version needs."""
+    return set(needed.plan.files) <= set(read.plan.files)
+
+
+def _frame(
+    session: SparkSession,
+    bound: Bound,
+    values: Mapping[str, Any],
+    local_files: bool,
+    instead: Mapping[str, DataFrame] | None = None,
+) -> DataFrame:
+    """Return the rows of a bound statement as a data frame, with frames `instead` of tables, by generated name."""
+    from sleeper_nb.engines.spark import frames
+
+    named: dict[str, DataFrame] = {}
+    for name, what in bound.named.items():
+        if isinstance(what, Bound):
+            named[name] = _frame(session, what, {}, local_files, instead)
+        elif instead is not None and name in instead:
+            named[name] = instead[name]
+        elif isinstance(what, BoundVariable):
+            named[name] = frames.of_variable(session, what)
+        elif isinstance(what.rows, TableRows):
+            rows = frames.data_frame(session, what.rows.plan, what.storage)
+            listed = lists_columns(bound.statement, name)
+            named[name] = frames.commented(rows, what.rows.state.schema) if listed else rows
+        else:
+            named[name] = frames.system_table(session, what.rows)
+    return frames.query(session, bound.statement, named, values, local_files=local_files)
+
+
+_MAKES_ROWS: Final = re.compile(r"RANGE|SEQUENCE|REPEAT|STACK|INLINE\w*|EXPLODE\w*|POSEXPLODE\w*")
+_FILE_FORMATS: Final = frozenset({"PARQUET", "CSV", "JSON", "ORC", "TEXT", "AVRO", "BINARYFILE"})
+
+
+def _expected_bytes(bound: Bound) -> int | None:
+    """Return how much a statement reads; None when it also makes or multiplies rows, or reads other files."""
+    if not bound.sources or any(map(_reads_more_than_tables, bound.statements)):
+        return None
+    return sum(source.bytes for source in bound.sources)
+
+
+def _reads_more_than_tables(statement: Statement) -> bool:
+    tokens = statement.tokens
+    for at, token in enumerate(tokens):
+        if spells(tokens, at, "CROSS", "JOIN"):
+            return True
+        if _MAKES_ROWS.fullmatch(token.word) and spells(tokens, at + 1, "("):
+            return True
+        is_path = spells(tokens, at + 1, ".") and at + 2 < len(tokens) and tokens[at + 2].kind == "quoted"
+        if token.word in _FILE_FORMATS and is_path:
+            return True
+    return False

@@ -1,0 +1,167 @@
+"""What ``CALL sys.…`` runs: for each command that changes or checks a table, the public method that does it.
+
+A procedure has the arguments of its method that a literal can give, in the same order and with the same names, after
+the table. Nothing else can be called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, Literal
+
+from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.model.times import parse_duration
+from sleeper_nb.report import Answer, Grid, Listing, Report
+
+Confirmation = Literal["", "dry_run", "force", "not dry_run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Procedure:
+    """A procedure: a method with the arguments that a statement may give.
+
+    Parameters
+    ----------
+    name
+        As it is written after ``sys.``.
+    method
+        The method's name.
+    arguments
+        Names of its arguments, in order; ``table`` first when it is a method of `Table`.
+    summary
+        One line for `listing`.
+    confirmation
+        How the method is told to change nothing: not at all; by ``dry_run``; by that, and a deletion by ``force``; or
+        by a ``dry_run`` that is the default until a deletion is confirmed.
+    of_session
+        Whether it is a method of `Session`; otherwise of `Table`.
+    given
+        Arguments that the procedure itself gives.
+    """
+
+    name: str
+    method: str
+    arguments: tuple[str, ...]
+    summary: str
+    confirmation: Confirmation = ""
+    of_session: bool = False
+    given: tuple[tuple[str, object], ...] = ()
+
+    @property
+    def signature(self) -> str:
+        """How it is written."""
+        return f"CALL sys.{self.name}({', '.join(self.arguments)})"
+
+    @property
+    def _options(self) -> tuple[str, ...]:
+        """Options that may also be written as arguments."""
+        return {"": (), "dry_run": ("dry_run",), "force": ("force", "dry_run"), "not dry_run": ("force", "dry_run")}[
+            self.confirmation
+        ]
+
+    def bound(self, values: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of arguments by name; `InvalidInput` or `NotFound` when they do not fit."""
+        if len(values) > len(self.arguments):
+            problem = f"procedure {self.name!r} takes {len(self.arguments)} arguments, not {len(values)}"
+            raise InvalidInput(problem, hint=f"write {self.signature}")
+        bound = dict(zip(self.arguments, values, strict=False))
+        for name, value in named.items():
+            if name not in {*self.arguments, *self._options}:
+                raise NotFound.of("argument", name, self.arguments, where=f" of procedure {self.name!r}")
+            if name in bound:
+                raise InvalidInput(f"argument {name!r} is given twice", hint=f"write {self.signature}")
+            bound[name] = value
+        needs_table = self.arguments[:1] == ("table",) and not self.of_session
+        if needs_table and not isinstance(bound.get("table"), str):
+            raise InvalidInput(f"procedure {self.name!r} needs the name of a table", hint=f"write {self.signature}")
+        return bound
+
+    def run(self, session: Any, bound: Mapping[str, Any], *, force: bool, dry_run: bool) -> Report:
+        """Run it with arguments by name, and return its answer.
+
+        Raises
+        ------
+        ConfirmationNeeded
+            When it deletes something that a `force` must confirm. Nothing is changed then.
+        """
+        arguments = dict(bound)
+        force, dry_run = bool(arguments.pop("force", force)), bool(arguments.pop("dry_run", dry_run))
+        owner = session if self.of_session else session.table(arguments.pop("table"))
+        if dry_run and not self.confirmation:
+            raise InvalidInput(f"procedure {self.name!r} has no dry run", hint="call it without one")
+        if self.confirmation == "not dry_run":
+            arguments["dry_run"] = dry_run or not force
+        elif self.confirmation:
+            arguments["dry_run"] = dry_run
+        if self.confirmation == "force":
+            arguments["force"] = force
+        converted = {name: _converted(name, value) for name, value in arguments.items()}
+        answer = getattr(owner, self.method)(**dict(self.given), **converted)
+        return answer if isinstance(answer, Report) else Answer(Grid((), (), footer=f"{self.name}: done"))
+
+
+_DURATIONS: Final = frozenset({"older_than", "delay", "time_retained"})
+
+
+def _converted(name: str, value: Any) -> Any:
+    """Return a value as the method takes it: a text may be a duration."""
+    if name not in _DURATIONS or isinstance(value, timedelta) or value is None:
+        return value
+    try:
+        return parse_duration(str(value))
+    except ValueError as error:
+        raise InvalidInput(f"{value!r} is not a duration", hint="write '3d', '36h' or 'PT90M'") from error
+
+
+PROCEDURES: Final = (
+    Procedure("create_savepoint", "create_savepoint", ("table", "name", "message", "snapshot"), "pin a version"),
+    Procedure("delete_savepoint", "delete_savepoint", ("table", "savepoint"), "delete a savepoint", "force"),
+    Procedure("savepoints", "savepoints", ("table", "with_bytes"), "list the savepoints"),
+    Procedure("rollback", "rollback", ("table", "version", "timestamp", "message"), "restore an older version",
+              "dry_run"),
+    Procedure("history", "snapshots", ("table", "limit"), "list the snapshots"),
+    Procedure("compact", "compact", ("table", "strategy", "engine", "partition"), "merge files", "dry_run"),
+    Procedure("split", "split_partitions", ("table", "at", "key", "partition", "threshold"),
+              "split leaf partitions", "dry_run"),
+    Procedure("expire", "expire_snapshots", ("table", "time_retained", "num_retained_min", "num_retained_max"),
+              "expire old snapshots; with force", "not dry_run"),
+    Procedure("collect_garbage", "collect_garbage", ("table", "delay"), "delete unused files; with force",
+              "not dry_run"),
+    Procedure("sweep_orphans", "sweep_orphans", ("table", "older_than"), "delete files of failed writers; with force",
+              "not dry_run"),
+    Procedure("maintain", "maintain", ("table",), "do what is due", "dry_run"),
+    Procedure("maintain_all", "maintain", (), "do what is due on all tables", "dry_run", of_session=True),
+    Procedure("status", "status", ("table",), "show the state, and what is due"),
+    Procedure("check", "check", ("table", "deep"), "look for damage"),
+    Procedure("jobs", "jobs", ("table", "which", "limit"), "list the jobs"),
+    Procedure("leases", "leases", ("table",), "list the versions that readers hold"),
+    Procedure("release_lease", "release_lease", ("table", "lease"), "end a lease"),
+    Procedure("online", "set_online", ("table",), "include the table in maintenance"),
+    Procedure("offline", "set_online", ("table",), "exclude the table from maintenance", given=(("online", False),)),
+    Procedure("properties", "property_values", ("table", "names"), "show properties"),
+    Procedure("accept_properties", "accept_properties", ("table",), "accept a property file that was edited"),
+    Procedure("rename", "rename_table", ("old", "new"), "rename a table", of_session=True),
+    Procedure("delete", "delete_table", ("name",), "delete a table for good", "force", of_session=True),
+    Procedure("reinitialise", "reinitialise_table", ("name", "delete_partitions", "split_points"),
+              "delete all contents of a table", "force", of_session=True),
+    Procedure("migrate", "migrate_state_store", ("name", "to", "message"), "move the metadata to another state store",
+              of_session=True),
+)  # fmt: skip
+
+
+def named(name: str) -> Procedure:
+    """Return a procedure by its name, in any case; `NotFound` has the nearest."""
+    found = next((each for each in PROCEDURES if each.name == name.lower()), None)
+    if found is None:
+        raise NotFound.of("procedure", f"sys.{name}", [f"sys.{each.name}" for each in PROCEDURES])
+    return found
+
+
+def listing() -> Listing[Procedure]:
+    """Return all procedures."""
+    cells = tuple((each.signature, each.summary) for each in PROCEDURES)
+    return Listing(
+        PROCEDURES, ("procedure", "what it does"), cells, "procedures", "or by name: CALL sys.compact(table => 't')"
+    )

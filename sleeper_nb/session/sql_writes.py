@@ -1,0 +1,448 @@
+"""Run a statement that changes the warehouse: its query on an engine, and its change through the public methods.
+
+A statement does what a method of `Session` or `Table` does, with the same checks, confirmation and answer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NotFound
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.operations.administration.instances import check_table_name
+from sleeper_nb.operations.system_tables import MARK
+from sleeper_nb.operations.versioning.periodic_savepoints import LoadedAndSaved
+from sleeper_nb.query import QueryResult, RowsToLoad
+from sleeper_nb.report import Answer, Grid, Report, Stacked, TableReport, notes_line
+from sleeper_nb.session import procedures
+from sleeper_nb.session.statement_columns import definition, found, insert_names, new_schema, new_table_names
+from sleeper_nb.sql.alteration import (
+    AddedCheck,
+    AddedColumn,
+    AlteredColumn,
+    AlterTable,
+    ColumnChange,
+    DroppedCheck,
+    DroppedColumn,
+    NewTableName,
+    PropertyChanges,
+    RenamedColumn,
+)
+from sleeper_nb.sql.grammar import Literal, Name, Parameter, placed
+from sleeper_nb.sql.parameters import plain_value, unknown_parameter
+from sleeper_nb.sql.statement import QueryPart, SqlText, Statement
+from sleeper_nb.sql.table_definition import ColumnDefinition, CreateTable
+from sleeper_nb.sql.writes import (
+    CallProcedure,
+    CommentOn,
+    DescribeHistory,
+    DropTable,
+    InsertRows,
+    TruncateTable,
+    WritingStatement,
+    read_writing_statement,
+)
+from sleeper_nb.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sleeper_nb.query import EngineChoice
+
+logger = logging.getLogger(__name__)
+
+
+JUDGED_ROWS: Final = 100_000
+"""Rows of a query that are looked at to propose row keys."""
+
+
+class ChangeableSession(Protocol):
+    """What a statement changes: the tables of a session, by its public methods."""
+
+    def create_table(self, *args: Any, **options: Any) -> Any:
+        """As `Session.create_table`."""
+
+    def delete_table(self, *args: Any, **options: Any) -> Report:
+        """As `Session.delete_table`."""
+
+    def reinitialise_table(self, *args: Any, **options: Any) -> Report:
+        """As `Session.reinitialise_table`."""
+
+    def rename_table(self, *args: Any, **options: Any) -> Report:
+        """As `Session.rename_table`."""
+
+    def table(self, name: str) -> Table:
+        """As `Session.table`."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class InsertedRows(TableReport):
+    """What an INSERT did.
+
+    Parameters
+    ----------
+    table
+        The table.
+    rows
+        How many rows were added.
+    snapshot
+        The version that has them; without rows, the current one.
+    reads
+        What the query read, and on which engine.
+    """
+
+    table: str
+    rows: int
+    snapshot: Snapshot
+    reads: str
+
+    def grid(self) -> Grid:
+        """Return the numbers of rows before and after, and below them what was read."""
+        columns = ("table", "rows added", "snapshot", "rows")
+        note = self.snapshot.note if isinstance(self.snapshot, LoadedAndSaved) else ""
+        row = (self.table, self.rows, self.snapshot.id, self.snapshot.rows)
+        return Grid(columns, (row,), footer=notes_line(self.reads, note))
+
+
+def writing_statement(text: SqlText, engine: EngineChoice) -> WritingStatement | None:
+    """Return a statement of our own grammar; None for any other, which an engine judges.
+
+    With ``"auto"`` it is read as DuckDB's SQL, or else as Spark's.
+    """
+    if engine != "auto":
+        return read_writing_statement(text.whole(engine))
+    try:
+        statement = text.whole("duckdb")
+    except InvalidInput:
+        try:
+            statement = text.whole("spark")
+        except InvalidInput:
+            return None
+    return read_writing_statement(statement)
+
+
+@dataclass(frozen=True, slots=True)
+class SqlWriter:
+    """Runs one statement that changes the warehouse.
+
+    Parameters
+    ----------
+    session
+        The session.
+    statement
+        The statement.
+    query
+        Runs the query in it.
+    parameters
+        Values of ``:name``.
+    force
+        Whether a deletion is confirmed.
+    dry_run
+        Whether nothing may change.
+    """
+
+    session: ChangeableSession
+    statement: WritingStatement
+    query: Callable[[QueryPart], QueryResult]
+    parameters: Mapping[str, Any]
+    force: bool
+    dry_run: bool
+
+    def run(self) -> Report:
+        """Return what the statement did, or with a dry run would do."""
+        if self.statement.is_explained:
+            return self._explained()
+        match self.statement.change:
+            case InsertRows() as insert:
+                return self._insert(insert)
+            case CreateTable() as create:
+                return self._create(create)
+            case DropTable(table, if_exists):
+                if if_exists and not self._exists(table):
+                    return _line(f"there is no table {table}; nothing was changed")
+                with self._placed(table):
+                    return self.session.delete_table(table.text, force=self.force, dry_run=self.dry_run)
+            case TruncateTable(table):
+                with self._placed(table):
+                    return self.session.reinitialise_table(table.text, force=self.force, dry_run=self.dry_run)
+            case AlterTable() as alter:
+                return self._alter(alter)
+            case CommentOn() as comment:
+                return self._comment(comment)
+            case DescribeHistory(table, limit):
+                return self._table(table).snapshots(limit)
+            case CallProcedure() as call:
+                return self._call(call)
+
+    def _explained(self) -> Report:
+        part = self.statement.query
+        if part is None:
+            hint = ("to see what it would do: ", Action("--dry-run", "dry_run=True"))
+            raise InvalidInput(f"EXPLAIN shows the plan of a query, and {self.statement.words} has none", hint=hint)
+        return self.query(part)
+
+    # Rows.
+
+    def _insert(self, insert: InsertRows) -> Report:
+        table = self._table(insert.table)
+        result = self.query(insert.query)
+        names = insert_names(insert, table.name, table.schema, result.names, self._text)
+        with result.rows_to_load(names) as rows:
+            if self.dry_run:
+                return _planned(table.ingest(rows, dry_run=True), result)
+            before = table.resolved.snapshot_id
+            snapshot = table.ingest(rows)
+        added = snapshot.added_rows if snapshot.id > before else 0  # Spark does not count what it hands over
+        count = rows.count if isinstance(rows, RowsToLoad) else added
+        return InsertedRows(table.name, count, snapshot, result.source_text)
+
+    def _create(self, create: CreateTable) -> Report:
+        name = create.name
+        self._check_not_system(name)
+        exists = self._exists(name)
+        if exists and create.if_not_exists:
+            return _line(f"table {name} already exists; nothing was changed")
+        with self._placed(name):  # before the query runs, which may take long
+            check_table_name(name.text, ())
+            if exists and not create.or_replace:
+                hint = f"write CREATE OR REPLACE TABLE {name}, CREATE TABLE IF NOT EXISTS {name}, or INSERT INTO {name}"
+                raise AlreadyExists(f"table {name.text!r} already exists", hint=hint)
+        options: dict[str, Any] = {"properties": dict(create.properties), "or_replace": create.or_replace}
+        options["dry_run"] = self.dry_run
+        if create.splits is not None:
+            options["split_points"] = [self._value(each) for each in create.splits]
+        if create.like is not None:
+            options["like"] = self._table(create.like).name
+        if create.query is not None:
+            return self._create_as(create, create.query, options)
+        if create.leaves is not None:
+            hint = "write the split points: SPLITS ('g', 'n'); or create the table AS SELECT …"
+            raise self._error("SPLITS with a number needs rows to split", hint, name)
+        with self._placed(name):
+            schema = None if create.like is not None else self._schema(create)
+            made: Report = self.session.create_table(name.text, schema, **options)
+            return made
+
+    def _create_as(self, create: CreateTable, query: QueryPart, options: dict[str, Any]) -> Report:
+        """Create a table with the rows of a query, in one commit."""
+        result = self.query(query)
+        names = new_table_names(create, result.names, self._text)
+        if create.columns and all(column.type for column in create.columns):
+            options["schema"] = self._schema(create)
+        elif create.comment or create.checks:
+            hint = "write the types of all columns before them; or add them with COMMENT ON and ALTER TABLE"
+            raise self._error("COMMENT and CHECK need the columns", hint, create.name)
+        elif create.like is None:
+            options |= self._keys_and_types(create, names)
+            if not create.row_keys and not self.dry_run:
+                raise self._without_keys(create, result, names)
+        with result.rows_to_load(names) as rows:
+            made = self.session.create_table(create.name.text, data=rows, leaves=create.leaves, **options)
+        if self.dry_run:
+            return _planned(made, result)
+        snapshot = made.resolved.version
+        return InsertedRows(made.name, snapshot.rows, snapshot, result.source_text)
+
+    def _keys_and_types(self, create: CreateTable, names: Sequence[str]) -> dict[str, Any]:
+        """Return the keys, and the types of some columns, of a table whose other columns are as in its query."""
+        keys = [found(key, names, " of the query", self._text) for key in create.row_keys]
+        sort = [found(key, names, " of the query", self._text) for key in create.sort_keys]
+        untyped = next((column for column in create.columns if column.not_null and not column.type), None)
+        if untyped is not None:
+            hint = f"write the types of all columns: {untyped.name} INT NOT NULL, …"
+            raise self._error(f"column {untyped.name.text!r} has no type", hint, untyped.name)
+        types = {column.name.text: column.type for column in create.columns if column.type}
+        return {"row_keys": keys, "sort_keys": sort, "types": types}
+
+    def _without_keys(self, create: CreateTable, result: QueryResult, names: Sequence[str]) -> InvalidInput:
+        """Return the error that proposes row keys, judged by the first rows of the query."""
+        rows = result.head(JUDGED_ROWS).rename_columns(list(names))
+        plan = self.session.create_table(create.name.text, data=rows, or_replace=create.or_replace, dry_run=True)
+        best = [each for each in plan.candidates if each.fits][:3]
+        told = ", ".join(f"{each.column.name} ({each.distinct:,} different values)" for each in best)
+        hint = f"write CREATE TABLE {create.name} ROW KEYS ({best[0].column.name if best else '…'}) AS …"
+        hint += f"; columns that can be keys: {told}" if best else f"; the columns are {', '.join(names)}"
+        return self._error(f"table {create.name.text!r} has no ROW KEYS", hint, create.name)
+
+    def _schema(self, create: CreateTable) -> Schema:
+        """Return the schema that a statement defines."""
+        rules: dict[str, Any] = {"comment": create.comment} if create.comment else {}
+        if create.checks:
+            rules["checks"] = {name or f"check_{at}": text for at, (name, text) in enumerate(create.checks, 1)}
+        self._check_takes(Schema, rules)
+        types = {column.name.text: self._definition(column) for column in create.columns}
+        return new_schema(create, types, rules, self._text)
+
+    # Tables.
+
+    def _alter(self, alter: AlterTable) -> Report:
+        table = self._table(alter.table)
+        match alter.change:
+            case NewTableName(to):
+                self._check_real_run("RENAME TO")
+                with self._placed(to):
+                    return self.session.rename_table(table.name, to.text)
+            case PropertyChanges(changes):
+                self._check_real_run("TBLPROPERTIES")
+                return table.set_properties(dict(changes))
+            case changes:
+                return self._alter_columns(table, changes)
+
+    def _alter_columns(self, table: Table, changes: Sequence[ColumnChange]) -> Report:
+        """Change columns and checks in one commit."""
+        options: dict[str, dict[str, Any]] = {}
+        dropped: list[str] = []
+        names, where = table.schema.names, f" of table {table.name!r}"
+        known = {name.casefold() for name in names}
+        for change in changes:
+            match change:
+                case AddedColumn(column, if_not_exists):
+                    if not (if_not_exists and column.name.text.casefold() in known):
+                        options.setdefault("add_columns", {})[column.name.text] = self._added(column)
+                case RenamedColumn(name, to):
+                    options.setdefault("rename_columns", {})[found(name, names, where, self._text)] = to.text
+                case DroppedColumn(name, if_exists):
+                    if not (if_exists and name.text.casefold() not in known):
+                        dropped.append(found(name, names, where, self._text))
+                case AlteredColumn(name, what, value):
+                    option, new = self._altered(what, value)
+                    options.setdefault(option, {})[found(name, names, where, self._text)] = new
+                case AddedCheck(name, condition):
+                    options.setdefault("checks", {})[name or "check_1"] = condition
+                case DroppedCheck(name, _):
+                    options.setdefault("checks", {})[name.text] = None
+        if not (options or dropped):
+            return _line(f"table {table.name} has these columns already; nothing was changed")
+        alter: Callable[..., Report] = table.alter
+        self._check_takes(alter, options)
+        return alter(**options, drop_columns=dropped, dry_run=self.dry_run)
+
+    def _altered(self, what: str, value: Literal) -> tuple[str, Any]:
+        """Return the option of `Table.alter` that changes a column, and its value."""
+        match what:
+            case "type":
+                return "types", value
+            case "default":
+                return "defaults", self._value(value)
+            case "comment":
+                return "comments", value or None
+            case _:
+                return "not_null", what == "not null"
+
+    def _added(self, column: ColumnDefinition) -> Any:
+        if not column.type:
+            raise self._error(
+                f"column {column.name.text!r} has no type", f"write ADD COLUMN {column.name} INT", column.name
+            )
+        return self._definition(column)
+
+    def _definition(self, column: ColumnDefinition) -> Any:
+        extra = [*(["defaults"] if column.default is not None else []), *(["comments"] if column.comment else [])]
+        alter: Callable[..., Report] = Table.alter
+        self._check_takes(alter, extra)
+        return definition(column, self._value(column.default))
+
+    def _comment(self, comment: CommentOn) -> Report:
+        table = self._table(comment.table)
+        if comment.column is None:
+            options: dict[str, Any] = {"comment": comment.comment}
+        else:
+            name = found(comment.column, table.schema.names, f" of table {table.name!r}", self._text)
+            options = {"comments": {name: comment.comment or None}}
+        alter: Callable[..., Report] = table.alter
+        self._check_takes(alter, options)
+        return alter(**options, dry_run=self.dry_run)
+
+    def _check_takes(self, method: Callable[..., Any], options: Collection[str]) -> None:
+        """Raise for options that a method of this release does not have yet."""
+        missing = next((each for each in options if each not in signature(method).parameters), None)
+        if missing is not None:
+            what = {
+                "types": "the type of a column",
+                "not_null": "NOT NULL",
+                "defaults": "a DEFAULT",
+                "checks": "a CHECK",
+            }
+            hint = "leave it out of the statement"
+            raise InvalidInput(f"SQL cannot set {what.get(missing, 'a COMMENT')} yet", hint=hint)
+
+    # Procedures.
+
+    def _call(self, call: CallProcedure) -> Report:
+        arguments = [self._value(each) for each in call.arguments]
+        named = {name.text.lower(): self._value(each) for name, each in call.named}
+        with self._placed(call.procedure):
+            if call.procedure.text.lower() == "help":
+                return procedures.listing()
+            procedure = procedures.named(call.procedure.text)
+            bound = procedure.bound(arguments, named)
+            return procedure.run(self.session, bound, force=self.force, dry_run=self.dry_run)
+
+    # What all of them need.
+
+    @property
+    def _text(self) -> Statement:
+        return self.statement.statement
+
+    def _table(self, name: Name) -> Table:
+        self._check_not_system(name)
+        with self._placed(name):
+            return self.session.table(name.text)
+
+    def _exists(self, name: Name) -> bool:
+        try:
+            self.session.table(name.text)
+        except NotFound:
+            return False
+        return True
+
+    def _check_not_system(self, name: Name) -> None:
+        if MARK in name.text:
+            hint = "system tables show metadata; SQL and ingest write to tables"
+            raise self._error(f"SQL cannot change table {name.text!r}", hint, name)
+
+    def _check_real_run(self, words: str) -> None:
+        if self.dry_run:
+            raise self._error(f"{words} has no dry run", "it changes no row, and the same statement changes it back")
+
+    def _value(self, literal: Literal) -> Any:
+        """Return the value of a literal or a parameter."""
+        if isinstance(literal, tuple):
+            return [self._value(each) for each in literal]
+        if not isinstance(literal, Parameter):
+            return literal
+        name = literal.name.text
+        with self._placed(literal.name):
+            if name not in self.parameters:
+                raise unknown_parameter(name, self.parameters)
+            return plain_value(name, self.parameters[name])
+
+    def _error(self, problem: str, hint: str, at: Name | None = None) -> InvalidInput:
+        error = InvalidInput(problem, hint=hint)
+        return error if at is None else placed(error, self._text, at.at)
+
+    @contextmanager
+    def _placed(self, name: Name) -> Iterator[None]:
+        """Show the place of a name with an error about it."""
+        try:
+            yield
+        except (InvalidInput, NotFound, AlreadyExists) as error:
+            if not error.place:
+                placed(error, self._text, name.at)
+            raise
+
+
+def _planned(plan: Report, result: QueryResult) -> Stacked:
+    """Return what would be written, and below it what the query reads."""
+    return Stacked((("plan", plan), ("reads", replace(result.cost(), is_counted=True))))
+
+
+def _line(text: str) -> Answer:
+    """Return an answer of one line."""
+    return Answer(Grid((), (), footer=text))

@@ -1,0 +1,286 @@
+"""``CREATE TABLE``: the keys, columns, split points, properties and query of a new table, as a statement says them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.sql.grammar import Literal, Name, StatementReader, begins_query, opens_query
+from sleeper_nb.sql.statement import QueryPart
+
+_HINT: Final = "write CREATE TABLE t ROW KEYS (a) [SORT KEYS (b)] [SPLITS (…)] [WITH (property = value)] AS SELECT …"
+_COLUMN_HINT: Final = "write CREATE TABLE t (a STRING, n INT NOT NULL) ROW KEYS (a)"
+_NO_PRIMARY_KEY: Final = "write ROW KEYS (…) after the columns, which sorts the table; rows of equal keys may occur"
+_AFTER_TYPE: Final = frozenset({
+    ",", ")", "NOT", "NULL", "DEFAULT", "COMMENT", "CHECK", "PRIMARY", "UNIQUE", "REFERENCES", "GENERATED",
+    "CONSTRAINT", "COLLATE", "USING", "FIRST", "AFTER",
+})  # fmt: skip
+DEFAULT_HINT: Final = "a default is a constant: write DEFAULT 0 or DEFAULT 'none'"
+_TYPES_IN_WORDS: Final = {
+    "TIMESTAMP WITH TIME ZONE": "timestamp", "TIMESTAMP WITH LOCAL TIME ZONE": "timestamp",
+    "DOUBLE PRECISION": "double",
+}  # fmt: skip
+_INSTEAD: Final = {
+    "PARTITIONED": "ROW KEYS and SPLITS say how a table is partitioned",
+    "CLUSTERED": "write ROW KEYS (…), and SPLITS n for the number of leaf partitions",
+    "LOCATION": "leave it out: the warehouse says where a table is",
+    "STORED": "leave it out: tables are in Parquet files",
+    "OPTIONS": "write WITH (property = value)",
+}  # fmt: skip
+"""Clauses of others, and what to write."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDefinition:
+    """A column of a new table, or one to add.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    type
+        Its type as written; "" where a query gives it.
+    not_null
+        Whether NULL is refused.
+    default
+        The constant of its default; None for none.
+    comment
+        Its comment; "" for none.
+    """
+
+    name: Name
+    type: str = ""
+    not_null: bool = False
+    default: Literal = None
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """A statement that creates a table.
+
+    Parameters
+    ----------
+    name
+        The table.
+    columns
+        As written in brackets after the name; their types may be missing where a query gives them.
+    row_keys, sort_keys
+        Names of columns.
+    splits, leaves
+        The split points, or else the number of leaf partitions.
+    properties
+        Names and values.
+    comment
+        The table's comment; "" for none.
+    checks
+        The conditions that rows must meet, each with its name, as written.
+    or_replace, if_not_exists
+        What happens when the table exists.
+    like
+        The table whose schema it gets.
+    query
+        The query of its rows.
+    """
+
+    name: Name
+    columns: tuple[ColumnDefinition, ...] = ()
+    row_keys: tuple[Name, ...] = ()
+    sort_keys: tuple[Name, ...] = ()
+    splits: tuple[Literal, ...] | None = None
+    leaves: int | None = None
+    properties: tuple[tuple[str, str], ...] = ()
+    comment: str = ""
+    checks: tuple[tuple[str, str], ...] = ()
+    or_replace: bool = False
+    if_not_exists: bool = False
+    like: Name | None = None
+    query: QueryPart | None = None
+
+
+def read_create_table(reader: StatementReader) -> CreateTable | None:
+    """Read ``CREATE [OR REPLACE] TABLE …``; None for anything else that is created."""
+    begin, start = reader.at, reader.offset
+    reader.skip("CREATE")
+    or_replace = reader.skip("OR", "REPLACE")
+    if not reader.skip("TABLE"):
+        reader.at = begin
+        return None
+    if_not_exists = reader.skip("IF", "NOT", "EXISTS")
+    table = CreateTable(reader.table(_HINT), or_replace=or_replace, if_not_exists=if_not_exists)
+    if or_replace and if_not_exists:
+        raise reader.error("OR REPLACE and IF NOT EXISTS contradict each other", "leave one of them out", start)
+    if reader.skip("LIKE"):
+        table = replace(table, like=reader.table(_HINT))
+    if reader.spells("(") and not opens_query(reader):
+        table = _with_columns(reader, table)
+    while not reader.is_at_end and not begins_query(reader) and not reader.spells("AS"):
+        table = _with_clause(reader, table)
+    return _with_query(reader, table, start)
+
+
+def _with_query(reader: StatementReader, table: CreateTable, start: int) -> CreateTable:
+    if reader.skip("AS") or begins_query(reader):
+        if not begins_query(reader):
+            raise reader.error("a query is expected after AS", _HINT)
+        return replace(table, query=QueryPart(start, reader.offset))
+    if not table.columns and table.like is None:
+        raise reader.error("columns or a query are expected", f"{_HINT}; or {_COLUMN_HINT[6:]}")
+    return table
+
+
+def _with_columns(reader: StatementReader, table: CreateTable) -> CreateTable:
+    """Read ``(name TYPE …, CHECK (…), …)``."""
+    columns: list[ColumnDefinition] = []
+    checks: list[tuple[str, str]] = []
+    reader.expect("(", hint=_COLUMN_HINT)
+    while not columns or reader.skip(","):
+        if reader.word in {"PRIMARY", "UNIQUE", "FOREIGN"}:
+            raise _key_refused(reader)
+        check = read_check(reader)
+        if check is None:
+            columns.append(read_column(reader))
+        else:
+            checks.append(check)
+    reader.expect(")", hint=_COLUMN_HINT)
+    return replace(table, columns=tuple(columns), checks=tuple(checks))
+
+
+def read_check(reader: StatementReader) -> tuple[str, str] | None:
+    """Read ``[CONSTRAINT name] CHECK (condition)``: its name and condition; None for anything else."""
+    name = ""
+    if reader.skip("CONSTRAINT"):
+        name = reader.name("a constraint", _COLUMN_HINT).text
+        if reader.word in {"PRIMARY", "UNIQUE", "FOREIGN"}:
+            raise _key_refused(reader)
+        if not reader.spells("CHECK"):
+            raise reader.error("CHECK is expected", "write CONSTRAINT name CHECK (condition)")
+    if not reader.skip("CHECK"):
+        return None
+    if not reader.spells("("):
+        raise reader.error("( is expected", "write CHECK (condition)")
+    condition = reader.until(frozenset({",", ")", "ENFORCED", "NOT"}))
+    reader.skip("ENFORCED")
+    return name, condition[1:-1].strip()
+
+
+def read_column(reader: StatementReader) -> ColumnDefinition:
+    """Read ``name TYPE [NOT NULL] [DEFAULT x] [COMMENT '…']``."""
+    column = ColumnDefinition(reader.path("a column", _COLUMN_HINT))
+    column = replace(column, type=read_type(reader))
+    while not reader.is_at_end and reader.word not in {",", ")"}:
+        column = _with_option(reader, column)
+    return column
+
+
+def read_type(reader: StatementReader) -> str:
+    """Read a type, in the words of this package where SQL has several: ``INT[]`` is ``list<INT>``."""
+    text = " ".join(reader.until(_AFTER_TYPE).split())
+    text = _TYPES_IN_WORDS.get(text.upper(), text)
+    while text.endswith("[]"):
+        text = f"list<{text[:-2]}>"
+    if text.upper().startswith("MAP(") and text.endswith(")"):
+        text = f"map<{text[4:-1]}>"
+    return text
+
+
+def _with_option(reader: StatementReader, column: ColumnDefinition) -> ColumnDefinition:
+    if reader.skip("NOT", "NULL"):
+        return replace(column, not_null=True)
+    if reader.skip("NULL"):
+        return replace(column, not_null=False)
+    if reader.skip("DEFAULT"):
+        return replace(column, default=reader.literal(DEFAULT_HINT))
+    if reader.skip("COMMENT"):
+        return replace(column, comment=reader.text("a comment", "write COMMENT 'miles'"))
+    if reader.word in {"PRIMARY", "UNIQUE", "REFERENCES"}:
+        raise _key_refused(reader)
+    if reader.word == "CHECK":
+        raise reader.error(
+            "CHECK is expected after the columns,", "write it after a comma: (n INT, CHECK (n > 0))", reader.offset
+        )
+    token = reader.peek()
+    assert token is not None  # noqa: S101 - the caller looked
+    raise reader.error(f"a column has no {token.text!r}", _COLUMN_HINT, reader.offset)
+
+
+def _key_refused(reader: StatementReader) -> InvalidInput:
+    if reader.word == "PRIMARY":
+        return reader.error("PRIMARY KEY would promise unique rows", _NO_PRIMARY_KEY, reader.offset)
+    return reader.error(f"{reader.word} is not supported", "leave it out", reader.offset)
+
+
+def _with_clause(reader: StatementReader, table: CreateTable) -> CreateTable:
+    """Read one clause after the name and the columns, such as ``ROW KEYS (a)``."""
+    at, word = reader.offset, reader.word
+    if reader.skip("ROW", "KEYS") or reader.skip("ROW", "KEY") or reader.skip("CLUSTER", "BY"):
+        _check_once(reader, bool(table.row_keys), "ROW KEYS", at)
+        return replace(table, row_keys=reader.names("a row key", "write ROW KEYS (a, b)"))
+    if reader.skip("SORT", "KEYS") or reader.skip("SORT", "KEY") or reader.skip("SORTED", "BY"):
+        _check_once(reader, bool(table.sort_keys), "SORT KEYS", at)
+        return replace(table, sort_keys=reader.names("a sort key", "write SORT KEYS (a, b)"))
+    if reader.skip("SPLITS"):
+        _check_once(reader, table.splits is not None or table.leaves is not None, "SPLITS", at)
+        return _with_splits(reader, table)
+    if reader.skip("WITH") or reader.skip("TBLPROPERTIES"):
+        return replace(table, properties=(*table.properties, *read_properties(reader)))
+    if reader.skip("COMMENT"):
+        return replace(table, comment=reader.text("a comment", "write COMMENT 'taxi trips'"))
+    if reader.skip("USING"):
+        form = reader.name("a format", "write USING sleeper, or leave it out")
+        if form.text.casefold() != "sleeper":
+            raise reader.error(
+                f"a table of the warehouse is not {form.text!r}", "write USING sleeper, or leave it out", form.at
+            )
+        return table
+    if word == "PRIMARY":
+        raise _key_refused(reader)
+    if word in _INSTEAD:
+        raise reader.error(f"CREATE TABLE takes no {word}", _INSTEAD[word], at)
+    raise reader.error("AS and a query are expected", _HINT)
+
+
+def _check_once(reader: StatementReader, is_given: bool, words: str, at: int) -> None:
+    if is_given:
+        raise reader.error(f"{words} occurs twice", "write it once", at)
+
+
+def _with_splits(reader: StatementReader, table: CreateTable) -> CreateTable:
+    hint = "write SPLITS ('g', 'n') for split points, or SPLITS 16 for 16 leaf partitions of about even size"
+    if reader.spells("("):
+        return replace(table, splits=reader.listed(lambda: reader.literal(hint), hint))
+    at, number = reader.offset, reader.literal(hint)
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise reader.error("the number of leaf partitions is a whole number from 1", hint, at)
+    return replace(table, leaves=number)
+
+
+def read_properties(reader: StatementReader) -> tuple[tuple[str, str], ...]:
+    """Read ``(name = value, …)``; names and values with or without quotes."""
+    hint = "write (snapshot.time-retained = '30 d')"
+    return reader.listed(lambda: _property(reader, hint), hint)
+
+
+def _property(reader: StatementReader, hint: str) -> tuple[str, str]:
+    name = read_property_name(reader, hint)
+    reader.expect("=", hint=hint)
+    token = reader.peek()
+    if token is not None and token.kind in {"string", "quoted"}:
+        value = reader.text("a value", hint) if token.kind == "string" else reader.name("a value", hint).text
+    else:
+        value = "".join(reader.until(frozenset({",", ")"})).split())
+    return name, value
+
+
+def read_property_name(reader: StatementReader, hint: str) -> str:
+    """Read the name of a property: in quotes, or words with dots and dashes."""
+    token = reader.peek()
+    if token is not None and token.kind == "string":
+        return reader.text("the name of a property", hint)
+    if token is not None and token.kind == "quoted":
+        return reader.name("a property", hint).text
+    name = "".join(reader.until(frozenset({"=", ",", ")"})).split())
+    if not name:
+        raise reader.error("the name of a property is expected", hint)
+    return name

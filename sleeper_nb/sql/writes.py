@@ -1,0 +1,279 @@
+"""Statements that change the warehouse, as values: what our own grammar says, and where a query is in it.
+
+The engines run none of these: what is of our own grammar is cut out, and the query that is left goes to an engine with
+all its version clauses. ``DELETE``, ``UPDATE``, ``MERGE`` and ``INSERT OVERWRITE`` are none of them: they are refused
+where queries are judged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.sql.alteration import AlterTable, read_alter_table
+from sleeper_nb.sql.beginning import end_of_explain
+from sleeper_nb.sql.grammar import Literal, Name, StatementReader, begins_query, opens_query
+from sleeper_nb.sql.statement import QueryPart, Statement
+from sleeper_nb.sql.table_definition import CreateTable, read_create_table
+from sleeper_nb.sql.tokens import skip_brackets, spells
+
+_INSERT_HINT: Final = "write INSERT INTO t SELECT …, INSERT INTO t (a, b) VALUES (…) or INSERT INTO t BY NAME SELECT …"
+_CALL_HINT: Final = (
+    "write CALL sys.compact('t') or CALL sys.compact(table => 't'); CALL sys.help() lists the procedures"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class InsertRows:
+    """``INSERT INTO t``: the rows of a query, by position or by name, for all columns or for some."""
+
+    table: Name
+    query: QueryPart
+    columns: tuple[Name, ...] | None = None
+    by_name: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropTable:
+    """``DROP TABLE t``."""
+
+    table: Name
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateTable:
+    """``TRUNCATE TABLE t``."""
+
+    table: Name
+
+
+@dataclass(frozen=True, slots=True)
+class CommentOn:
+    """``COMMENT ON TABLE t IS '…'``, or on one of its columns; an empty comment removes it."""
+
+    table: Name
+    column: Name | None
+    comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeHistory:
+    """``DESCRIBE HISTORY t``."""
+
+    table: Name
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallProcedure:
+    """``CALL sys.compact('t')``: arguments by position, then by name."""
+
+    procedure: Name
+    arguments: tuple[Literal, ...]
+    named: tuple[tuple[Name, Literal], ...]
+
+
+Change = CreateTable | InsertRows | DropTable | TruncateTable | AlterTable | CommentOn | DescribeHistory | CallProcedure
+
+
+@dataclass(frozen=True, slots=True)
+class WritingStatement:
+    """A statement of our own grammar.
+
+    Parameters
+    ----------
+    statement
+        The whole of it.
+    change
+        What it does.
+    is_explained
+        Whether ``EXPLAIN`` is before it.
+    """
+
+    statement: Statement
+    change: Change
+    is_explained: bool = False
+
+    @property
+    def words(self) -> str:
+        """The first two words, in upper case: ``INSERT INTO``."""
+        start = end_of_explain(self.statement)
+        return " ".join(self.statement.words()[start : start + 2])
+
+    @property
+    def query(self) -> QueryPart | None:
+        """The query in it, if there is one."""
+        return self.change.query if isinstance(self.change, CreateTable | InsertRows) else None
+
+
+def read_writing_statement(statement: Statement) -> WritingStatement | None:
+    """Return what a statement of our own grammar says; None for any other, such as a query.
+
+    Raises
+    ------
+    InvalidInput
+        When it begins like one of ours and goes on otherwise; or when a second statement follows.
+    """
+    start = end_of_explain(statement)
+    verb = _verb(statement, start)
+    read = _READERS.get(statement.tokens[verb].word) if verb < len(statement.tokens) else None
+    if read is None:
+        return None
+    change = read(StatementReader(statement, verb))
+    return None if change is None else WritingStatement(statement, change, is_explained=start > 0)
+
+
+def is_writing(text: str) -> bool:
+    """Return whether a text begins like a statement of our own grammar; False for one that cannot be read."""
+    for dialect in ("duckdb", "spark"):
+        try:
+            return read_writing_statement(Statement.of(text, dialect=dialect)) is not None
+        except InvalidInput:
+            continue
+    return False
+
+
+def _verb(statement: Statement, at: int) -> int:
+    """Return the index of the word that says what a statement does: after ``WITH`` and its queries."""
+    tokens = statement.tokens
+    if not spells(tokens, at, "WITH"):
+        return at
+    for ahead in range(at, len(tokens)):
+        if ahead < at:
+            continue
+        if tokens[ahead].symbol == "(":
+            at = skip_brackets(tokens, ahead)
+        elif tokens[ahead].word in _AFTER_WITH:
+            return ahead
+    return len(tokens)
+
+
+_AFTER_WITH: Final = frozenset({"SELECT", "FROM", "VALUES", "TABLE", "INSERT", "UPDATE", "DELETE", "MERGE"})
+
+
+def _insert(reader: StatementReader) -> InsertRows | None:
+    begin, start = reader.at, reader.offset
+    if not reader.skip("INSERT", "INTO"):
+        return None
+    reader.skip("TABLE")
+    table = reader.table(_INSERT_HINT)
+    columns = None if not reader.spells("(") or opens_query(reader) else reader.names("a column", _INSERT_HINT)
+    by_name = reader.skip("BY", "NAME")
+    if reader.spells("REPLACE"):  # REPLACE WHERE of Spark also deletes rows
+        reader.at = begin
+        return None
+    if by_name and columns is not None:
+        raise reader.error(
+            "INSERT takes the names of columns or BY NAME, not both", "leave one of them out", reader.offset
+        )
+    _ = by_name or reader.skip("BY", "POSITION")
+    if not begins_query(reader):
+        raise reader.error("a query or VALUES is expected", _INSERT_HINT)
+    query = QueryPart(start, reader.offset)
+    _check_end(reader)
+    return InsertRows(table, query, columns, by_name)
+
+
+def _check_end(reader: StatementReader) -> None:
+    """Raise for clauses of DuckDB after the query, which would change rows or return them."""
+    if reader.statement.dialect != "duckdb":
+        return
+    while not reader.is_at_end:
+        if reader.spells("(") or reader.spells("["):
+            reader.at = skip_brackets(reader.tokens, reader.at)
+            continue
+        if reader.spells("ON", "CONFLICT"):
+            hint = "leave it out: keys are not unique, so no row conflicts with another"
+            raise reader.error("INSERT takes no ON CONFLICT", hint, reader.offset)
+        if reader.spells("RETURNING"):
+            hint = "leave it out: the answer has the number of rows and the new snapshot"
+            raise reader.error("INSERT takes no RETURNING", hint, reader.offset)
+        reader.at += 1
+
+
+def _drop(reader: StatementReader) -> DropTable | None:
+    if not reader.skip("DROP", "TABLE"):
+        return None
+    hint = "write DROP TABLE [IF EXISTS] t"
+    if_exists = reader.skip("IF", "EXISTS")
+    table = reader.table(hint)
+    reader.expect_end(hint)
+    return DropTable(table, if_exists)
+
+
+def _truncate(reader: StatementReader) -> TruncateTable:
+    reader.skip("TRUNCATE")
+    reader.skip("TABLE")
+    hint = "write TRUNCATE TABLE t"
+    table = reader.table(hint)
+    reader.expect_end(hint)
+    return TruncateTable(table)
+
+
+def _comment(reader: StatementReader) -> CommentOn | None:
+    if not reader.skip("COMMENT", "ON"):
+        return None
+    hint = "write COMMENT ON TABLE t IS 'text', or COMMENT ON COLUMN t.a IS 'text'"
+    column = None
+    if reader.skip("TABLE"):
+        table = reader.table(hint)
+    else:
+        reader.expect("COLUMN", hint=hint)
+        table = reader.name("a table", hint)
+        reader.expect(".", hint=hint)
+        column = reader.name("a column", hint)
+    reader.expect("IS", hint=hint)
+    comment = "" if reader.skip("NULL") else reader.text("a comment", hint)
+    reader.expect_end(hint)
+    return CommentOn(table, column, comment)
+
+
+def _describe(reader: StatementReader) -> DescribeHistory | None:
+    _ = reader.skip("DESCRIBE") or reader.skip("DESC")
+    if not reader.skip("HISTORY") or reader.is_at_end:  # a table of that name is described
+        return None
+    hint = "write DESCRIBE HISTORY t [LIMIT 10]"
+    table = reader.table(hint)
+    limit = None
+    if reader.skip("LIMIT"):
+        at, number = reader.offset, reader.literal(hint)
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise reader.error("a whole number is expected after LIMIT", hint, at)
+        limit = number
+    reader.expect_end(hint)
+    return DescribeHistory(table, limit)
+
+
+def _call(reader: StatementReader) -> CallProcedure:
+    reader.skip("CALL")
+    whole = reader.path("a procedure", _CALL_HINT)
+    schema, _, procedure = whole.text.partition(".")
+    if schema.casefold() != "sys" or not procedure:
+        raise reader.error(f"there is no procedure {whole.text!r}", _CALL_HINT, whole.at)
+    arguments: list[Literal] = []
+    named: list[tuple[Name, Literal]] = []
+    reader.expect("(", hint=_CALL_HINT)
+    while not reader.skip(")"):
+        if arguments or named:
+            reader.expect(",", hint=_CALL_HINT)
+        after = reader.peek(1)
+        if after is not None and after.symbol == "=>":
+            token = reader.peek()
+            assert token is not None  # noqa: S101 - one follows it
+            reader.at += 2  # the name may be a word of SQL: table => 't'
+            named.append((Name(token.text, token.start), reader.literal(_CALL_HINT)))
+        elif named:
+            raise reader.error("an argument without a name follows one with a name", "name it too: argument => value")
+        else:
+            arguments.append(reader.literal(_CALL_HINT))
+    reader.expect_end(_CALL_HINT)
+    return CallProcedure(Name(procedure, whole.at), tuple(arguments), tuple(named))
+
+
+_READERS: Final = {
+    "CREATE": read_create_table, "INSERT": _insert, "DROP": _drop, "TRUNCATE": _truncate, "ALTER": read_alter_table,
+    "COMMENT": _comment, "DESCRIBE": _describe, "DESC": _describe, "CALL": _call,
+}  # fmt: skip
+"""How a statement is read that begins with a word."""

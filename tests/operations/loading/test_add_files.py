@@ -1,0 +1,363 @@
+"""Files that were there before are read where they are, and stay whatever happens to the table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.clock import ManualClock
+from sleeper_nb.errors import AlreadyExists, InvalidInput, NotAllowed, NotFound, StorageError
+from tests.support.builders import START
+
+SCHEMA = sl.Schema({"city": "string", "n": "int"}, {"ts": "long"}, {"fare": "double?", "note": "string?"})
+ARROW = pa.schema(
+    [("city", pa.string()), ("n", pa.int32()), ("ts", pa.int64()), ("fare", pa.float64()), ("note", pa.string())]
+)
+CITIES = ["athens", "bern", "lima", "oslo", "rome"]
+
+
+def rows(first: int = 0, count: int = 20) -> pa.Table:
+    """Rows sorted by city, n and ts, in all cities."""
+    made = [(city, n, first + n, n / 2, f"{city}{n}") for city in CITIES for n in range(count)]
+    return pa.table(list(map(list, zip(*made, strict=True))), schema=ARROW)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """A folder outside the warehouse with two sorted files."""
+    folder = tmp_path / "lake" / "city=nowhere"
+    folder.mkdir(parents=True)
+    pq.write_table(rows(), folder / "a.parquet", row_group_size=30)
+    pq.write_table(rows(100), folder / "b.parquet")
+    return tmp_path / "lake"
+
+
+@pytest.fixture
+def session(tmp_path: Path, lake: Path) -> Iterator[sl.Session]:
+    with sl.connect(tmp_path / "house", data_paths=[lake], clock=ManualClock(START)) as opened:
+        opened.create_table("t", SCHEMA, split_points=["c", "p"])
+        yield opened
+
+
+def expected(*parts: pa.Table) -> list[dict[str, object]]:
+    order = [(name, "ascending") for name in ("city", "n", "ts")]
+    return pa.concat_tables(parts).sort_by(order).to_pylist()
+
+
+def content(table: object) -> list[dict[str, object]]:
+    return expected(table.scan().to_arrow().cast(ARROW))  # type: ignore[attr-defined]
+
+
+def files_in(lake: Path) -> list[str]:
+    return sorted(path.name for path in lake.rglob("*.parquet"))
+
+
+def test_files_become_references_of_each_leaf_without_a_copy(session, lake, tmp_path):
+    table = session.table("t")
+    plan = table.add_files(lake, dry_run=True)
+    assert (plan.files, plan.rows, plan.refused) == (2, 200, ())
+    assert [leaf.rows for leaf in plan.leaves] == [80, 80, 40]
+    assert table.resolved.snapshot_id == plan.snapshot_id
+    table.add_files(lake, message="the lake")
+    assert content(table) == expected(rows(), rows(100))
+    assert not list((tmp_path / "house").rglob("data/**/*.parquet"))
+    state = table.store.load()
+    assert sorted(state.files.active["rows"].to_pylist()) == [20, 20, 40, 40, 40, 40]
+    assert state.totals().rows == 200
+
+
+@pytest.mark.parametrize("statement", [
+    "select city, n, ts, fare, note from t",
+    "select city, n, ts, fare, note from t where city >= ''",
+])  # fmt: skip
+def test_duckdb_reads_them_and_no_folder_becomes_a_column(session, lake, statement):
+    session.table("t").add_files(lake)
+    assert expected(session.sql(statement, engine="duckdb").to_arrow().cast(ARROW)) == expected(rows(), rows(100))
+    (count,) = session.sql("select count(*) as n from t where city = 'lima' and n < 3", engine="duckdb").to_arrow()["n"]
+    assert count.as_py() == 6
+
+
+@pytest.mark.spark
+def test_spark_reads_them(session, lake, spark_engine):
+    session.table("t").add_files(lake)
+    found = session.sql("select city, n, ts, fare, note from t", engine="spark").to_arrow().cast(ARROW)
+    assert expected(found) == expected(rows(), rows(100))
+
+
+def test_compaction_writes_its_own_file_and_the_files_stay(session, lake):
+    table = session.table("t")
+    table.add_files(lake)
+    table.create_savepoint("first")
+    table.compact("all", engine="local")
+    assert content(table) == expected(rows(), rows(100))
+    assert not any(name.startswith("/") for name in table.store.load().files.active["filename"].to_pylist())
+    assert content(table.at("first")) == expected(rows(), rows(100))
+    assert files_in(lake) == ["a.parquet", "b.parquet"]
+
+
+def test_other_libraries_read_them(session, lake):
+    table = session.table("t")
+    table.add_files(lake)
+    assert expected(table.scan().to_dataset().to_table().cast(ARROW)) == expected(rows(), rows(100))
+    assert expected(table.scan().to_polars().to_arrow().cast(ARROW)) == expected(rows(), rows(100))
+    assert session.sql("select max(n), count(*) as c from t", engine="duckdb").to_arrow()["c"].to_pylist() == [200]
+
+
+def test_an_added_file_is_added_once(session, lake):
+    table = session.table("t")
+    table.add_files(lake / "city=nowhere/a.parquet")
+    with pytest.raises(AlreadyExists):
+        table.add_files(lake)
+    with pytest.raises(InvalidInput, match="named twice"):
+        table.add_files([lake / "city=nowhere/b.parquet", str(lake / "*/b.parquet")])
+    assert content(table) == expected(rows())
+
+
+def test_a_job_id_adds_once(session, lake):
+    table = session.table("t")
+    first = table.add_files(lake, job_id="lake")
+    again = table.add_files(lake, job_id="lake")
+    assert again.id == first.id
+    assert content(table) == expected(rows(), rows(100))
+
+
+def changed(kind: str) -> pa.Table:
+    made = rows()
+    return {
+        "unsorted": made.take(list(reversed(range(len(made))))),
+        "unsorted later": pa.concat_tables([made, made]),
+        "unsorted sort key": made.set_column(2, "ts", pa.array([100 - i for i in range(len(made))], pa.int64()))
+        .set_column(1, "n", pa.array([1] * len(made), pa.int32())),
+        "other type": made.set_column(1, "n", made["n"].cast(pa.int64())),
+        "no column": made.drop_columns(["fare"]),
+        "more columns": made.append_column("more", made["n"]),
+        "other order": made.select(["n", "city", "ts", "fare", "note"]),
+        "null key": made.set_column(1, "n", pa.array([None, *made["n"].to_pylist()[1:]], pa.int32())),
+        "nan": made.set_column(3, "fare", pa.array([float("nan")] * 50 + [1.0] * 50)),
+    }[kind]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "problem"), [
+    ("unsorted", "is not sorted by city, n, ts"),
+    ("unsorted later", "is not sorted by city, n, ts"),
+    ("unsorted sort key", "is not sorted by city, n, ts"),
+    ("other type", "has int64 in column 'n', not int32"),
+    ("no column", "has no column 'fare'"),
+    ("more columns", "has column 'more'"),
+    ("other order", "has its columns in another order"),
+    ("null key", "has nulls in column 'n'"),
+    ("nan", "has NaN in column 'fare'"),
+])  # fmt: skip
+@pytest.mark.parametrize("statistics", [True, False])
+def test_what_does_not_fit_is_refused_before_anything_changes(session, lake, kind, problem, statistics):
+    if kind == "nan" and not statistics:
+        pytest.skip("without statistics nothing misleads a reader")
+    pq.write_table(changed(kind), lake / "c.parquet", row_group_size=40, write_statistics=statistics)
+    table = session.table("t")
+    before = table.resolved.snapshot_id
+    plan = table.add_files(lake, dry_run=True)
+    (refusal,) = plan.refused
+    assert refusal.problem.startswith(problem)
+    assert refusal.files == (str(lake / "c.parquet"),)
+    assert problem in repr(plan)
+    with pytest.raises(InvalidInput, match="1 of 3 files cannot be added, so none was") as error:
+        table.add_files(lake)
+    assert problem in error.value.message
+    assert table.resolved.snapshot_id == before
+
+
+def test_problems_are_grouped(session, lake):
+    for name in "xyz":
+        pq.write_table(changed("other type"), lake / f"{name}.parquet")
+    (lake / "text.parquet").write_text("no parquet")
+    with pytest.raises(InvalidInput) as error:
+        session.table("t").add_files(lake)
+    assert f"3 files, such as {lake}/x.parquet: each has int64 in column 'n'" in error.value.message
+    assert "text.parquet cannot be read as Parquet" in error.value.message
+
+
+def test_unsorted_files_are_copied_when_asked(session, lake):
+    pq.write_table(changed("unsorted"), lake / "c.parquet")
+    table = session.table("t")
+    with pytest.raises(InvalidInput) as error:
+        table.add_files(lake / "c.parquet")
+    assert "copy=True" in error.value.hint
+    table.add_files(lake / "c.parquet", copy=True)
+    assert content(table) == expected(rows())
+    assert table.check(deep=True).ok
+
+
+def test_a_folder_must_be_allowed_now_and_later(tmp_path, lake):
+    with sl.connect(tmp_path / "house") as session:
+        table = session.create_table("t", SCHEMA)
+        with pytest.raises(NotAllowed, match=r"a\.parquet is outside the warehouse") as error:
+            table.add_files(lake)
+        assert f'data_paths=["{lake}' in error.value.hint
+        session.allow(data_paths=[lake])
+        session.table("t").add_files(lake)
+    with sl.connect(tmp_path / "house") as session:
+        for read in (
+            lambda: session.table("t").scan().to_arrow(),
+            lambda: session.sql("select * from t", engine="duckdb").to_arrow(),
+            lambda: session.table("t").compact("all", engine="local"),
+        ):
+            with pytest.raises(NotAllowed):
+                read()
+        assert "was not checked" in repr(session.table("t").check())
+
+
+def test_a_link_does_not_lead_out_of_an_allowed_folder(tmp_path, session, lake):
+    secret = tmp_path / "secret.parquet"
+    pq.write_table(rows(), secret)
+    (lake / "link.parquet").symlink_to(secret)
+    with pytest.raises(NotAllowed, match=r"secret\.parquet"):
+        session.table("t").add_files(lake)
+
+
+@pytest.mark.parametrize("damage", ["changed", "shorter", "gone"])
+def test_a_file_that_was_changed_is_noticed(session, lake, damage):
+    table = session.table("t")
+    table.add_files(lake)
+    path = lake / "city=nowhere/a.parquet"
+    if damage == "changed":
+        os.utime(path, ns=(1, 1))
+    elif damage == "shorter":
+        path.write_bytes(path.read_bytes()[:-10])
+    else:
+        path.unlink()
+    for read in (
+        lambda: table.scan().to_arrow(),
+        lambda: session.sql("select sum(fare) from t", engine="duckdb").to_arrow(),
+        lambda: table.compact("all", engine="local"),
+    ):
+        with pytest.raises(NotFound if damage == "gone" else StorageError, match=r"a\.parquet"):
+            read()
+    for deep in (False, True):
+        report = table.check(deep=deep)
+        assert not report.ok
+        assert "a.parquet" in repr(report)
+
+
+def test_check_export_and_diff_read_them(session, lake, tmp_path):
+    table = session.table("t")
+    before = table.resolved.snapshot_id
+    added = table.add_files(lake)
+    assert table.check(deep=True).ok
+    table.scan().export(tmp_path / "all.parquet")
+    assert expected(pq.read_table(tmp_path / "all.parquet").cast(ARROW)) == expected(rows(), rows(100))
+    assert table.changes(before, added.id).count().added == 200
+
+
+def test_garbage_collection_forgets_them_and_they_stay(tmp_path, lake):
+    clock = ManualClock(START)
+    with sl.connect(tmp_path / "house", data_paths=[lake], clock=clock) as session:
+        table = session.create_table("t", SCHEMA, split_points=["c", "p"])
+        table.add_files(lake)
+        table.compact("all", engine="local")
+        clock.advance(timedelta(days=60))
+        table.expire_snapshots(dry_run=False, num_retained_min=1, time_retained=timedelta(0))
+        report = table.collect_garbage(dry_run=False)
+        assert len(report.forgotten) == 2
+        assert report.data_files == ()
+        assert files_in(lake) == ["a.parquet", "b.parquet"]
+        assert not table.store.load().files.knows(str(lake / "city=nowhere/a.parquet"))
+        assert content(table) == expected(rows(), rows(100))
+        table.add_files(lake / "city=nowhere/a.parquet")
+        assert content(table) == expected(rows(), rows(), rows(100))
+
+
+@pytest.mark.parametrize("end", ["delete", "reinitialise", "rollback", "sweep"])
+def test_nothing_deletes_them(tmp_path, lake, end):
+    clock = ManualClock(START)
+    with sl.connect(tmp_path / "house", data_paths=[lake], clock=clock) as session:
+        table = session.create_table("t", SCHEMA)
+        first = table.resolved.snapshot_id
+        table.add_files(lake)
+        if end == "delete":
+            session.delete_table("t", force=True)
+        elif end == "reinitialise":
+            session.reinitialise_table("t", force=True)
+        elif end == "rollback":
+            table.rollback(first)
+        else:
+            table.sweep_orphans(dry_run=False)
+        clock.advance(timedelta(days=60))
+        session.maintain(dry_run=False)
+        if end != "delete":
+            session.table("t").expire_snapshots(dry_run=False, num_retained_min=1, time_retained=timedelta(0))
+            session.table("t").collect_garbage(dry_run=False)
+        assert files_in(lake) == ["a.parquet", "b.parquet"]
+
+
+def test_storage_never_writes_or_deletes_outside(session, lake):
+    storage = session.table("t").store.storage
+    path = str(lake / "city=nowhere/a.parquet")
+    assert storage.has(path)
+    for change in (
+        lambda: storage.delete(path), lambda: storage.write(path, b""), lambda: storage.write_new(path, b""),
+        lambda: storage.delete_all(str(lake)), lambda: storage.output(path).__enter__(),
+    ):  # fmt: skip
+        with pytest.raises(StorageError, match="not below"):
+            change()
+    assert files_in(lake) == ["a.parquet", "b.parquet"]
+
+
+def test_files_without_rows_are_left_out(session, lake):
+    pq.write_table(rows().slice(0, 0), lake / "empty.parquet")
+    table = session.table("t")
+    assert "1 file without rows left out" in repr(table.add_files(lake, dry_run=True))
+    table.add_files(lake)
+    assert content(table) == expected(rows(), rows(100))
+    before = table.resolved.snapshot_id
+    assert table.add_files(lake / "empty.parquet").id == before
+
+
+def test_files_of_other_writers_are_read_by_all(session, lake, tmp_path):
+    wide = rows(200).set_column(0, "city", rows()["city"].cast(pa.large_string()))
+    pq.write_table(wide, lake / "wide.parquet")
+    import duckdb
+
+    given = rows(300)
+    duckdb.sql(f"copy (select * from given order by city, n, ts) to '{lake}/duck.parquet'")
+    assert len(given)
+    table = session.table("t")
+    table.add_files([lake / "wide.parquet", lake / "duck.parquet"])
+    assert content(table) == expected(rows(200), rows(300))
+    found = session.sql("select * from t", engine="duckdb").to_arrow().cast(ARROW)
+    assert expected(found) == expected(rows(200), rows(300))
+    assert table.check(deep=True).ok
+    table.split_partitions(threshold=40)
+    assert content(table) == expected(rows(200), rows(300))
+    table.compact("all", engine="local")
+    assert content(table) == expected(rows(200), rows(300))
+
+
+def test_a_table_that_was_altered_takes_files_without_the_late_column(session, lake):
+    table = session.table("t")
+    table.alter(add_columns={"late": "int?"})
+    table.add_files(lake)
+    assert table.scan().to_arrow()["late"].null_count == 200
+    found = session.sql("select count(*) as n from t where late is null", engine="duckdb").to_arrow()["n"]
+    assert found.to_pylist() == [200]
+
+
+@pytest.mark.parametrize("name", ["_a.parquet", ".a.parquet", "a*.parquet", "a[1].parquet", "a{1}.parquet"])
+def test_names_that_engines_read_otherwise_are_refused(session, lake, name):
+    pq.write_table(rows(), lake / name)
+    plan = session.table("t").add_files(lake / name, dry_run=True)
+    assert len(plan.refused) == 1
+
+
+def test_files_of_a_table_are_refused(session, lake):
+    other = session.create_table("u", SCHEMA)
+    other.ingest(rows())
+    (path,) = other.store.load().files.active["filename"].to_pylist()
+    with pytest.raises(InvalidInput, match="looks like a file of a table"):
+        session.table("t").add_files(other.store.storage.locate(path))

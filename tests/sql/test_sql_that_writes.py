@@ -1,0 +1,419 @@
+"""Statements that change the warehouse, as users type them: what they do on both engines, and what they refuse."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pandas as pd
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.clock import ManualClock
+from tests.support.engines import ENGINES, answer
+
+SCHEMA = sl.Schema({"city": "string"}, {"day": "timestamp"}, {"fare": "int?", "note": "string?"})
+ROWS = [("alba", 3), ("oslo", 2), ("rome", 1)]
+DAY = "TIMESTAMP '2026-01-01 00:00:00'"
+
+
+@pytest.fixture
+def session(tmp_path, request):
+    spark = request.getfixturevalue("spark_engine").session() if "spark" in request.node.keywords else None
+    with sl.connect(tmp_path, clock=ManualClock(datetime(2026, 11, 1, 10, tzinfo=UTC)), spark=spark) as opened:
+        table = opened.create_table("trips", SCHEMA, ["g", "n"])
+        table.ingest([{"city": city, "day": datetime(2026, 1, 1, tzinfo=UTC), "fare": n} for city, n in ROWS])
+        table.create_savepoint("first")
+        opened.components.clock.advance(timedelta(hours=1))
+        yield opened
+
+
+def fares(session, where="true", table="trips"):
+    return answer(session, f"SELECT city, fare FROM {table} WHERE {where} ORDER BY ALL", "duckdb")
+
+
+def files(session):
+    return {file.path for file in session._storage.list() if not file.path.startswith("catalog")}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("sql", "added"),
+    [
+        (f"INSERT INTO trips VALUES ('bari', {DAY}, 7, 'x'), ('cork', {DAY}, NULL, NULL)",
+         [("bari", 7), ("cork", None)]),
+        (f"insert into table Trips (FARE, city, day) values (7, 'bari', {DAY});", [("bari", 7)]),
+        ("INSERT INTO trips SELECT concat(city, '2'), day, fare + 10, note FROM trips",
+         [("alba2", 13), ("oslo2", 12), ("rome2", 11)]),
+        ("INSERT INTO trips BY NAME SELECT fare, day, upper(city) AS CITY FROM trips WHERE fare = :fare",
+         [("OSLO", 2)]),
+        ("INSERT INTO trips (city, day) (SELECT 'bari', day FROM trips VERSION AS OF 2 WHERE fare = 1)",
+         [("bari", None)]),
+        ("INSERT INTO trips SELECT 'bari', day, fare, note FROM trips@first WHERE fare < 2", [("bari", 1)]),
+        ("WITH few AS (SELECT * FROM trips WHERE fare = 1) INSERT INTO trips SELECT 'bari', day, 5, note FROM few",
+         [("bari", 5)]),
+        ("INSERT INTO trips WITH few AS (SELECT * FROM trips WHERE fare = 1) SELECT 'bari', day, 5, note FROM few",
+         [("bari", 5)]),
+        ("/* a */ -- b\nINSERT INTO trips -- c ; B\n  SELECT 'bari', day, 5, '; --' FROM trips WHERE fare = 1 -- d",
+         [("bari", 5)]),
+        ("INSERT INTO `trips` (`city`, day) SELECT 'bari', day FROM df", [("bari", None)]),
+        ("INSERT INTO trips SELECT * FROM trips WHERE fare > 99", []),
+    ],
+)  # fmt: skip
+def test_insert_adds_the_rows_of_a_query(session, engine, sql, added):
+    df = pd.DataFrame({"day": pd.to_datetime(["2026-01-01"])})
+    made = session.sql(sql, engine=engine, params={"fare": 2}, data={"df": df})
+    assert sorted(set(fares(session)) - set(ROWS), key=str) == added
+    assert made.to_pandas().to_dict("records") == [
+        {"table": "trips", "rows added": len(added), "snapshot": 3 if added else 2, "rows": 3 + len(added)}
+    ]
+    assert engine in repr(made)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_insert_reads_the_target_as_it_was(session, engine):
+    for rows in (6, 12):
+        assert session.sql("INSERT INTO trips SELECT * FROM trips", engine=engine).snapshot.rows == rows
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_dry_run_of_an_insert_counts_rows_and_bytes_and_changes_nothing(session, engine):
+    before = files(session)
+    plan = session.sql("INSERT INTO trips SELECT * FROM trips", engine=engine, dry_run=True)
+    assert "would add 3 rows" in repr(plan)
+    assert "trips at snapshot 2  3 of 3      2 of 2" in repr(plan)
+    assert plan.to_dict()["plan"]["rows"] == 3
+    assert files(session) == before
+    assert session.table("trips").resolved.snapshot_id == 2
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("sql", "words", "place", "hint"),
+    [
+        ("INSERT INTO tripps SELECT 1", "no table 'tripps'", "tripps", "'trips'"),
+        ("INSERT INTO trips SELECT 1, 2", "table 'trips' has 4 columns, but the query has 2", "SELECT",
+         "INSERT INTO trips (…)"),
+        ("INSERT INTO trips (city, day) SELECT 1", "the statement names 2 columns, but the query has 1", "SELECT",
+         "city, day"),
+        ("INSERT INTO trips (city,\n  faer) SELECT 1, 2", "no column 'faer' of table 'trips'", "faer", "'fare'"),
+        ("INSERT INTO trips (city, CITY) SELECT 1, 2", "column 'city' occurs twice", "CITY", "once"),
+        ("INSERT INTO trips BY NAME SELECT 1 AS cite", "no column 'cite' of table 'trips'", "SELECT", "'city'"),
+        ("INSERT INTO trips (city) BY NAME SELECT 1 AS city", "columns or BY NAME, not both", "SELECT", "leave"),
+        ("INSERT INTO trips", "a query or VALUES is expected at the end", "", "INSERT INTO t SELECT"),
+        ("INSERT INTO SELECT 1", "the name of a table is expected before 'SELECT'", "SELECT", "INSERT INTO t SELECT"),
+        ("INSERT INTO trips VERSION AS OF 2 SELECT 1", "cannot be written to at a version", "VERSION",
+         "leave the clause out"),
+        ("INSERT INTO trips$files SELECT 1", "SQL cannot change table 'trips$files'", "trips$files", "ingest"),
+        ("INSERT INTO trips\nSELECT city, day, faer, note FROM trips", "faer", "faer", "fare"),
+        ("INSERT INTO trips\nSELECT city, day, fare, note FROM tripps", "no table 'tripps'", "tripps", "'trips'"),
+        ("INSERT INTO trips SELECT 1; SELECT 2", "a second statement follows", None, "one statement"),
+        ("EXPLAIN DROP TABLE trips",
+         "EXPLAIN shows the plan of a query, and DROP TABLE has none", None, "dry_run=True"),
+    ],
+)  # fmt: skip
+def test_a_wrong_statement_is_explained_at_its_place(session, engine, sql, words, place, hint):
+    before = files(session)
+    with pytest.raises(sl.SleeperError) as caught:
+        session.sql(sql, engine=engine)
+    assert words in caught.value.message
+    assert hint in caught.value.hint
+    if place is not None:
+        line, caret = caught.value.place.splitlines()
+        assert line[len(caret) - 1 :].startswith(place)
+    assert files(session) == before
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("SELECT city, day, 'x', note FROM trips", "fare"),
+        ("SELECT NULL, day, fare, note FROM trips", "city"),
+        ("SELECT city, day, 3000000000 + fare, note FROM trips", "fare"),
+        ("SELECT city, day, CAST(concat('x', fare) AS int), note FROM trips", "x"),
+        ("SELECT DISTINCT city, day, CASE WHEN fare = 1 THEN CAST(city AS int) END, note FROM trips", "rome"),
+    ],
+)
+def test_an_insert_that_fails_leaves_nothing(session, engine, query, words):
+    before = files(session)
+    with pytest.raises(sl.SleeperError, match=words):
+        session.sql(f"INSERT INTO trips {query}", engine=engine)
+    assert files(session) == before
+    assert session.table("trips").resolved.snapshot_id == 2
+    assert fares(session) == ROWS
+
+
+def test_an_error_of_the_query_in_its_last_rows_is_the_query_s_own(session):
+    fare = "CASE WHEN i = 299999 THEN error('bad row') ELSE 1 END"
+    sql = f"INSERT INTO trips SELECT 'a', now(), {fare}, '' FROM range(300000) r(i)"
+    with pytest.raises(sl.InvalidInput, match="bad row"):
+        session.sql(sql)
+    assert fares(session) == ROWS
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_explain_shows_the_plan_of_the_query(session, engine):
+    plan = session.sql("EXPLAIN INSERT INTO trips SELECT * FROM trips", engine=engine)
+    assert f"plan of {engine}" in repr(plan)
+    assert fares(session) == ROWS
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_create_table_with_columns_makes_an_empty_table(session, engine):
+    session.sql(
+        "CREATE TABLE visits (place STRING, at TIMESTAMP, n INT NOT NULL, tags ARRAY<STRING>, price DECIMAL(10, 2))\n"
+        "USING sleeper "
+        "CLUSTER BY (place) SORTED BY (at) SPLITS ('g', 'n') TBLPROPERTIES ('snapshot.time-retained' = '30 d')",
+        engine=engine,
+    )
+    table = session.table("visits")
+    assert table.schema == sl.Schema(
+        {"place": "string"}, {"at": "timestamp"}, {"n": "int", "tags": "list<string>?", "price": "decimal(10,2)?"}
+    )
+    assert len(table.partitions.leaves) == 3
+    assert table.properties.texts["snapshot.time-retained"] == "30 d"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("sql", "words", "place", "hint"),
+    [
+        ("CREATE TABLE v (a INT)", "table 'v' has no ROW KEYS", "v", "ROW KEYS (…), some of a"),
+        ("CREATE TABLE v AS SELECT 1 AS a, 2 AS b", "table 'v' has no ROW KEYS", "v", "CREATE TABLE v ROW KEYS"),
+        ("CREATE TABLE v (a INT, PRIMARY KEY (a))", "PRIMARY KEY would promise unique rows", "PRIMARY", "ROW KEYS (…)"),
+        ("CREATE TABLE v (a INT PRIMARY KEY)", "PRIMARY KEY would promise", "PRIMARY", "ROW KEYS (…)"),
+        ("CREATE TABLE v PRIMARY KEY (a) AS SELECT 1 AS a", "PRIMARY KEY would promise", "PRIMARY", "ROW KEYS (…)"),
+        ("CREATE TABLE v (a INT) ROW KEYS (b)", "no column 'b' in the statement", "b)", "a"),
+        ("CREATE TABLE v (a INT, A STRING) ROW KEYS (a)", "occurs twice", "a INT", "name"),
+        ("CREATE TABLE v (a NUMBR) ROW KEYS (a)", "unknown field type 'NUMBR'", "a NUMBR", "the types are"),
+        ("CREATE TABLE v (a INT) ROW KEYS (a) ROW KEYS (a)", "ROW KEYS occurs twice", "ROW KEYS (a)", "once"),
+        ("CREATE TABLE v (a INT) PARTITIONED BY (a)", "takes no PARTITIONED", "PARTITIONED", "ROW KEYS"),
+        ("CREATE TABLE v (a INT) USING parquet", "is not 'parquet'", "parquet", "USING sleeper"),
+        ("CREATE TABLE v (a INT) ROW KEYS (a) SPLITS 4", "needs rows to split", "v", "SPLITS ('g', 'n')"),
+        ("CREATE TABLE v (a INT) ROW KEYS a", "( is expected before 'a'", "a", "ROW KEYS (a, b)"),
+        ("CREATE TABLE v ROW KEYS (a)", "columns or a query are expected", "", "AS SELECT"),
+        ("CREATE TABLE v ROW KEYS (a) AS", "a query is expected after AS", "", "AS SELECT"),
+        ("CREATE TABLE trips (a INT) ROW KEYS (a)", "'trips'", "trips", ""),
+        ("CREATE TABLE v (a INT) ROW KEYS (a) WITH (no.such = 1)", "no.such", "v", ""),
+        ("CREATE OR REPLACE TABLE IF NOT EXISTS v (a INT) ROW KEYS (a)", "contradict each other", "CREATE",
+         "leave one"),
+    ],
+)  # fmt: skip
+def test_a_table_that_cannot_be_made_is_explained_and_leaves_nothing(session, engine, sql, words, place, hint):
+    before = files(session)
+    with pytest.raises(sl.SleeperError) as caught:
+        session.sql(sql, engine=engine)
+    assert words in caught.value.message
+    assert hint in (caught.value.hint or "")
+    line, caret = caught.value.place.splitlines()
+    assert line[len(caret) - 1 :].startswith(place)
+    assert files(session) == before
+    assert [table.name for table in session.tables()] == ["trips"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_drop_and_truncate_need_force_and_show_their_plan(session, engine):
+    for sql in ("DROP TABLE trips", "TRUNCATE trips", "truncate table trips"):
+        with pytest.raises(sl.ConfirmationNeeded) as caught:
+            session.sql(sql, engine=engine)
+        assert repr(caught.value.plan) == repr(session.sql(sql, engine=engine, dry_run=True))
+        assert fares(session) == ROWS
+    session.sql("TRUNCATE TABLE trips", engine=engine, force=True)
+    assert fares(session) == []
+    session.sql("DROP TABLE trips", engine=engine, force=True)
+    assert len(session.tables()) == 0
+    assert "there is no table trips" in repr(session.sql("DROP TABLE IF EXISTS trips", engine=engine))
+    with pytest.raises(sl.NotFound, match="no table 'trips'"):
+        session.sql("DROP TABLE trips", engine=engine)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_alter_table_changes_columns_in_one_commit(session, engine):
+    sql = "ALTER TABLE Trips DROP COLUMN FARE, RENAME COLUMN note TO remark, ADD (tip DOUBLE, fare BIGINT)"
+    assert "would alter trips" in repr(session.sql(sql, engine=engine, dry_run=True))
+    report = session.sql(sql, engine=engine)
+    assert report.snapshot.id == 3
+    assert session.table("trips").schema.names == ("city", "day", "remark", "tip", "fare")
+    again = "ALTER TABLE trips ADD COLUMN IF NOT EXISTS tip DOUBLE, DROP COLUMN IF EXISTS gone"
+    assert "nothing was changed" in repr(session.sql(again, engine=engine))
+    session.sql("ALTER TABLE trips DROP COLUMNS (tip, fare)", engine=engine)
+    session.sql("ALTER TABLE trips SET TBLPROPERTIES (snapshot.time-retained = '20 d')", engine=engine)
+    assert session.table("trips").properties.texts["snapshot.time-retained"] == "20 d"
+    session.sql("ALTER TABLE trips UNSET TBLPROPERTIES (snapshot.time-retained)", engine=engine)
+    assert "snapshot.time-retained" not in session.table("trips").properties.texts
+    session.sql("ALTER TABLE trips RENAME TO journeys", engine=engine)
+    assert [table.name for table in session.tables()] == ["journeys"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "words", "place"),
+    [
+        ("ALTER TABLE trips DROP COLUMN gone", "no column 'gone' of table 'trips'", "gone"),
+        ("ALTER TABLE trips ADD COLUMN a INT, DROP COLUMN a", "column 'a' is in two clauses", "a"),
+        ("ALTER TABLE trips RENAME COLUMN note TO x, DROP COLUMN x", "column 'x' is in two clauses", "x"),
+        ("ALTER TABLE trips ADD COLUMN a", "column 'a' has no type", "a"),
+        ("ALTER TABLE trips RENAME TO x, ADD COLUMN a INT", "a commit of its own", ","),
+        ("ALTER TABLE trips CHANGE a", "ADD, RENAME, DROP or ALTER is expected before 'CHANGE'", "CHANGE"),
+        ("ALTER TABLE trips RENAME COLUMN a b", "TO is expected before 'b'", "b"),
+    ],
+)
+def test_a_wrong_alter_is_explained_at_its_place(session, sql, words, place):
+    with pytest.raises(sl.SleeperError) as caught:
+        session.sql(sql)
+    assert words in caught.value.message
+    line, caret = caught.value.place.splitlines()
+    assert line[len(caret) - 1 :].startswith(place)
+    assert session.table("trips").schema == SCHEMA
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_describe_history_lists_the_snapshots(session, engine):
+    assert [each.id for each in session.sql("DESCRIBE HISTORY trips", engine=engine)] == [2, 1]
+    assert [each.id for each in session.sql("desc history Trips limit 1", engine=engine)] == [2]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_procedures_do_what_commands_do(session, engine):
+    def call(text, **options):
+        return session.sql(f"CALL sys.{text}", engine=engine, **options)
+
+    assert call("create_savepoint('trips', name => 'fix', message => 'why')").name == "fix"
+    call("CREATE_SAVEPOINT(table => :t)", params={"t": "trips"})
+    session.sql("INSERT INTO trips SELECT * FROM trips", engine=engine)
+    assert "would" in repr(call("rollback('trips', 2)", dry_run=True))
+    assert call("rollback('trips', 'fix')").snapshot.id == 4
+    with pytest.raises(sl.ConfirmationNeeded):
+        call("reinitialise('trips')")
+    assert "would expire" in repr(call("expire('trips', time_retained => '1 h', num_retained_min => 1)"))
+    assert "would expire" not in repr(
+        call("expire('trips', time_retained => '1 h', num_retained_min => 1)", force=True)
+    )
+    assert "offline" in repr(call("offline('trips')"))
+    assert not session.table("trips").online
+    assert "CALL sys.compact(table" in repr(call("help()"))
+
+
+@pytest.mark.parametrize(
+    ("sql", "words", "hint"),
+    [
+        ("CALL sys.compat('trips')", "no procedure 'sys.compat'", "'sys.compact'"),
+        ("CALL compact('trips')", "there is no procedure 'compact'", "CALL sys.compact('t')"),
+        ("CALL sys.compact()", "needs the name of a table", "CALL sys.compact(table"),
+        ("CALL sys.compact('trips', stratgy => 'all')", "no argument 'stratgy'", "'strategy'"),
+        ("CALL sys.compact('trips', table => 'trips')", "argument 'table' is given twice", "CALL sys.compact"),
+        ("CALL sys.compact('trips', 'all', 'local', NULL, 5)", "takes 4 arguments, not 5", "CALL sys.compact"),
+        ("CALL sys.compact(table => 'trips', 'all')", "an argument without a name follows", "name it too"),
+        ("CALL sys.compact('trips', 3)", "strategy", ""),
+        ("CALL sys.compact('nope')", "no table 'nope'", "trips"),
+        ("CALL sys.compact('trips'", ", is expected at the end", "CALL"),
+        ("CALL sys.create_savepoint(:t)", "no parameter 't'", ""),
+        ("CALL sys.expire('trips', time_retained => 'soon')", "'soon' is not a duration", "3d"),
+        ("CALL sys._opened('trips')", "no procedure 'sys._opened'", ""),
+    ],
+)  # fmt: skip
+def test_a_wrong_call_is_explained(session, sql, words, hint):
+    with pytest.raises(sl.SleeperError) as caught:
+        session.sql(sql)
+    assert words in caught.value.message
+    assert hint in (caught.value.hint or "")
+
+
+def test_a_procedure_has_the_arguments_of_its_method():
+    import inspect
+
+    from sleeper_nb.session.procedures import PROCEDURES
+
+    for each in PROCEDURES:
+        owner = sl.Session if each.of_session else sl.Table
+        names = set(inspect.signature(getattr(owner, each.method)).parameters)
+        options = {"": set(), "dry_run": {"dry_run"}, "force": {"force", "dry_run"}, "not dry_run": {"dry_run"}}
+        given = {*each.arguments, *dict(each.given), *options[each.confirmation]} - ({"table"} - names)
+        assert given <= names, each.name
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("clauses", "leaves"),
+    [
+        ("ROW KEYS (City) SORT KEYS (day)", 1),
+        ("USING sleeper CLUSTER BY (city) SORTED BY (day) SPLITS ('g', 'n')", 3),
+        ("SPLITS 2 ROW KEYS (city) SORT KEYS (day) TBLPROPERTIES (snapshot.time-retained = '30 d')", 2),
+        ("ROW KEYS (city) SORT KEYS (day) WITH ('snapshot.time-retained' = '30 d')", 1),
+    ],
+)
+def test_create_table_as_makes_a_table_of_a_query(session, engine, clauses, leaves):
+    sql = f"CREATE TABLE copied {clauses} AS SELECT * FROM trips VERSION AS OF 'savepoint.first' WHERE fare >= :least"
+    assert "would create copied with 2 rows" in repr(session.sql(sql, engine=engine, params={"least": 2}, dry_run=True))
+    assert len(session.tables()) == 1
+    made = session.sql(sql, engine=engine, params={"least": 2})
+    assert (made.rows, made.snapshot.id) == (2, 1)
+    assert fares(session, table="copied") == ROWS[:2]
+    copied = session.table("copied")
+    assert copied.schema == SCHEMA
+    assert len(copied.partitions.leaves) == leaves
+    if "30 d" in clauses:
+        assert copied.properties.texts["snapshot.time-retained"] == "30 d"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_table_that_exists_is_kept_replaced_or_refused(session, engine):
+    again = "TABLE {} trips ROW KEYS (city) AS SELECT city, fare * 10 AS fare FROM trips"
+    with pytest.raises(sl.AlreadyExists, match="table 'trips' already exists"):
+        session.sql(f"CREATE {again.format('')}", engine=engine)
+    assert "nothing was changed" in repr(session.sql(f"CREATE {again.format('IF NOT EXISTS')}", engine=engine))
+    assert fares(session) == ROWS
+    session.sql(f"CREATE OR REPLACE {again.format('')}", engine=engine)
+    assert fares(session) == [("alba", 30), ("oslo", 20), ("rome", 10)]
+    assert fares(session, table="trips@first") == ROWS
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_create_table_as_takes_names_and_types_of_columns(session, engine):
+    query = "SELECT city, fare FROM trips"
+    session.sql(f"CREATE TABLE a (place, n) ROW KEYS (place) AS {query}", engine=engine)
+    assert session.table("a").schema == sl.Schema({"place": "string"}, {}, {"n": "int?"})
+    session.sql(f"CREATE TABLE b (place STRING, n BIGINT NOT NULL) ROW KEYS (place) AS {query}", engine=engine)
+    assert session.table("b").schema == sl.Schema({"place": "string"}, {}, {"n": "long"})
+    session.sql("CREATE TABLE c LIKE b AS SELECT * FROM b", engine=engine)
+    assert session.table("c").schema == session.table("b").schema
+    assert len(session.sql("SELECT * FROM a, b, c WHERE a.place = b.place AND b.place = c.place")) == 3
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("sql", "words", "hint"),
+    [
+        ("CREATE TABLE v AS SELECT city, fare FROM trips", "table 'v' has no ROW KEYS",
+         "write CREATE TABLE v ROW KEYS (city) AS …; columns that can be keys: city (3 different values)"),
+        ("CREATE TABLE v ROW KEYS (city) AS SELECT city, count(*) FROM trips GROUP BY city", "cannot be one of a table",
+         "count(*) AS n"),
+        ("CREATE TABLE v ROW KEYS (city) AS SELECT city, city FROM trips", "'city' occurs twice", ""),
+        ("CREATE TABLE v ROW KEYS (town) AS SELECT city FROM trips", "no column 'town' of the query", "city"),
+        ("CREATE TABLE v ROW KEYS (note) AS SELECT note FROM trips", "column 'note' has", "drop those rows"),
+        ("CREATE TABLE v (a) ROW KEYS (a) AS SELECT city, fare FROM trips", "names 1 column, but the query has 2",
+         "city, fare"),
+        ("CREATE TABLE v ROW KEYS (n) SPLITS ('x') AS SELECT fare AS n FROM trips", "split point 'x'", "whole number"),
+        ("CREATE TABLE v ROW KEYS (n) AS SELECT CAST(city AS int) AS n FROM trips WHERE fare = 3", "alba", None),
+        ("CREATE TABLE v ROW KEYS (n) AS SELECT faer AS n FROM trips", "faer", "fare"),
+        ("CREATE TABLE v ROW KEYS (n) WITH (no.such = 1) AS SELECT fare AS n FROM trips", "no.such", ""),
+        ("CREATE TABLE 1v ROW KEYS (n) AS SELECT fare AS n FROM trips", "the name of a table is expected", ""),
+        ("CREATE TABLE `a b` ROW KEYS (n) AS SELECT fare AS n FROM trips", "'a b' is not a valid table name", ""),
+    ],
+)  # fmt: skip
+def test_a_table_as_that_fails_leaves_no_table_and_no_file(session, engine, sql, words, hint):
+    before = files(session)
+    with pytest.raises(sl.SleeperError) as caught:
+        session.sql(sql, engine=engine)
+    assert words in str(caught.value)
+    assert hint is None or hint in (caught.value.hint or "")
+    assert files(session) == before
+    assert [table.name for table in session.tables()] == ["trips"]
+    session.sql("CREATE TABLE v ROW KEYS (fare) AS SELECT fare FROM trips", engine="duckdb")
+
+
+@pytest.mark.parametrize("words", ["ALTER COLUMN FARE TYPE BIGINT", "ALTER fare SET DATA TYPE bigint"])
+def test_alter_table_makes_a_column_wider(session, words):
+    session.sql(f"ALTER TABLE trips {words}")
+    assert session.table("trips").schema.arrow.field("fare").type == "int64"
+    session.sql(f"INSERT INTO trips SELECT 'bari', {DAY}, 5000000000, NULL")
+    assert fares(session, "fare > 3") == [("bari", 5_000_000_000)]
