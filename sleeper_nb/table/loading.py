@@ -111,14 +111,22 @@ def add_files(
         return load(table, given, LoadOptions(), message=message, job_id=job_id, dry_run=dry_run)
     found = adding.find_parquet(table.store, given)
     statistics, progress = DataFileSettings.of(table.properties).statistics, table.components.progress
+    row_checks = table.components.engines.row_checks
     if dry_run:
-        return adding.plan_files(table.store, table.store.load(), found, statistics, progress)
+        return adding.plan_files(table.store, table.store.load(), found, statistics, progress, row_checks)
     author = table.components.author
 
     def add() -> Snapshot:
         with finishing(progress) as under_way:
             return adding.add_files(
-                table.store, found, statistics, under_way, message=message, author=author, job_id=job_id
+                table.store,
+                found,
+                statistics,
+                under_way,
+                message=message,
+                author=author,
+                job_id=job_id,
+                row_checks=row_checks,
             )
 
     added = add() if job_id is None else _once(table, "ingest", job_id, add)

@@ -2,7 +2,8 @@
 
 Each file must be as a data file of the table is: its columns and their types, sorted by row keys and then sort keys,
 without nulls where the table has none. The footer tells most of it; the order is proved by reading the key columns,
-which also tells how many rows each leaf gets. Nothing is committed unless every file fits.
+which also tells how many rows each leaf gets. Columns that CHECKs name are read too, and unique keys are compared with
+the table's. Nothing is committed unless every file fits.
 
 A file is recorded by its real address, its size, and a stamp: the time of its last change, or its ETag. A reader that
 finds another size or stamp refuses the file (`sleeper_nb.operations.scanning.read_rows.check_files`).
@@ -14,7 +15,7 @@ import logging
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,13 +28,15 @@ import pyarrow.parquet as pq
 from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound, hint_text
 from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.permissions import file_not_allowed
-from sleeper_nb.model.schema import is_utf8
+from sleeper_nb.model.schema import Schema, is_utf8
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.statistics import ColumnStatistics, StatisticsColumns
 from sleeper_nb.model.transactions import AddFiles
 from sleeper_nb.operations.loading.ingest import LeafRows, references_to, rows_by_leaf
+from sleeper_nb.operations.loading.row_checks import OpenedChecks, RowCheck, opened_checks
 from sleeper_nb.operations.loading.source_files import SourceFile, find_files
+from sleeper_nb.operations.loading.unique_keys import UniqueKeysOfLoad
 from sleeper_nb.progress import Progress
 from sleeper_nb.report import Bytes, Grid, TableReport, counted
 from sleeper_nb.state_store.state_store_base import StateStore
@@ -50,6 +53,9 @@ _WILDCARDS = re.compile(r"[*?\[\]{}\\\x00-\x1f]")
 _COPY: Hint = ("copy its rows instead: ", Action("--copy", "copy=True"))
 _SORT: Hint = ("let the rows be sorted into files of the table: ", Action("--copy", "copy=True"))
 _MOST_NAMED = 3
+
+RowChecksOf = Callable[[Schema], Sequence[RowCheck]]
+"""Returns the CHECKs of a schema, parsed and bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +100,8 @@ class AddFilesPlan(TableReport):
         What is wrong with which files. A run would add none of the files.
     empty
         The number of files without rows, to which the table does not refer.
+    notes
+        What is only checked by the run.
     """
 
     snapshot_id: int
@@ -103,6 +111,7 @@ class AddFilesPlan(TableReport):
     leaves: tuple[LeafRows, ...]
     refused: tuple[Refusal, ...]
     empty: int = 0
+    notes: tuple[str, ...] = ()
     prefix: str = ""
 
     def grid(self) -> Grid:
@@ -121,7 +130,7 @@ class AddFilesPlan(TableReport):
         notes = [f"on snapshot {self.snapshot_id}; nothing was changed"]
         if self.empty:
             notes.append(f"{counted(self.empty, 'file')} without rows left out")
-        return Grid(("keys", "partition", "rows"), rows, title, "; ".join(notes))
+        return Grid(("keys", "partition", "rows"), rows, title, "; ".join((*notes, *self.notes)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +181,10 @@ def plan_files(
     files: Mapping[str, SourceFile],
     statistics: StatisticsColumns,
     progress: Progress,
+    row_checks: RowChecksOf = lambda _: (),
 ) -> AddFilesPlan:
     """Return what adding files would do, without changing anything."""
-    examined = _examine_all(store, state, files, statistics, progress)
+    examined = _examine_all(store, state, files, statistics, progress, row_checks)
     refused = _refusals(examined)
     fitting = [each for each in examined if each.file is not None]
     by_leaf: Counter[str] = Counter()
@@ -194,6 +204,7 @@ def plan_files(
         leaves=tuple(leaves),
         refused=refused,
         empty=sum(each.file is None and not each.problem for each in examined),
+        notes=("whether row keys are unique is checked by the run",) if state.schema.unique_keys else (),
     )
 
 
@@ -206,6 +217,7 @@ def add_files(
     message: str | None = None,
     author: str | None = None,
     job_id: str | None = None,
+    row_checks: RowChecksOf = lambda _: (),
 ) -> Snapshot:
     """Refer to files in one commit, and return the snapshot that holds their rows.
 
@@ -221,6 +233,8 @@ def add_files(
         Callback that receives how many files were examined.
     message, author, job_id
         As those of `sleeper_nb.operations.loading.ingest.ingest_arrow`.
+    row_checks
+        Returns the CHECKs of a schema.
 
     Returns
     -------
@@ -229,21 +243,29 @@ def add_files(
     Raises
     ------
     InvalidInput
-        When a file cannot be a data file of the table; nothing was added.
+        When a file cannot be a data file of the table, or breaks a rule of it; nothing was added.
     AlreadyExists
         When the table has one of the files; nothing was added.
     """
     head, state = store.current()
-    references = _references(_examine_all(store, state, files, statistics, progress), len(files))
-    if not references:
+
+    def addition(state: TableState) -> tuple[AddFiles, UniqueKeysOfLoad]:
+        examined = _examine_all(store, state, files, statistics, progress, row_checks)
+        change = AddFiles(_references(examined, len(files)))
+        return change, UniqueKeysOfLoad(store.storage, store.clock, change)
+
+    added, unique = addition(state)
+    if not added.references:
         return head
+    unique.check(state)
 
     def change(newest: TableState) -> AddFiles:
-        nonlocal state, references
+        nonlocal state, added, unique
         if newest.tree != state.tree or newest.schema != state.schema:  # it was split or altered in the meantime
-            references = _references(_examine_all(store, newest, files, statistics, progress), len(files))
+            added, unique = addition(newest)
             state = newest
-        return AddFiles(references)
+        unique.check(newest)
+        return added
 
     snapshot = store.commit(change, message=message, author=author, job_id=job_id)
     logger.info("table %s: refers to %d more files where they are", store.table_id, len(files))
@@ -283,9 +305,10 @@ def _examine_all(
     files: Mapping[str, SourceFile],
     statistics: StatisticsColumns,
     progress: Progress,
+    row_checks: RowChecksOf,
 ) -> list[_Examined]:
     """Examine each file, several at a time."""
-    examiner = _Examiner(state, statistics)
+    examiner = _Examiner(state, statistics, row_checks(state.schema))
     examined = []
     with ThreadPoolExecutor(store.storage.at_once) as pool:
         for i, each in enumerate(pool.map(examiner.examine, files, files.values())):
@@ -304,14 +327,19 @@ class _Examiner:
         The version.
     statistics
         The columns whose statistics the references keep.
+    checks
+        The CHECKs of the table.
     """
 
-    def __init__(self, state: TableState, statistics: StatisticsColumns) -> None:
-        self._schema, self._tree = state.schema, state.tree
+    def __init__(self, state: TableState, statistics: StatisticsColumns, checks: Sequence[RowCheck]) -> None:
+        self._schema, self._tree, self._checks = state.schema, state.tree, checks
+        used = {name for each in checks for name in each.broken.columns}
+        self._in_checks = [each for each in state.schema.fields if each.name in used]
         self._fields = state.schema.in_files.fields
         self._expected = [(each.column, _plain(each.type.arrow)) for each in self._fields]
         self._names, self._types = map(list, zip(*self._expected, strict=True))
-        self._late = {each.name for each in self._fields if each.late}
+        # a file without a column has NULL there, which must be what a load would store
+        self._late = {f.column for f in state.schema.fields if f.late and f.nullable and f.default is None}
         self._keys = pa.schema([pa.field(each.name, each.type.arrow) for each in state.schema.fields
                                 if each.name in state.schema.sort_order])  # fmt: skip
         self._with_statistics = {
@@ -343,7 +371,8 @@ class _Examiner:
             if not metadata.num_rows:
                 return _Examined(address)
             with_nulls, with_nan = self._uncertain(columns, metadata)
-            keys, by_leaf = self._read(opened, columns, with_nulls, with_nan)
+            with opened_checks(self._checks) as checks:
+                keys, by_leaf = self._read(opened, columns, with_nulls, with_nan, checks)
             if keys.rows != metadata.num_rows:
                 problem = f"has {keys.rows:,} rows; its footer says {metadata.num_rows:,}"
                 raise _RefusedError(problem, "write it again")
@@ -392,11 +421,16 @@ class _Examiner:
         return with_nulls, with_nan
 
     def _read(
-        self, opened: pq.ParquetFile, found: pa.Schema, with_nulls: set[str], with_nan: set[str]
+        self,
+        opened: pq.ParquetFile,
+        found: pa.Schema,
+        with_nulls: set[str],
+        with_nan: set[str],
+        checks: OpenedChecks,
     ) -> tuple[SortedKeys, dict[str, int]]:
         """Return the ends of the row keys, and the rows of each leaf; raise for rows that the table cannot have."""
         keys, by_leaf = SortedKeys(self._schema), Counter[str]()
-        wanted = {*self._keys.names, *with_nulls, *with_nan}
+        wanted = {*self._keys.names, *with_nulls, *with_nan, *(each.column for each in self._in_checks)}
         columns = [name for name in found.names if name in wanted]
         for batch in opened.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
             for name in columns:
@@ -407,6 +441,7 @@ class _Examiner:
                     raise _RefusedError(f"has NaN in column {name!r}, which the file's statistics leave out", _COPY)
             table = pa.Table.from_batches([batch.select(self._keys.names)]).cast(self._keys)
             self._check_keys(table, keys)
+            self._check_rows(batch, checks)
             by_leaf.update(self._by_leaf(table))
         return keys, dict(by_leaf)
 
@@ -417,6 +452,19 @@ class _Examiner:
         before.see(table)
         if not before.in_order:
             raise _RefusedError(f"is not sorted by {', '.join(self._schema.sort_order)}", _SORT)
+
+    def _check_rows(self, batch: pa.RecordBatch, checks: OpenedChecks) -> None:
+        if not checks.tests:
+            return
+        columns = [
+            batch[each.column].cast(each.type.arrow)
+            if each.column in batch.schema.names
+            else pa.nulls(batch.num_rows, each.type.arrow)
+            for each in self._in_checks
+        ]
+        names = [each.name for each in self._in_checks]
+        for broken in checks.differences(pa.table(columns, names=names)):
+            raise _RefusedError(f"breaks {broken.column}: {broken.kind}", broken.hint)
 
     def _by_leaf(self, table: pa.Table) -> dict[str, int]:
         """Return the rows of each leaf; of sorted rows, each leaf has those between two places."""
