@@ -7,6 +7,7 @@ import re
 from datetime import date, datetime, time
 from decimal import Decimal, InvalidOperation
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 
@@ -14,6 +15,8 @@ from sleeper_nb.errors import InvalidInput
 
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2})*")
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_TIME = re.compile(r"\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?")
+_UUID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _ZONE = re.compile(r"(?:Z|[-+]\d{2}(?::?\d{2})?)$")
 
 
@@ -39,8 +42,12 @@ def constant(value: Any, kind: pa.DataType, type_name: str) -> Any:
     try:
         if pa.types.is_binary(kind):
             return _bytes(value)
+        if type_name == "uuid":
+            return _uuid(value)
         if pa.types.is_string(kind):
             return _utf8(value)
+        if pa.types.is_time(kind):
+            return _time(value)
         text = _text(value, kind)
         made = pa.scalar(text).cast(kind)
         if pa.types.is_floating(kind):
@@ -71,6 +78,21 @@ def _utf8(value: Any) -> str:
     return value
 
 
+def _uuid(value: Any) -> str:
+    """Return the text of a UUID as loads store it."""
+    text = str(value).lower() if isinstance(value, str | UUID) else ""
+    if not _UUID.fullmatch(text):
+        raise ValueError("not a UUID")
+    return str(UUID(text))
+
+
+def _time(value: Any) -> time:
+    text = value.isoformat() if isinstance(value, time) else value
+    if not isinstance(text, str) or not _TIME.fullmatch(text.strip()):
+        raise ValueError("not a time of day")
+    return time.fromisoformat(text.strip())
+
+
 def _bytes(value: Any) -> bytes:
     if isinstance(value, str) and _HEX.fullmatch(value):
         return bytes.fromhex(value)
@@ -82,7 +104,7 @@ def _bytes(value: Any) -> bytes:
 def _text(value: Any, kind: pa.DataType) -> str:
     """Return the text of a value, which Arrow casts; raise for a value of another kind than the type's."""
     types = pa.types
-    allowed: tuple[type, ...] = (str, time)
+    allowed: tuple[type, ...] = (str,)
     if types.is_boolean(kind):
         allowed = (str, bool)
     elif types.is_integer(kind):
@@ -96,7 +118,7 @@ def _text(value: Any, kind: pa.DataType) -> str:
     is_other = isinstance(value, bool) and not types.is_boolean(kind)
     if is_other or not isinstance(value, allowed) or (types.is_date(kind) and isinstance(value, datetime)):
         raise TypeError("a value of another type")
-    if isinstance(value, date | time):
+    if isinstance(value, date):
         value = value.isoformat()
     text = str(value).strip()
     if (types.is_integer(kind) or types.is_decimal(kind)) and not _NUMBER.fullmatch(text):
