@@ -711,7 +711,8 @@ class Schema(Report):
         unique = False
         for number, definition in _definitions(text):
             if check := _CHECK_LINE.fullmatch(definition):
-                checks.append(_check_of(check["name"], check["condition"], checks))
+                name = check["name"] or free_check_name(each.name for each in checks)
+                checks.append(Check(name, check["condition"]))
             elif _UNIQUE_LINE.fullmatch(definition):
                 unique = True
             elif (comment := _COMMENT_LINE.fullmatch(definition)) and not comments:
@@ -819,12 +820,10 @@ _UNIQUE_LINE = re.compile(r"UNIQUE\s+KEYS", re.IGNORECASE)
 _COMMENT_LINE = re.compile(rf"COMMENT\s+({_STRING})", re.IGNORECASE)
 
 
-def _check_of(name: str | None, condition: str, others: Iterable[Check]) -> Check:
-    """Return a CHECK; the first one without a name is called check_1."""
-    if name is None:
-        taken = {each.name.casefold() for each in others}
-        name = next(free for i in count(1) if (free := f"check_{i}") not in taken)
-    return Check(name, condition)
+def free_check_name(taken: Iterable[str]) -> str:
+    """Return the name of a CHECK that was given none: check_1, or the next that is not taken."""
+    names = {name.casefold() for name in taken}
+    return next(free for i in count(1) if (free := f"check_{i}") not in names)
 
 
 def parse_field(definition: str) -> Field:

@@ -13,7 +13,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NotFound
-from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.schema import Check, Schema, free_check_name
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.administration.instances import check_table_name
 from sleeper_nb.operations.system_tables import MARK
@@ -274,7 +274,10 @@ class SqlWriter:
         """Return the schema that a statement defines."""
         rules: dict[str, Any] = {"comment": create.comment} if create.comment else {}
         if create.checks:
-            rules["checks"] = {name or f"check_{at}": text for at, (name, text) in enumerate(create.checks, 1)}
+            checks: list[Check] = []
+            for name, text in create.checks:
+                checks.append(Check(name or free_check_name(each.name for each in checks), text))
+            rules["checks"] = checks
         self._check_takes(Schema, rules)
         types = {column.name.text: self._definition(column) for column in create.columns}
         return new_schema(create, types, rules, self._text)
@@ -314,9 +317,15 @@ class SqlWriter:
                     option, new = self._altered(what, value)
                     options.setdefault(option, {})[found(name, names, where, self._text)] = new
                 case AddedCheck(name, condition):
-                    options.setdefault("checks", {})[name or "check_1"] = condition
-                case DroppedCheck(name, _):
-                    options.setdefault("checks", {})[name.text] = None
+                    checks = options.setdefault("checks", {})
+                    name = name or free_check_name([*checks, *(each.name for each in table.schema.checks)])
+                    if name in checks:
+                        hint = "write two statements, so that their order is clear"
+                        raise InvalidInput(f"check {name!r} is in two clauses", hint=hint)
+                    checks[name] = condition
+                case DroppedCheck(name, if_exists):
+                    if not if_exists or any(each.name == name.text for each in table.schema.checks):
+                        options.setdefault("checks", {})[name.text] = None
         if not (options or dropped):
             return _line(f"table {table.name} has these columns already; nothing was changed")
         alter: Callable[..., Report] = table.alter
