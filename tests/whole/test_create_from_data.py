@@ -191,6 +191,41 @@ def test_files_with_different_columns_and_types_are_joined(session, tmp_path):
     assert rows_in(table) == [(1, "x", None), (2, None, 1.5)]
 
 
+def test_names_that_no_column_can_have_are_made_similar_on_request(session, tmp_path):
+    FRAME.rename(columns={"city": "Pickup City", "n": "2nd"}).to_csv(tmp_path / "x.csv", index=False)
+    with pytest.raises(sl.InvalidInput, match="not a valid field name") as caught:
+        session.create_table("t", str(tmp_path / "x.csv"), row_keys=["Pickup City"])
+    assert "by_name=True makes it Pickup_City" in str(caught.value)
+    table = session.create_table("t", str(tmp_path / "x.csv"), row_keys=["Pickup_City"], by_name=True, leaves=3)
+    assert table.schema.names == ("Pickup_City", "_2nd", "at", "fare")
+    assert [leaf["rows"] for leaf in table.leaves()] == [40, 40, 40]
+
+
+def test_columns_are_renamed_and_those_that_no_field_holds_are_left_out_on_request(session):
+    rows = pa.Table.from_pandas(FRAME, preserve_index=False).append_column("big", pa.array(range(120), pa.uint64()))
+    plan = session.create_table("t", rows, columns={"n": "number"}, ignore_extra=True, dry_run=True)
+    assert "number" in {each.column.name for each in plan.candidates}
+    table = session.create_table("t", rows, row_keys=["number"], columns={"n": "number"}, ignore_extra=True)
+    assert set(table.schema.names) == {"city", "number", "at", "fare"}
+    assert table.scan().count() == 120
+
+
+def test_folders_named_as_in_hive_give_keys(session, tmp_path):
+    for year in (2012, 2013):
+        (tmp_path / "data" / f"year={year}").mkdir(parents=True)
+        FRAME.to_parquet(tmp_path / "data" / f"year={year}" / "x.parquet")
+    table = session.create_table("t", str(tmp_path / "data"), row_keys=["year"], leaves=2)
+    assert [leaf["rows"] for leaf in table.leaves()] == [120, 120]
+    assert table.scan(keys=2013).count() == 120
+
+
+def test_a_time_series_is_cut_by_time(session):
+    table = session.create_table("t", FRAME, row_keys=["at"], leaves=4)
+    assert [leaf["rows"] for leaf in table.leaves()] == [30, 30, 30, 30]
+    day = session.sql("SELECT count(*) AS c FROM t WHERE t.at >= TIMESTAMPTZ '2026-01-05 00:00:00+00'", engine="duckdb")
+    assert day.to_dict() == {"c": [24]}
+
+
 def test_nullability_is_that_of_the_data(session):
     fields = [("k", pa.int64(), True), ("a", pa.string(), False), ("b", pa.string(), True)]
     schema = pa.schema([pa.field(name, kind, nullable=nullable) for name, kind, nullable in fields])

@@ -28,7 +28,7 @@ from sleeper_nb.operations.loading.matching import Matching
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource
 
-SAMPLED_KEYS = 100_000
+SAMPLED_KEYS = 20_000
 """Keys in a sample; more for many leaves, so that each has at least `_KEYS_PER_LEAF`."""
 _KEYS_PER_LEAF = 1_000
 ROWS_PER_LEAF = 2_000_000
