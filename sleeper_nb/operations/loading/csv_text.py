@@ -157,7 +157,7 @@ def _moment(text: str, pattern: str, target: FieldType) -> datetime:
 
 def hint_for(error: InexactValueError, csv_format: CsvFormat) -> Hint:
     """Return the option with which the text of an error could be read; "" when there is none."""
-    text, name = str(error.value).strip(), error.target.name
+    text, name = "" if error.value is None else str(error.value).strip(), error.target.name
     has_digits = any(map(str.isdigit, text))
     if error.is_bad_text and csv_format.encoding is None:
         return ("say its encoding, such as ", Action("--encoding latin-1", "encoding='latin-1'"))
