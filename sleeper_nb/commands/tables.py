@@ -285,7 +285,7 @@ def describe(context: Context, arguments: Namespace) -> TableAt | Listing[Field]
     examples=(
         'alter trips --add-column "note string?" --dry-run',
         'alter trips --default fare=0 --comment fare="in dollars"',
-        'alter trips --add-check "positive: fare >= 0" --dry-run',
+        'alter trips --add-check "positive: tip >= 0" --dry-run',
         "alter trips --unique-keys false",
         "alter trips --rename-column fare=price --drop-column tip -m new",
         "alter trips --column-type riders=long --dry-run",
