@@ -27,6 +27,7 @@ WORK: dict[str, Callable[[Session], Any]] = {
     "apply": lambda s: s.apply({"tables": {}}),
     "create_table": lambda s: s.create_table("v", SCHEMA),
     "delete_table": lambda s: s.delete_table("t", force=True),
+    "estimate_split_points": lambda s: s.estimate_split_points([{"k": 1}, {"k": 2}], ["k"], 2),
     "maintain": lambda s: s.maintain(),
     "migrate_state_store": lambda s: s.migrate_state_store("t", "TransactionLogStateStore"),
     "reinitialise_table": lambda s: s.reinitialise_table("t", force=True),

@@ -41,6 +41,7 @@ REPORTS = (
     "table.add_files(table.store.storage.locate('data'), dry_run=True)",
     "table.export(folder)", "session.maintain(dry_run=True)", "session.estimate_split_points([{'k': 1}], ['k'], 2)",
     "session.apply({'tables': {'new': {'row-keys': {'k': 'int'}}}}, dry_run=True)",
+    "session.sql('INSERT INTO t SELECT * FROM t WHERE k > 100', engine='duckdb')",
     "session.sql('SELECT * FROM t', engine='duckdb').cost()",
     "session.sql('SELECT * FROM t', engine='duckdb').explain()", "describe_properties()", "table.scan().plan()",
 )  # fmt: skip

@@ -61,7 +61,8 @@ which = st.integers(0, 1)
 
 READS = {
     "session": {
-        "closed", "components", "duckdb_connection", "jobs", "location", "open_table", "property_values", "spark",
+        "closed", "components", "duckdb_connection", "estimate_split_points",
+        "jobs", "location", "open_table", "property_values", "spark",
         "spark_session",
         "store_of", "tables", "warehouse",
     },

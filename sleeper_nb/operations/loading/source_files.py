@@ -172,8 +172,8 @@ def _check_pattern(name: str, pattern: str | None) -> None:
     if pattern is None:
         return
     example = "%d.%m.%Y" if name == "date_format" else "%d.%m.%Y %H:%M:%S"
-    option = name.replace("_", "-")
-    hint = ("write a year, a month and a day, such as ", Action(f'--{option} "{example}"', f"{name}={example!r}"))
+    line = f'--date-format "{example}"' if name == "date_format" else f'--timestamp-format "{example}"'
+    hint = ("write a year, a month and a day, such as ", Action(line, f"{name}={example!r}"))
     if not isinstance(pattern, str) or not _WHOLE_DAY.search(pattern.replace("%%", "")):
         raise InvalidInput(f"{name} {pattern!r} has no whole date", hint=hint)
     try:

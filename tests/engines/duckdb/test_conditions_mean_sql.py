@@ -7,7 +7,7 @@ each row is there once for each of them, and a CASE by the number of the compari
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
@@ -31,6 +31,11 @@ VALUES: dict[str, list[Any]] = {
     "date": [date(1, 1, 1), date(1969, 12, 31), date(2026, 1, 31), date(9999, 12, 31)],
     "timestamp": [datetime(1, 1, 1, tzinfo=UTC), datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC),
                   datetime(2026, 1, 31, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, tzinfo=UTC)],
+    "tinyint": [-128, 0, 1, 127],
+    "smallint": [-(2**15), 0, 1, 2**15 - 1],
+    "time": [time(0), time(10, 30), time(23, 59, 59, 999_999)],
+    "uuid": ["00000000-0000-0000-0000-000000000000", "0b14d501-a594-442a-a1b4-1d4d9ff9d2a1",
+             "ffffffff-ffff-ffff-ffff-ffffffffffff"],
     "list<int>": [[], [1], [1, None], [None], [2, 1]],
     "list<string>": [[], ["a"], ["a", "b"], [None]],
     "list<double>": [[], [NAN], [-0.0], [0.0, 1.5]],
