@@ -90,7 +90,7 @@ LEAVES = option("--leaves", text="how many leaf partitions, with about equal sha
            choices=STATE_STORES, metavar="state-store"),
     option("--set", text="a property of the table; can be repeated", metavar="NAME=VALUE", many=True),
     examples=(
-        "create trips --from trips.parquet --keys city --sort pickup --leaves 16",
+        "create trips --from trips.parquet --keys city --leaves 16",
         "create trips --from $df --dry-run",
         "create trips --splits g,n,t\ncity STRING KEY, pickup TIMESTAMP SORT, fare DOUBLE NULL",
         "create trips --splits g,n,t --schema trips.ddl",

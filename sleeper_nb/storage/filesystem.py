@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 import re
 from collections.abc import Iterator, Sequence
@@ -133,7 +134,9 @@ class Storage:
 
     def reading(self, outside: Outside) -> Storage:
         """Return the same storage that also reads files in other places."""
-        return Storage(self.place, outside)
+        made = copy.copy(self)  # of the same class, which may watch what is read
+        made.outside = outside
+        return made
 
     def locate(self, path: str) -> str:
         """Return what engines open: the absolute path of a file, or ``s3://bucket/key``.

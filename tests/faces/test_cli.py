@@ -164,7 +164,7 @@ def test_a_schema_comes_from_the_console_or_as_json(sleeper, monkeypatch, folder
     assert "id long" in sleeper("add", "other", "--schema", "schema.json")[1]
     code, _, err = sleeper("create", "third")
     assert (code, "create needs the columns" in err) == (1, True)
-    assert "hint: give --schema FILE, a file of lines: name TYPE [KEY|SORT] [NULL]; --schema - reads them" in err
+    assert "hint: give --from DATA --keys a,b; or --schema FILE, a file of lines: name TYPE [KEY|SORT] [NULL]" in err
     assert "%" not in err
     code, _, err = sleeper("create", "third", "--schema", "none.ddl")
     assert (code, "cannot read the schema none.ddl" in err) == (1, True)

@@ -36,6 +36,7 @@ LEFT_OUT = {
     "add-files trips data/sorted/*.parquet --dry-run": "needs a folder that is allowed; loading/test_add_files.py",
     'add-files trips s3://bucket/sorted/ -m "the files of 2025"': "needs a bucket; tests/operations/test_on_s3.py",
     "ingest trips s3://bucket/2026/*.csv --dry-run": "needs a bucket; tests/operations/test_on_s3.py",
+    "ingest trips https://example.org/trips.parquet": "needs the web; tests/operations/loading/test_files_from_elsewhere.py",
 }
 BEFORE = {
     "why": ["describe nothing"],
@@ -136,7 +137,7 @@ def test_odd_words_bring_errors_of_one_to_three_lines(typed, command):
         run = typed(line)
         error = run.error_before_exec or run.error_in_exec
         if error is not None and not (
-            isinstance(error, sl.SleeperError) and len(f"{error}".splitlines()) <= 3 + 2 * bool(error.place)
+            isinstance(error, sl.SleeperError) and len(f"{error}".splitlines()) <= 3 + len(error.place.splitlines()) + bool(error.place)
         ):
             wrong.append(f"%sleeper {line}: {type(error).__name__}: {error}")
     assert not wrong, "\n" + "\n".join(wrong)

@@ -589,7 +589,7 @@ def test_a_table_is_cut_by_a_file_and_an_ingest_is_planned(run, tmp_path):
     (tmp_path / "more.csv").write_text("city,pickup,fair\nbern,soon,1\n")
     plan = run("%sleeper ingest cut trips.csv more.csv --dry-run")
     assert [(d.column, d.change.partition(";")[0]) for d in plan.differences] == [
-        ("fair", "rename it to 'fare'"), ("pickup", "round it to microseconds first")
+        ("fair", "rename it to 'fare'"), ("pickup", "round it to microseconds first, such as x.dt.floor('us') in pandas")
     ]  # fmt: skip
     assert run("%sleeper ingest cut trips.csv trips.csv").added_rows == 4
 

@@ -216,7 +216,7 @@ def test_a_cell_without_a_command_is_told_where_it_stands(run):
 def test_a_column_that_the_table_lacks_is_left_out_or_added(run, shell):
     shell.push({"more": [{"city": "oslo", "driver": "Ada"}]})
     plan = run("%sleeper ingest trips $more --dry-run")
-    assert 'leave it out, or add it: %sleeper alter trips --add-column "driver string?"' in repr(plan)
+    assert 'leave it out with --ignore-extra, or add it: %sleeper alter trips --add-column "driver string?"' in repr(plan)
 
 
 def test_the_console_command_runs_as_a_module_too(tmp_path):

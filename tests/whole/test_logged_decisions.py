@@ -33,8 +33,8 @@ def test_administration_is_logged_with_its_table(session: sl.Session, caplog: py
     session.rename_table("trips", "journeys")
     session.delete_table("journeys", force=True)
     name = table.entry.id
+    assert logged(caplog, logging.INFO, "session.creating") == [f"created table trips ({name}) in S3StateStore"]
     assert logged(caplog, logging.INFO, "session.administration") == [
-        f"created table trips ({name}) in S3StateStore",
         "table trips: moved to TransactionLogStateStore in snapshot 2",
         f"renamed table trips ({name}) to journeys",
         f"deleted table journeys ({name})",
