@@ -72,3 +72,27 @@ def test_a_dry_run_of_a_frame_names_the_check(spark, table):
     frame = spark.createDataFrame([("a", -1.0), ("b", 1.0)], "id string, fare double")
     (difference,) = table.ingest(frame, dry_run=True).differences
     assert "check 'check_1' (fare >= 0) fails for fare = -1.0" in difference.problem
+
+
+def test_forgiving_imports_and_tables_of_data_keep_the_rules(spark_engine, tmp_path):
+    columns = "id STRING KEY, fare DOUBLE NULL DEFAULT 0, n INT DEFAULT 7"
+    schema = sl.Schema.from_ddl(f"{columns}, CHECK (fare >= 0), UNIQUE KEYS")
+    spark = spark_engine.session()
+    good = spark.createDataFrame([("a", "1.5"), ("b", "2")], "ID string, FARE string")
+    bad = spark.createDataFrame([("c", "-1"), ("d", "-2")], "ID string, FARE string")
+    forgiven = {"by_name": True, "cast": True}
+    with sl.connect(tmp_path / "house") as session:
+        (difference,) = session.create_table("t", schema, data=bad, dry_run=True, **forgiven).differences
+        assert (difference.column, difference.values) == ("check check_1", 2)
+        for data in (bad, good.union(good)):
+            with pytest.raises(sl.SleeperError):
+                session.create_table("t", schema, data=data, **forgiven)
+        table = session.create_table("t", schema, data=good, **forgiven)
+        for data in (bad, good):
+            with pytest.raises(sl.SleeperError):
+                table.bulk_import(data, **forgiven)
+        (difference,) = table.bulk_import(bad, dry_run=True, **forgiven).differences
+        assert difference.values == 2
+        table.bulk_import(spark.createDataFrame([("e", 1)], "ID string, N int"), **forgiven)
+        rows = table.scan().to_arrow().sort_by("id").to_pylist()
+    assert [(row["id"], row["fare"], row["n"]) for row in rows] == [("a", 1.5, 7), ("b", 2.0, 7), ("e", 0.0, 1)]
