@@ -453,12 +453,15 @@ class ReplaceTable(Transaction):
         The new partitions.
     references
         The new files; no file of the table stays.
+    processing
+        How rows are processed from then on, as in `TableState`.
     """
 
     schema_id: int
     schema: Schema
     tree: PartitionTree
     references: tuple[FileReference, ...] = ()
+    processing: str | None = None
     operation: ClassVar[str] = "replace"
 
     @property
@@ -473,7 +476,8 @@ class ReplaceTable(Transaction):
 
     def apply(self, state: TableState, point: CommitPoint) -> TableState:
         """Mark every reference ready for garbage collection, and add the new ones."""
-        return AddFiles(self.references).apply(self._clear.apply(state, point), point)
+        cleared = self._clear.apply(state, point).at(point, processing=self.processing)
+        return AddFiles(self.references).apply(cleared, point)
 
 
 # Entries of the transaction log: a transaction and its time as bytes.

@@ -16,6 +16,7 @@ from sleeper_nb.errors import (
     InvalidInput,
     OutcomeUnknown,
     SleeperError,
+    StateRuleBroken,
     StorageError,
 )
 from sleeper_nb.model.checksums import checksum_of
@@ -33,10 +34,11 @@ from sleeper_nb.model.properties import (
 )
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.model.state import CommitPoint
+from sleeper_nb.model.state import CommitPoint, TableState
 from sleeper_nb.model.transactions import AddFiles, ReplaceTable, initial_state
 from sleeper_nb.operations.administration.create_plan import CreatePlan
 from sleeper_nb.operations.administration.instances import check_table_name
+from sleeper_nb.operations.administration.property_files import check_changes
 from sleeper_nb.operations.administration.schema_commit import SchemaCommit
 from sleeper_nb.operations.administration.split_points_estimate import SplitPointsEstimate
 from sleeper_nb.operations.loading import sources as loading
@@ -69,7 +71,7 @@ from sleeper_nb.operations.split import initial_split_points
 from sleeper_nb.progress import finishing
 from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.state_store.state_store_base import StateStore
-from sleeper_nb.table.configuring import check_fit, set_properties
+from sleeper_nb.table.configuring import check_fit
 from sleeper_nb.table.loading import SPARK_BYTES
 
 logger = logging.getLogger(__name__)
@@ -131,6 +133,8 @@ class Wanted:
                 f"table {name!r} has neither columns nor data",
                 hint="give a schema, such as sl.Schema({'id': 'string'}), or data and row_keys",
             )
+        if self.leaves is not None and self.new.properties.get(SPLITS_FILE):
+            raise InvalidInput(f"table {name!r} is given both leaves and {SPLITS_FILE}", hint="give one of them")
         if self.data is None and self.leaves is not None:
             raise InvalidInput("leaves are estimated from data, but none is given", hint="give split_points instead")
 
@@ -157,7 +161,9 @@ def _settings(tables: TableOpener, new: NewTable, schema: Schema) -> TableProper
     files = components.property_files
     if new.replaces and _exists(tables, new):
         before = tables.named(new.name).properties
-        settings = replace(before, texts={**before.texts, **new.properties})
+        check_changes(new.name, before, new.properties)
+        kept = {name: text for name, text in before.texts.items() if name not in {SPLITS_FILE, SPLITS_BASE64}}
+        settings = replace(before, texts={**kept, **new.properties})
         if new.state_store not in (None, before[STATE_STORE]):
             hint = Action(f"migrate {new.name} --to {new.state_store}", f"session.migrate_state_store({new.name!r}, …)")
             raise InvalidInput(f"table {new.name!r} has another state store, {before[STATE_STORE]}", hint=hint)
@@ -165,7 +171,14 @@ def _settings(tables: TableOpener, new: NewTable, schema: Schema) -> TableProper
         check_table_name(new.name, components.catalog.tables())
         kind = new.properties.get(STATE_STORE) or new.state_store or files.new({})[STATE_STORE]
         settings = files.new({STATE_STORE: kind, **new.properties, TABLE_SCHEMA: schema_line(schema)})
-    check_fit(settings, schema, components.clock)
+    try:
+        check_fit(settings, schema, components.clock)
+    except SleeperError as error:
+        if not new.replaces:
+            raise
+        other = (*error.hint_parts, "; give the table other properties with its new columns")
+        message = f"the properties of table {new.name!r} do not fit its new columns: {error.message}"
+        raise InvalidInput(message, hint=other) from error
     components.engines.row_checks(schema)
     return settings
 
@@ -204,19 +217,25 @@ def _target(tables: TableOpener, new: NewTable, schema: Schema, settings: TableP
 
 
 def _replaced(tables: TableOpener, new: NewTable, schema: Schema, settings: TableProperties) -> _Target:
-    """Return how a new version of an existing table, with another schema and other rows, is published."""
+    """Return how a new version of an existing table, with another schema and other rows, is published.
+
+    The new rows may have been made of the table's own, so it must not have changed meanwhile: an ingest would be lost.
+    """
     table = tables.named(new.name)
-    components = tables.components
+    components, base = tables.components, table.store.head().id
 
     def publish(tree: PartitionTree, references: tuple[FileReference, ...]) -> Snapshot:
-        change = SchemaCommit(
-            table.store, lambda *_: schema, lambda _, schema_id, made: ReplaceTable(schema_id, made, tree, references)
-        )
+        def replaced(state: TableState, schema_id: int, made: Schema) -> ReplaceTable:
+            if state.snapshot_id != base:
+                raise StateRuleBroken(
+                    f"table {new.name!r} was changed while its new version was made", hint="run it again"
+                )
+            return ReplaceTable(schema_id, made, tree, references, settings.processing)
+
+        change = SchemaCommit(table.store, lambda *_: schema, replaced)
         *_, snapshot = change.commit(author=components.author, message=new.message)
-        noted = {TABLE_SCHEMA: schema_line(schema)}
+        noted = {**new.properties, TABLE_SCHEMA: schema_line(schema)}
         components.property_files.change(table.entry.id, noted, lambda _: None)
-        if new.properties:
-            set_properties(tables.named(new.name), new.properties)
         logger.info("table %s: replaced in snapshot %d", new.name, snapshot.id)
         return snapshot
 
@@ -253,7 +272,8 @@ def _like(tables: TableOpener, wanted: Wanted) -> tuple[Wanted, PartitionTree | 
     texts = {
         name: text for name, text in other.properties.processed_as(state.processing).texts.items() if name not in own
     }
-    kind = wanted.new.state_store or other.properties[STATE_STORE]
+    keeps_its_own = wanted.new.replaces and _exists(tables, wanted.new)
+    kind = wanted.new.state_store or (None if keeps_its_own else other.properties[STATE_STORE])
     new = replace(wanted.new, properties={**texts, **wanted.new.properties}, state_store=kind)
     keeps_tree = new.split_points is None and wanted.leaves is None
     return replace(wanted, schema=state.schema.as_new, new=new), state.tree if keeps_tree else None

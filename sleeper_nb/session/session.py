@@ -13,7 +13,7 @@ from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import Components, Engines, OpenTable
 from sleeper_nb.engines.duckdb.database import Database
-from sleeper_nb.errors import SessionClosed
+from sleeper_nb.errors import InvalidInput, SessionClosed
 from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, IteratorNames, Permissions
 from sleeper_nb.model.properties import INSTANCE_PROPERTIES, LOCAL_FILES, InstanceProperties
@@ -294,6 +294,8 @@ class Session:
             like,
             LoadOptions.of(options),
         )
+        if if_not_exists and or_replace:
+            raise InvalidInput(f"table {name!r} is to be left as it is, and replaced", hint="give one of the two")
         if if_not_exists and self._tables.find(name) is not None:
             self.components.progress.finish(f"table {name} exists already; nothing was created or loaded")
             return self.table(name)
@@ -328,6 +330,7 @@ class Session:
         InvalidInput, NotFound
             When the data has no such column, or it cannot be a row key.
         """
+        self._check_open()
         choice = SchemaChoice(tuple(row_keys), types=types or {})
         wanted = creating.Wanted(
             creating.NewTable("table"), None, data, choice, leaves, options=LoadOptions.of(options)

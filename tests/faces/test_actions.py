@@ -141,8 +141,7 @@ FACES = [
     (
         "ingest trips more.csv",
         lambda s: s.table("trips").ingest("more.csv"),
-        "leave it out with --ignore-extra, or add it: "
-        '%sleeper alter trips --add-column "driver string?", or with its type',
+        'leave it out with --ignore-extra, or add it: %sleeper alter trips --add-column "driver string?", or',
         "leave it out with ignore_extra=True, or add it: table.alter({'driver': 'string?'}), or with its type",
     ),
     (

@@ -433,3 +433,69 @@ def test_three_cells_from_nothing_to_a_chart(shell):
     chart = shell.run_cell("%sleeper sql --plot bar SELECT city, sum(fare) AS fare FROM trips GROUP BY city")
     chart.raise_error()
     assert "rome" in chart.result.to_dict()["city"]
+
+
+class TestReplacing:
+    KINDS = ("S3StateStore", "TransactionLogStateStore")
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_properties_go_with_the_replacement_in_one_commit(self, session, kind):
+        aging = {"sleeper.table.filters": "ageOff(ts,1000)"}
+        session.create_table("f", [{"x": "a", "ts": 1}], row_keys=["x"], properties=aging, state_store=kind)
+        with pytest.raises(sl.InvalidInput, match="do not fit its new columns"):
+            session.create_table("f", [{"x": "b"}], row_keys=["x"], or_replace=True)
+        table = session.create_table(
+            "f", [{"x": "b"}], row_keys=["x"], or_replace=True, properties={"sleeper.table.filters": ""}
+        )
+        assert [s.id for s in table.snapshots()] == [2, 1]
+        assert session.sql("FROM f@2").to_dict() == {"x": ["b"]}
+        assert table.properties["sleeper.table.filters"] in {"", None, ()}
+        assert not table.check(deep=True).findings
+
+    @pytest.mark.parametrize(
+        "fixed", [{"sleeper.table.statestore.classname": "TransactionLogStateStore"}, {"sleeper.table.data.path": "/x"}]
+    )
+    def test_a_property_that_cannot_change_refuses_the_replacement_before_it_is_made(self, session, fixed):
+        session.create_table("t", [{"a": 1}], row_keys=["a"])
+        before = files_below(session)
+        with pytest.raises(sl.SleeperError):
+            session.create_table("t", [{"b": "x"}], row_keys=["b"], or_replace=True, properties=fixed)
+        assert session.sql("FROM t").to_dict() == {"a": [1]}
+        assert files_below(session) == before
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_a_row_that_another_session_adds_meanwhile_is_not_lost(self, session, kind, monkeypatch):
+        table = session.create_table("t", [{"a": 1}], row_keys=["a"], state_store=kind)
+        from sleeper_nb.session import creating
+
+        def meanwhile(store, files, publish):
+            made = list(files)
+            table.ingest([{"a": 2}])
+            return published(store, made, publish)
+
+        published = creating.published
+        monkeypatch.setattr(creating, "published", meanwhile)
+        with pytest.raises(sl.StateRuleBroken, match="was changed while its new version was made"):
+            session.create_table("t", [{"a": 10}], row_keys=["a"], or_replace=True)
+        monkeypatch.undo()
+        assert sorted(session.sql("FROM t").to_dict()["a"]) == [1, 2]
+        assert not table.check(deep=True).findings
+
+    def test_split_points_of_a_file_are_those_of_the_first_columns_only(self, session, tmp_path):
+        (tmp_path / "w" / "points.txt").write_text("g\nn\n")
+        properties = {"sleeper.table.splits.file": str(tmp_path / "w" / "points.txt")}
+        with pytest.raises(sl.InvalidInput, match="both leaves and"):
+            session.create_table("t", [{"a": "x"}], row_keys=["a"], leaves=3, properties=properties)
+        session.create_table("t", [{"a": "x"}], row_keys=["a"], properties=properties)
+        table = session.create_table("t", [{"n": 1}, {"n": 2}], row_keys=["n"], leaves=2, or_replace=True)
+        assert [leaf["rows"] for leaf in table.leaves()] == [1, 1]
+
+    def test_a_replacement_like_another_table_keeps_its_own_state_store(self, session):
+        session.create_table("a", [{"x": 1}], row_keys=["x"])
+        session.create_table("b", [{"y": 1}], row_keys=["y"], state_store="TransactionLogStateStore")
+        table = session.create_table("a", like="b", or_replace=True)
+        assert (table.schema.names, table.state_store) == (("y",), "S3StateStore")
+
+    def test_both_answers_to_an_existing_table_are_refused(self, session):
+        with pytest.raises(sl.InvalidInput, match="left as it is, and replaced"):
+            session.create_table("t", [{"x": 1}], row_keys=["x"], if_not_exists=True, or_replace=True)

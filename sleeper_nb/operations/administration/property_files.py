@@ -356,7 +356,9 @@ def pending_settings(properties: TableProperties, state: TableState, table: str,
         notes = _pending_processing(properties, state.processing, table, path)
     schema = properties[TABLE_SCHEMA]
     if schema not in (None, state.schema):
-        notes.append(f"{path} has another {TABLE_SCHEMA} than the table: reinitialise {table} puts it into effect")
+        notes.append(
+            f"{path} has another {TABLE_SCHEMA} than the table: reinitialise {table}, which deletes all rows, takes it"
+        )
     return tuple(notes)
 
 
