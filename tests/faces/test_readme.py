@@ -17,6 +17,10 @@ README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 FLIGHTS_OF_2013, FIRST_HALF, JULY, JANUARY = 336_776, 166_158, 29_425, 27_004
 
 SHOWN = {
+    "%sleeper create june --from data/2013-06.parquet --dry-run": ["can be a key", "carrier", "28,243"],
+    "%sleeper create june --from data/2013-06.parquet --keys": ["table june", "8 leaf partitions", "28,243"],
+    "%sleeper sql CREATE TABLE delays": ["delays", "june at snapshot 1"],
+    "%sleeper sql INSERT INTO delays": ["delays", "june at snapshot 1"],
     "%sleeper use": ["tables     none"],
     "%%sleeper create flights": ["3 leaf partitions", "carrier string, flight int"],
     "%sleeper ingest flights data/2013-0[1-6].parquet --dry-run": [f"would add {FIRST_HALF:,} rows in 3 files"],
@@ -41,7 +45,7 @@ SHOWN = {
     "%sleeper jobs flights": ["FINISHED  compaction", "FINISHED  ingest"],
     "%sleeper split flights --threshold 50000 --dry-run": ["3 leaf partitions would be split"],
     "%sleeper split flights --threshold 50000": ["3 leaf partitions split into"],
-    "%sleeper maintain": ["maintenance of flights"],
+    "%sleeper maintain": ["nothing due"],
     "%sleeper scan flights --region": ["partitions", "row groups", "bytes"],
     "%sleeper export flights@half-year out/": [f"exported {FIRST_HALF:,} rows to 3 files"],
     "%sleeper files flights": ["files of flights", "a compaction"],
