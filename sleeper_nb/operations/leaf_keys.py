@@ -26,6 +26,7 @@ from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.partitions import Partition, Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.scanning.footers import RowGroup, row_groups
+from sleeper_nb.operations.scanning.read_rows import check_unchanged
 from sleeper_nb.operations.scanning.scan_plan import keys_in
 from sleeper_nb.storage.filesystem import Storage
 
@@ -67,7 +68,13 @@ def leaf_keys(
     """Return the keys of a leaf: all of them in memory for at most `read_rows` rows, otherwise by row groups.
 
     With a `pool`, files are read in parallel.
+
+    Raises
+    ------
+    StorageError
+        When a file outside the table's folder was changed since it was added: its keys are not those of the table.
     """
+    check_unchanged(references, storage)
     rows = sum(reference.rows for reference in references)
     if rows <= read_rows:
         return KeysInMemory.read(storage, schema, leaf, references, pool)

@@ -7,14 +7,18 @@ import posixpath
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
 from pyarrow import fs
 
 from sleeper_nb.errors import SleeperError
+from sleeper_nb.storage import paths
 from sleeper_nb.storage.aws import Network
 
+_IN_A_WAREHOUSE = (paths.CATALOG, paths.INSTANCE_PROPERTIES, f"{paths.STATE_STORE}/files")
+"""What the folder of an instance has, or that of a table."""
 COPY_IT = "a table reads only files of its own kind of place: ingest the file, which copies its rows"
 
 
@@ -143,20 +147,33 @@ class Outside:
     ----------
     folders
         Absolute; links are followed, so a file must be named by its real path.
+    instance
+        The folder of the table's instance: clean-ups may delete what is in it; "" when it is not known.
     """
 
     folders: tuple[str, ...] = ()
+    instance: str = ""
 
     @classmethod
-    def of(cls, folders: Iterable[str]) -> Outside:
+    def of(cls, folders: Iterable[str], instance: str = "") -> Outside:
         """Return the places below some folders."""
-        return cls(tuple(dict.fromkeys(map(_followed, folders))))
+        return cls(tuple(dict.fromkeys(map(_followed, folders))), _followed(instance) if instance else "")
 
     def has(self, address: str) -> bool:
         """Return whether a file is in one of the folders; the address must have no ``..``."""
         if "\0" in address or not {".", ".."}.isdisjoint(address.split("/")):
             return False
         return any(address.startswith(f"{folder}/") for folder in self.folders)
+
+
+def is_in_warehouse(address: str) -> bool:
+    """Return whether a local file is in the folder of some instance or table, of any warehouse.
+
+    Their clean-ups delete files that they do not know. A folder is recognised by what each instance or table has in it.
+    """
+    if "://" in address:
+        return False
+    return any((folder / mark).exists() for folder in Path(address).parents for mark in _IN_A_WAREHOUSE)
 
 
 def real_address(address: str) -> str:

@@ -161,7 +161,7 @@ class PropertyFiles:
     @property
     def outside(self) -> Outside:
         """Where tables may read files that are not in their folders."""
-        return Outside.of(self._usable())
+        return Outside.of(self._usable(), self._storage.root)
 
     def place_of(self, table_id: str) -> Storage:
         """Return the folder that contains a table's folder; the instance's when the table's file is already deleted."""

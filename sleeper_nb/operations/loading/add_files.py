@@ -2,8 +2,11 @@
 
 Each file must be as a data file of the table is: its columns and their types, sorted by row keys and then sort keys,
 without nulls where the table has none. The footer tells most of it; the order is proved by reading the key columns,
-which also tells how many rows each leaf gets. Columns that CHECKs name are read too, and unique keys are compared with
-the table's. Nothing is committed unless every file fits.
+which also tells how many rows each leaf gets. Columns are read too if CHECKs name them, or if their type allows fewer
+values than Parquet's: text that is UTF-8, UUIDs, structs. Unique keys are compared with the table's. Nothing is
+committed unless every file fits.
+
+A file in the folder of an instance or table is refused: clean-ups delete files there that the table does not own.
 
 A file is recorded by its real address, its size, and a stamp: the time of its last change, or its ETag. A reader that
 finds another size or stamp refuses the file (`sleeper_nb.operations.scanning.read_rows.check_files`).
@@ -18,6 +21,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +31,15 @@ import pyarrow.parquet as pq
 
 from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound, hint_text
 from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.keys import OUT_OF_YEARS, first_and_last
 from sleeper_nb.model.permissions import file_not_allowed
-from sleeper_nb.model.schema import Schema, is_utf8
+from sleeper_nb.model.schema import Field, Schema, is_utf8
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.statistics import ColumnStatistics, StatisticsColumns
 from sleeper_nb.model.transactions import AddFiles
+from sleeper_nb.operations.loading.casts import JUDGED, InexactValueError, exactly
+from sleeper_nb.operations.loading.conform import Difference, cast_column, inexact, row_number
 from sleeper_nb.operations.loading.ingest import LeafRows, references_to, rows_by_leaf
 from sleeper_nb.operations.loading.row_checks import OpenedChecks, RowCheck, opened_checks
 from sleeper_nb.operations.loading.source_files import SourceFile, find_files
@@ -41,18 +48,22 @@ from sleeper_nb.progress import Progress
 from sleeper_nb.report import Bytes, Grid, TableReport, counted
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.data_files import DataFile, SortedKeys
-from sleeper_nb.storage.places import real_address
+from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.storage.places import is_in_warehouse, lies_within, real_address
 
 logger = logging.getLogger(__name__)
 
 _BATCH_ROWS = 65_536
 _LONGEST_ADDRESS = 700
 """Bytes: with a partition's id it is a key of DynamoDB, which has at most 1,024."""
-_OF_A_TABLE = re.compile(r"/(?:data/partition_[^/]+|statestore/\w+)/[^/]+\.parquet")
+_OF_A_TABLE = re.compile(r"/data/partition_[^/]+/|/[0-9a-f]{8}/(?:data|statestore|savepoint|schema)/", re.IGNORECASE)
 _WILDCARDS = re.compile(r"[*?\[\]{}\\\x00-\x1f]")
 _COPY: Hint = ("copy its rows instead: ", Action("--copy", "copy=True"))
+_MOVE: Hint = ("move it out of the warehouse, or copy its rows: ", Action("--copy", "copy=True"))
 _SORT: Hint = ("let the rows be sorted into files of the table: ", Action("--copy", "copy=True"))
 _MOST_NAMED = 3
+_JUDGED = ("string", *JUDGED, "time", "decimal", "map")
+"""Types that restrict the values of their columns in Parquet: by UTF-8, a form of texts, a range, or nulls inside."""
 
 RowChecksOf = Callable[[Schema], Sequence[RowCheck]]
 """Returns the CHECKs of a schema, parsed and bound."""
@@ -308,7 +319,7 @@ def _examine_all(
     row_checks: RowChecksOf,
 ) -> list[_Examined]:
     """Examine each file, several at a time."""
-    examiner = _Examiner(state, statistics, row_checks(state.schema))
+    examiner = _Examiner(store.storage, state, statistics, row_checks(state.schema))
     examined = []
     with ThreadPoolExecutor(store.storage.at_once) as pool:
         for i, each in enumerate(pool.map(examiner.examine, files, files.values())):
@@ -323,6 +334,8 @@ class _Examiner:
 
     Parameters
     ----------
+    storage
+        The table's folder.
     state
         The version.
     statistics
@@ -331,15 +344,21 @@ class _Examiner:
         The CHECKs of the table.
     """
 
-    def __init__(self, state: TableState, statistics: StatisticsColumns, checks: Sequence[RowCheck]) -> None:
+    def __init__(
+        self, storage: Storage, state: TableState, statistics: StatisticsColumns, checks: Sequence[RowCheck]
+    ) -> None:
         self._schema, self._tree, self._checks = state.schema, state.tree, checks
+        self._owned = [folder for folder in (storage.outside.instance, storage.root) if folder]
         used = {name for each in checks for name in each.broken.columns}
         self._in_checks = [each for each in state.schema.fields if each.name in used]
         self._fields = state.schema.in_files.fields
-        self._expected = [(each.column, _plain(each.type.arrow)) for each in self._fields]
+        self._expected = [(each.name, _plain(each.type.arrow)) for each in state.schema.fields]
         self._names, self._types = map(list, zip(*self._expected, strict=True))
+        self._renamed = {each.name: each.column for each in state.schema.fields if each.stored}
+        self._judged = {each.column: each for each in state.schema.fields if each.type.holds(*_JUDGED)}
+        self._in_time = [each for each in state.schema.row_keys if first_and_last(each.type.name) is not None]
         # a file without a column has NULL there, which must be what a load would store
-        self._late = {f.column for f in state.schema.fields if f.late and f.nullable and f.default is None}
+        self._late = {f.name for f in state.schema.fields if f.late and f.nullable and f.default is None}
         self._keys = pa.schema([pa.field(each.name, each.type.arrow) for each in state.schema.fields
                                 if each.name in state.schema.sort_order])  # fmt: skip
         self._with_statistics = {
@@ -353,6 +372,7 @@ class _Examiner:
     def examine(self, address: str, file: SourceFile) -> _Examined:
         """Return what the table would refer to, or why the file cannot be added."""
         try:
+            self._check_place(address)
             _check_address(address)
             return self._examine(file, address)
         except _RefusedError as refused:
@@ -368,6 +388,7 @@ class _Examiner:
         with file.storage.input(file.path) as stream, pq.ParquetFile(stream) as opened:
             columns, metadata = opened.schema_arrow, opened.metadata  # each is made anew whenever it is asked for
             self._check_columns(columns)
+            self._check_folders(file, columns)
             if not metadata.num_rows:
                 return _Examined(address)
             with_nulls, with_nan = self._uncertain(columns, metadata)
@@ -380,7 +401,27 @@ class _Examiner:
             known = tuple(self._statistics(columns, metadata))
         return _Examined(address, DataFile(address, keys.rows, size, *ends, stamp, known), by_leaf)
 
+    def _check_place(self, address: str) -> None:
+        if is_in_warehouse(address) or any(lies_within(address, folder) for folder in self._owned):
+            raise _RefusedError("is in the folder of a warehouse, whose clean-ups may delete it", _MOVE)
+
+    def _check_folders(self, file: SourceFile, found: pa.Schema) -> None:
+        """Raise for a folder such as ``year=2013`` that gives a column its value: engines read the column as NULL."""
+        known = {each.name.casefold() for each in self._schema.fields} - {name.casefold() for name in found.names}
+        for value in file.folder_values:
+            if value.name.casefold() in known:
+                raise _RefusedError(f"has column {value.name!r} only in the name of a folder, {value.name}=…", _COPY)
+
     def _check_columns(self, found: pa.Schema) -> None:
+        self._check_names(found)
+        for name in found.names:
+            if name in self._renamed:
+                other = self._renamed[name]
+                problem = f"has column {name!r}, which was renamed or added again: data files call it {other!r}"
+                raise _RefusedError(problem, _COPY)
+
+    def _check_names(self, found: pa.Schema) -> None:
+        """Raise unless a file has the columns of the table, by their current names."""
         if found.names == self._names and found.types == self._types:
             return
         names, types = found.names, [_plain(kind) for kind in found.types]
@@ -430,7 +471,7 @@ class _Examiner:
     ) -> tuple[SortedKeys, dict[str, int]]:
         """Return the ends of the row keys, and the rows of each leaf; raise for rows that the table cannot have."""
         keys, by_leaf = SortedKeys(self._schema), Counter[str]()
-        wanted = {*self._keys.names, *with_nulls, *with_nan, *(each.column for each in self._in_checks)}
+        wanted = {*self._keys.names, *with_nulls, *with_nan, *self._judged, *(each.column for each in self._in_checks)}
         columns = [name for name in found.names if name in wanted]
         for batch in opened.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
             for name in columns:
@@ -440,15 +481,23 @@ class _Examiner:
                     # engines leave out row groups by statistics, which other writers make without NaN
                     raise _RefusedError(f"has NaN in column {name!r}, which the file's statistics leave out", _COPY)
             table = pa.Table.from_batches([batch.select(self._keys.names)]).cast(self._keys)
+            self._check_values(batch, keys.rows)
             self._check_keys(table, keys)
             self._check_rows(batch, checks)
             by_leaf.update(self._by_leaf(table))
         return keys, dict(by_leaf)
 
+    def _check_values(self, batch: pa.RecordBatch, before: int) -> None:
+        """Raise for values that the Arrow type of their column allows, and the table's type does not, as loads do."""
+        for name in batch.schema.names:
+            if name in self._judged:
+                _check_column(batch[name], self._judged[name], before)
+
     def _check_keys(self, table: pa.Table, before: SortedKeys) -> None:
-        for name in self._keys.names:
-            if not is_utf8(table[name]):
-                raise _RefusedError(f"has text that is not UTF-8 in column {name!r}", "write the file again, as UTF-8")
+        for each in self._in_time:
+            column = cast_column(table[each.name], each, partial(_row_after, before.rows), is_row_key=True)
+            if isinstance(column, Difference):
+                raise _RefusedError(f"does not fit: {column.problem}", OUT_OF_YEARS)
         before.see(table)
         if not before.in_order:
             raise _RefusedError(f"is not sorted by {', '.join(self._schema.sort_order)}", _SORT)
@@ -513,6 +562,30 @@ def _column_chunks(metadata: pq.FileMetaData) -> Iterator[pq.ColumnChunkMetaData
         yield from map(group.column, range(group.num_columns))
 
 
+def _row_after(before: int, index: int) -> str:
+    return row_number(before + index)
+
+
+def _check_column(values: pa.Array, of: Field, before: int) -> None:
+    """Raise for a value that a load would refuse or change; `before` is the number of rows before these."""
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid as error:
+        if not is_utf8(values) and "utf" in str(error).casefold():
+            problem = f"has text that is not UTF-8 in column {of.name!r}"
+            raise _RefusedError(problem, "write the file again, as UTF-8") from error
+        problem = f"has a value in column {of.name!r} that no {of.type} is: {error}"
+        raise _RefusedError(problem, "write the file again, with values of the type") from error
+    try:
+        loaded = exactly(values, of.type)
+    except InexactValueError as error:
+        problem = inexact(error, of, partial(_row_after, before)).problem
+        raise _RefusedError(f"does not fit: {problem}", error.hint) from error
+    if of.type.holds("uuid") and not loaded.equals(values.cast(of.type.arrow)):
+        problem = f"has UUIDs in column {of.name!r} that are not written in lower case, with hyphens"
+        raise _RefusedError(problem, _COPY)
+
+
 def _null_refused(name: str) -> _RefusedError:
     return _RefusedError(f"has nulls in column {name!r}, which cannot be null", "write the file without them")
 
@@ -530,8 +603,7 @@ def _check_address(address: str) -> None:
     """Raise for an address that engines, or the metadata, cannot hold as it is."""
     name = address.rpartition("/")[2]
     if _OF_A_TABLE.search(address):
-        problem = "looks like a file of a table, which may delete it"
-        raise _RefusedError(problem, ("ingest the table's rows, or copy them: ", Action("--copy", "copy=True")))
+        raise _RefusedError("looks like a file of a table, which may delete it", _MOVE)
     if _WILDCARDS.search(address):
         raise _RefusedError("has a character in its path that engines read as a wildcard", _COPY)
     if name.startswith(("_", ".")):

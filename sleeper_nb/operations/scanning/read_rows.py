@@ -36,6 +36,7 @@ from sleeper_nb.errors import (
     StorageError,
 )
 from sleeper_nb.model.checksums import is_stamp
+from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.partitions import Range, Region
 from sleeper_nb.model.schema import Schema, quoted_name
@@ -405,7 +406,7 @@ def check_files(files: Sequence[PlannedFile], storage: Storage, *, is_whole: boo
 _T = TypeVar("_T")
 
 
-def _of_each(files: Sequence[PlannedFile], storage: Storage, ask: Callable[[str], _T]) -> dict[str, _T]:
+def _of_each(files: Sequence[PlannedFile | FileReference], storage: Storage, ask: Callable[[str], _T]) -> dict[str, _T]:
     """Return what a function returns for the name of each file."""
     names = list(dict.fromkeys(file.filename for file in files))
     if storage.local:
@@ -414,7 +415,7 @@ def _of_each(files: Sequence[PlannedFile], storage: Storage, ask: Callable[[str]
         return dict(zip(names, pool.map(ask, names), strict=True))
 
 
-def _check_size(file: PlannedFile, size: int, storage: Storage) -> None:
+def _check_size(file: PlannedFile | FileReference, size: int, storage: Storage) -> None:
     if size != file.bytes:
         raise StorageError(
             f"data file {storage.locate(file.filename)} has {size:,} bytes, not {file.bytes:,}",
@@ -422,7 +423,7 @@ def _check_size(file: PlannedFile, size: int, storage: Storage) -> None:
         )
 
 
-def _check_foreign(files: Sequence[PlannedFile], storage: Storage) -> None:
+def check_unchanged(files: Sequence[PlannedFile | FileReference], storage: Storage) -> None:
     """Raise for a file outside the table's folder that was changed since it was added: its owner may do so."""
     foreign = [file for file in files if is_foreign(file.filename)]
     found = _of_each(foreign, storage, storage.stamped) if foreign else {}
@@ -455,7 +456,7 @@ def check_contents(files: Sequence[PlannedFile], storage: Storage, *, is_whole: 
     StorageError
         For the first damaged file; the hint says what to do.
     """
-    _check_foreign(files, storage)
+    check_unchanged(files, storage)
     few = len(files) <= CHECKED_FILES and sum(file.bytes for file in files) <= CHECKED_BYTES
     if not storage.local or not (is_whole or few):
         return

@@ -359,5 +359,171 @@ def test_files_of_a_table_are_refused(session, lake):
     other = session.create_table("u", SCHEMA)
     other.ingest(rows())
     (path,) = other.store.load().files.active["filename"].to_pylist()
-    with pytest.raises(InvalidInput, match="looks like a file of a table"):
+    with pytest.raises(InvalidInput, match="is in the folder of a warehouse"):
         session.table("t").add_files(other.store.storage.locate(path))
+
+
+@pytest.mark.parametrize("place", [
+    "default/{id}/x.parquet", "default/{id}/data/x.parquet", "default/{id}/data/sub/x.parquet", "default/x.parquet",
+    "default/{id}/savepoint/x.parquet", "default/{id}/data/Partition_a/x.parquet", "default/deadbeef/x.parquet",
+])  # fmt: skip
+@pytest.mark.parametrize("name", ["t", "u"])
+def test_files_in_the_folder_of_an_instance_are_refused_as_cleanups_delete_them(session, tmp_path, place, name):
+    session.create_table("u", SCHEMA)
+    path = tmp_path / "house" / place.format(id=session.table("t").entry.id)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(rows(), path)
+    table = session.table(name)
+    (refusal,) = table.add_files(path, dry_run=True).refused
+    assert refusal.problem == "is in the folder of a warehouse, whose clean-ups may delete it"
+    with pytest.raises(InvalidInput, match="is in the folder of a warehouse") as error:
+        table.add_files(path)
+    assert "move it out of the warehouse" in error.value.hint
+    assert "copy=True" in error.value.hint
+    table.add_files(path, copy=True)
+    assert content(table) == expected(rows())
+
+
+def test_a_link_to_a_file_of_another_warehouse_or_data_path_is_refused(tmp_path, lake):
+    with sl.connect(tmp_path / "other") as other:
+        other.create_table("o", SCHEMA)
+        inside = tmp_path / "other" / "default" / "a.parquet"
+        pq.write_table(rows(), inside)
+    (lake / "link.parquet").symlink_to(inside)
+    with sl.connect(tmp_path / "house", data_paths=[lake, tmp_path / "other"]) as session:
+        table = session.create_table("t", SCHEMA, properties={"sleeper.table.data.path": str(lake)})
+        second = session.create_table("u", SCHEMA)
+        mine = lake / table.entry.id / "data" / "x.parquet"
+        mine.parent.mkdir(exist_ok=True)
+        pq.write_table(rows(), mine)
+        for path in (lake / "link.parquet", mine):
+            for into in (table, second):
+                with pytest.raises(InvalidInput, match="is in the folder of a warehouse"):
+                    into.add_files(path)
+        table.add_files(lake / "city=nowhere")
+        assert content(table) == expected(rows(), rows(100))
+
+
+def small(path: Path, **columns: pa.Array) -> Path:
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def ints(*values: int | None) -> pa.Array:
+    return pa.array(values, pa.int32())
+
+
+def test_columns_are_compared_by_their_current_names(session, lake):
+    table = session.create_table("r", sl.Schema.from_ddl("k INT KEY\nold int?"))
+    table.alter(rename_columns={"old": "new"})
+    file = small(lake / "new.parquet", k=ints(1), new=ints(5))
+    with pytest.raises(InvalidInput, match=r"has column 'new', which was renamed .* data files call it 'old'") as error:
+        table.add_files(file)
+    assert "copy=True" in error.value.hint
+    table.alter(add_columns={"old": "int?"})
+    swapped = small(lake / "old.parquet", k=ints(1), old=ints(77))
+    with pytest.raises(InvalidInput, match="has no column 'new'"):
+        table.add_files(swapped)
+    both = small(lake / "both.parquet", k=ints(1), new=ints(5), old=ints(77))
+    with pytest.raises(InvalidInput, match="has column 'new', which was renamed"):
+        table.add_files(both)
+    assert table.scan().to_arrow().num_rows == 0
+    table.add_files(both, copy=True)
+    assert table.scan().to_arrow().to_pylist() == [{"k": 1, "new": 5, "old": 77}]
+
+
+def test_a_column_that_was_dropped_and_added_again_is_another_one(session, lake):
+    table = session.create_table("r", sl.Schema.from_ddl("k INT KEY\nv int?"))
+    table.alter(drop_columns=["v"])
+    table.alter(add_columns={"v": "int?"})
+    with pytest.raises(InvalidInput, match="has column 'v', which was renamed or added again"):
+        table.add_files(small(lake / "v.parquet", k=ints(1), v=ints(5)))
+    table.add_files(small(lake / "k.parquet", k=ints(2)))
+    assert table.scan().to_arrow().to_pylist() == [{"k": 2, "v": None}]
+
+
+def test_a_split_reads_no_keys_of_a_file_that_was_changed(session, lake):
+    table = session.create_table("s", sl.Schema.from_ddl("k INT KEY\nv int?"))
+    path = small(lake / "s.parquet", k=ints(*range(10)), v=ints(*[1] * 10))
+    table.add_files(path)
+    small(path, k=ints(*range(100, 110)), v=ints(*[1] * 10))
+    before = table.resolved.snapshot_id
+    for split in (
+        lambda: table.split_partitions(threshold=3), lambda: table.split_partitions(at=5),
+        lambda: table.split_partitions(threshold=3, dry_run=True),
+    ):  # fmt: skip
+        with pytest.raises(StorageError, match=r"s\.parquet was changed after it was added"):
+            split()
+    assert session.table("s").resolved.snapshot_id == before
+
+
+UUID = "f47ac10b-58cc-4372-a567-0e02b2c3d479"
+NOT_UTF8 = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xfe")])
+STRUCT = pa.struct([("a", pa.int32()), ("b", pa.string())])
+
+
+def time_of(*microseconds: int) -> pa.Array:
+    return pa.array(microseconds, pa.int64()).view(pa.time64("us"))
+
+
+@pytest.mark.parametrize(("of_type", "value", "problem"), [
+    ("uuid?", pa.array(["hello"]), "'hello'.* cannot become uuid"),
+    ("uuid?", pa.array([UUID.upper()]), "has UUIDs in column 'v' that are not written in lower case"),
+    ("uuid?", pa.array([UUID.replace("-", "")]), "has UUIDs in column 'v' that are not written in lower case"),
+    ("struct<a:int,b:string?>", pa.array([{"a": None, "b": "x"}], STRUCT), "column 'v.a', row 1, is NULL"),
+    ("list<struct<a:int,b:string?>>", pa.array([[{"a": None, "b": "x"}]], pa.list_(STRUCT)), "row 1, is NULL"),
+    ("string?", NOT_UTF8, "has text that is not UTF-8 in column 'v'"),
+    ("list<string>?", pa.ListArray.from_arrays(ints(0, 1), NOT_UTF8), "has text that is not UTF-8 in column 'v'"),
+    ("time?", time_of(-5), "has a value in column 'v' that no time is"),
+    ("time?", time_of(86_400_000_000), "has a value in column 'v' that no time is"),
+])  # fmt: skip
+def test_values_that_only_the_type_of_the_table_refuses_are_refused(session, lake, of_type, value, problem):
+    table = session.create_table("w", sl.Schema.from_ddl(f"k INT KEY\nv {of_type}"))
+    with pytest.raises(InvalidInput, match=problem):
+        table.add_files(small(lake / "w.parquet", k=ints(1), v=value))
+    assert table.scan().to_arrow().num_rows == 0
+
+
+@pytest.mark.parametrize(("of_type", "value"), [
+    ("uuid?", pa.array([UUID, None])),
+    ("list<uuid>", pa.array([[UUID, UUID], []], pa.list_(pa.large_string()))),
+    ("struct<a:int,b:string?>?", pa.array([{"a": 1, "b": None}, None], STRUCT)),
+    ("map<string,int>", pa.array([[("é", 1)], []], pa.map_(pa.string(), pa.int32()))),
+    ("time?", time_of(0, 86_399_999_999)),
+    ("decimal(5,2)?", pa.array([1, None], pa.decimal128(5, 2))),
+])  # fmt: skip
+def test_values_of_such_types_that_fit_are_added(session, lake, of_type, value):
+    table = session.create_table("w", sl.Schema.from_ddl(f"k INT KEY\nv {of_type}"))
+    table.add_files(small(lake / "w.parquet", k=ints(1, 2), v=value))
+    assert table.scan().to_arrow()["v"].to_pylist() == value.to_pylist()
+
+
+@pytest.mark.parametrize("named", ["", "year=2013"])
+def test_a_column_that_only_a_folder_names_is_refused(session, lake, named):
+    table = session.create_table("h", sl.Schema.from_ddl("k INT KEY\nv int?"))
+    table.alter(add_columns={"year": "int?"})
+    (lake / "hive" / "year=2013").mkdir(parents=True)
+    small(lake / "hive" / "year=2013" / "a.parquet", k=ints(1), v=ints(1))
+    with pytest.raises(InvalidInput, match="has column 'year' only in the name of a folder") as error:
+        table.add_files(lake / "hive" / named)
+    assert "copy=True" in error.value.hint
+    table.add_files(lake / "hive" / named, copy=True)
+    assert table.scan().to_arrow()["year"].to_pylist() == [2013]
+
+
+@pytest.mark.parametrize("value", [
+    pa.array([2**30], pa.date32()), pa.array([-(2**30)], pa.date32()),
+    pa.array([2**62], pa.timestamp("us", "UTC")), pa.array([-(2**62)], pa.timestamp("us", "UTC")),
+])  # fmt: skip
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_time_as_row_key_lies_in_the_years_of_python(session, lake, value, dry_run):
+    of_type = "DATE" if pa.types.is_date(value.type) else "TIMESTAMP"
+    table = session.create_table("d", sl.Schema.from_ddl(f"d {of_type} KEY\nv int?"), split_points=["2000-01-01"])
+    path = small(lake / "d.parquet", d=value, v=ints(1))
+    if dry_run:
+        (refusal,) = table.add_files(path, dry_run=True).refused
+        assert "is out of range" in refusal.problem
+        return
+    with pytest.raises(InvalidInput, match="is out of range") as error:
+        table.add_files(path)
+    assert "years 1 to 9999" in error.value.hint
