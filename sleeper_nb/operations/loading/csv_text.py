@@ -35,7 +35,7 @@ class UnreadableTextError(InexactValueError):
         return UnreadableTextError(self.verdict, self.target, index, self.value)
 
 
-def text_stream(stream: pa.NativeFile, csv_format: CsvFormat) -> Any:
+def text_stream(stream: Any, csv_format: CsvFormat) -> Any:
     """Return a binary stream of UTF-8 text, without the lines that the format skips."""
     if csv_format.encoding is not None:
         stream = pa.transcoding_input_stream(stream, csv_format.encoding, "utf-8")

@@ -377,9 +377,7 @@ def _check_delimiter_of_sample(file: SourceFile, names: Sequence[str], csv_forma
         raise _other_delimiter(file, names[0], other)
 
 
-def _open_csv(
-    stream: pa.NativeFile, names: Sequence[str], csv_format: CsvFormat, quotes: Quotes
-) -> csv.CSVStreamingReader:
+def _open_csv(stream: Any, names: Sequence[str], csv_format: CsvFormat, quotes: Quotes) -> csv.CSVStreamingReader:
     """Return Arrow's reader of a CSV file; every column is text."""
     read = csv.ReadOptions(
         use_threads=False,  # so that an error names its row

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import glob
-import lzma
+import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from sleeper_nb.errors import Action, InvalidInput, NotFound, StorageError
+from sleeper_nb.operations.loading.xz_text import XzText
 from sleeper_nb.storage.filesystem import Storage, open_near
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".xz": "xz"}
@@ -28,10 +29,13 @@ SOURCE_ENDINGS = (".parquet", *(f"{text}{more}" for text in _TEXT_ENDINGS for mo
 _HINT = "give a path or a glob such as data/2026-*.parquet or s3://bucket/folder/*.csv, or https://host/file.csv"
 _DELIMITER = re.compile(r"[\t -!#-~]")  # an ASCII character other than the quote
 _CHARACTER = re.compile(r"[!-/:-@\[-`{-~]")
+_NO_TEXT_ENCODINGS = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
+"""Codecs of Python's own that no file is written in."""
 _COMPRESSED = r"\.(?:gz|zst|bz2|xz)"
 _WHOLE_DAY = re.compile(
     r"(?=.*%[Yy])(?=.*%[mbB])(?=.*%d)|(?=.*%[Yy])(?=.*%j)|%[cx]|(?=.*%G)(?=.*%V)(?=.*%[ua])", re.DOTALL
 )
+_DIRECTIVE = re.compile("%.", re.DOTALL)
 _NOT_IN_NULL_TEXT = re.compile(r"[\"\r\n]")
 _FOLDER_VALUE = re.compile(r"(?P<name>[^=]+)=(?P<value>.*)", re.DOTALL)
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -162,8 +166,11 @@ def _checked_encoding(encoding: str | None) -> str | None:
     try:
         name = codecs.lookup(encoding).name
         "a".encode(name)  # an encoding of bytes, such as hex, fails here
+        is_of_text = name.replace("_", "-") not in _NO_TEXT_ENCODINGS
     except (LookupError, TypeError, ValueError) as error:
         raise InvalidInput(f"{encoding!r} is not a known encoding", hint=hint) from error
+    if not is_of_text:
+        raise InvalidInput(f"{encoding!r} is not a known encoding", hint=hint)
     return None if name in {"utf-8", "ascii"} else name
 
 
@@ -176,6 +183,7 @@ def _check_pattern(name: str, pattern: str | None) -> None:
     hint = ("write a year, a month and a day, such as ", Action(line, f"{name}={example!r}"))
     if not isinstance(pattern, str) or not _WHOLE_DAY.search(pattern.replace("%%", "")):
         raise InvalidInput(f"{name} {pattern!r} has no whole date", hint=hint)
+    _check_hours(name, pattern)
     try:
         datetime.strptime("", pattern)  # noqa: DTZ007 - only the pattern is checked
     except re.error as error:
@@ -183,6 +191,23 @@ def _check_pattern(name: str, pattern: str | None) -> None:
     except ValueError as error:
         if "does not match" not in str(error):
             raise InvalidInput(f"{name} {pattern!r} is not valid", hint=hint) from error
+
+
+def _check_hours(name: str, pattern: str) -> None:
+    """Raise `InvalidInput` for hours up to 12 without AM or PM, and for AM or PM that would be ignored."""
+    directives = set(_DIRECTIVE.findall(pattern))
+    twelve, half, day = ("%I" in directives, "%p" in directives, "%H" in directives)
+    if twelve and not half:
+        reason = "has %I, an hour from 1 to 12, without %p, AM or PM"
+    elif half and (day or not twelve):
+        reason = "has %p, AM or PM, without %I, an hour from 1 to 12"
+    else:
+        return
+    example = "%d.%m.%Y %I:%M %p"
+    option = Action(f'--{name.replace("_", "-")} "{example}"', f"{name}={example!r}")
+    raise InvalidInput(
+        f"{name} {pattern!r} {reason}", hint=("write %H for hours from 0 to 23, or both, such as ", option)
+    )
 
 
 DEFAULT_CSV = CsvFormat()
@@ -265,12 +290,12 @@ class SourceFile:
             return "parquet"
         return "csv" if ending.startswith((".csv", ".tsv")) else "json"
 
-    def open(self) -> pa.NativeFile:
+    def open(self) -> pa.NativeFile | io.BufferedReader:
         """Open the file for reading; decompresses it if the name says so, such as ``.csv.gz``."""
         stream = self.storage.input(self.path)
         compression = COMPRESSIONS.get(PurePosixPath(self.path.lower()).suffix)
         if compression == "xz":  # Arrow has no codec of it
-            return pa.PythonFile(lzma.open(stream), mode="r")
+            return io.BufferedReader(XzText(stream))
         return stream if compression is None else pa.CompressedInputStream(stream, compression)
 
 
@@ -328,10 +353,20 @@ def _folder_values(named: Iterable[str], below: Iterable[str]) -> tuple[FolderVa
     parts = [*((part, False) for part in named), *((part, True) for part in below)]
     matches = [(_FOLDER_VALUE.fullmatch(part), is_below) for part, is_below in parts]
     return tuple(
-        FolderValue(unquote(match["name"]), None if match["value"] == _HIVE_NULL else unquote(match["value"]), is_below)
+        FolderValue(
+            _decoded(match["name"]), None if match["value"] == _HIVE_NULL else _decoded(match["value"]), is_below
+        )
         for match, is_below in matches
         if match
     )
+
+
+def _decoded(part: str) -> str:
+    """Return part of the name of a folder with the characters that its ``%2F`` mean."""
+    try:
+        return unquote(part, errors="strict")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{part!r} in the name of a folder is not UTF-8", hint="rename the folder") from error
 
 
 def _in_bucket(source: str, home: Storage | None) -> list[SourceFile]:

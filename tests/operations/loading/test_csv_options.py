@@ -141,11 +141,30 @@ def test_compressed_text_is_read(table, tmp_path: Path, compression: str, name: 
     assert table.resolved.snapshot_id == 2
 
 
+def test_several_xz_streams_are_read_and_nothing_else_may_follow_one(table, tmp_path: Path):
+    first, second = (lzma.compress(text) for text in (b"k,name\n1,x\n", b"2,y\n"))
+    path = written(tmp_path, first + bytes(8) + second + bytes(4), "a.csv.xz")
+    assert [row["k"] for row in rows(table, path)] == [1, 2]
+    for wrong in (b"junk", b"\0\0\0\1" + second[4:], second[:5], bytes(3), b"\0" + second):
+        with pytest.raises(sl.StorageError, match="cannot read"):
+            table.ingest(written(tmp_path, first + wrong, "b.csv.xz"))
+
+
+def test_a_large_xz_file_is_read(table, tmp_path: Path):
+    text = b"k,name\n" + b"".join(b"%d,%x\n" % (i, i * i) for i in range(200_000))
+    table.ingest(written(tmp_path, lzma.compress(text, preset=0), "a.csv.xz"))
+    assert table.scan().to_arrow().num_rows == 200_000
+
+
 @pytest.mark.parametrize(
     "wrong",
     [{"delimiter": ",,"}, {"quote": "ab"}, {"quote": "a"}, {"escape": " "}, {"comment": "é"}, {"skip_lines": -1},
-     {"encoding": "klingon"}, {"encoding": "hex"}, {"decimal": ";"}, {"date_format": "%d.%m."}, {"date_format": "%Q"},
-     {"timestamp_format": "%H:%M"}, {"null_text": 'a"b'}, {"null_text": ["a", "b,c"]}, {"skip_lines": True},
+     {"encoding": "klingon"}, {"encoding": "hex"}, {"encoding": "punycode"},
+     {"encoding": "unicode_escape"}, {"decimal": ";"}, {"date_format": "%d.%m."}, {"date_format": "%Q"},
+     {"timestamp_format": "%H:%M"},
+     {"timestamp_format": "%d.%m.%Y %I:%M"}, {"timestamp_format": "%d.%m.%Y %H:%M %p"},
+     {"timestamp_format": "%d.%m.%Y %p"}, {"date_format": "%d.%m.%Y %I"},
+     {"null_text": 'a"b'}, {"null_text": ["a", "b,c"]}, {"skip_lines": True},
      {"escape": '"'}, {"comment": ","}, {"quote": None}, {"date_format": ""}, {"null_text": [1]}],
     ids=str,
 )  # fmt: skip

@@ -84,6 +84,12 @@ def test_folders_that_do_not_fit_are_differences(table, tmp_path: Path, ending: 
     assert rows(table) == [(2013, None, None, 1.5)] * 2
 
 
+def test_a_folder_whose_name_is_not_utf8_is_refused(table, tmp_path: Path):
+    write(tmp_path / "in/month=%ff/x.csv", year=[2013])
+    with pytest.raises(sl.InvalidInput, match="'%ff' in the name of a folder is not UTF-8"):
+        table.ingest(tmp_path / "in")
+
+
 def test_files_differ_in_order_and_number_of_columns(table, tmp_path: Path):
     write(tmp_path / "in/a.parquet", x=[1.5], year=[2013])
     write(tmp_path / "in/b.csv", year=[2014], day=["2026-01-02"], month=["1"])
