@@ -63,6 +63,7 @@ from sleeper_nb.operations.loading.key_sample import (
 )
 from sleeper_nb.operations.loading.load_options import AS_IT_IS, LoadOptions
 from sleeper_nb.operations.loading.matching import Matching
+from sleeper_nb.operations.loading.named_columns import check_named_columns
 from sleeper_nb.operations.loading.row_checks import RowCheck
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource
@@ -334,6 +335,7 @@ class _Load:
     ) -> _Load:
         """Find the columns of the data."""
         matching = wanted.options.matching
+        check_named_columns(sources, matching, wanted.schema)
         if loading.is_spark(sources):
             from sleeper_nb.engines.spark import pipeline
 

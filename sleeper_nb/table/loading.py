@@ -28,6 +28,7 @@ from sleeper_nb.operations.loading.conform import for_table
 from sleeper_nb.operations.loading.ingest import IngestPlan, IngestSettings, plan_ingest
 from sleeper_nb.operations.loading.load_options import LoadOptions
 from sleeper_nb.operations.loading.matching import Matching
+from sleeper_nb.operations.loading.named_columns import check_named_columns
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource
 from sleeper_nb.operations.split_before_import import LeavesWanted
@@ -75,6 +76,7 @@ def _load(
     size = sources.bytes_of(rows)
     through_spark = always_spark or sources.is_spark(rows) or size >= SPARK_BYTES
     state = table.store.load()
+    check_named_columns(rows, matching, state.schema)
     if dry_run:
         return _plan(table, state, rows, matching, through_spark=through_spark)
     if through_spark:

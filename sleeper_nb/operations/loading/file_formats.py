@@ -103,13 +103,40 @@ def read_file(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> C
 
 def names_in(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> tuple[str, ...]:
     """Return the names of a file's columns from its footer or header; none for JSON, which has neither."""
+    if file.format == "csv" and not file.csv.header:
+        return matching.columns or tuple(schema.names)
+    return header_names(file) if file.format in {"parquet", "csv"} else ()
+
+
+def header_names(file: SourceFile) -> tuple[str, ...]:
+    """Return the names in the footer or header of a file; none for JSON, and where a file has no header."""
     with _read_errors(file):
         if file.format == "parquet":
             with open_parquet(file) as opened:
                 return tuple(opened.schema_arrow.names)
+        if file.format == "json" or not file.csv.header:
+            return ()
         if file.format == "csv":
-            return _csv_names(file, file.csv.for_file(file.path), matching.columns or schema.names)
-    return ()
+            return _csv_names(file, file.csv.for_file(file.path), ())
+        return _with_numbers(sheet_rows(file)[0])
+
+
+def json_names(file: SourceFile) -> Iterator[str]:
+    """Yield the names of the members of every object of a JSON file, row after row."""
+    with _read_errors(file), file.open() as opened:
+        for _, row in _json_rows(io.BufferedReader(opened), file):
+            yield from row
+
+
+def _json_rows(stream: io.BufferedReader, file: SourceFile) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield every object of a JSON file with its line."""
+    line = 1
+    for block in _blocks(stream):
+        if line == 1 and block.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
+            yield from _array(file, block + stream.read())
+            return
+        yield from _objects(file, block, line)
+        line += block.count(b"\n")
 
 
 def pieces_of(
@@ -213,13 +240,16 @@ def _sheet(file: SourceFile, schema: Schema, matching: Matching) -> RawColumns:
         if rows and len(names) != len(rows[0][1]):
             width = len(rows[0][1])
             raise InvalidInput(f"the sheet of {file.label} has {width} columns, not {len(names)}", hint="name them all")
-    unnamed = [i for i, name in enumerate(names) if name is None]
-    given = tuple(f"column {i + 1} without a name" if name is None else name for i, name in enumerate(names))
-    matched = _matched_names(given, file.csv, schema, matching)
-    objects = [(number, dict(zip(matched, cells, strict=True))) for number, cells in rows]
-    if unnamed or len(set(matched)) < len(matched):
-        return RawColumns(matched, {}, len(rows))
-    return _columns_of_objects(objects, schema, replace(matching, columns=(), renames=(), by_name=False), "row")
+    matched = _matched_names(_with_numbers(names), file.csv, schema, matching)
+    first = {name: matched.index(name) for name in matched}  # the first of each name; a second one is a difference
+    objects = [(number, {name: cells[i] for name, i in first.items()}) for number, cells in rows]
+    raw = _columns_of_objects(objects, schema, replace(matching, columns=(), renames=(), by_name=False), "row")
+    return replace(raw, names=matched) if rows else raw
+
+
+def _with_numbers(names: Sequence[str | None]) -> tuple[str, ...]:
+    """Return the names in the header of a sheet, with the number of each column that has none there."""
+    return tuple(f"column {i} without a name" if name is None else name for i, name in enumerate(names, 1))
 
 
 def _parquet_parts(

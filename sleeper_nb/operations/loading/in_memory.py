@@ -30,6 +30,19 @@ def is_table(data: Any) -> bool:
     return is_lazy or (_has_stream(data) and not isinstance(data, pa.RecordBatchReader | pa.ChunkedArray | pa.Array))
 
 
+def names_of(data: Any) -> tuple[str, ...] | None:
+    """Return the names of the columns of data, without reading rows; None if it does not say them."""
+    if hasattr(data, "collect_schema"):  # lazy Polars, whose `columns` warns
+        return tuple(data.collect_schema().names())
+    if is_pandas(data) or is_spark(data):
+        return tuple(map(str, data.columns))
+    schema = getattr(data, "projected_schema", None) or getattr(data, "schema", None)
+    if isinstance(schema, pa.Schema):
+        return tuple(schema.names)
+    columns = getattr(data, "columns", None)
+    return tuple(map(str, columns)) if isinstance(columns, list) else None
+
+
 def arrow_of(data: Any) -> pa.Table:
     """Return the rows of a Polars, Arrow or DuckDB table, or of anything with an Arrow C stream.
 

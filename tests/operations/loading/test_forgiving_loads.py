@@ -116,11 +116,58 @@ def test_a_similar_name_is_not_taken_where_two_would_match(table):
 @pytest.mark.parametrize("made", INPUTS)
 def test_columns_are_named_in_order_or_by_pairs(table, tmp_path: Path, made: Any):
     data = made(two_rows(x=[1.5, 2.5]).rename_columns(["a", "b", "vendor"]), tmp_path)
+    pairs = {"a": "vendor", "b": "pickup_time", "vendor": "fare"}
+    table.ingest(data, columns=pairs)
+    if made in {as_rows, as_json}:
+        with pytest.raises(sl.InvalidInput, match="columns cannot be named in order") as error:
+            table.ingest(data, columns=["vendor", "pickup_time", "fare"])
+        assert error.value.hint == "give pairs of the data's and the table's name: columns={NAME: 'vendor'}"
+        return
     table.ingest(data, columns=["vendor", "pickup_time", "fare"])
-    table.ingest(data, columns={"a": "vendor", "b": "pickup_time", "vendor": "fare"})
     assert [(row["vendor"], row["fare"]) for row in loaded(table)] == [(1, 1.5), (1, 1.5), (2, 2.5), (2, 2.5)]
     with pytest.raises(sl.InvalidInput, match="3 columns, and 2 are named"):
         table.ingest(data, columns=["vendor", "pickup_time"])
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_files_with_columns_in_other_orders_are_not_named_in_order(table, tmp_path: Path, ending: str):
+    rows = two_rows(x=[1.5, 2.5])
+    for name, order in {"a": [0, 1, 2], "b": [2, 1, 0]}.items():
+        part = rows.select(order)
+        if ending == "csv":
+            part.to_pandas().to_csv(tmp_path / f"{name}.csv", index=False)
+        else:
+            parquet.write_table(part, tmp_path / f"{name}.parquet")
+    for dry_run in (True, False):
+        with pytest.raises(sl.InvalidInput, match=rf"'x' is number 3 in .*a.{ending}, but number 1 in .*b.{ending}"):
+            table.ingest(f"{tmp_path}/*.{ending}", columns=["vendor", "pickup_time", "fare"], dry_run=dry_run)
+    table.ingest(f"{tmp_path}/*.{ending}", columns={"x": "fare"})
+    assert [row["fare"] for row in loaded(table)] == [1.5, 1.5, 2.5, 2.5]
+
+
+@pytest.mark.parametrize("made", INPUTS)
+def test_pairs_name_columns_of_the_data_and_of_the_table(table, tmp_path: Path, made: Any):
+    data = made(two_rows(x=[1.5, 2.5]), tmp_path)
+    for wrong, message, hint in [
+        ({"x": "far"}, "no column 'far' in the table", "did you mean 'fare'?"),
+        ({"x": "fare", "vendr": "seats"}, "no column 'vendr' in the data", "did you mean 'vendor'?"),
+    ]:
+        with pytest.raises(sl.NotFound) as error:
+            table.ingest(data, columns=wrong, ignore_extra=True)
+        assert (error.value.message, error.value.hint) == (message, hint)
+    assert table.resolved.snapshot_id == 1
+
+
+def test_pairs_name_columns_that_only_some_data_has(table, tmp_path: Path):
+    (tmp_path / "a.json").write_text(
+        '{"vendor": 1, "pickup_time": "2026-01-01"}\n{"vendor": 2, "pickup_time": "2026-01-01", "x": 1}\n'
+    )
+    table.ingest(tmp_path / "a.json", columns={"x": "fare"})
+    table.ingest([pa.table({"vendor": [3], "pickup_time": [AT], "y": [4]}), tmp_path / "a.json"],
+                 columns={"y": "seats", "x": "fare"})  # fmt: skip
+    assert [(row["fare"], row["seats"]) for row in loaded(table)] == [
+        (None, None), (None, None), (1.0, None), (1.0, None), (None, 4),
+    ]  # fmt: skip
 
 
 TEXTS = {
