@@ -23,7 +23,7 @@ import csv as python_csv
 import io
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -70,7 +70,7 @@ from sleeper_nb.operations.loading.matching import EXACT, Matching
 from sleeper_nb.operations.loading.python_values import NumberText, from_python
 from sleeper_nb.operations.loading.requested_casts import prepared, prepared_values
 from sleeper_nb.operations.loading.source_files import CsvFormat, FolderValue, SourceFile
-from sleeper_nb.operations.loading.spreadsheets import sheet_rows
+from sleeper_nb.operations.loading.spreadsheets import CellWithoutValue, sheet_rows
 from sleeper_nb.report import values_of
 
 logger = logging.getLogger(__name__)
@@ -242,9 +242,28 @@ def _sheet(file: SourceFile, schema: Schema, matching: Matching) -> RawColumns:
             raise InvalidInput(f"the sheet of {file.label} has {width} columns, not {len(names)}", hint="name them all")
     matched = _matched_names(_with_numbers(names), file.csv, schema, matching)
     first = {name: matched.index(name) for name in matched}  # the first of each name; a second one is a difference
-    objects = [(number, {name: cells[i] for name, i in first.items()}) for number, cells in rows]
+    wrong = tuple(_cells_without_values(first, rows))
+    bad = {each.column for each in wrong}
+    objects = [
+        (number, {name: None if name in bad else cells[i] for name, i in first.items()}) for number, cells in rows
+    ]
     raw = _columns_of_objects(objects, schema, replace(matching, columns=(), renames=(), by_name=False), "row")
-    return replace(raw, names=matched) if rows else raw
+    columns = {name: column for name, column in raw.columns.items() if name not in bad}
+    return replace(raw, names=matched, columns=columns, differences=(*raw.differences, *wrong)) if rows else raw
+
+
+def _cells_without_values(
+    places: Mapping[str, int], rows: Sequence[tuple[int, tuple[Any, ...]]]
+) -> Iterator[Difference]:
+    """Yield the difference of each column in which cells show errors, or have formulas without results."""
+    for name, i in places.items():
+        wrong = [cells[i] for _, cells in rows if isinstance(cells[i], CellWithoutValue)]
+        if wrong:
+            problem = f"column {name!r}, cell {wrong[0].cell}: {wrong[0].problem}"
+            kind, place = wrong[0].problem, f"cell {wrong[0].cell}"
+            yield Difference(
+                name, problem, wrong[0].hint, kind=kind, values=len(wrong), example=wrong[0].error or "=", place=place
+            )
 
 
 def _with_numbers(names: Sequence[str | None]) -> tuple[str, ...]:
@@ -735,7 +754,13 @@ def sheet_sample(file: SourceFile) -> list[dict[str, Any]]:
         names, rows = sheet_rows(file)
     if None in names or len(set(names)) < len(names):
         raise InvalidInput(f"columns of {file.label} have no name, or the same", hint="name each in the sheet's header")
-    return [dict(zip(map(str, names), cells, strict=True)) for _, cells in rows]
+    return [  # the load refuses cells without values
+        {
+            str(name): None if isinstance(cell, CellWithoutValue) else cell
+            for name, cell in zip(names, cells, strict=True)
+        }
+        for _, cells in rows
+    ]
 
 
 def json_sample(file: SourceFile) -> list[dict[str, Any]]:

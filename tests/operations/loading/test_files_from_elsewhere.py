@@ -229,6 +229,36 @@ def test_cells_that_do_not_fit_are_shown_with_their_row(table, tmp_path: Path):
     assert rows(table) == [(2013, "1", None, 1.0), (2014, "b", None, None)]
 
 
+@pytest.mark.parametrize(
+    ("value", "problem"), [("=A2+1", "the formula has no stored result"), ("#DIV/0!", "the cell shows #DIV/0!")]
+)
+def test_cells_without_a_value_are_refused_and_named(session, table, tmp_path: Path, value: str, problem: str):
+    path = workbook(tmp_path / "a.xlsx", trips=[["year", "x"], [2013, 1], [2014, value]])
+    (difference,) = table.ingest(path, dry_run=True).differences
+    assert difference.problem == f"column 'x', cell B3: {problem}"
+    with pytest.raises(sl.InvalidInput, match="cell B3"):
+        table.ingest(path)
+    with pytest.raises(sl.InvalidInput, match="cell B3"):
+        session.create_table("made", data=path, row_keys=["year"])
+    if value.startswith("#"):
+        table.ingest(path, null_text=["", value])
+        assert rows(table) == [(2013, None, None, 1.0), (2014, None, None, None)]
+
+
+def test_cells_without_a_value_do_not_matter_in_columns_that_are_left_out(table, tmp_path: Path):
+    path = workbook(tmp_path / "a.xlsx", trips=[["year", "other", None], [2013, "=A2", 5], [2014, "#N/A", None]])
+    table.ingest(path, ignore_extra=True)
+    assert [row[0] for row in rows(table)] == [2013, 2014]
+
+
+def test_unnamed_and_repeated_columns_are_the_only_differences_of_a_sheet(table, tmp_path: Path):
+    path = workbook(tmp_path / "a.xlsx", trips=[["year", "x", "x", None], [2013, 1, 2, 3]])
+    plan = table.ingest(path, dry_run=True)
+    assert [(each.column, each.kind) for each in plan.differences] == [
+        ("x", "occurs twice"), ("column 4 without a name", "unknown column"),
+    ]  # fmt: skip
+
+
 def test_an_excel_file_without_openpyxl_says_what_to_install(table, tmp_path: Path, monkeypatch):
     (tmp_path / "a.xlsx").write_bytes(b"x")
     monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
