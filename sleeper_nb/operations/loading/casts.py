@@ -132,6 +132,8 @@ class InexactValueError(Exception):
             return _number_hint(self.value)
         if self.is_refused:
             return _HINTS_REFUSED.get((self.kind, self.target.name)) or f"convert it to {self.target} first"
+        if self.kind == "string" and self.target.name in _HINTS_OF_TEXTS:
+            return _HINTS_OF_TEXTS[self.target.name]
         return _HINTS.get(self.target.name, "convert it to {} first").format(self.target)
 
 
@@ -151,6 +153,11 @@ _HINTS = {
     "time": "round it to microseconds first; a text is written 10:30:00.123456, without a time zone",
     "uuid": "a UUID is 32 hexadecimal digits: f47ac10b-58cc-4372-a567-0e02b2c3d479",
     "map": "give lists of (key, value) pairs, no key NULL",
+}
+_HINTS_OF_TEXTS = {
+    "date": "write a day as 2026-11-21, without a time of day, or use a column of type timestamp",
+    "timestamp": "write a time as 2026-11-21T10:30:00.123456Z, with at most 6 digits after the point",
+    "time": "write a time of day as 10:30:00.123456, with at most 6 digits after the point, without a time zone",
 }
 _HINTS_REFUSED = {
     **{(kind, name): "a number has no unit of time: convert it first, such as pandas.to_datetime(x, unit='s')"

@@ -279,7 +279,7 @@ def compare_parts(parts: Sequence[RawColumns], schema: Schema, matching: Matchin
     extra = [name for name in names if name not in known] if matching.ignore_extra else []
     for name in extra:
         del names[name]
-    differences = compare_names(tuple(names.elements()), schema, types)
+    differences = compare_names(tuple(names.elements()), schema, types, matching)
     columns: dict[str, pa.ChunkedArray] = {}
     for each in schema.fields:
         if each.name not in names:
@@ -362,7 +362,10 @@ def _nulls_of_parts(parts: Sequence[RawColumns], target: Field, notes: str) -> D
 
 
 def compare_names(
-    names: Sequence[str], schema: Schema, types: Mapping[str, pa.DataType] = MappingProxyType({})
+    names: Sequence[str],
+    schema: Schema,
+    types: Mapping[str, pa.DataType] = MappingProxyType({}),
+    matching: Matching = EXACT,
 ) -> list[Difference]:
     """Return which columns are duplicate, missing or unknown; for a misspelt one, suggest the nearest name.
 
@@ -374,6 +377,8 @@ def compare_names(
         The table's schema.
     types
         The types of the data's columns, as far as known.
+    matching
+        How the names were matched; no hint asks for what was given.
     """
     times, known = Counter(names), frozenset(schema.names)
     twice = [name for name, count in times.items() if count > 1]
@@ -388,24 +393,26 @@ def compare_names(
         near = _nearest(name, unknown)
         change: Hint = f"add it; the data has {', '.join(names) or 'no columns'}"
         if near:
-            change = _hint_to_rename(f"rename {near!r} to {name!r}", near, name)
+            change = _hint_to_rename(f"rename {near!r} to {name!r}", near, name, matching)
         differences.append(Difference(name, f"missing column {name!r}", change, kind="missing column"))
     for name in unknown:
-        hint = _hint_for_unknown(name, types.get(name), _nearest(name, absent), schema)
+        hint = _hint_for_unknown(name, types.get(name), _nearest(name, absent), schema, matching)
         differences.append(Difference(name, f"unknown column {name!r}", hint, kind="unknown column"))
     return differences
 
 
-def _hint_for_unknown(name: str, kind: pa.DataType | None, near: str | None, schema: Schema) -> Hint:
+def _hint_for_unknown(
+    name: str, kind: pa.DataType | None, near: str | None, schema: Schema, matching: Matching
+) -> Hint:
     """Return what to do about a column that the table lacks."""
     if near is None:
         return (*_hint_to_add(name, kind), f"; the table has {', '.join(schema.names)}")
-    return _hint_to_rename(f"rename it to {near!r}", near, name)
+    return _hint_to_rename(f"rename it to {near!r}", near, name, matching)
 
 
-def _hint_to_rename(change: str, name: str, other: str) -> Hint:
+def _hint_to_rename(change: str, name: str, other: str, matching: Matching) -> Hint:
     """Return a hint, with the option that makes it needless where the names are similar enough."""
-    return (f"{change}, or add ", BY_NAME) if folded(name) == folded(other) else change
+    return (f"{change}, or add ", BY_NAME) if folded(name) == folded(other) and not matching.by_name else change
 
 
 def _hint_to_add(name: str, kind: pa.DataType | None) -> HintParts:
@@ -473,7 +480,7 @@ def cast_column(
             chunks.append(cast(chunk))
         except InexactValueError as error:
             here = error if error.index is None else error.at(start + error.index)
-            difference = inexact(here, target, place)
+            difference = inexact(here, target, place, matching)
             if (error.kind, error.target) == (kind_of(column.type), target.type) and error.is_refused:
                 return replace(difference, values=len(column) - column.null_count)
             return reduce(Difference.plus, [with_count(difference, later, cast) for later in column.chunks[i:]])
@@ -505,7 +512,7 @@ def _cast_without_rows(
     kind = kind_of(column.type)
     is_requested = matching.cast and can_be_requested(kind, target.type.name)
     if fit(kind, target.type.name) == "refused" and not is_requested:
-        return inexact(InexactValueError(kind, target.type), target, place)
+        return inexact(InexactValueError(kind, target.type), target, place, matching)
     return pa.chunked_array([], target.type.arrow)
 
 
@@ -515,7 +522,9 @@ def with_count(difference: Difference, values: Any, cast: Callable[[Any], Any]) 
     return replace(difference, values=wrong, counted_all=counted_all)
 
 
-def inexact(error: InexactValueError, target: Field, place: Callable[[int], str]) -> Difference:
+def inexact(
+    error: InexactValueError, target: Field, place: Callable[[int], str], matching: Matching = EXACT
+) -> Difference:
     """Return the difference of a value that a field cannot hold exactly."""
     kind = "" if error.kind in {"other", "null"} else f" ({error.kind})"
     container = "" if error.path or error.target == target.type else f" in {target.type}"
@@ -535,7 +544,9 @@ def inexact(error: InexactValueError, target: Field, place: Callable[[int], str]
     else:
         problem = f"{where}: {error.shown}{kind} {verdict}"
     hint: Hint = f"{error.hint}; nothing was ingested"
-    if is_word(error.value, error.target):
+    if matching.cast:
+        pass  # the cast was requested already
+    elif is_word(error.value, error.target):
         hint = ("to read it as a boolean, add ", CAST, "; nothing was ingested")
     elif error.is_refused and can_be_requested(error.kind, error.target.name):
         hint = ("to store it as text, add ", CAST, "; nothing was ingested")

@@ -20,19 +20,28 @@ _BLOCK_BYTES = 4 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NUMBERS = frozenset({"tinyint", "smallint", "int", "long", "float", "double", "decimal"})
 _WITH_COMMA = re.compile(r"\s*[+-]?(\d+,?\d*|,\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+_WITH_MARK = "write a decimal comma and no points: 1234,5"
+_EXAMPLE = datetime(2026, 11, 21, 10, 30, tzinfo=UTC)
 _NULL_WORDS = frozenset({"", "na", "n/a", "null", "none", "nan", "nil", "-", "--", "?", ".", "missing", r"\n", "#n/a"})
 
 
 class UnreadableTextError(InexactValueError):
-    """A text that is not written as the format of its file says."""
+    """A text that is not written as the format of its file says; `advice` says how that is."""
 
-    def __init__(self, verdict: str, target: FieldType, index: int | None = None, value: Any = None) -> None:
+    def __init__(
+        self, verdict: str, advice: str, target: FieldType, index: int | None = None, value: Any = None
+    ) -> None:
         super().__init__("string", target, index, value)
-        self.verdict = verdict
+        self.verdict, self.advice = verdict, advice
 
     def at(self, index: int) -> InexactValueError:
         """Return the same error for another row."""
-        return UnreadableTextError(self.verdict, self.target, index, self.value)
+        return UnreadableTextError(self.verdict, self.advice, self.target, index, self.value)
+
+    @property
+    def hint(self) -> str:
+        """How a text is written in the format."""
+        return self.advice
 
 
 def text_stream(stream: Any, csv_format: CsvFormat) -> Any:
@@ -129,7 +138,7 @@ def _with_decimal_point(texts: pa.Array, target: FieldType) -> pa.Array:
     has_point = pc.index(pc.match_substring(texts, "."), value=True).as_py()
     if has_point >= 0:
         value = texts[has_point].as_py()
-        raise UnreadableTextError("is not a number with the decimal mark ','", target, has_point, value)
+        raise UnreadableTextError("is not a number with the decimal mark ','", _WITH_MARK, target, has_point, value)
     return pc.replace_substring(texts, ",", ".", max_replacements=1)
 
 
@@ -142,10 +151,14 @@ def _by_pattern(texts: pa.Array, pattern: str, target: FieldType) -> pa.Array:
             parsed.append(_moment(text, pattern, target))
         except BAD_VALUE as error:
             index = pc.index(texts, pa.scalar(text, pa.string())).as_py()
-            raise UnreadableTextError(f"is not written as {pattern}", target, index, text) from error
+            raise UnreadableTextError(f"is not written as {pattern}", _advice(pattern), target, index, text) from error
     moments = pa.array(parsed, pa.timestamp("us", "UTC"))
     values = moments.cast(pa.timestamp("us")).cast(target.arrow) if target.name == "date" else moments
     return values.take(encoded.indices)
+
+
+def _advice(pattern: str) -> str:
+    return f"write every value as {_EXAMPLE.strftime(pattern)}, or give the format that the values have"
 
 
 def _moment(text: str, pattern: str, target: FieldType) -> datetime:
@@ -163,8 +176,10 @@ def hint_for(error: InexactValueError, csv_format: CsvFormat) -> Hint:
         return ("say its encoding, such as ", Action("--encoding latin-1", "encoding='latin-1'"))
     if text.lower() in _NULL_WORDS and text and name not in {"string", "bytearray"}:
         option = Action(f'--null-text "" --null-text {text}', f"null_text=['', {text!r}]")
-        written = "write a number such as 12 or 1.5, or add " if name in _NUMBERS else "add "
+        written = f"write a number such as 12 or 1{csv_format.decimal}5, or add " if name in _NUMBERS else "add "
         return (written, option, " if it means NULL")
+    if error.is_not_a_number and csv_format.decimal == "," and not isinstance(error, UnreadableTextError):
+        return "write a number such as 12 or 1,5, without points, or use a column of type string; nothing was ingested"
     if name == "date" and csv_format.date_format is None and has_digits:
         return ("say how dates are written: ", Action('--date-format "%d.%m.%Y"', "date_format='%d.%m.%Y'"))
     if name == "timestamp" and csv_format.timestamp_format is None and has_digits:

@@ -630,7 +630,7 @@ class _TypedCsv:
         try:
             return self._values(texts, field.type)
         except InexactValueError as error:
-            difference = inexact(error, field, place)
+            difference = inexact(error, field, place, self.matching)
             if hint := hint_for(error, self.format):
                 difference = replace(difference, hint=hint)
             return with_count(difference, texts, lambda part: self._values(part, field.type))
@@ -966,6 +966,6 @@ def _columns_of_objects(
             column = pa.chunked_array([convert(values, fields[name].type)])
             columns[name] = with_default(column, fields[name], [key in row for _, row in rows])
         except InexactValueError as error:
-            difference = inexact(error, fields[name], place)
+            difference = inexact(error, fields[name], place, matching)
             differences.append(with_count(difference, values, partial(convert, kind=fields[name].type)))
     return RawColumns(names, columns, len(rows), tuple(differences), place=place)

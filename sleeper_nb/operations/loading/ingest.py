@@ -510,7 +510,7 @@ def _inspect_parquet(file: SourceFile, schema: Schema, matching: Matching) -> Co
     raw = with_folder_values(RawColumns(names, read, rows), file, schema, matching)
     extra = [name for name in raw.names if name not in schema.names] if matching.ignore_extra else []
     kept = [name for name in raw.names if name not in extra]
-    differences = [*compare_names(kept, schema, types), *raw.differences]
+    differences = [*compare_names(kept, schema, types, matching), *raw.differences]
     differences += [nulls_refused(name, count) for name, count in nulls.items() if count]
     columns: dict[str, pa.ChunkedArray] = {}
     for each in schema.fields:

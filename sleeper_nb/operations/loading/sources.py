@@ -272,7 +272,7 @@ def _column(values: Sequence[Any], target: Field, matching: Matching) -> pa.Chun
     try:
         return pa.chunked_array([from_python(prepared, target.type)])
     except InexactValueError as error:
-        difference = inexact(error, target, row_number)
+        difference = inexact(error, target, row_number, matching)
         return with_count(difference, prepared, lambda part: from_python(part, target.type))
 
 

@@ -105,6 +105,20 @@ def test_wrong_values_are_shown_with_their_line(table, tmp_path: Path, text: str
         table.ingest(written(tmp_path, text), **options)
 
 
+@pytest.mark.parametrize(
+    ("text", "options", "hint"),
+    [
+        ("k,d\n1,30.02.2026\n", {"date_format": "%d.%m.%Y"}, "write every value as 21.11.2026, or give"),
+        ("k,at\n1,x\n", {"timestamp_format": "%d.%m.%Y %H:%M"}, "write every value as 21.11.2026 10:30, or give"),
+        ("k;x\n1;1.234,5\n", {"decimal": ",", "delimiter": ";"}, "write a decimal comma and no points: 1234,5;"),
+        ("k;x\n1;1,5,5\n", {"decimal": ",", "delimiter": ";"}, "write a number such as 12 or 1,5, without points"),
+    ],
+)
+def test_hints_say_how_the_format_is_written(table, tmp_path: Path, text: str, options: Any, hint: str):
+    (difference,) = table.ingest(written(tmp_path, text), dry_run=True, **options).differences
+    assert difference.change.startswith(hint)
+
+
 def test_one_column_can_have_comments_and_empty_lines(tmp_path: Path):
     with sl.connect(tmp_path / "w") as session:
         table = session.create_table("t", sl.Schema({"k": "int"}, {}, {}))

@@ -129,6 +129,28 @@ def test_columns_are_named_in_order_or_by_pairs(table, tmp_path: Path, made: Any
         table.ingest(data, columns=["vendor", "pickup_time"])
 
 
+def test_hints_do_not_ask_for_options_that_are_given(table, tmp_path: Path):
+    (tmp_path / "a.json").write_text('{"vendor": 1, "pickup_time": "2026-01-01", "tag": 1e400}\n')
+    data = {"vendor": [1], "pickup_time": [AT]}
+    for wrong in (
+        tmp_path / "a.json",
+        pa.table({**data, "tag": [{"a": 1}]}),
+        pa.table({**data, "Fare": [1], "FARE": [2]}),
+    ):
+        for difference in table.ingest(wrong, cast=True, by_name=True, dry_run=True).differences:
+            assert "cast=True" not in difference.change
+            assert "by_name=True" not in difference.change
+
+
+def test_a_text_that_is_no_time_is_not_to_be_rounded(tmp_path: Path):
+    with sl.connect(tmp_path / "w") as session:
+        table = session.create_table("times", sl.Schema({"k": "int"}, {}, {"at": "time?", "d": "date?"}))
+        plan = table.ingest([{"k": 1, "at": "9:05", "d": "1.2.2026"}], dry_run=True)
+    assert [each.change.partition(",")[0] for each in plan.differences] == [
+        "write a time of day as 10:30:00.123456", "write a day as 2026-11-21",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_files_with_columns_in_other_orders_are_not_named_in_order(table, tmp_path: Path, ending: str):
     rows = two_rows(x=[1.5, 2.5])
