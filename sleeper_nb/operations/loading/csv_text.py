@@ -47,7 +47,8 @@ class UnreadableTextError(InexactValueError):
 def text_stream(stream: Any, csv_format: CsvFormat) -> Any:
     """Return a binary stream of UTF-8 text, without the lines that the format skips."""
     if csv_format.encoding is not None:
-        stream = pa.transcoding_input_stream(stream, csv_format.encoding, "utf-8")
+        native = stream if isinstance(stream, pa.NativeFile) else pa.PythonFile(stream, mode="r")
+        stream = pa.transcoding_input_stream(native, csv_format.encoding, "utf-8")
     return KeptLines(stream, csv_format) if csv_format.skip_lines or csv_format.comment else stream
 
 

@@ -164,6 +164,13 @@ def test_several_xz_streams_are_read_and_nothing_else_may_follow_one(table, tmp_
             table.ingest(written(tmp_path, first + wrong, "b.csv.xz"))
 
 
+@pytest.mark.parametrize("compression", COMPRESSED)
+def test_compressed_text_can_have_an_encoding_and_comments(table, tmp_path: Path, compression: str):
+    text = COMPRESSED[compression]("made\nk,name\n#x\n1,Málaga\n".encode("latin-1"))
+    path = written(tmp_path, text, f"a.csv.{compression}")
+    assert rows(table, path, encoding="latin-1", skip_lines=1, comment="#") == [{"k": 1, "name": "Málaga"}]
+
+
 def test_a_large_xz_file_is_read(table, tmp_path: Path):
     text = b"k,name\n" + b"".join(b"%d,%x\n" % (i, i * i) for i in range(200_000))
     table.ingest(written(tmp_path, lzma.compress(text, preset=0), "a.csv.xz"))
