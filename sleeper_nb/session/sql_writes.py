@@ -385,7 +385,7 @@ class SqlWriter:
 
     def _call(self, call: CallProcedure) -> Report:
         arguments = [self._value(each) for each in call.arguments]
-        named = {name.text.lower(): self._value(each) for name, each in call.named}
+        named = [(name.text.lower(), self._value(each)) for name, each in call.named]
         with self._placed(call.procedure):
             if call.procedure.text.lower() == "help":
                 return procedures.listing()

@@ -309,13 +309,39 @@ def test_procedures_do_what_commands_do(session, engine):
         ("CALL sys.create_savepoint(:t)", "no parameter 't'", ""),
         ("CALL sys.expire('trips', time_retained => 'soon')", "'soon' is not a duration", "3d"),
         ("CALL sys._opened('trips')", "no procedure 'sys._opened'", ""),
+        ("CALL sys.delete('trips', force => 'no')", "argument 'force' is TRUE or FALSE, not 'no'", "force => FALSE"),
+        ("CALL sys.delete('trips', force => :p)", "argument 'force' is TRUE or FALSE, not 'no'", "force => FALSE"),
+        ("CALL sys.delete('trips', force => 1)", "argument 'force' is TRUE or FALSE, not 1", "force => TRUE"),
+        ("CALL sys.delete('trips', force => NULL)", "argument 'force' is TRUE or FALSE, not None", "force => TRUE"),
+        ("CALL sys.rollback('trips', 1, dry_run => 'false')", "argument 'dry_run' is TRUE or FALSE", "=> FALSE"),
+        ("CALL sys.reinitialise('trips', 'no', force => TRUE)", "'delete_partitions' is TRUE or FALSE", "=> FALSE"),
+        ("CALL sys.delete(name => 'trips', name => 'other', force => TRUE)", "argument 'name' is given twice",
+         "CALL sys.delete"),
     ],
 )  # fmt: skip
 def test_a_wrong_call_is_explained(session, sql, words, hint):
     with pytest.raises(sl.SleeperError) as caught:
-        session.sql(sql)
+        session.sql(sql, params={"p": "no"} if ":p" in sql else None)
     assert words in caught.value.message
     assert hint in (caught.value.hint or "")
+    assert fares(session) == ROWS
+
+
+@pytest.mark.parametrize("on", ["conflict.city = t.city", "conflict", "(conflict.fare > 0)"])
+def test_an_insert_may_join_what_is_named_conflict(session, on):
+    other = "(SELECT city, true AS conflict, fare FROM trips WHERE fare = 1) conflict"
+    if on == "conflict":
+        other = "(SELECT true AS conflict) c"
+    session.sql(
+        f"INSERT INTO trips (city, day) SELECT 'bari', t.day FROM trips t JOIN {other} ON {on} WHERE t.fare = 1"
+    )
+    assert fares(session, "city = 'bari'") == [("bari", None)]
+
+
+@pytest.mark.parametrize("clause", ["(city) DO NOTHING", "DO NOTHING", "ON CONSTRAINT c DO NOTHING"])
+def test_an_insert_takes_no_on_conflict(session, clause):
+    with pytest.raises(sl.InvalidInput, match="INSERT takes no ON CONFLICT"):
+        session.sql(f"INSERT INTO trips SELECT * FROM trips ON CONFLICT {clause}")
 
 
 def test_a_procedure_has_the_arguments_of_its_method():
