@@ -239,7 +239,7 @@ def _describe(reader: StatementReader) -> DescribeHistory | None:
     if not reader.skip("HISTORY") or reader.is_at_end:  # a table of that name is described
         return None
     hint = "write DESCRIBE HISTORY t [LIMIT 10]"
-    table = reader.table(hint)
+    table = reader.table(hint, why_no_version="has one history, of all its versions")
     limit = None
     if reader.skip("LIMIT"):
         at, number = reader.offset, reader.literal(hint)
