@@ -543,3 +543,10 @@ def test_data_that_a_library_cannot_compute_is_bad_input(session, make):
         session.create_table("u", bad, row_keys=["k"]) if make == "create" else table.ingest(bad)
     assert "\n" not in caught.value.message
     assert [each.name for each in session.tables()] == ["t"]
+
+
+def test_a_column_has_one_type_in_a_command(shell):
+    shell.run_cell("%sleeper use ./w").raise_error()
+    shell.user_ns["df"] = FRAME
+    with pytest.raises(sl.InvalidInput, match="column 'n' occurs twice in --types"):
+        shell.run_line_magic("sleeper", "create trips --from $df --keys city --types n=int,n=long")
