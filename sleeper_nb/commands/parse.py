@@ -235,6 +235,19 @@ class _Parser(argparse.ArgumentParser):
         raise InvalidInput(f"{self.prog} {message or status}", hint=self.usage_hint)
 
 
+class _Once(argparse.Action):
+    """Stores the value of an option; a second value would silently replace the first, and raises."""
+
+    is_given = False
+
+    def __call__(self, parser: Any, namespace: Namespace, values: Any, option_string: str | None = None) -> None:
+        if self.is_given:
+            problem = f"{parser.prog} has {option_string} twice"
+            raise InvalidInput(problem, hint=f"give {option_string} once; {parser.usage_hint}")
+        self.is_given = True
+        setattr(namespace, self.dest, values)
+
+
 def _arguments(command: Command, extra: tuple[Argument, ...], words: list[str]) -> Namespace:
     """Return the values of a command's arguments, checked."""
     parser = _Parser(command.name, add_help=False, allow_abbrev=False)
@@ -246,7 +259,9 @@ def _arguments(command: Command, extra: tuple[Argument, ...], words: list[str]) 
             settings["action"] = "store_true"
         elif argument.is_option and argument.many:
             settings = {"action": "append", "default": []}
-        elif not argument.is_option:
+        elif argument.is_option:
+            settings["action"] = _Once
+        else:
             settings |= {"metavar": argument.metavar, "nargs": _count(argument)}
         parser.add_argument(*argument.names, **settings)
     values, left = parser.parse_known_intermixed_args(words)

@@ -153,6 +153,8 @@ def _types(text: str) -> dict[str, str]:
         name, equals, kind = part.partition("=")
         if not equals or not kind.strip():
             raise InvalidInput(f"cannot read {part.strip()!r} in --types", hint="write --types fare=double,note=string")
+        if name.strip() in types:
+            raise InvalidInput(f"column {name.strip()!r} occurs twice in --types", hint="give it one type")
         types[name.strip()] = kind.strip()
     return types
 

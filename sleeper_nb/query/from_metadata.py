@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
 from typing import Any, Final
 
 from sleeper_nb.model.schema import Field, Schema
-from sleeper_nb.model.statistics import StatisticsValue
+from sleeper_nb.model.statistics import StatisticsValue, plain_value
 from sleeper_nb.operations.scanning.file_statistics import ExactEnds, exact_ends
 from sleeper_nb.operations.scanning.reach import NOWHERE
 from sleeper_nb.operations.scanning.scan_plan import TableRows
@@ -46,6 +47,10 @@ _TIMES: Final[Mapping[Dialect, Mapping[str, str]]] = {
     },
 }
 """How days and microseconds since 1970 become a date and a timestamp."""
+_YEARS: Final = {
+    "date": (date.min, date.max),
+    "timestamp": (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +143,21 @@ def _value(asked: Aggregate, of: Field | None, count: int, ends: ExactEnds | Non
         return None if ends is None else _Known(count - ends.nulls, "long")
     if of is None or ends is None:
         return None
-    return _Known(ends.least if asked.function == "min" else ends.greatest, of.type.name)
+    end = ends.least if asked.function == "min" else ends.greatest
+    return _Known(end, of.type.name) if _is_plain(end, of) else None
+
+
+def _is_plain(value: StatisticsValue | None, of: Field) -> bool:
+    """Return whether a day or a time is in the years 1 to 9999.
+
+    Columns also hold infinite ones, which cannot be computed from a number of days or microseconds: the engine reads
+    them as it does in every other query.
+    """
+    ends = _YEARS.get(of.type.name)
+    if ends is None or not isinstance(value, int):
+        return True
+    first, last = (plain_value(end, of.type.arrow) for end in ends)
+    return isinstance(first, int) and isinstance(last, int) and first <= value <= last
 
 
 def _expression(kind: str, value: str, dialect: Dialect) -> str:

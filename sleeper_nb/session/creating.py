@@ -42,6 +42,7 @@ from sleeper_nb.operations.administration.property_files import check_changes
 from sleeper_nb.operations.administration.schema_commit import SchemaCommit
 from sleeper_nb.operations.administration.split_points_estimate import SplitPointsEstimate
 from sleeper_nb.operations.loading import sources as loading
+from sleeper_nb.operations.loading.conform import raise_first
 from sleeper_nb.operations.loading.data_columns import (
     DataColumn,
     SchemaChoice,
@@ -386,9 +387,9 @@ class _Load:
         )
 
     def split_points(self) -> SplitPointsEstimate:
-        """Return the split points of the first row key."""
+        """Return the split points of the first row key; raise when a value of a row key does not fit."""
         schema = self._schema()
-        sample = self._sample(schema)
+        sample = self._sample(schema, refuse=True)
         leaves = default_leaves(sample.rows) if self._wanted.leaves is None else self._wanted.leaves
         return SplitPointsEstimate.of(schema, sample, leaves)
 
@@ -474,18 +475,28 @@ class _Load:
             return key_candidates(pipeline.first_rows(self._sources, LOOKED_AT), self._columns)
         return key_candidates(self._sources, self._columns)
 
-    def _sample(self, schema: Schema) -> KeySample:
+    def _sample(self, schema: Schema, *, refuse: bool = False) -> KeySample:
+        """Return a sample of the row keys.
+
+        Sources whose row keys do not fit are left out, as a dry run lists why; with `refuse`, the first such difference
+        is raised.
+        """
         size = sample_size(self._wanted.leaves)
         files = [source for source in self._sources if isinstance(source, SourceFile)]
         if len(files) == len(self._sources) and holds_keys(files, self._matching):
-            return sample_of_parquet(files, schema, size)
+            return sample_of_parquet(files, schema, size, refuse=refuse)
         if self._through_spark:
             from sleeper_nb.engines.spark import pipeline
 
             return pipeline.sample_keys(self._engine(), self._sources, schema, size, matching=self._matching)
         rows = [loading.read_source(source, schema, self._matching) for source in self._sources]
-        fitting = [each.table(schema) for each in rows if not each.differences]
-        return sample_of(pa.concat_tables([schema.arrow.empty_table(), *fitting]), schema, size)
+        names = [key.name for key in schema.row_keys]
+        if refuse:
+            raise_first([found for each in rows for found in each.differences if found.column in names])
+        keys = pa.schema([key.arrow for key in schema.row_keys])
+        columns = [[each.columns.get(name) for name in names] for each in rows]
+        fitting = [pa.table(found, schema=keys) for found in columns if None not in found]
+        return sample_of(pa.concat_tables([keys.empty_table(), *fitting]), schema, size)
 
     def _tree(self, schema: Schema, settings: TableProperties, sample: KeySample) -> PartitionTree:
         if self._given_tree is not None:

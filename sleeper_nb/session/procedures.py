@@ -6,7 +6,7 @@ the table. Nothing else can be called.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Literal
@@ -61,18 +61,28 @@ class Procedure:
             self.confirmation
         ]
 
-    def bound(self, values: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values of arguments by name; `InvalidInput` or `NotFound` when they do not fit."""
+    def bound(self, values: Sequence[Any], named: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+        """Return the values of arguments by name; `InvalidInput` or `NotFound` when they do not fit.
+
+        Parameters
+        ----------
+        values
+            Those without a name, in the order of the arguments.
+        named
+            Names and values, as written: a name that occurs twice is refused.
+        """
         if len(values) > len(self.arguments):
             problem = f"procedure {self.name!r} takes {len(self.arguments)} arguments, not {len(values)}"
             raise InvalidInput(problem, hint=f"write {self.signature}")
         bound = dict(zip(self.arguments, values, strict=False))
-        for name, value in named.items():
+        for name, value in named:
             if name not in {*self.arguments, *self._options}:
                 raise NotFound.of("argument", name, self.arguments, where=f" of procedure {self.name!r}")
             if name in bound:
                 raise InvalidInput(f"argument {name!r} is given twice", hint=f"write {self.signature}")
             bound[name] = value
+        for name, value in bound.items():
+            _check_truth(name, value)
         needs_table = self.arguments[:1] == ("table",) and not self.of_session
         if needs_table and not isinstance(bound.get("table"), str):
             raise InvalidInput(f"procedure {self.name!r} needs the name of a table", hint=f"write {self.signature}")
@@ -87,7 +97,7 @@ class Procedure:
             When it deletes something that a `force` must confirm. Nothing is changed then.
         """
         arguments = dict(bound)
-        force, dry_run = bool(arguments.pop("force", force)), bool(arguments.pop("dry_run", dry_run))
+        force, dry_run = arguments.pop("force", force), arguments.pop("dry_run", dry_run)
         owner = session if self.of_session else session.table(arguments.pop("table"))
         if dry_run and not self.confirmation:
             raise InvalidInput(f"procedure {self.name!r} has no dry run", hint="call it without one")
@@ -100,6 +110,16 @@ class Procedure:
         converted = {name: _converted(name, value) for name, value in arguments.items()}
         answer = getattr(owner, self.method)(**dict(self.given), **converted)
         return answer if isinstance(answer, Report) else Answer(Grid((), (), footer=f"{self.name}: done"))
+
+
+_TRUTHS: Final = frozenset({"force", "dry_run", "with_bytes", "deep", "delete_partitions"})
+
+
+def _check_truth(name: str, value: Any) -> None:
+    """Raise unless an argument that is true or false is just that: the text 'no' would count as true."""
+    if name in _TRUTHS and not isinstance(value, bool):
+        problem = f"argument {name!r} is TRUE or FALSE, not {value!r}"
+        raise InvalidInput(problem, hint=f"write {name} => TRUE or {name} => FALSE, without quotes")
 
 
 _DURATIONS: Final = frozenset({"older_than", "delay", "time_retained"})

@@ -266,7 +266,8 @@ class SqlWriter:
         plan = self.session.create_table(create.name.text, data=rows, or_replace=create.or_replace, dry_run=True)
         best = [each for each in plan.candidates if each.fits][:3]
         told = ", ".join(f"{each.column.name} ({each.distinct:,} different values)" for each in best)
-        hint = f"write CREATE TABLE {create.name} ROW KEYS ({best[0].column.name if best else '…'}) AS …"
+        words = "CREATE OR REPLACE TABLE" if create.or_replace else "CREATE TABLE"
+        hint = f"write {words} {create.name} ROW KEYS ({best[0].column.name if best else '…'}) AS …"
         hint += f"; columns that can be keys: {told}" if best else f"; the columns are {', '.join(names)}"
         return self._error(f"table {create.name.text!r} has no ROW KEYS", hint, create.name)
 
@@ -279,6 +280,10 @@ class SqlWriter:
                 checks.append(Check(name or free_check_name(each.name for each in checks), text))
             rules["checks"] = checks
         self._check_takes(Schema, rules)
+        untyped = next((column for column in create.columns if not column.type), None)
+        if untyped is not None:
+            hint = f"write its type: {untyped.name} STRING; only AS and a query give types to columns"
+            raise self._error(f"column {untyped.name.text!r} has no type", hint, untyped.name)
         types = {column.name.text: self._definition(column) for column in create.columns}
         return new_schema(create, types, rules, self._text)
 
@@ -385,7 +390,7 @@ class SqlWriter:
 
     def _call(self, call: CallProcedure) -> Report:
         arguments = [self._value(each) for each in call.arguments]
-        named = {name.text.lower(): self._value(each) for name, each in call.named}
+        named = [(name.text.lower(), self._value(each)) for name, each in call.named]
         with self._placed(call.procedure):
             if call.procedure.text.lower() == "help":
                 return procedures.listing()

@@ -234,7 +234,7 @@ def _names(change: ColumnChange) -> tuple[Name, ...]:
         case AddedColumn(column):
             return (column.name,)
         case RenamedColumn(name, to):
-            return name, to
+            return (name,) if name.text.casefold() == to.text.casefold() else (name, to)
         case DroppedColumn(name) | AlteredColumn(name, _, _):
             return (name,)
         case _:

@@ -132,11 +132,11 @@ class StatementReader:
             parts.append(self.name(what, hint).text)
         return Name(".".join(parts), first.at)
 
-    def table(self, hint: Hint) -> Name:
-        """Read the name of a table that is changed; with dots in it when it has several parts."""
+    def table(self, hint: Hint, *, why_no_version: str = "cannot be written to at a version") -> Name:
+        """Read the name of a table as a whole; with dots in it when it has several parts."""
         name = self.path("a table", hint)
         if read_clause(self.statement, self.at) is not None:
-            raise self.error(f"{name.text!r} cannot be written to at a version", "leave the clause out", self.offset)
+            raise self.error(f"{name.text!r} {why_no_version}", "leave the clause out", self.offset)
         return name
 
     def names(self, what: str, hint: Hint) -> tuple[Name, ...]:

@@ -8,6 +8,7 @@ from typing import Final
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.sql.grammar import Literal, Name, StatementReader, begins_query, opens_query
 from sleeper_nb.sql.statement import QueryPart
+from sleeper_nb.sql.tokens import skip_brackets
 
 _HINT: Final = "write CREATE TABLE t ROW KEYS (a) [SORT KEYS (b)] [SPLITS (…)] [WITH (property = value)] AS SELECT …"
 _COLUMN_HINT: Final = "write CREATE TABLE t (a STRING, n INT NOT NULL) ROW KEYS (a)"
@@ -29,6 +30,11 @@ _INSTEAD: Final = {
     "OPTIONS": "write WITH (property = value)",
 }  # fmt: skip
 """Clauses of others, and what to write."""
+_NOT_BESIDE_LIKE: Final = {
+    "(": "columns", "ROW": "ROW KEYS", "CLUSTER": "CLUSTER BY", "SORT": "SORT KEYS", "SORTED": "SORTED BY",
+    "COMMENT": "COMMENT",
+}  # fmt: skip
+"""Clauses that say anew what LIKE takes from the other table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +119,23 @@ def read_create_table(reader: StatementReader) -> CreateTable | None:
         raise reader.error("OR REPLACE and IF NOT EXISTS contradict each other", "leave one of them out", start)
     if reader.skip("LIKE"):
         table = replace(table, like=reader.table(_HINT))
+        _check_beside_like(reader)
     if reader.spells("(") and not opens_query(reader):
         table = _with_columns(reader, table)
     while not reader.is_at_end and not begins_query(reader) and not reader.spells("AS"):
         table = _with_clause(reader, table)
+        if table.like is not None:
+            _check_beside_like(reader)
     return _with_query(reader, table, start)
+
+
+def _check_beside_like(reader: StatementReader) -> None:
+    """Raise when the next clause says what LIKE says too."""
+    clause = _NOT_BESIDE_LIKE.get(reader.word)
+    if clause is None or opens_query(reader):
+        return
+    hint = "leave it out: LIKE takes the columns, keys and comments of the other table; or write them without LIKE"
+    raise reader.error(f"LIKE and {clause} cannot be combined", hint, reader.offset)
 
 
 def _with_query(reader: StatementReader, table: CreateTable, start: int) -> CreateTable:
@@ -176,13 +194,35 @@ def read_column(reader: StatementReader) -> ColumnDefinition:
 
 def read_type(reader: StatementReader) -> str:
     """Read a type, in the words of this package where SQL has several: ``INT[]`` is ``list<INT>``."""
-    text = " ".join(reader.until(_AFTER_TYPE).split())
+    text = " ".join(_type_as_written(reader).split())
     text = _TYPES_IN_WORDS.get(text.upper(), text)
     while text.endswith("[]"):
         text = f"list<{text[:-2]}>"
     if text.upper().startswith("MAP(") and text.endswith(")"):
         text = f"map<{text[4:-1]}>"
     return text
+
+
+def _type_as_written(reader: StatementReader) -> str:
+    """Return the text of a type; commas between ``<`` and ``>`` belong to it."""
+    start, depth = reader.at, 0
+    while not reader.is_at_end and reader.word not in (_AFTER_TYPE if depth == 0 else {")"}):
+        token = reader.tokens[reader.at]
+        if token.symbol in {"(", "["}:
+            reader.at = skip_brackets(reader.tokens, reader.at)
+            continue
+        begins_field = reader.tokens[reader.at - 1].symbol in {"<", ","}
+        if depth > 0 and not begins_field and token.word in _AFTER_TYPE:
+            words = "NOT NULL" if reader.spells("NOT", "NULL") else token.word
+            hint = "leave it out; a field may be NULL only if its type ends with ?: STRUCT<a: INT, b: INT?>"
+            raise reader.error(f"a field of a struct takes no {words}", hint, reader.offset)
+        depth += token.symbol.count("<") - token.symbol.count(">")
+        reader.at += 1
+    return (
+        reader.statement.text[reader.tokens[start].start : reader.tokens[reader.at - 1].end]
+        if reader.at > start
+        else ""
+    )
 
 
 def _with_option(reader: StatementReader, column: ColumnDefinition) -> ColumnDefinition:
@@ -224,8 +264,9 @@ def _with_clause(reader: StatementReader, table: CreateTable) -> CreateTable:
         _check_once(reader, table.splits is not None or table.leaves is not None, "SPLITS", at)
         return _with_splits(reader, table)
     if reader.skip("WITH") or reader.skip("TBLPROPERTIES"):
-        return replace(table, properties=(*table.properties, *read_properties(reader)))
+        return replace(table, properties=read_properties(reader, table.properties))
     if reader.skip("COMMENT"):
+        _check_once(reader, bool(table.comment), "COMMENT", at)
         return replace(table, comment=reader.text("a comment", "write COMMENT 'taxi trips'"))
     if reader.skip("USING"):
         form = reader.name("a format", "write USING sleeper, or leave it out")
@@ -256,10 +297,19 @@ def _with_splits(reader: StatementReader, table: CreateTable) -> CreateTable:
     return replace(table, leaves=number)
 
 
-def read_properties(reader: StatementReader) -> tuple[tuple[str, str], ...]:
-    """Read ``(name = value, …)``; names and values with or without quotes."""
-    hint = "write (snapshot.time-retained = '30 d')"
-    return reader.listed(lambda: _property(reader, hint), hint)
+def read_properties(reader: StatementReader, before: tuple[tuple[str, str], ...] = ()) -> tuple[tuple[str, str], ...]:
+    """Return properties read `before`, and those of ``(name = value, …)``; names and values with or without quotes."""
+    hint, found = "write (snapshot.time-retained = '30 d')", list(before)
+
+    def read() -> None:
+        at = reader.offset
+        name, value = _property(reader, hint)
+        if any(name == other for other, _ in found):
+            raise reader.error(f"property {name!r} is given twice", "write it once", at)
+        found.append((name, value))
+
+    reader.listed(read, hint)
+    return tuple(found)
 
 
 def _property(reader: StatementReader, hint: str) -> tuple[str, str]:

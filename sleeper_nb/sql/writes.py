@@ -176,6 +176,10 @@ def _insert(reader: StatementReader) -> InsertRows | None:
     return InsertRows(table, query, columns, by_name)
 
 
+_AFTER_CONFLICT: Final = (("(",), ("DO",), ("ON", "CONSTRAINT"))
+"""What follows ``ON CONFLICT`` in its clause; otherwise the words join a table on a column of that name."""
+
+
 def _check_end(reader: StatementReader) -> None:
     """Raise for clauses of DuckDB after the query, which would change rows or return them."""
     if reader.statement.dialect != "duckdb":
@@ -184,7 +188,7 @@ def _check_end(reader: StatementReader) -> None:
         if reader.spells("(") or reader.spells("["):
             reader.at = skip_brackets(reader.tokens, reader.at)
             continue
-        if reader.spells("ON", "CONFLICT"):
+        if any(reader.spells("ON", "CONFLICT", *after) for after in _AFTER_CONFLICT):
             hint = "leave it out: keys are not unique, so no row conflicts with another"
             raise reader.error("INSERT takes no ON CONFLICT", hint, reader.offset)
         if reader.spells("RETURNING"):
@@ -235,7 +239,7 @@ def _describe(reader: StatementReader) -> DescribeHistory | None:
     if not reader.skip("HISTORY") or reader.is_at_end:  # a table of that name is described
         return None
     hint = "write DESCRIBE HISTORY t [LIMIT 10]"
-    table = reader.table(hint)
+    table = reader.table(hint, why_no_version="has one history, of all its versions")
     limit = None
     if reader.skip("LIMIT"):
         at, number = reader.offset, reader.literal(hint)

@@ -136,6 +136,9 @@ def test_an_unknown_command_names_the_nearest(typed, hint):
         ("sql --engine duckdb", "sql needs a query", "usage: sql [--engine auto|duckdb|spark] ["),
         ("sql --enjine duckdb select 1", "sql has no option '--enjine'", "did you mean '--engine'?"),
         ("inspect", "inspect needs T[@REF]", "usage: inspect T[@REF] SQL"),
+        ("create t --from a --keys k --types v=int --types w=int", "create has --types twice", "give --types once"),
+        ("sql --engine duckdb --engine spark select 1", "sql has --engine twice", "give --engine once"),
+        ("ingest t a -m x -m y", "ingest has -m twice", "give -m once"),
     ],
 )
 def test_a_wrong_argument_says_what_is_right(typed, message, hint):
@@ -200,8 +203,8 @@ def test_sql_is_never_touched(statement):
     [
         ("sql SELECT count(*) FROM t --plot hist", "--plot", "sql --plot hist SELECT …"),
         ("sql SELECT 1 --as=pandas", "--as", "sql --as=pandas SELECT …"),
-        ("sql --engine duckdb select 1 --output x --engine spark", "--output",
-         "sql --output x --engine spark --engine duckdb select …"),
+        ("sql --engine duckdb select 1 --output x --dry-run", "--output",
+         "sql --output x --dry-run --engine duckdb select …"),
         ("inspect t select 1 --output x", "--output", "inspect --output x t select …"),
         ("sql select 1 --help", "--help", "sql --help select …"),
     ],

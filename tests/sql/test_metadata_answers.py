@@ -103,3 +103,15 @@ def test_spark_counts_in_metadata_as_it_counts_by_reading(tmp_path: Path, spark_
         assert result.to_arrow() == by_reading.to_arrow()
         assert repr(result.to_spark().schema) == repr(by_reading.to_spark().schema)
         assert "metadata" not in repr(session.sql(f"{bare} LIMIT 5", engine="spark"))
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["'infinity'::DATE", "'-infinity'::DATE", "'-infinity'::TIMESTAMP", "'infinity'::TIMESTAMPTZ",
+     "TIMESTAMP '290000-01-01'", "DATE '9999-12-31'", "TIMESTAMP '0001-01-01'"],
+)  # fmt: skip
+def test_infinite_dates_have_a_least_and_a_greatest(session, value):
+    session.sql(f"CREATE TABLE far ROW KEYS (k) AS SELECT 1 k, {value} v")
+    for ends in ("min", "max"):
+        answered = session.sql(f"SELECT {ends}(v) AS v FROM far").to_arrow()
+        assert answered.equals(session.sql(f"SELECT {ends}(v) AS v FROM far WHERE k > 0").to_arrow())

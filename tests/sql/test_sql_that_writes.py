@@ -188,6 +188,20 @@ def test_create_table_with_columns_makes_an_empty_table(session, engine):
         ("CREATE TABLE v (a NUMBR) ROW KEYS (a)", "unknown field type 'NUMBR'", "a NUMBR", "the types are"),
         ("CREATE TABLE v (a INT) ROW KEYS (a) ROW KEYS (a)", "ROW KEYS occurs twice", "ROW KEYS (a)", "once"),
         ("CREATE TABLE v (a INT) PARTITIONED BY (a)", "takes no PARTITIONED", "PARTITIONED", "ROW KEYS"),
+        ("CREATE TABLE v (a INT, b) ROW KEYS (a)", "column 'b' has no type", "b)", "b STRING"),
+        ("CREATE TABLE v (a INT, b STRUCT<c: INT, d: INT NOT NULL>) ROW KEYS (a)",
+         "a field of a struct takes no NOT NULL", "NOT", "INT?"),
+        ("CREATE TABLE v (a INT) ROW KEYS (a) WITH (p=3, p=4)", "property 'p' is given twice", "p=4", "once"),
+        ("CREATE TABLE v (a INT) ROW KEYS (a) WITH (p=3) WITH ('p'=4)", "property 'p' is given twice", "'p'", "once"),
+        ("CREATE TABLE v LIKE trips ROW KEYS (day)", "LIKE and ROW KEYS cannot be combined", "ROW", "without LIKE"),
+        ("CREATE TABLE v LIKE trips WITH (snapshot.time-retained = '3 d') SORT KEYS (city)", "LIKE and SORT KEYS",
+         "SORT", "leave it out"),
+        ("CREATE TABLE v LIKE trips (a INT)", "LIKE and columns cannot be combined", "(a", "without LIKE"),
+        ("CREATE TABLE v LIKE trips (a, b, c, d) AS FROM trips", "LIKE and columns", "(a", "without LIKE"),
+        ("CREATE TABLE v LIKE trips COMMENT 'x' AS SELECT * FROM trips", "LIKE and COMMENT", "COMMENT", "without LIKE"),
+        ("CREATE OR REPLACE TABLE trips AS SELECT 1 AS a", "table 'trips' has no ROW KEYS", "trips",
+         "write CREATE OR REPLACE TABLE trips ROW KEYS (a)"),
+        ("DESCRIBE HISTORY trips@1", "'trips' has one history, of all its versions", "@1", "leave the clause out"),
         ("CREATE TABLE v (a INT) USING parquet", "is not 'parquet'", "parquet", "USING sleeper"),
         ("CREATE TABLE v (a INT) ROW KEYS (a) SPLITS 4", "needs rows to split", "v", "SPLITS ('g', 'n')"),
         ("CREATE TABLE v (a INT) ROW KEYS a", "( is expected before 'a'", "a", "ROW KEYS (a, b)"),
@@ -309,13 +323,39 @@ def test_procedures_do_what_commands_do(session, engine):
         ("CALL sys.create_savepoint(:t)", "no parameter 't'", ""),
         ("CALL sys.expire('trips', time_retained => 'soon')", "'soon' is not a duration", "3d"),
         ("CALL sys._opened('trips')", "no procedure 'sys._opened'", ""),
+        ("CALL sys.delete('trips', force => 'no')", "argument 'force' is TRUE or FALSE, not 'no'", "force => FALSE"),
+        ("CALL sys.delete('trips', force => :p)", "argument 'force' is TRUE or FALSE, not 'no'", "force => FALSE"),
+        ("CALL sys.delete('trips', force => 1)", "argument 'force' is TRUE or FALSE, not 1", "force => TRUE"),
+        ("CALL sys.delete('trips', force => NULL)", "argument 'force' is TRUE or FALSE, not None", "force => TRUE"),
+        ("CALL sys.rollback('trips', 1, dry_run => 'false')", "argument 'dry_run' is TRUE or FALSE", "=> FALSE"),
+        ("CALL sys.reinitialise('trips', 'no', force => TRUE)", "'delete_partitions' is TRUE or FALSE", "=> FALSE"),
+        ("CALL sys.delete(name => 'trips', name => 'other', force => TRUE)", "argument 'name' is given twice",
+         "CALL sys.delete"),
     ],
 )  # fmt: skip
 def test_a_wrong_call_is_explained(session, sql, words, hint):
     with pytest.raises(sl.SleeperError) as caught:
-        session.sql(sql)
+        session.sql(sql, params={"p": "no"} if ":p" in sql else None)
     assert words in caught.value.message
     assert hint in (caught.value.hint or "")
+    assert fares(session) == ROWS
+
+
+@pytest.mark.parametrize("on", ["conflict.city = t.city", "conflict", "(conflict.fare > 0)"])
+def test_an_insert_may_join_what_is_named_conflict(session, on):
+    other = "(SELECT city, true AS conflict, fare FROM trips WHERE fare = 1) conflict"
+    if on == "conflict":
+        other = "(SELECT true AS conflict) c"
+    session.sql(
+        f"INSERT INTO trips (city, day) SELECT 'bari', t.day FROM trips t JOIN {other} ON {on} WHERE t.fare = 1"
+    )
+    assert fares(session, "city = 'bari'") == [("bari", None)]
+
+
+@pytest.mark.parametrize("clause", ["(city) DO NOTHING", "DO NOTHING", "ON CONSTRAINT c DO NOTHING"])
+def test_an_insert_takes_no_on_conflict(session, clause):
+    with pytest.raises(sl.InvalidInput, match="INSERT takes no ON CONFLICT"):
+        session.sql(f"INSERT INTO trips SELECT * FROM trips ON CONFLICT {clause}")
 
 
 def test_a_procedure_has_the_arguments_of_its_method():
@@ -417,3 +457,28 @@ def test_alter_table_makes_a_column_wider(session, words):
     assert session.table("trips").schema.arrow.field("fare").type == "int64"
     session.sql(f"INSERT INTO trips SELECT 'bari', {DAY}, 5000000000, NULL")
     assert fares(session, "fare > 3") == [("bari", 5_000_000_000)]
+
+
+def test_a_table_like_another_takes_rows_splits_and_properties(session):
+    session.sql("CREATE TABLE v LIKE trips SPLITS ('m') WITH (snapshot.time-retained = '30 d') AS SELECT * FROM trips")
+    made = session.table("v")
+    assert made.schema == SCHEMA
+    assert len(made.partitions.leaves) == 2
+    assert made.properties.texts["snapshot.time-retained"] == "30 d"
+    assert fares(session, table="v") == ROWS
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_column_gets_another_case(session, engine):
+    session.sql("ALTER TABLE trips RENAME COLUMN fare TO FARE", engine=engine)
+    session.sql(f"INSERT INTO trips (city, day, fare) SELECT 'bari', {DAY}, 9", engine=engine)
+    assert session.table("trips").schema.names == ("city", "day", "FARE", "note")
+    assert answer(session, "SELECT FARE FROM trips ORDER BY 1", engine) == [(1,), (2,), (3,), (9,)]
+
+
+def test_a_struct_has_several_fields(session):
+    kind = "STRUCT<a: INT, comment: LIST<STRUCT<c INT?, d DECIMAL(4, 2)>>>"
+    session.sql(f"CREATE TABLE v (k INT, s {kind} NOT NULL COMMENT 'x', t STRING) ROW KEYS (k)")
+    kind = "struct<a:int,comment:list<struct<c:int?,d:decimal(4,2)>>>"
+    fields = {field.name: str(field.type) for field in session.table("v").schema.fields}
+    assert fields == {"k": "int", "s": kind, "t": "string"}

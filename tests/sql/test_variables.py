@@ -151,7 +151,7 @@ def test_rows_are_those_of_the_moment_the_statement_began(session: sl.Session):
         (pd.DataFrame(), "variable 'df' has no columns"),
         (pd.DataFrame({"p": pd.period_range("2026", periods=1, freq="M")}), "column 'p' of variable 'df'"),
         (pl.DataFrame({"o": pl.Series([object()], dtype=pl.Object)}), "column 'o' has Python objects"),
-        (pl.DataFrame({"a": [1]}).lazy().select("zz"), "variable 'df' cannot be converted to Arrow"),
+        (pl.DataFrame({"a": [1]}).lazy().select("zz"), "variable 'df': the data cannot be computed"),
         (pd.DataFrame({"t": pd.to_datetime(["2026-01-01 00:00:00.000000999"])}), "column 't' .* lose data"),
         (pd.DataFrame({"d": pd.to_timedelta([1500])}), "column 'd' .* lose data"),
         (pa.table({"a": pa.array([1], pa.decimal256(50, 2))}), "variable df"),

@@ -499,3 +499,54 @@ class TestReplacing:
     def test_both_answers_to_an_existing_table_are_refused(self, session):
         with pytest.raises(sl.InvalidInput, match="left as it is, and replaced"):
             session.create_table("t", [{"x": 1}], row_keys=["x"], if_not_exists=True, or_replace=True)
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        ([{"k": "1"}, {"k": "x"}, {"k": "2"}], "column 'k', row 2: 'x' is not a number"),
+        ([{"k": "1"}, {"k": None}], "column 'k' has 1 null"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["rows", "csv", "parquet"])
+def test_split_points_of_keys_that_do_not_fit_are_refused_as_a_table_is(session, rows, problem, kind):
+    data = rows
+    if kind == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), "data.parquet", row_group_size=1)
+        data = "data.parquet"
+    elif kind == "csv":
+        pd.DataFrame(rows).to_csv("data.csv", index=False, na_rep="NULL" if None in rows[1].values() else "")
+        data = "data.csv"
+    refused = []
+    for make in (
+        lambda: session.create_table("t", data, row_keys=["k"], types={"k": "long"}),
+        lambda: session.estimate_split_points(data, ["k"], 2, types={"k": "long"}),
+    ):
+        with pytest.raises(sl.InvalidInput) as caught:
+            make()
+        refused.append(caught.value.message)
+    assert refused[0] == refused[1]
+    assert kind != "rows" or refused[0] == problem
+
+
+def test_split_points_count_rows_whose_values_do_not_fit(session):
+    data = [{"k": key, "v": "x"} for key in range(10)]
+    points = session.estimate_split_points(data, ["k"], 2, types={"v": "long"})
+    assert points.points == (5,)
+
+
+@pytest.mark.parametrize("make", ["create", "ingest"])
+def test_data_that_a_library_cannot_compute_is_bad_input(session, make):
+    table = session.create_table("t", sl.Schema({"k": "long"}))
+    bad = pl.LazyFrame({"k": ["1", "x"]}).select(pl.col("k").cast(pl.Int64))
+    with pytest.raises(sl.InvalidInput, match=r"^the data cannot be computed: conversion from .* failed") as caught:
+        session.create_table("u", bad, row_keys=["k"]) if make == "create" else table.ingest(bad)
+    assert "\n" not in caught.value.message
+    assert [each.name for each in session.tables()] == ["t"]
+
+
+def test_a_column_has_one_type_in_a_command(shell):
+    shell.run_cell("%sleeper use ./w").raise_error()
+    shell.user_ns["df"] = FRAME
+    with pytest.raises(sl.InvalidInput, match="column 'n' occurs twice in --types"):
+        shell.run_line_magic("sleeper", "create trips --from $df --keys city --types n=int,n=long")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -56,12 +57,12 @@ def arrow_of(data: Any) -> pa.Table:
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
     if _library(data) == "polars":
-        data = data.collect() if hasattr(data, "collect") else data
+        data = _computed(data.collect) if hasattr(data, "collect") else data
         objects = [name for name, kind in getattr(data, "schema", {}).items() if str(kind) == "Object"]
         if objects:
             raise InvalidInput(f"column {objects[0]!r} has Python objects", hint="convert the column, or leave it out")
     if _library(data) == "pyarrow" and hasattr(data, "to_table"):  # a dataset, or a scan of one
-        return data.to_table()
+        return _computed(data.to_table)
     if _has_stream(data):
         try:
             return pa.table(data)
@@ -72,6 +73,15 @@ def arrow_of(data: Any) -> pa.Table:
         f"cannot ingest a {type(data).__module__}.{type(data).__qualname__}",
         hint="pass a pandas, Polars, Arrow, DuckDB or Spark table, a list of dictionaries, or a path",
     )
+
+
+def _computed(compute: Callable[[], Any]) -> Any:
+    """Return what a library computes on request; `InvalidInput` with its reason when it fails."""
+    try:
+        return compute()
+    except Exception as error:  # each library has its own errors
+        hint = "correct how it is computed; its own collect() or to_table() shows the whole error"
+        raise InvalidInput(f"the data cannot be computed: {first_line(error)}", hint=hint) from error
 
 
 def _is_a(data: Any, library: str, name: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from sleeper_nb.model.even_partitions import MOST_LEAVES
 from sleeper_nb.model.schema import KEY_TYPES, Field, Schema
 from sleeper_nb.operations.loading.casts import BAD_VALUE
-from sleeper_nb.operations.loading.conform import Difference, compare_column
+from sleeper_nb.operations.loading.conform import Difference, compare_column, raise_first
 from sleeper_nb.operations.loading.data_columns import DataColumn
 from sleeper_nb.operations.loading.file_formats import (
     csv_sample,
@@ -95,10 +95,10 @@ def holds_keys(files: Sequence[SourceFile], matching: Matching) -> bool:
     return not matching.renames_columns and all(file.format == "parquet" and not file.folder_values for file in files)
 
 
-def sample_of_parquet(files: Sequence[SourceFile], schema: Schema, size: int) -> KeySample:
+def sample_of_parquet(files: Sequence[SourceFile], schema: Schema, size: int, *, refuse: bool = False) -> KeySample:
     """Return a sample of the row keys of Parquet files, of which only the columns of the keys are read.
 
-    Values that do not fit the schema are left out: the load refuses them.
+    Values that do not fit the schema are left out, as the load refuses them; with `refuse`, the first is raised.
     """
     groups: list[tuple[SourceFile, int, int]] = []
     for file in files:
@@ -112,7 +112,7 @@ def sample_of_parquet(files: Sequence[SourceFile], schema: Schema, size: int) ->
     parts = [
         some_of(part, max(1, round(share * part.num_rows)))
         for file, of_file in _by_file(read)
-        for part in _keys_of(file, of_file, schema)
+        for part in _keys_of(file, of_file, schema, refuse=refuse)
         if part.num_rows
     ]
     return KeySample(pa.concat_tables([_as_nullable(schema).empty_table(), *parts]), rows)
@@ -125,24 +125,34 @@ def _by_file(groups: Sequence[tuple[SourceFile, int, int]]) -> Iterator[tuple[So
     yield from by_address.values()
 
 
-def _keys_of(file: SourceFile, groups: Sequence[int], schema: Schema) -> Iterator[pa.Table]:
-    """Yield the row keys of some row groups of a file, without rows whose keys do not fit."""
+def _keys_of(file: SourceFile, groups: Sequence[int], schema: Schema, *, refuse: bool) -> Iterator[pa.Table]:
+    """Yield the row keys of some row groups of a file, without rows whose keys do not fit, or raise for the first."""
     with open_parquet(file) as opened:
         names = opened.schema_arrow.names
         of_folders = {value.name: value for value in file.folder_values if value.name not in names}
         for group in groups:
             columns = {}
             for key in schema.row_keys:
-                field = Field(key.name, key.type, nullable=True)
+                field = Field(key.name, key.type, nullable=not refuse)
                 if key.name in of_folders:
                     read = folder_column(of_folders[key.name], field, opened.metadata.row_group(group).num_rows)
                 else:
                     read = read_parquet(file, opened, key.name, group)
                 column = read if isinstance(read, Difference) else compare_column(read, field, is_row_key=True)
                 if isinstance(column, Difference):
+                    if refuse:
+                        _refuse(file, opened, column, field)
                     return
                 columns[key.name] = column
             yield pa.table(columns, schema=_as_nullable(schema)).drop_null()
+
+
+def _refuse(file: SourceFile, opened: Any, difference: Difference, key: Field) -> None:
+    """Raise the difference of a row key, which was found in one row group, with its row in the whole file."""
+    if key.name in opened.schema_arrow.names:
+        whole = compare_column(read_parquet(file, opened, key.name), key, is_row_key=True)
+        difference = whole if isinstance(whole, Difference) else difference
+    raise_first([replace(difference, source=file.label)])
 
 
 def _as_nullable(schema: Schema) -> pa.Schema:
