@@ -97,7 +97,7 @@ ACTIONS = list(actions())
 def test_what_an_action_says_can_be_typed(line, python):
     words = line.removesuffix(" &").replace("{value}", "word").replace("--to word", "--to S3StateStore")
     words = words.replace("…", "--dry-run" if words.startswith("alter") else "word").replace("--id word", "--id 1")
-    if words.startswith("word "):  # a line that is put together, as the next steps of `status`
+    if words.startswith(("word ", "--word ")):  # put together from values, as the next steps of `status`
         pass
     elif words.startswith("-"):
         names = {name for command in COMMANDS.commands for name in command.options}

@@ -279,9 +279,10 @@ def test_on_spark_every_condition_means_what_it_means_in_duckdb(tmp_path, spark_
         conditions = [e.format(*[NAMED[kind]] * e.count("{}")) for kind in kinds for e in FUNCTIONS[kind]]
         numbers = list(both.bind(literals_of("decimal(18,2)")))[: MOST - len(conditions)]
         both.check([*conditions, *numbers], lambda scan: scan.to_spark().toArrow())
-        frame = both.table.scan(["k"], "c22 = 8270.36", limit=5).to_spark()
+        price = f"{NAMED['decimal(18,2)']} = 8270.36"
+        frame = both.table.scan(["k"], price, limit=5).to_spark()
         assert frame.columns == ["k"]
-        assert frame.count() == both.table.scan(where="c22 = 8270.36").count() == 1
+        assert frame.count() == both.table.scan(where=price).count() == 1
 
 
 def test_a_decimal_and_a_long_are_not_compared_as_floats(tmp_path):
