@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.model import statistics
+from sleeper_nb.model.deletions import DELETION_COLUMNS, DELETION_FILE, DeletionVector, cells_of
 from sleeper_nb.model.keys import KeyValue, arrow_value
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.statistics import ColumnStatistics
@@ -34,6 +35,8 @@ READY_FOR_GC = "READY_FOR_GC"
 TIME = pa.timestamp("us", tz="UTC")
 PAIR = ("partition_id", "filename")
 """The columns that identify an active reference of a snapshot."""
+_CONTENT = (*PAIR, DELETION_FILE)
+"""The columns that say which rows a reference gives."""
 VALUE_COLUMNS = statistics.PREFIXES
 """The prefixes of the columns with values of rows; null in removed references, as nothing reads them there."""
 _COLUMNS = (
@@ -45,6 +48,7 @@ _COLUMNS = (
     pa.field("bytes", pa.int64(), nullable=False),
     pa.field("job_id", pa.string()),  # the compaction job that wrote the file; null for ingested files
     pa.field("checksum", pa.string()),  # of the whole file; null for files of releases without checksums
+    *DELETION_COLUMNS,  # the rows of the file that were deleted; null for none
     pa.field("status", pa.string(), nullable=False),
     pa.field("added_snapshot", pa.int64(), nullable=False),
     pa.field("removed_snapshot", pa.int64()),
@@ -63,7 +67,7 @@ class FileReference:
     partition_id
         The partition that takes rows from it.
     rows, bytes
-        The file's rows in this partition's region; the bytes of the whole file.
+        The file's rows in this partition's region, without deleted ones; the bytes of the whole file.
     min_key, max_key
         Least and greatest value of each row key in the file, in the schema's order.
     rows_exact
@@ -76,6 +80,8 @@ class FileReference:
         Of the whole file (`sleeper_nb.model.checksums`); None for files of releases without checksums.
     statistics
         Of columns of the whole file, as far as they are known.
+    deletions
+        The rows of the file that the partition no longer has; keys and statistics of the file include them.
     """
 
     filename: str
@@ -89,6 +95,12 @@ class FileReference:
     job_id: str | None = field(default=None, kw_only=True)
     checksum: str | None = field(default=None, kw_only=True)
     statistics: tuple[ColumnStatistics, ...] = field(default=(), kw_only=True)
+    deletions: DeletionVector | None = field(default=None, kw_only=True)
+
+    @property
+    def filenames(self) -> tuple[str, ...]:
+        """The data file, and the file with its deletion vector if there is one."""
+        return (self.filename,) if self.deletions is None else (self.filename, self.deletions.filename)
 
 
 def files_schema(schema: Schema) -> pa.Schema:
@@ -145,6 +157,7 @@ def to_values(rows: pa.Table) -> Iterator[FileReference]:
             job_id=row["job_id"],
             checksum=row["checksum"],
             statistics=of_file,
+            deletions=DeletionVector.of(row),
         )
 
 
@@ -165,6 +178,8 @@ def to_batch(added: Sequence[Addition], schema: pa.Schema) -> pa.RecordBatch:
         "removed_snapshot": [None] * len(added),
         "updated_at": [each.time for each in added],
     }
+    vectors = [cells_of(reference.deletions) for reference in references]
+    values |= {each.name: [cells[each.name] for cells in vectors] for each in DELETION_COLUMNS}
     for i, key in enumerate(key_names(schema)):
         values[f"min_{key}"] = [reference.min_key[i] for reference in references]
         values[f"max_{key}"] = [reference.max_key[i] for reference in references]
@@ -285,6 +300,25 @@ def data_files(references: pa.Table) -> tuple[int, int]:
         return references.num_rows, pc.sum(references["bytes"]).as_py() or 0
     sizes = references.group_by("filename").aggregate([("bytes", "max")])
     return sizes.num_rows, pc.sum(sizes["bytes_max"]).as_py() or 0
+
+
+class WaitingFile(NamedTuple):
+    """A data file or deletion vector that versions used from one snapshot until before another; and since when not."""
+
+    filename: str
+    bytes: int
+    added_snapshot: int
+    removed_snapshot: int
+    removed_at: datetime
+
+
+def stored_files(references: pa.Table) -> pa.Table:
+    """Return the files that references name, with their bytes and checksums: data files, and deletion vectors."""
+    names = ["filename", "bytes", "checksum"]
+    vectors = references.filter(pc.is_valid(references[DELETION_FILE]))
+    vectors = vectors.select([DELETION_FILE, "deletion_bytes", "deletion_checksum"]).rename_columns(names)
+    files = references.select(names)
+    return pa.concat_tables([files, vectors.cast(files.schema)]) if vectors.num_rows else files
 
 
 class Shared(NamedTuple):
@@ -437,8 +471,22 @@ class FileReferences:
     @property
     def out_of_use(self) -> pa.Table:
         """The rows of `ready_for_gc` whose files are not active in any other partition."""
+        return self._unused(self.ready_for_gc, "filename")
+
+    def waiting_files(self) -> Iterator[WaitingFile]:
+        """Yield each use of a file by removed references, of those that no active reference uses any more."""
         waiting = self.ready_for_gc
-        return waiting.filter(pc.invert(pc.is_in(waiting["filename"], self.active["filename"].combine_chunks())))
+        with_vectors = waiting.filter(pc.is_valid(waiting[DELETION_FILE]))
+        for rows, columns in (
+            (self.out_of_use, ("filename", "bytes")),
+            (self._unused(with_vectors, DELETION_FILE), (DELETION_FILE, "deletion_bytes")),
+        ):
+            names = (*columns, "added_snapshot", "removed_snapshot", "updated_at")
+            yield from map(WaitingFile, *(rows[name].to_pylist() for name in names))
+
+    def _unused(self, waiting: pa.Table, name: str) -> pa.Table:
+        used = self.active[name].combine_chunks() if waiting.num_rows else pa.array([], pa.string())
+        return waiting.filter(pc.invert(pc.is_in(waiting[name], used)))
 
     def removed_last(self, count: int) -> set[str]:
         """Return the names of the files of the last `count` removed references."""
@@ -472,7 +520,8 @@ class FileReferences:
         if unknown:
             return self._with_statistics_of(unknown).with_added(new, snapshot_id, time)
         added = tuple(Addition(reference, snapshot_id, time) for reference in new)
-        totals, names = self._totals.plus_values(new), self._names.with_names([each.filename for each in new])
+        filenames = [name for each in new for name in each.filenames]
+        totals, names = self._totals.plus_values(new), self._names.with_names(filenames)
         shared = self._known_shared and self._known_shared.changed(
             ((each.filename, each.bytes) for each in new if not each.only_this_partition), 1
         )
@@ -536,48 +585,56 @@ class FileReferences:
         """Return the references with the columns for another schema; there must be no active ones."""
         return FileReferences.of(of_other_keys(self.ready_for_gc, schema))
 
+    def ready_for_gc_naming(self, filenames: Collection[str]) -> pa.Table:
+        """Return the removed rows that `without` leaves out."""
+        waiting = self.ready_for_gc
+        return waiting.filter(_named(waiting, filenames))
+
     def without(self, filenames: Collection[str]) -> FileReferences:
         """Return the references without any to some files, none of which is active."""
         waiting = self.ready_for_gc
-        gone = pc.is_in(waiting["filename"], pa.array(list(filenames), pa.string()))
-        left = tuple(waiting.filter(pc.invert(gone)).combine_chunks().to_batches())
+        left = tuple(waiting.filter(pc.invert(_named(waiting, filenames))).combine_chunks().to_batches())
         # The names stay in the set: it may hold too many, and no name is ever used again.
         return FileReferences(
             self._loaded, self._changed, (), left, self._totals, self._given_names, self._known_shared
         )
 
     def knows(self, *filenames: str) -> bool:
-        """Return whether one of the files is tracked, active or not."""
+        """Return whether one of the files is tracked, active or not: a data file, or one with a deletion vector."""
         if not self._names.may_hold(filenames):
             return False
-        return bool(pc.any(pc.is_in(self.table["filename"], pa.array(filenames, pa.string()))).as_py())
+        return len(self.untracked(filenames)) < len(set(filenames))
 
     def untracked(self, filenames: Collection[str]) -> set[str]:
         """Return those of some files that are not tracked, active or not."""
-        wanted = pa.array(sorted(filenames), pa.string())
-        return set(wanted.filter(pc.invert(pc.is_in(wanted, self.table["filename"].combine_chunks()))).to_pylist())
+        wanted = pa.array(sorted(set(filenames)), pa.string())
+        for name in ("filename", DELETION_FILE):
+            wanted = wanted.filter(pc.invert(pc.is_in(wanted, self.table[name].combine_chunks())))
+        return set(wanted.to_pylist())
 
     def unshared(self, others: FileReferences) -> tuple[pa.Table, pa.Table]:
-        """Return the active rows of each side whose pair of partition and file is not active on the other side."""
+        """Return the active rows of each side that the other side lacks: the partition, the file or its vector."""
         names = self._differing_partitions(others)
         mine, theirs = self.active_rows_in(names), others.active_rows_in(names)
-        my_pairs, their_pairs = _pairs(mine), _pairs(theirs)
-        only_mine = pc.invert(pc.is_in(my_pairs, value_set=their_pairs))
-        only_theirs = pc.invert(pc.is_in(their_pairs, value_set=my_pairs))
+        my_contents, their_contents = _contents(mine), _contents(theirs)
+        only_mine = pc.invert(pc.is_in(my_contents, value_set=their_contents))
+        only_theirs = pc.invert(pc.is_in(their_contents, value_set=my_contents))
         return mine.filter(only_mine).combine_chunks(), theirs.filter(only_theirs).combine_chunks()
 
     def _differing_partitions(self, others: FileReferences) -> set[str]:
         """Return the partitions whose references differ, or are in another order."""
-        names = [each.active["filename"].combine_chunks() for each in (self, others)]
+        rows = [each.active.select(_CONTENT).combine_chunks() for each in (self, others)]
         runs = [{name: (begin, end - begin) for name, begin, end in each.runs()} for each in (self, others)]
         same = {name for name in runs[0].keys() & runs[1].keys()
-                if names[0].slice(*runs[0][name]).equals(names[1].slice(*runs[1][name]))}  # fmt: skip
+                if rows[0].slice(*runs[0][name]).equals(rows[1].slice(*runs[1][name]))}  # fmt: skip
         return (runs[0].keys() | runs[1].keys()) - same
 
     @property
     def _names(self) -> FileNames:
         if self._given_names is None:
-            self._given_names = FileNames().with_names(self.table["filename"])
+            vectors = self.table[DELETION_FILE].drop_null()
+            names = FileNames().with_names(self.table["filename"])
+            self._given_names = names.with_names(vectors) if len(vectors) else names
         return self._given_names
 
     @cached_property
@@ -644,9 +701,19 @@ def _batches_with(batches: ReferenceBatches, fields: Sequence[pa.Field]) -> Refe
     return tuple(batch for table in tables for batch in table.to_batches())
 
 
-def _pairs(references: pa.Table) -> pa.ChunkedArray:
-    """Return the pair of partition and file of each reference as one text."""
-    return pc.binary_join_element_wise(*(references[name] for name in PAIR), "/")
+def _named(removed: pa.Table, filenames: Collection[str]) -> pa.ChunkedArray:
+    """Return for each removed reference whether its data file or its deletion vector is one of some files.
+
+    A reference whose vector is deleted serves no version that is kept, even where its data file is still in use.
+    """
+    names = pa.array(list(filenames), pa.string())
+    return pc.or_(pc.is_in(removed["filename"], names), pc.is_in(removed[DELETION_FILE], names))
+
+
+def _contents(references: pa.Table) -> pa.ChunkedArray:
+    """Return the partition, the file and the deletion vector of each reference as one text."""
+    columns = (references[name] for name in _CONTENT)
+    return pc.binary_join_element_wise(*columns, "/", null_handling="replace", null_replacement="")
 
 
 def _runs(grouped: pa.Table) -> list[tuple[str, int, int]]:

@@ -69,6 +69,11 @@ class Region:
         ranges = [mine.intersect(theirs) for mine, theirs in zip(self.ranges, other.ranges, strict=True)]
         return None if any(r is None for r in ranges) else Region(tuple(r for r in ranges if r is not None))
 
+    def overlaps(self, least: Sequence[KeyValue], greatest: Sequence[KeyValue]) -> bool:
+        """Return whether keys between the least and the greatest value of each row key can lie in the region."""
+        ends: Iterable[tuple[Range, Any, Any]] = zip(self.ranges, least, greatest, strict=True)
+        return all((r.max is None or low < r.max) and (r.min is None or high >= r.min) for r, low, high in ends)
+
     def covers(self, other: Region) -> bool:
         """Return whether every key of `other` is also in this region."""
         return self.intersect(other) == other

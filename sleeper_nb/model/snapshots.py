@@ -72,6 +72,8 @@ class Snapshot(Report):
         How its rows are processed, as in `TableState`.
     leaves
         Leaf partitions of the table at the snapshot; None in a snapshot that an earlier release made.
+    inserted_rows, updated_rows, deleted_rows
+        Of a change of rows; None for other operations. `added_rows` is the first minus the last.
     """
 
     id: int
@@ -99,6 +101,9 @@ class Snapshot(Report):
     schema_checksum: str | None = None
     processing: str | None = None
     leaves: int | None = None
+    inserted_rows: int | None = None
+    updated_rows: int | None = None
+    deleted_rows: int | None = None
 
     @property
     def number(self) -> int:
@@ -119,6 +124,9 @@ class Snapshot(Report):
             ("change", change),
             ("table", f"{counted(self.rows, 'row')} in {files_text(self.files, self.references)}, {Bytes(self.bytes)}"),
         ]
+        if self.inserted_rows is not None:
+            counts = (("inserted", self.inserted_rows), ("updated", self.updated_rows), ("deleted", self.deleted_rows))
+            rows.append(("rows", ", ".join(f"{count:,} {verb}" for verb, count in counts)))
         if self.message:
             rows.append(("message", self.message))
         if self.job_id:

@@ -33,6 +33,7 @@ from sleeper_nb.errors import (
     StorageError,
 )
 from sleeper_nb.model.checksums import DIGITS, checksum_of
+from sleeper_nb.model.deletions import DELETION_FILE, DeletionVector
 from sleeper_nb.model.evolution import keeps_columns, reads_files_of, without_new_promises
 from sleeper_nb.model.files import PAIR, FileReference, FileReferences, to_values
 from sleeper_nb.model.keys import KeyValue, key_from_json, key_to_json
@@ -53,8 +54,10 @@ from sleeper_nb.model.statistics import ColumnStatistics
 class Transaction(ABC):
     """A change to one table."""
 
-    operation: ClassVar[str]
-    """The operation that history shows."""
+    @property
+    @abstractmethod
+    def operation(self) -> str:
+        """The operation that history shows."""
 
     @abstractmethod
     def validate(self, state: TableState) -> None:
@@ -123,21 +126,30 @@ class ReplaceFileReferences(Transaction):
         The names of the files that were read.
     output
         The file that was written; None when no rows remained.
+    deletions
+        The names of the inputs' deletion vectors, whose rows the output lacks.
     """
 
     job_id: str
     partition_id: str
     inputs: tuple[str, ...]
     output: FileReference | None
+    deletions: tuple[str, ...] = ()
     operation: ClassVar[str] = "compact"
 
     def validate(self, state: TableState) -> None:
-        """Each input is still active in the partition; the output is new and belongs to the same partition."""
-        active = {reference.filename for reference in state.files.active_in({self.partition_id})}
+        """Each input is still active in the partition with the same rows; the output is new and of that partition."""
+        active = {reference.filename: reference for reference in state.files.active_in({self.partition_id})}
         if missing := [name for name in self.inputs if name not in active]:
             raise StateRuleBroken(
                 f"compaction job {self.job_id} lost its input {missing[0]}: it is no longer in its partition",
                 hint="another compaction was first; no data is lost; compact again if there are files to merge",
+            )
+        deleted = {name for each in self.inputs for name in active[each].filenames[1:]}
+        if deleted != {*self.deletions}:
+            raise StateRuleBroken(
+                f"compaction job {self.job_id} came too late: rows of its inputs were changed meanwhile",
+                hint="no data is lost; compact again",
             )
         if self.output is not None:
             _check_new([self.output], state)
@@ -150,6 +162,125 @@ class ReplaceFileReferences(Transaction):
         files = state.files.with_removed(self.inputs, self.partition_id, point.snapshot_id, point.time)
         added = [] if self.output is None else [self.output]
         return state.at(point, files=files.with_added(added, point.snapshot_id, point.time))
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedReference:
+    """A reference that a change of rows replaces: the rows that it gave, when the change was computed.
+
+    `deletions` is the name of its deletion vector; None for none.
+    """
+
+    partition_id: str
+    filename: str
+    deletions: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeCounts:
+    """How many rows a change inserted, updated and deleted; an updated row counts once."""
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+    @property
+    def net(self) -> int:
+        """How many more rows the table has after the change; negative for fewer."""
+        return self.inserted - self.deleted
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRows(Transaction):
+    """Deletes, updates and inserts rows in one snapshot, as computed on an older one.
+
+    Parameters
+    ----------
+    kind
+        ``delete``, ``update``, ``upsert``, ``merge``, ``overwrite``.
+    since
+        The snapshot on which the change was computed.
+    replaced
+        The references whose rows changed.
+    references
+        The same files with other deletion vectors, files written in the place of others, and files with new rows.
+    watched
+        Where the change depends on which rows there are: rows that others added there since break its rules.
+    counts
+        Of the rows.
+    """
+
+    kind: str
+    since: int
+    replaced: tuple[ReplacedReference, ...]
+    references: tuple[FileReference, ...]
+    watched: tuple[Region, ...]
+    counts: ChangeCounts
+
+    @property
+    def operation(self) -> str:
+        """What kind of change it is."""
+        return self.kind
+
+    def validate(self, state: TableState) -> None:
+        """Each replaced reference still gives the same rows; no row was added that the change should have seen."""
+        before = self._found_in(state)
+        same = {(each.partition_id, each.filename): each for each in self.replaced}
+        for each in self.references:
+            self._check_partition(each, state, same)
+        _check_new([each for each in self.references if (each.partition_id, each.filename) not in same], state)
+        vectors = [each.deletions.filename for each in self.references if each.deletions is not None]
+        if vectors and state.files.knows(*vectors):
+            raise AlreadyExists(f"a deletion vector of {len(vectors)} is already in the table")
+        _check_regions(self.references, state.tree)
+        self._check_watched(state)
+        after = sum(each.rows for each in self.references)
+        if after != sum(each.rows for each in before) + self.counts.net:
+            raise StateRuleBroken(
+                f"the change would leave {after:,} rows where {sum(each.rows for each in before):,} were, "
+                f"with {self.counts.inserted:,} inserted and {self.counts.deleted:,} deleted",
+                hint="this is a bug: nothing was changed; report it",
+            )
+
+    def _found_in(self, state: TableState) -> list[FileReference]:
+        """Return the references to replace as they are in the state; raise for one that is gone or was changed."""
+        active = {(each.partition_id, each.filename): each
+                  for each in state.files.active_in({each.partition_id for each in self.replaced})}  # fmt: skip
+        found = []
+        for each in self.replaced:
+            held = active.get((each.partition_id, each.filename))
+            if held is None or held.filenames[1:] != (() if each.deletions is None else (each.deletions,)):
+                raise StateRuleBroken(
+                    f"rows of {each.filename} were changed or compacted in the meantime", hint="run it again"
+                )
+            found.append(held)
+        return found
+
+    def _check_partition(self, reference: FileReference, state: TableState, same: Collection[tuple[str, str]]) -> None:
+        name = reference.partition_id
+        is_there = name in state.tree and (state.tree[name].is_leaf or (name, reference.filename) in same)
+        if not is_there:
+            raise StateRuleBroken(f"partition {name!r} was split or replaced in the meantime", hint="run it again")
+
+    def _check_watched(self, state: TableState) -> None:
+        """Raise when rows were added since that the change should have seen."""
+        if not self.watched or state.snapshot_id == self.since:
+            return
+        active = state.files.active
+        newer = active.filter(pc.greater(active["added_snapshot"], self.since))
+        for each in to_values(newer):
+            if any(region.overlaps(each.min_key, each.max_key) for region in self.watched):
+                raise StateRuleBroken(f"rows were added in {each.filename} in the meantime", hint="run it again")
+
+    def apply(self, state: TableState, point: CommitPoint) -> TableState:
+        """Replace the references, and add those to new files."""
+        files = state.files
+        for partition_id, group in groupby(
+            sorted(self.replaced, key=lambda each: each.partition_id), key=lambda each: each.partition_id
+        ):
+            names = [each.filename for each in group]
+            files = files.with_removed(names, partition_id, point.snapshot_id, point.time)
+        return state.at(point, files=files.with_added(self.references, point.snapshot_id, point.time))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +320,12 @@ class SplitPartitions(Transaction):
         for reference in self.references:
             rows[_leaf_above(after, reference.partition_id, leaves), reference.filename] += reference.rows
         _check_regions(self.references, after)
-        held = state.files.active_rows_in(self.leaves).select(["partition_id", "filename", "rows", "rows_exact"])
-        for leaf, filename, count, exact in zip(*(column.to_pylist() for column in held.columns), strict=True):
+        vectors = {reference.filename: reference.filenames[1:] for reference in self.references}
+        for held in state.files.active_in(self.leaves):
+            leaf, filename, count = held.partition_id, held.filename, held.rows
             moved = rows.pop((leaf, filename), None)
-            if (moved is None and count) or (exact and (moved or 0) != count):
+            was_changed = vectors.get(filename, held.filenames[1:]) != held.filenames[1:]
+            if was_changed or (moved is None and count) or (held.rows_exact and (moved or 0) != count):
                 raise StateRuleBroken(
                     f"a split gives {moved or 0:,} of the {count:,} rows of {filename} to the new leaves",
                     hint="its partition was changed in the meantime; split again",
@@ -250,7 +383,7 @@ class Rollback(Transaction):
 
     def validate(self, state: TableState) -> None:
         """No file that is to be used again has been collected as garbage."""
-        gone = state.files.untracked({reference.filename for reference in self.references})
+        gone = state.files.untracked({name for reference in self.references for name in reference.filenames})
         if gone:
             raise StateRuleBroken(
                 f"cannot roll back to snapshot {self.number}: {len(gone):,} of its files were garbage, "
@@ -277,8 +410,8 @@ class DeleteFiles(Transaction):
 
     def validate(self, state: TableState) -> None:
         """No partition still reads the files."""
-        used = pc.is_in(state.files.active["filename"], pa.array(self.filenames, pa.string()))
-        if pc.any(used).as_py():
+        gone = pa.array(self.filenames, pa.string())
+        if any(pc.any(pc.is_in(state.files.active[name], gone)).as_py() for name in ("filename", DELETION_FILE)):
             raise StateRuleBroken("a file that was to be deleted is in use", hint="collect garbage again")
 
     def apply(self, state: TableState, point: CommitPoint) -> TableState:
@@ -327,8 +460,9 @@ def _types(fields: Iterable[Field]) -> list[tuple[str, FieldType]]:
 
 
 def _check_new(references: Sequence[FileReference], state: TableState) -> None:
-    if state.files.knows(*(reference.filename for reference in references)):
-        known = next(reference.filename for reference in references if state.files.knows(reference.filename))
+    names = [name for reference in references for name in reference.filenames]
+    if state.files.knows(*names):
+        known = next(name for name in names if state.files.knows(name))
         raise AlreadyExists(f"file {known} is already in the table")
 
 
@@ -486,6 +620,7 @@ _KINDS: Mapping[str, type[Transaction]] = {
     kind.__name__: kind
     for kind in (
         AddFiles,
+        ChangeRows,
         ReplaceFileReferences,
         SplitPartitions,
         Rollback,
@@ -500,6 +635,9 @@ _KINDS: Mapping[str, type[Transaction]] = {
 _PARTS: Mapping[str, tuple[Any, tuple[str, ...]]] = {
     "reference": (FileReference, ("min_key", "max_key")),
     "statistics": (ColumnStatistics, ("least", "greatest")),
+    "deletions": (DeletionVector, ()),
+    "replaced": (ReplacedReference, ()),
+    "counts": (ChangeCounts, ()),
     "split": (PartitionSplit, ("point",)),
     "tree": (PartitionTree, ()),
     "partition": (Partition, ()),

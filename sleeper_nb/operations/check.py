@@ -28,7 +28,8 @@ from sleeper_nb.errors import (
     NotFound,
     StorageError,
 )
-from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.deletions import DELETION_FILE
+from sleeper_nb.model.files import FileReference, stored_files
 from sleeper_nb.model.savepoints import Savepoint, is_file_of
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
@@ -120,7 +121,7 @@ class _NamedFiles:
         if new.num_rows > _FEW and self.last is not None:
             new = new.filter(_differs(new, self.last))
         if new.num_rows:
-            self.kept.append(new.select(_FILE_COLUMNS).combine_chunks())
+            self.kept.append(stored_files(new).combine_chunks())
         self.last = active
         return changed
 
@@ -128,17 +129,21 @@ class _NamedFiles:
         """Return the files with their recorded sizes and checksums; None when no version could be read."""
         if self.last is None:
             return None
-        named = pa.concat_tables([*self.kept, self.last.slice(0, 0).select(_FILE_COLUMNS)])
+        named = pa.concat_tables([*self.kept, stored_files(self.last.slice(0, 0))])
         distinct = named.group_by(["filename", "bytes"]).aggregate([("checksum", "max")])
         return distinct.rename_columns(_FILE_COLUMNS)
 
 
 def _differs(named: pa.Table, last: pa.Table) -> Any:
-    """Return for each file whether the version before lacks it, or names it with another size or checksum."""
+    """Return for each reference whether the version before lacks its file, or has another size, checksum or vector."""
     places = pc.index_in(named["filename"], last["filename"].combine_chunks())
     sizes_differ = pc.not_equal(named["bytes"], last["bytes"].take(places))
     checksums, last_checksums = pc.fill_null(named["checksum"], ""), pc.fill_null(last["checksum"].take(places), "")
-    return pc.or_(pc.fill_null(sizes_differ, fill_value=True), pc.not_equal(checksums, last_checksums))
+    vectors, last_vectors = (
+        pc.fill_null(each, "") for each in (named[DELETION_FILE], last[DELETION_FILE].take(places))
+    )
+    files_differ = pc.or_(pc.fill_null(sizes_differ, fill_value=True), pc.not_equal(checksums, last_checksums))
+    return pc.or_(files_differ, pc.not_equal(vectors, last_vectors))
 
 
 @dataclass(slots=True)
@@ -406,7 +411,7 @@ def _needed_paths(store: StateStore, seen: _Seen, named: pa.Table | None, catalo
     if named is not None:
         known |= set(named["filename"].to_pylist())
     if seen.newest is not None:
-        known |= set(seen.newest.files.ready_for_gc["filename"].to_pylist())
+        known |= set(stored_files(seen.newest.files.ready_for_gc)["filename"].to_pylist())
     with contextlib.suppress(NotFound, CatalogDamaged):  # the log may be read through an expired version
         if catalogued.snapshots:
             start = store.catalog.checkpoint(store.table_id, catalogued.snapshots[-1].id)

@@ -15,10 +15,11 @@ from sleeper_nb.model.keys import key_text
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema, is_utf8
 from sleeper_nb.operations.findings import Suspicion
+from sleeper_nb.operations.scanning.live_rows import positions_of
 from sleeper_nb.progress import Progress
 from sleeper_nb.storage.data_files import SortedKeys
 from sleeper_nb.storage.filesystem import Storage
-from sleeper_nb.storage.integrity import CHANGED, DAMAGED, is_as_recorded
+from sleeper_nb.storage.integrity import CHANGED, DAMAGED, damaged, is_as_recorded
 from sleeper_nb.storage.paths import is_foreign
 
 
@@ -49,6 +50,7 @@ def data_faults(storage: Storage, uses: Sequence[DataUse], progress: Progress) -
                 yield Suspicion("data file", what, "its rows may be wrong, or lost", filename=filename)
                 continue
             keys, bad_texts = _read_through(storage, filename, of_file[0].schema)
+            _check_vectors(storage, of_file, keys.rows)
         except NetworkError:
             raise  # this says nothing about the file
         except Exception as error:  # noqa: BLE001 - a damaged file can raise anything when it is read
@@ -85,6 +87,14 @@ def _read_through(storage: Storage, filename: str, schema: Schema) -> tuple[Sort
     return keys, bad_texts
 
 
+def _check_vectors(storage: Storage, uses: Sequence[DataUse], rows: int) -> None:
+    """Raise for a deletion vector that cannot be read, or that names rows which its data file does not have."""
+    for vector in {use.reference.deletions for use in uses}:
+        positions = positions_of(vector, storage)
+        if vector is not None and len(positions) and not 0 <= positions[0] <= positions[-1] < rows:
+            raise damaged(storage, vector.filename)
+
+
 def _key_faults(keys: SortedKeys, uses: Sequence[DataUse]) -> Iterator[tuple[str, str]]:
     """Yield how a file differs from its references, and what that means."""
     if not keys.in_order:
@@ -93,8 +103,9 @@ def _key_faults(keys: SortedKeys, uses: Sequence[DataUse]) -> Iterator[tuple[str
     for use in uses:
         reference = use.reference
         is_whole = reference.only_this_partition
-        if is_whole and reference.rows_exact and reference.rows != keys.rows:
-            yield f"has {keys.rows:,} rows, not {reference.rows:,}", "counts differ from what a scan reads"
+        deleted = 0 if reference.deletions is None else reference.deletions.rows
+        if is_whole and reference.rows_exact and reference.rows + deleted != keys.rows:
+            yield f"has {keys.rows:,} rows, not {reference.rows + deleted:,}", "counts differ from what a scan reads"
         if not is_whole and reference.rows > keys.rows:
             yield f"has {keys.rows:,} rows, fewer than {reference.rows:,}", "counts differ from what a scan reads"
         for i, column in enumerate(use.schema.row_keys):

@@ -452,7 +452,8 @@ class ClaimedJobs:
         output = None if file is None else reference_to(file, job.partition_id, job_id=job.id)
         try:
             self._check_claim(job)
-            change = ReplaceFileReferences(job.id, job.partition_id, job.filenames, output)
+            vectors = tuple(file.deletions.filename for file in job.inputs if file.deletions is not None)
+            change = ReplaceFileReferences(job.id, job.partition_id, job.filenames, output, vectors)
             snapshot = self._store.commit(change, author=self._author)
         except StateRuleBroken as error:
             logger.warning("table %s: compaction job %s refused: %s", self._store.table_id, job.id, error.message)

@@ -95,7 +95,7 @@ def size_ratio(files: Sequence[PlannedFile], settings: StrategySettings) -> File
 
 def all_files(files: Sequence[PlannedFile], _settings: StrategySettings) -> FileBatches:
     """Merge all files of the leaf into one, regardless of size; a leaf with one file of its own is done already."""
-    is_done = len(files) == 1 and files[0].only_this_partition
+    is_done = len(files) == 1 and _is_whole(files[0])
     return [] if is_done or not files else [_by_rows(files)]
 
 
@@ -105,6 +105,8 @@ STRATEGIES: dict[str, Strategy] = {"size-ratio": size_ratio, "basic": basic, "al
 
 def reason(strategy: str, batch: Sequence[PlannedFile], settings: StrategySettings) -> str:
     """Return why a strategy merges a batch of files, as a short text."""
+    if len(batch) == 1 and batch[0].deletions is not None:
+        return f"its file has {counted(batch[0].deletions.rows, 'deleted row')}"
     if len(batch) == 1:
         return "its file has rows of other partitions"
     if strategy == "basic":
@@ -129,14 +131,25 @@ def choose_batches(
     """Return the batches of a leaf's files that a strategy merges, each with at most `most_inputs` files.
 
     A larger batch is cut, smallest files first. If one file is left over, it waits for the next plan, unless it also
-    has rows of other partitions.
+    has rows of other partitions. A file with deleted rows is written without them, alone if it is in no batch.
     """
     choose = strategy_named(strategy)
     if most_inputs is None:
-        return choose(files, settings)
+        return _with_deletions_folded(choose(files, settings), files)
     batches = choose(files, replace(settings, batch_size=min(settings.batch_size, most_inputs)))
     pieces = [batch[at : at + most_inputs] for batch in batches for at in range(0, len(batch), most_inputs)]
-    return [piece for piece in pieces if len(piece) > 1 or not piece[0].only_this_partition]
+    return _with_deletions_folded([piece for piece in pieces if len(piece) > 1 or not _is_whole(piece[0])], files)
+
+
+def _with_deletions_folded(batches: FileBatches, files: Sequence[PlannedFile]) -> FileBatches:
+    """Return the batches, and each file with deleted rows that is in none of them."""
+    merged = {file.filename for batch in batches for file in batch}
+    return [*batches, *([file] for file in files if file.deletions is not None and file.filename not in merged)]
+
+
+def _is_whole(file: PlannedFile) -> bool:
+    """Return whether all rows of a file are of its partition, and none is deleted."""
+    return file.only_this_partition and file.deletions is None
 
 
 def _similar(ordered: Sequence[PlannedFile], ratio: int) -> bool:

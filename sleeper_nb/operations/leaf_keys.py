@@ -12,10 +12,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from functools import cached_property
 from itertools import count
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -26,6 +28,7 @@ from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.partitions import Partition, Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.scanning.footers import RowGroup, row_groups
+from sleeper_nb.operations.scanning.live_rows import kept, positions_of
 from sleeper_nb.operations.scanning.read_rows import check_unchanged
 from sleeper_nb.operations.scanning.scan_plan import keys_in
 from sleeper_nb.storage.filesystem import Storage
@@ -114,7 +117,8 @@ class KeysInMemory(LeafKeys):
 
         def keys_of(number: int, reference: FileReference) -> pa.Table:
             with _opened(storage, reference.filename) as file:
-                keys = file.read(columns=_key_names(schema), use_threads=False)
+                read = file.read(columns=_key_names(schema), use_threads=False)
+            keys = kept(read, 0, positions_of(reference.deletions, storage))
             inside = keys if reference.only_this_partition else keys.filter(keys_in(leaf.region, keys, schema))
             return _with_file_number(inside, number)
 
@@ -161,11 +165,15 @@ class KeysInMemory(LeafKeys):
 
 
 class PlacedGroup(NamedTuple):
-    """A row group, with the index of its file and its own index in the file."""
+    """A row group with the index of its file, its own index in the file, and the position of its first row there.
+
+    `group` counts only rows that were not deleted.
+    """
 
     file: int
     number: int
     group: RowGroup
+    first: int
 
     @property
     def first_key(self) -> KeyValue:
@@ -188,6 +196,7 @@ class KeysOfRowGroups(LeafKeys):
     ) -> None:
         self._storage, self._schema, self._leaf, self._read_rows = storage, schema, leaf, read_rows
         self._filenames = [reference.filename for reference in references]
+        self._deleted = [positions_of(reference.deletions, storage) for reference in references]
         placed_groups = (placed for file in range(len(references)) for placed in self._groups_of(file))
         self._groups = [placed for placed in placed_groups if placed.group.may_overlap(leaf.region)]
 
@@ -243,15 +252,19 @@ class KeysOfRowGroups(LeafKeys):
         return KeysInMemory(_concatenated(tables, self._schema), self._filenames, self._schema, self._leaf.region)
 
     def _groups_of(self, file: int) -> Iterator[PlacedGroup]:
+        begin = 0
         for number, group in enumerate(row_groups(self._filenames[file], self._schema, self._storage)):
+            first, begin = begin, begin + group.rows
             if None in group.ends:
                 message = f"data file {self._filenames[file]} has no statistics of its keys"
                 raise StorageError(message, hint="compact its partition first")
-            yield PlacedGroup(file, number, group)
+            deleted = np.searchsorted(self._deleted[file], (first, begin))
+            yield PlacedGroup(file, number, replace(group, rows=group.rows - int(deleted[1] - deleted[0])), first)
 
     def _read(self, placed: PlacedGroup) -> pa.Table:
         with _opened(self._storage, self._filenames[placed.file]) as file:
-            return file.read_row_group(placed.number, columns=_key_names(self._schema), use_threads=False)
+            rows = file.read_row_group(placed.number, columns=_key_names(self._schema), use_threads=False)
+        return kept(rows, placed.first, self._deleted[placed.file])
 
 
 def _opened(storage: Storage, filename: str) -> pq.ParquetFile:

@@ -32,7 +32,7 @@ from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import CommitPoint, TableState
-from sleeper_nb.model.transactions import MigrateStateStore, Transaction, initial_state
+from sleeper_nb.model.transactions import ChangeRows, MigrateStateStore, Transaction, initial_state
 from sleeper_nb.state_store.commit_queue import (
     CommitQueue,
     MakeTransaction,
@@ -72,6 +72,9 @@ def step_of(waiting: Waiting, state: TableState, point: CommitPoint, commit_id: 
     made = snapshot_of(
         after, state, point, commit_id, state_store, transaction.operation, *waiting.description, named=named
     )
+    if isinstance(transaction, ChangeRows):
+        done = transaction.counts
+        made = replace(made, inserted_rows=done.inserted, updated_rows=done.updated, deleted_rows=done.deleted)
     return CommitStep(transaction, state, after, made)
 
 

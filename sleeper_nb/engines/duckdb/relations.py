@@ -25,7 +25,7 @@ from sleeper_nb.model.processing import Aggregation
 from sleeper_nb.model.schema import Field, FieldType, Schema, quoted_name
 from sleeper_nb.operations.row_processing import Processor, in_microseconds
 from sleeper_nb.operations.scanning.read_rows import check_contents, check_files, stream
-from sleeper_nb.operations.scanning.scan_plan import ScanPlan
+from sleeper_nb.operations.scanning.scan_plan import ScanPlan, only_with_deletions
 from sleeper_nb.operations.system_tables import SystemRows
 from sleeper_nb.sql.histogram import HIGH, LOW, range_of
 from sleeper_nb.sql.statement import Statement
@@ -148,6 +148,8 @@ def _relation(
     for region, filenames in plan.by_region().items():
         part = data_files(connection, storage, filenames, plan.schema)
         parts.append(part if region is None else part.filter(_inside(region, plan.schema)))
+    if plan.with_deletions:
+        parts.append(connection.from_arrow(ProcessedRows.of(only_with_deletions(plan), storage)))
     if not parts:
         return _no_rows(connection, plan.schema)
     rows = parts[0]

@@ -35,7 +35,7 @@ from sleeper_nb.operations.loading.conform import first_line
 from sleeper_nb.operations.row_processing import Processor, in_microseconds
 from sleeper_nb.operations.scanning.read_rows import check_files, leaf_rows
 from sleeper_nb.operations.scanning.row_condition import Condition
-from sleeper_nb.operations.scanning.scan_plan import ScanPlan, groups_of
+from sleeper_nb.operations.scanning.scan_plan import ScanPlan, groups_of, only_with_deletions
 from sleeper_nb.operations.system_tables import SystemRows
 from sleeper_nb.sql.histogram import HIGH, LOW, range_of
 from sleeper_nb.sql.statement import Statement
@@ -167,6 +167,8 @@ def data_frame(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFra
     for region, filenames in plan.by_region().items():
         part = _renamed(exact_reader(spark).schema(stored).parquet(*map(storage.locate, filenames)), plan.schema)
         parts.append(part if region is None else part.filter(_inside(region, plan.schema)))
+    if plan.with_deletions:
+        parts.append(_by_tasks(spark, only_with_deletions(plan), storage))
     rows_of_parts = reduce(lambda left, right: left.unionAll(right), parts)
     return reduce(lambda frame, test: frame.filter(test), _kept(plan.processing, plan.schema), rows_of_parts)
 

@@ -161,20 +161,23 @@ def _value_columns(state: TableState, schema: pa.Schema) -> list[_ValueColumn]:
 
 
 def _cut_files(plan: ScanPlan, state: TableState, ranges: dict[str, _FileRange]) -> set[str]:
-    """Return the files of which only some rows count.
+    """Return the files of which only some rows count: those with deleted rows, and those that are read for some leaves.
 
     All rows of a file that a split has left to several leaves count if it is read for each leaf that it reaches into.
     """
     read_for: dict[str, set[str]] = {}
     partly: set[str] = set()
+    deleted: set[str] = set()
     for leaf in plan.leaves:
         for file in leaf.files:
+            if file.deletions is not None:
+                deleted.add(file.filename)
             if file.region is None:
                 continue
             partly.add(file.filename)
             if file.region.covers(leaf.partition.region):
                 read_for.setdefault(file.filename, set()).add(leaf.partition.id)
-    return {
+    return deleted | {
         name
         for name in partly
         if not {leaf.id for leaf in state.tree.leaves_in(ranges[name].region)} <= read_for.get(name, set())

@@ -14,6 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sleeper_nb.model.deletions import DELETION_FILE
 from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.keys import arrow_value
 from sleeper_nb.model.schema import Field
@@ -150,12 +151,16 @@ class ExactEnds:
 
 
 def exact_ends(state: TableState, field: Field) -> ExactEnds | None:
-    """Return the ends of a column, if the statistics of each file are known and all rows of each file count."""
+    """Return the ends of a column, if the statistics of each file are known and all rows of each file count.
+
+    The ends of a file whose rows were deleted may be those of a deleted row.
+    """
     active = state.files.active
     ends = column_ends(state, [field.name]).get(field.name)
     if ends is None or ends.type != field.type.arrow:
         return None
-    if not pc.all(active["only_this_partition"], min_count=0).as_py():
+    are_whole = pc.all(active["only_this_partition"], min_count=0).as_py()
+    if not are_whole or active[DELETION_FILE].null_count < active.num_rows:
         return None
     unknown = ends.least.null_count if ends.nulls is None else ends.nulls.null_count
     if unknown:

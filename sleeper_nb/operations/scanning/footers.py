@@ -61,6 +61,11 @@ def row_groups(filename: str, schema: Schema, storage: Storage) -> tuple[RowGrou
             reason = str(error).partition("\n")[0]
             hint = "the file may be truncated or not a Parquet file: restore it from a copy"
             raise StorageError(f"cannot read {storage.locate(filename)}: {reason}", hint=hint) from error
+    return groups_in(footer, schema)
+
+
+def groups_in(footer: pq.FileMetaData, schema: Schema) -> tuple[RowGroup, ...]:
+    """Return the row groups that the footer of a data file describes, in order."""
     groups, keys = [], [key.name for key in schema.row_keys]  # Python's dates do not reach as far as other columns'
     for number in range(footer.num_row_groups):
         group = footer.row_group(number)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, reduce
@@ -42,6 +42,7 @@ from sleeper_nb.model.partitions import Range, Region
 from sleeper_nb.model.schema import Schema, quoted_name
 from sleeper_nb.operations.row_processing import Processor
 from sleeper_nb.operations.scanning.footers import row_groups
+from sleeper_nb.operations.scanning.live_rows import LiveRows, Positions, positions_of
 from sleeper_nb.operations.scanning.row_condition import Condition, RowTest
 from sleeper_nb.operations.scanning.scan_plan import PlannedFile, ScanPlan
 from sleeper_nb.storage.filesystem import Storage
@@ -207,11 +208,18 @@ def merged(
         return
     is_whole = limit is None and len(columns or schema.names) == len(schema.names)
     context, is_checked = _checked_context(files, storage, is_whole=is_whole)
+    deleted = {file.filename: positions_of(file.deletions, storage) for file in files if file.deletions is not None}
+    if deleted and len({file.filename for file in files}) == 1:  # nothing to merge
+        (filename,) = deleted
+        alone = LiveRows(filename, deleted[filename], schema, storage, [file.region for file in files])
+        with _datafusion_errors(files, storage):
+            yield from _limited(alone.batches(columns), limit)
+        return
     with _datafusion_errors(files, storage):
         ranges = list(key_ranges(files, schema, storage))
         if len(ranges) > 1:
             logger.debug("merge of %d files in %s runs in %d key ranges", len(files), storage.root, len(ranges))
-        frames = ((_sorted_frame(context, part, schema, storage, columns), part) for part in ranges)
+        frames = ((_sorted_frame(context, part, schema, storage, columns, deleted), part) for part in ranges)
         for batch in _first_rows(frames, limit):
             is_checked = is_checked or bool(batch.num_rows)
             yield batch
@@ -243,6 +251,15 @@ def _first_rows(
             yield batch
             if rows_left == 0:
                 return
+
+
+def _limited(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    rows_left = limit
+    for batch in batches:
+        yield batch.slice(0, rows_left)
+        rows_left = None if rows_left is None else rows_left - min(batch.num_rows, rows_left)
+        if rows_left == 0:
+            return
 
 
 @cache
@@ -334,6 +351,7 @@ def _sorted_frame(
     schema: Schema,
     storage: Storage,
     columns: Sequence[str] | None,
+    deleted: Mapping[str, Positions],
 ) -> DataFrame:
     regions: dict[str, list[Region | None]] = {}
     for file in files:  # a file with several of the regions is opened once
@@ -341,9 +359,12 @@ def _sorted_frame(
     parts = [
         (name, each[begin : begin + _REGIONS_AT_ONCE])
         for name, each in regions.items()
+        if name not in deleted
         for begin in range(0, len(each), _REGIONS_AT_ONCE)
     ]
-    rows = _union([_frame(context, name, each, schema, storage) for name, each in parts])
+    frames = [_frame(context, name, each, schema, storage) for name, each in parts]
+    read = (LiveRows(name, deleted[name], schema, storage, regions[name]) for name in regions if name in deleted)
+    rows = _union([*frames, *(_frame_of(context, each) for each in read)])
     rows = rows.sort(*[_column(name).sort(ascending=True) for name in schema.sort_order])
     return rows if columns is None else rows.select(*[_column(name) for name in columns])
 
@@ -505,6 +526,15 @@ def _frame(
     tests = [None if region is None else _region_filter(region, schema) for region in regions]
     known = [test for test in tests if test is not None]
     return frame.filter(_any(known)) if len(known) == len(tests) else frame
+
+
+def _frame_of(context: SessionContext, rows: LiveRows) -> DataFrame:
+    """Return rows that are read now, in memory: a key range bounds how many."""
+    table = pa.Table.from_batches(rows.batches(), rows.schema.arrow)
+    name = f"live_{id(table)}"  # no other table has this id now, in any thread
+    frame = context.from_arrow(table, name)
+    context.deregister_table(name)  # the frame keeps them, the session does not
+    return frame
 
 
 def _address(storage: Storage, filename: str) -> str:

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.deletions import DeletionVector, vectors_of
 from sleeper_nb.model.keys import KeyValue, arrow_value, check_key, key_after
 from sleeper_nb.model.partitions import Partition, Range, Region, parse_region
 from sleeper_nb.model.processing import NOTHING, DataProcessing
@@ -27,9 +28,14 @@ from sleeper_nb.operations.scanning.file_statistics import with_files_that_can_m
 from sleeper_nb.operations.scanning.reach import WHOLE, Reach, Regions
 from sleeper_nb.report import Bytes, Grid, TableReport
 
+FILE_NUMBER: Final = "sleeper$file"
+"""A column of rows that are read with their places: the number of the data file in `ScanPlan.filenames`; an int."""
+POSITION: Final = "sleeper$position"
+"""A column of such rows: the place of the row in its data file, from 0; a long. No field can have a name with ``$``."""
+
 
 class PlannedFile(NamedTuple):
-    """A file to open. Only its rows in `region` count; all of them when `region` is None."""
+    """A file to open. Only its rows in `region` count, all of them when `region` is None; and no deleted one."""
 
     filename: str
     rows: int
@@ -37,10 +43,11 @@ class PlannedFile(NamedTuple):
     region: Region | None
     rows_exact: bool = True
     checksum: str | None = None
+    deletions: DeletionVector | None = None
 
     @property
     def only_this_partition(self) -> bool:
-        """Whether all rows of the file count."""
+        """Whether no row of the file is of another partition."""
         return self.region is None
 
 
@@ -108,11 +115,25 @@ class ScanPlan(TableReport):
         return sum(known) if self.processing.is_nothing and len(known) == len(counts) else None
 
     def by_region(self) -> dict[Region | None, list[str]]:
-        """Return the names of the files grouped by the region they are filtered to; None for whole files."""
+        """Return the names of the files without deleted rows, by the region they are filtered to; None for whole files.
+
+        Those with deleted rows are in `with_deletions`.
+        """
         filenames: dict[Region | None, list[str]] = {}
         for file in self.files:
-            filenames.setdefault(file.region, []).append(file.filename)
+            if file.deletions is None:
+                filenames.setdefault(file.region, []).append(file.filename)
         return filenames
+
+    @property
+    def filenames(self) -> tuple[str, ...]:
+        """The names of the files, each once; the number of a file in it is what `FILE_NUMBER` says."""
+        return tuple(dict.fromkeys(file.filename for file in self.files))
+
+    @property
+    def with_deletions(self) -> tuple[PlannedFile, ...]:
+        """The files with deletion vectors, as in `files`."""
+        return tuple(file for file in self.files if file.deletions is not None)
 
     @property
     def bytes(self) -> int:
@@ -270,10 +291,11 @@ def files_by_partition(state: TableState) -> dict[str, list[PlannedFile]]:
     active = state.files.active
     names = ("filename", "partition_id", "rows", "bytes", "only_this_partition", "rows_exact", "checksum")
     filenames, owners, rows, sizes, unshared, exact, checksums = (active[name].to_pylist() for name in names)
+    vectors = vectors_of(active)
     regions: Iterable[Region | None] = repeat(None)
     if not all(unshared):
         regions = (None if each else state.tree[owner].region for each, owner in zip(unshared, owners, strict=True))
-    files = list(map(PlannedFile, filenames, rows, sizes, regions, exact, checksums))
+    files = list(map(PlannedFile, filenames, rows, sizes, regions, exact, checksums, vectors))
     return {name: files[begin:end] for name, begin, end in state.files.runs()}
 
 
@@ -310,7 +332,7 @@ def files_in(state: TableState, leaf: Partition, part: Region, reached: Regions 
     filenames, counts, sizes, exact, checksums = (rows[name].to_pylist() for name in named)
     whole = keys_in(part, rows, state.schema, low="min_", high="max_").to_pylist()
     parts = repeat(None) if all(whole) else (None if each else part for each in whole)
-    return list(map(PlannedFile, filenames, counts, sizes, parts, exact, checksums))
+    return list(map(PlannedFile, filenames, counts, sizes, parts, exact, checksums, vectors_of(rows)))
 
 
 def keys_in(region: Region, rows: pa.Table, schema: Schema, *, low: str = "", high: str = "") -> pa.ChunkedArray:
@@ -387,6 +409,12 @@ def _region_of_key(schema: Schema, key: tuple[KeyValue, ...]) -> Region:
     for i, value in enumerate(key):
         region = region.narrowed(i, Range(value, key_after(schema.row_keys[i], value)))
     return region
+
+
+def only_with_deletions(plan: ScanPlan) -> ScanPlan:
+    """Return the plan of those rows alone that are in files with deletion vectors; nothing processes them."""
+    leaves = (replace(leaf, files=tuple(f for f in leaf.files if f.deletions is not None)) for leaf in plan.leaves)
+    return replace(plan, leaves=tuple(leaf for leaf in leaves if leaf.files), processing=NOTHING)
 
 
 FEW_LEAVES = 16

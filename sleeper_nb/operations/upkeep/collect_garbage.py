@@ -99,14 +99,16 @@ def delay_of(properties: TableProperties) -> timedelta:
 
 
 def collectable_files(state: TableState, kept: Iterable[int], now: datetime, delay: timedelta) -> tuple[str, ...]:
-    """Return the tracked data files that no kept version needs and that have been unused for the delay. Pure."""
+    """Return the tracked files that no kept version needs and that have been unused for the delay. Pure.
+
+    They are data files, and the deletion vectors of data files that may still be in use.
+    """
     versions = sorted(set(kept))
-    waiting = state.files.out_of_use
     needed: set[str] = set()
     candidates: set[str] = set()
-    for row in waiting.select(["filename", "added_snapshot", "removed_snapshot", "updated_at"]).to_pylist():
-        live = any(row["added_snapshot"] <= version < row["removed_snapshot"] for version in versions)
-        (needed if live or now - row["updated_at"] < delay else candidates).add(row["filename"])
+    for file in state.files.waiting_files():
+        live = any(file.added_snapshot <= version < file.removed_snapshot for version in versions)
+        (needed if live or now - file.removed_at < delay else candidates).add(file.filename)
     return tuple(sorted(candidates - needed))
 
 
@@ -245,8 +247,7 @@ def _release_ended_leases(store: StateStore, now: datetime) -> None:
 def _report(
     state: TableState, data: Sequence[str], leftover: Sequence[str], metadata: tuple[str, ...], *, dry_run: bool
 ) -> GarbageReport:
-    waiting = state.files.out_of_use
-    sizes = dict(zip(waiting["filename"].to_pylist(), waiting["bytes"].to_pylist(), strict=True))
+    sizes = {file.filename: file.bytes for file in state.files.waiting_files()}
     own = tuple(name for name in data if not paths.is_foreign(name))
     return GarbageReport(
         data_files=(*own, *leftover),

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.errors import CHECK, NotFound, StateRuleBroken, StorageError
+from sleeper_nb.model.deletions import DELETION_COLUMNS, DeletionVector
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import (
@@ -238,6 +239,7 @@ _COLUMNS = (
     "only_this_partition",
     "added_snapshot",
     "checksum",
+    *(column.name for column in DELETION_COLUMNS),
 )
 
 
@@ -255,4 +257,5 @@ def _files_by_snapshot(state: TableState, snapshots: Sequence[Snapshot]) -> dict
 
 def _planned_file(row: dict[str, Any], state: TableState) -> PlannedFile:
     region = None if row["only_this_partition"] else state.tree[row["partition_id"]].region
-    return PlannedFile(row["filename"], row["rows"], row["bytes"], region, row["rows_exact"], row["checksum"])
+    whole = row["filename"], row["rows"], row["bytes"]
+    return PlannedFile(*whole, region, row["rows_exact"], row["checksum"], DeletionVector.of(row))

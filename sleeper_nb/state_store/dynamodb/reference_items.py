@@ -19,6 +19,7 @@ import pyarrow as pa
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.catalog.dynamodb.items import Item, KeyedTable
 from sleeper_nb.catalog.dynamodb.rows import Rows
+from sleeper_nb.model.deletions import DELETION_COLUMNS, DELETION_FILE
 from sleeper_nb.model.files import ACTIVE, READY_FOR_GC, key_names, without_statistics
 from sleeper_nb.model.keys import KeyValue, key_from_json, key_to_json
 from sleeper_nb.model.partitions import Partition, PartitionTree, Range, Region
@@ -108,6 +109,7 @@ def _reference_item(
         "added_time": moment,
         "removed": row["removed_snapshot"],
         "removed_time": None if row["removed_snapshot"] is None else moment,
+        **({each.name: row[each.name] for each in DELETION_COLUMNS} if row[DELETION_FILE] else {}),
         **({"statistics": to_text(statistics)} if statistics else {}),
     }
 
@@ -123,6 +125,7 @@ def reference_row(item: Item, schema: Schema, snapshot_id: int) -> dict[str, Any
         **{name: item[name] for name in same},
         "job_id": item.get("job_id"),
         "checksum": item.get("checksum"),
+        **{each.name: item.get(each.name) for each in DELETION_COLUMNS},
         "status": READY_FOR_GC if gone else ACTIVE,
         "added_snapshot": item["added"],
         "removed_snapshot": item["removed"] if gone else None,

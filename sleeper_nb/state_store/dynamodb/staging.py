@@ -35,6 +35,7 @@ from sleeper_nb.model.files import PAIR, Addition, FileReference, to_batch
 from sleeper_nb.model.snapshots import to_micros
 from sleeper_nb.model.transactions import (
     AddFiles,
+    ChangeRows,
     ClearTable,
     DeleteFiles,
     MigrateStateStore,
@@ -117,7 +118,7 @@ def difference(step: CommitStep) -> ItemChange:
     match step.transaction:
         case AddFiles(references):
             return ItemChange(_added(references, step))
-        case ReplaceFileReferences(_, partition_id, inputs, output):
+        case ReplaceFileReferences(_, partition_id, inputs, output, _):
             ready = _leaving(_named(files.active_rows_in({partition_id}), inputs), step)
             added = _added([] if output is None else [output], step)
             # the specification limits the inputs of a compaction to one transaction
@@ -139,8 +140,13 @@ def difference(step: CommitStep) -> ItemChange:
             tree = partition_items(step.after.tree.partitions, new.id, new.commit_id)
             references = getattr(step.transaction, "references", ())
             return ItemChange(_added(references, step), ready, tree, leaving=[*ready])
+        case ChangeRows() as change:
+            pairs = [(each.partition_id, each.filename) for each in change.replaced]
+            gone = files.active.join(_pairs(pairs), list(PAIR), join_type="left semi")
+            ready = _leaving(gone, step)
+            return ItemChange(_added(change.references, step), ready, leaving=[*ready])
         case DeleteFiles(filenames):
-            gone = _named(files.ready_for_gc, filenames).select(KEY).to_pylist()
+            gone = files.ready_for_gc_naming(filenames).select(KEY).to_pylist()
             return ItemChange(forgotten=[reference_key(**row) for row in gone])
         case MigrateStateStore() | SetSchema() | SetProcessing():
             return ItemChange()

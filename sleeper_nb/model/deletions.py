@@ -1,0 +1,74 @@
+"""Deletion vectors as values: which rows of a data file a partition no longer has.
+
+A change of rows does not rewrite a large data file. It writes the positions of the rows that are gone to a small file,
+which the new reference to the data file names; the positions are those of the rows in the data file, from 0. Older
+versions have references without it, or with an earlier one, so each version keeps its rows. A compaction writes the
+rows that are left, and needs no vector any more.
+
+The field's names: deletion vectors of Delta and of Iceberg's third format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any, Final
+
+import pyarrow as pa
+
+DELETION_FILE: Final = "deletion_file"
+"""The column of references that names the file with a vector."""
+DELETION_COLUMNS: Final = (
+    pa.field(DELETION_FILE, pa.string()),
+    pa.field("deletion_rows", pa.int64()),
+    pa.field("deletion_bytes", pa.int64()),
+    pa.field("deletion_checksum", pa.string()),
+)
+"""The columns of references with their vectors; all null where no row of a file was deleted."""
+POSITIONS: Final = pa.schema([pa.field("position", pa.int64(), nullable=False)])
+"""The column of a file with a vector: increasing, no position twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionVector:
+    """The deleted rows of one data file.
+
+    Parameters
+    ----------
+    filename
+        The path of the file with the positions, below the table's folder.
+    rows
+        How many positions it has.
+    bytes, checksum
+        Of that file.
+    """
+
+    filename: str
+    rows: int
+    bytes: int
+    checksum: str | None = None
+
+    @property
+    def cells(self) -> tuple[str, int, int, str | None]:
+        """The values of `DELETION_COLUMNS`."""
+        return self.filename, self.rows, self.bytes, self.checksum
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> DeletionVector | None:
+        """Return the vector that the columns of a reference describe, if there is one."""
+        filename, rows, size, checksum = (row.get(each.name) for each in DELETION_COLUMNS)
+        return None if filename is None else cls(filename, rows or 0, size or 0, checksum)
+
+
+def vectors_of(references: pa.Table) -> Iterable[DeletionVector | None]:
+    """Return the vector of each reference; only columns are looked at where there is none."""
+    if references[DELETION_FILE].null_count == references.num_rows:
+        return repeat(None, references.num_rows)
+    return map(DeletionVector.of, references.select([each.name for each in DELETION_COLUMNS]).to_pylist())
+
+
+def cells_of(vector: DeletionVector | None) -> dict[str, Any]:
+    """Return the columns of a reference for a vector, or for none."""
+    values = (None,) * len(DELETION_COLUMNS) if vector is None else vector.cells
+    return dict(zip((each.name for each in DELETION_COLUMNS), values, strict=True))

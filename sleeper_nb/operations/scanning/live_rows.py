@@ -1,0 +1,146 @@
+"""Read the rows of one data file that were not deleted: the positions of its deletion vector are left out.
+
+Other files are read by engines, which do not count rows. A file with a vector is read here, row group by row group, so
+the position of each row in the file is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import accumulate, groupby
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sleeper_nb.errors import StorageError
+from sleeper_nb.model.deletions import POSITIONS, DeletionVector
+from sleeper_nb.model.partitions import Region
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.operations.scanning.footers import RowGroup, groups_in
+from sleeper_nb.operations.scanning.scan_plan import keys_in
+from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.storage.integrity import damaged, read_checked
+
+Positions = npt.NDArray[np.int64]
+"""Positions of rows in a data file, from 0, increasing."""
+
+NO_POSITIONS: Final[Positions] = np.empty(0, np.int64)
+_BATCH_ROWS: Final = 65_536
+
+
+def positions_of(vector: DeletionVector | None, storage: Storage) -> Positions:
+    """Return the positions of a deletion vector; none for no vector.
+
+    Raises
+    ------
+    NotFound, StorageError
+        When the vector's file is gone, or was changed after it was written.
+    """
+    if vector is None:
+        return NO_POSITIONS
+    content = read_checked(storage, vector.filename, vector.checksum)
+    try:
+        positions: Positions = pq.read_table(pa.BufferReader(content), schema=POSITIONS)["position"].to_numpy()
+    except pa.ArrowException as error:
+        raise damaged(storage, vector.filename) from error
+    if len(positions) != vector.rows or (len(positions) > 1 and (np.diff(positions) <= 0).any()):
+        raise damaged(storage, vector.filename)
+    return positions
+
+
+def kept(rows: pa.RecordBatch | pa.Table, first: int, deleted: Positions) -> pa.RecordBatch | pa.Table:
+    """Return consecutive rows of a file without deleted ones; `first` is the position of the first row."""
+    begin, end = np.searchsorted(deleted, (first, first + rows.num_rows))
+    if begin == end:
+        return rows
+    mask = np.ones(rows.num_rows, np.bool_)
+    mask[deleted[begin:end] - first] = False
+    return rows.filter(pa.array(mask))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LiveRows:
+    """The rows of one data file without deleted ones, in the order of the file.
+
+    Parameters
+    ----------
+    filename
+        The data file.
+    deleted
+        The positions to leave out.
+    schema, storage
+        The table's.
+    regions
+        Only rows in one of these regions count, which do not overlap; None is the whole file.
+    """
+
+    filename: str
+    deleted: Positions
+    schema: Schema
+    storage: Storage
+    regions: Sequence[Region | None] = (None,)
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows with the columns of the schema, or some of them, in the types of the schema."""
+        named = {field.name: field for field in self.schema.fields}
+        chosen = [named[name] for name in (self.schema.names if columns is None else columns)]
+        limits = [region for region in self.regions if region is not None]
+        is_cut = len(limits) == len(self.regions)
+        needed = [*chosen, *(key for key in self.schema.row_keys if is_cut and key not in chosen)]
+        types = pa.schema([self.schema.arrow.field(each.name) for each in needed])
+        for rows in self._stored({each.column for each in needed}, limits if is_cut else None):
+            batch = pa.RecordBatch.from_arrays(
+                [_column(rows, each.column, types.field(each.name).type) for each in needed], schema=types
+            )
+            if is_cut:
+                batch = _inside(batch, limits, self.schema)
+            yield batch.select([each.name for each in chosen])
+
+    def _stored(self, names: set[str], limits: Sequence[Region] | None) -> Iterator[pa.RecordBatch]:
+        """Yield the live rows of the row groups that can reach into some regions, with columns as the file has them."""
+        with self.storage.input(self.filename) as stream:
+            try:
+                file = pq.ParquetFile(stream, pre_buffer=not self.storage.local, page_checksum_verification=True)
+            except pa.ArrowInvalid as error:
+                hint = "the file may be truncated or not a Parquet file: restore it from a copy"
+                problem = f"cannot read {self.storage.locate(self.filename)}: {error}"
+                raise StorageError(problem, hint=hint) from error
+            groups, all_names = groups_in(file.metadata, self.schema), file.schema_arrow.names
+            there = [each for each in all_names if each in names] or all_names[:1]
+            starts = list(accumulate((group.rows for group in groups), initial=0))
+            for run in _runs([at for at, group in enumerate(groups) if _reaches(group, limits)]):
+                at = starts[run[0]]
+                for batch in file.iter_batches(_BATCH_ROWS, row_groups=run, columns=there):
+                    yield kept(batch, at, self.deleted)
+                    at += batch.num_rows
+
+
+def _reaches(group: RowGroup, limits: Sequence[Region] | None) -> bool:
+    return limits is None or any(group.may_overlap(limit) for limit in limits)
+
+
+def _runs(numbers: Sequence[int]) -> Iterator[list[int]]:
+    """Yield consecutive numbers together."""
+    for _, run in groupby(enumerate(numbers), key=lambda each: each[1] - each[0]):
+        yield [number for _, number in run]
+
+
+def _column(rows: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array:
+    """Return a column in the type of the table; null if the file was written before the table had it."""
+    place = rows.schema.get_field_index(name)
+    if place < 0:
+        return pa.nulls(rows.num_rows, kind)
+    column = rows.column(place)
+    return column if column.type == kind else column.cast(kind)
+
+
+def _inside(batch: pa.RecordBatch, limits: Sequence[Region], schema: Schema) -> pa.RecordBatch:
+    table = pa.Table.from_batches([batch])
+    inside = reduce(pc.or_, (keys_in(limit, table, schema) for limit in limits))
+    return batch.filter(inside.combine_chunks() if isinstance(inside, pa.ChunkedArray) else inside)
