@@ -28,10 +28,10 @@ from sleeper_nb.operations.scanning.file_statistics import with_files_that_can_m
 from sleeper_nb.operations.scanning.reach import WHOLE, Reach, Regions
 from sleeper_nb.report import Bytes, Grid, TableReport
 
-FILE_NUMBER: Final = "sleeper$file"
+FILE_NUMBER: Final = "sleeper:file"
 """A column of rows that are read with their places: the number of the data file in `ScanPlan.filenames`; an int."""
-POSITION: Final = "sleeper$position"
-"""A column of such rows: the place of the row in its data file, from 0; a long. No field can have a name with ``$``."""
+POSITION: Final = "sleeper:position"
+"""A column of such rows: the place of the row in its data file, from 0; a long. No field can have a name with ``:``."""
 
 
 class PlannedFile(NamedTuple):
