@@ -13,7 +13,7 @@ from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.report import Grid, Report, counted
 
-JobKind = Literal["ingest", "bulk-import", "compaction"]
+JobKind = Literal["ingest", "bulk-import", "compaction", "change"]
 JobState = Literal["CREATED", "RUNNING", "FINISHED", "FAILED", "CANCELLED"]
 """The states of Sleeper's reports, except that `RUNNING` is ``IN_PROGRESS`` there."""
 ENDED = frozenset({"FINISHED", "FAILED", "CANCELLED"})

@@ -120,6 +120,8 @@ SAVEPOINT_INTERVAL = "savepoint.create-interval"
 SAVEPOINTS_RETAINED, SAVEPOINT_TIME = "savepoint.num-retained.max", "savepoint.time-retained"
 RETAINED_MIN, RETAINED_MAX = "snapshot.num-retained.min", "snapshot.num-retained.max"
 SPLITTING_MIN_ROWS = "sleeper.table.partition.splitting.min.rows"
+VECTOR_PERCENT = "sleeper.table.deletion.vector.percent.max"
+VECTOR_LEAST_BYTES = "sleeper.table.deletion.vector.file.bytes.min"
 IMPORT_MIN_LEAVES = "sleeper.table.bulk.import.min.leaf.partitions"
 SPLITTING_THRESHOLD = "sleeper.table.partition.splitting.threshold"
 STATISTICS = "sleeper.table.statistics.columns"
@@ -174,6 +176,10 @@ PROPERTIES: dict[str, Property] = {
                  "whether sort keys are dictionary-encoded while the dictionaries stay small"),
         Property("sleeper.table.parquet.dictionary.encoding.value.fields", "true", _truth, "true or false",
                  "whether values are dictionary-encoded while the dictionaries stay small"),
+        Property(VECTOR_PERCENT, "10", _whole(0, 100), "0 to 100",
+                 "the most rows of a data file, in percent, that a change deletes without writing the file again"),
+        Property(VECTOR_LEAST_BYTES, "4194304", _whole(0, 2**63 - 1), "bytes",
+                 "a change of rows writes a smaller data file again, without the rows that it deletes"),
         Property(STATISTICS, "auto", _statistics, "auto, none, or column names separated by commas",
                  "the columns whose least and greatest values each file's metadata has, so that conditions leave out "
                  "files; auto: dates, timestamps and sort keys"),

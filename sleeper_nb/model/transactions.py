@@ -316,15 +316,17 @@ class SplitPartitions(Transaction):
         except InvalidInput as error:
             raise StateRuleBroken(error.message, hint=error.hint_parts) from error
         rows: Counter[tuple[str, str]] = Counter()
+        vectors: dict[tuple[str, str], tuple[str, ...]] = {}
         leaves = frozenset(self.leaves)
         for reference in self.references:
-            rows[_leaf_above(after, reference.partition_id, leaves), reference.filename] += reference.rows
+            moved_from = _leaf_above(after, reference.partition_id, leaves), reference.filename
+            rows[moved_from] += reference.rows
+            vectors[moved_from] = reference.filenames[1:]
         _check_regions(self.references, after)
-        vectors = {reference.filename: reference.filenames[1:] for reference in self.references}
         for held in state.files.active_in(self.leaves):
             leaf, filename, count = held.partition_id, held.filename, held.rows
             moved = rows.pop((leaf, filename), None)
-            was_changed = vectors.get(filename, held.filenames[1:]) != held.filenames[1:]
+            was_changed = vectors.get((leaf, filename), held.filenames[1:]) != held.filenames[1:]
             if was_changed or (moved is None and count) or (held.rows_exact and (moved or 0) != count):
                 raise StateRuleBroken(
                     f"a split gives {moved or 0:,} of the {count:,} rows of {filename} to the new leaves",

@@ -20,7 +20,7 @@ from sleeper_nb.model.keys import KeyValue, key_after
 from sleeper_nb.model.partitions import Partition, Range, Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import CommitPoint, TableState
-from sleeper_nb.model.transactions import AddFiles
+from sleeper_nb.model.transactions import AddFiles, ChangeRows
 from sleeper_nb.operations.loading.row_checks import values_text
 from sleeper_nb.operations.scanning.read_rows import merged
 from sleeper_nb.operations.scanning.scan_plan import PlannedFile, files_in, plan_scan
@@ -38,11 +38,13 @@ class UniqueKeysOfLoad:
     storage, clock
         The table's.
     change
-        The files of the load, which are written.
+        The files of the load, which are written; of a change of rows, those with new rows are compared.
     """
 
-    def __init__(self, storage: Storage, clock: Clock, change: AddFiles) -> None:
+    def __init__(self, storage: Storage, clock: Clock, change: AddFiles | ChangeRows) -> None:
         self._storage, self._clock, self._change = storage, clock, change
+        kept = {each.filename for each in change.replaced} if isinstance(change, ChangeRows) else set()
+        self._new = {reference.filename for reference in change.references} - kept
         self._compared: set[str] | None = None  # the files of the table that have no key of the load
 
     def check(self, state: TableState) -> None:
@@ -59,7 +61,7 @@ class UniqueKeysOfLoad:
             return
         self._change.validate(state)
         after = self._change.apply(state, CommitPoint(state.snapshot_id + 1, self._clock.now()))
-        new = {reference.filename for reference in self._change.references}
+        new = self._new
         for leaf, part in _parts_with(after, new):
             files = files_in(after, leaf, part)
             if self._compared is not None:

@@ -1,0 +1,261 @@
+"""Change rows in one commit: find them on the newest version, write, publish; again when somebody else was faster.
+
+A change is computed on one version. If others commit meanwhile, it may still be published, as `ChangeRows` says;
+otherwise what was written is deleted, and the change is computed again on the newest version, a bounded number of
+times. Its source was read once before, so it does not change between attempts.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+
+from sleeper_nb.errors import ConflictError, OutcomeUnknown, StateRuleBroken
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.state import TableState
+from sleeper_nb.model.transactions import ChangeCounts, ChangeRows
+from sleeper_nb.operations.changing.apply_edits import ChangeSettings, EditsWriter
+from sleeper_nb.operations.changing.edit_list import EditList
+from sleeper_nb.operations.loading.ingest import discard_files
+from sleeper_nb.operations.loading.unique_keys import UniqueKeysOfLoad
+from sleeper_nb.progress import Progress
+from sleeper_nb.report import Bytes, Grid, TableReport, counted, duration_text, notes_line
+from sleeper_nb.state_store.state_store_base import StateStore
+
+logger = logging.getLogger(__name__)
+
+ATTEMPTS = 10
+"""How often a change is computed before `ConflictError` is raised."""
+
+Find = Callable[[TableState], EditList]
+"""Finds the rows of a version that a change is about."""
+Held = Callable[[int], AbstractContextManager[None]]
+"""Protects the files of a snapshot while a block reads them."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ChangeReport(TableReport):
+    """What a change of rows did; of a dry run, what it would do.
+
+    Parameters
+    ----------
+    operation, table
+        ``delete``, ``update``, ``upsert``, ``merge`` or ``overwrite``, and the table's name.
+    snapshot
+        The version that the change made; None of a dry run, and when no row was changed.
+    since
+        The snapshot on which the rows were found.
+    counts
+        How many rows were inserted, updated and deleted.
+    source_rows
+        The rows of the source; None for a change without one.
+    files, bytes
+        The data files that have rows which go, and their bytes.
+    leaves
+        The leaf partitions with rows that go or come; None of a dry run.
+    files_written, bytes_written
+        The data files and deletion vectors that were written; None of a dry run.
+    vectors
+        How many of these are deletion vectors; None of a dry run.
+    seconds
+        How long it took.
+    dry_run
+        Whether nothing was changed.
+    """
+
+    operation: str
+    table: str
+    snapshot: Snapshot | None
+    since: int
+    counts: ChangeCounts
+    source_rows: int | None
+    files: int
+    bytes: int
+    leaves: int | None
+    files_written: int | None
+    bytes_written: int | None
+    vectors: int | None
+    seconds: float
+    dry_run: bool
+
+    @property
+    def inserted(self) -> int:
+        """Rows that were inserted."""
+        return self.counts.inserted
+
+    @property
+    def updated(self) -> int:
+        """Rows that were updated; each counts once."""
+        return self.counts.updated
+
+    @property
+    def deleted(self) -> int:
+        """Rows that were deleted."""
+        return self.counts.deleted
+
+    def cells(self) -> tuple[tuple[str, ...], tuple[tuple[object, ...], ...]]:
+        """Return one row with the counts."""
+        columns = ["table", "operation", "inserted", "updated", "deleted", "files", "bytes"]
+        row: list[object] = [self.table, self.operation, self.inserted, self.updated, self.deleted, self.files]
+        row.append(Bytes(self.bytes))
+        if self.source_rows is not None:
+            columns.insert(2, "source rows")
+            row.insert(2, self.source_rows)
+        if self.files_written is not None:
+            columns += ["files written", "bytes written"]
+            row += [self.files_written, Bytes(self.bytes_written or 0)]
+        if self.snapshot is not None:
+            columns += ["snapshot", "rows"]
+            row += [self.snapshot.id, self.snapshot.rows]
+        return tuple(columns), (tuple(row),)
+
+    def grid(self) -> Grid:
+        """Return the counts, and what was written."""
+        columns, rows = self.cells()
+        if self.dry_run:
+            return Grid(columns, rows, footer=f"on snapshot {self.since}; nothing was changed")
+        if self.snapshot is None:
+            return Grid(columns, rows, footer="no row is changed by it: the table stays at its snapshot")
+        vectors = f"{counted(self.vectors or 0, 'deletion vector')}" if self.vectors else ""
+        return Grid(columns, rows, footer=notes_line(vectors, duration_text(self.seconds)))
+
+
+@dataclass(frozen=True, slots=True)
+class RowChange:
+    """A change of rows of one table.
+
+    Parameters
+    ----------
+    operation, table
+        As in `ChangeReport`.
+    store, settings
+        The table's store, and how files are written.
+    find
+        Finds the rows on a version.
+    held
+        Protects a version's files while they are read.
+    progress
+        Receives what is done.
+    """
+
+    operation: str
+    table: str
+    store: StateStore
+    settings: ChangeSettings
+    find: Find
+    held: Held
+    progress: Progress
+
+    def plan(self) -> ChangeReport:
+        """Return what the change would do to the newest version; nothing is written."""
+        began, state = self.store.clock.now(), self.store.load()
+        with self.held(state.snapshot_id):
+            edits = self.find(state)
+        seconds = (self.store.clock.now() - began).total_seconds()
+        return replace(self._report(state, edits), seconds=seconds, dry_run=True)
+
+    def run(self, *, message: str | None = None, author: str | None = None, job_id: str | None = None) -> ChangeReport:
+        """Change the rows in one commit.
+
+        Raises
+        ------
+        ConflictError
+            When other writers changed the same rows during each attempt; nothing was changed.
+        JobDone
+            When the job has changed the table before.
+        """
+        began = self.store.clock.now()
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                self.store.retry.wait(self.store.clock, attempt - 1)
+            state = self.store.load()
+            with self.held(state.snapshot_id):
+                self.progress.update("finding rows")
+                edits = self.find(state)
+                if edits.is_empty:
+                    report: ChangeReport | None = self._report(state, edits)
+                else:
+                    report = self._try(state, edits, message, author, job_id)
+            if report is not None:
+                return replace(report, seconds=(self.store.clock.now() - began).total_seconds())
+        raise ConflictError(
+            f"other writers changed rows of table {self.table!r} during each of {ATTEMPTS} attempts",
+            hint="nothing was changed; run it again when fewer writers change the table",
+        )
+
+    def _try(
+        self, state: TableState, edits: EditList, message: str | None, author: str | None, job_id: str | None
+    ) -> ChangeReport | None:
+        """Write and publish; return None when others were faster, and nothing is left."""
+        writer = EditsWriter(self.store, state, self.settings)
+        try:
+            self.progress.update("writing")
+            change = writer.change(self.operation, edits)
+            unique = _UniqueAfter(self.store, change) if state.schema.unique_keys else None
+            try:
+                snapshot = self.store.commit(
+                    change if unique is None else unique.checked, message=message, author=author, job_id=job_id
+                )
+            except StateRuleBroken as error:
+                logger.info("table %s: %s is computed again: %s", self.store.table_id, self.operation, error.message)
+                discard_files(self.store, writer.written)
+                return None
+        except OutcomeUnknown:
+            raise  # the commit may have won: the files must stay
+        except BaseException:
+            discard_files(self.store, writer.written)
+            raise
+        return self._report(state, edits, change, snapshot)
+
+    def _report(
+        self, state: TableState, edits: EditList, change: ChangeRows | None = None, snapshot: Snapshot | None = None
+    ) -> ChangeReport:
+        touched = dict.fromkeys(edits.removed, 0)
+        active = state.files.active
+        for name, size in zip(active["filename"].to_pylist(), active["bytes"].to_pylist(), strict=True):
+            if name in touched:
+                touched[name] = size
+        files = {} if change is None else _written(change)
+        leaves = None
+        if change is not None:
+            leaves = {each.partition_id for each in change.replaced} | {each.partition_id for each in change.references}
+        return ChangeReport(
+            operation=self.operation,
+            table=self.table,
+            snapshot=snapshot,
+            since=state.snapshot_id,
+            counts=edits.counts,
+            source_rows=edits.source_rows,
+            files=len(touched),
+            bytes=sum(touched.values()),
+            leaves=None if leaves is None else len(leaves),
+            files_written=None if change is None else len(files),
+            bytes_written=None if change is None else sum(files.values()),
+            vectors=None if change is None else sum(each.deletions is not None for each in change.references),
+            seconds=0.0,
+            dry_run=False,
+        )
+
+
+def _written(change: ChangeRows) -> dict[str, int]:
+    """Return the files that a change wrote, and their bytes."""
+    kept = {each.filename for each in change.replaced}
+    files = {each.filename: each.bytes for each in change.references if each.filename not in kept}
+    return files | {
+        each.deletions.filename: each.deletions.bytes for each in change.references if each.deletions is not None
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _UniqueAfter:
+    """A change of a table with unique keys, which are checked in each version that it may follow."""
+
+    store: StateStore
+    change: ChangeRows
+
+    def checked(self, newest: TableState) -> ChangeRows:
+        """Return the change; raise when it would make a key occur twice."""
+        UniqueKeysOfLoad(self.store.storage, self.store.clock, self.change).check(newest)
+        return self.change

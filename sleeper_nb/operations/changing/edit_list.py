@@ -1,0 +1,53 @@
+"""The edit list of a statement: which rows of a version go, and which rows come. Nothing is written yet.
+
+An engine finds the rows; everything after that knows no engine. The counts are exact before anything is written, so a
+dry run is cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from sleeper_nb.model.partitions import Region
+from sleeper_nb.model.transactions import ChangeCounts
+from sleeper_nb.operations.scanning.live_rows import Positions
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EditList:
+    """The rows of one version that a change takes away, and the rows that it adds.
+
+    Parameters
+    ----------
+    removed
+        For each data file, the positions of the rows that go: deleted ones, and the old values of updated ones.
+    rows
+        The rows that come, with the columns and types of the table, in any order: new values of updated rows, and
+        inserted ones.
+    counts
+        How many rows are inserted, updated and deleted.
+    watched
+        Where the change depends on which rows there are; empty when rows that others add meanwhile do not matter.
+    source_rows
+        Rows of the source of a merge; None without a source.
+    """
+
+    removed: Mapping[str, Positions]
+    rows: pa.Table
+    counts: ChangeCounts
+    watched: tuple[Region, ...] = ()
+    source_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        gone, new = sum(map(len, self.removed.values())), self.rows.num_rows
+        done = self.counts
+        assert gone == done.updated + done.deleted, "each row that goes is updated or deleted"  # noqa: S101
+        assert new == done.updated + done.inserted, "each row that comes is updated or inserted"  # noqa: S101
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing changes."""
+        return not (self.removed or self.rows.num_rows)

@@ -1,0 +1,71 @@
+"""Change rows of a store by hand: find them in Arrow, as an engine would, and apply the edit list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sleeper_nb.model.state import TableState
+from sleeper_nb.model.transactions import ChangeCounts
+from sleeper_nb.operations.changing.apply_edits import ChangeSettings
+from sleeper_nb.operations.changing.change import ChangeReport, RowChange
+from sleeper_nb.operations.changing.edit_list import EditList
+from sleeper_nb.operations.loading.ingest import DEFAULT_INGEST
+from sleeper_nb.operations.scanning.live_rows import LiveRows, positions_of
+from sleeper_nb.operations.scanning.scan_plan import plan_scan
+from sleeper_nb.progress import Silent
+from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.storage.filesystem import Storage
+
+ALWAYS_VECTORS, NEVER_VECTORS = ChangeSettings(DEFAULT_INGEST, 100, 0), ChangeSettings(DEFAULT_INGEST, 0, 0)
+Row = dict[str, Any]
+
+
+def places(state: TableState, storage: Storage) -> list[tuple[str, int, Row]]:
+    """Return each row of a version with its data file and its position there."""
+    found = {}
+    for file in plan_scan(state).files:
+        whole = LiveRows(file.filename, np.empty(0, np.int64), state.schema, storage)
+        rows = pa.Table.from_batches(whole.batches(), state.schema.arrow).to_pylist()
+        left = LiveRows(file.filename, positions_of(file.deletions, storage), state.schema, storage, [file.region])
+        live = pa.Table.from_batches(left.batches(), state.schema.arrow).to_pylist()
+        gone = set(positions_of(file.deletions, storage).tolist())
+        at = [i for i, row in enumerate(rows) if i not in gone and row in live]
+        found |= {(file.filename, i): rows[i] for i in at}
+    return [(name, i, row) for (name, i), row in found.items()]
+
+
+def change(
+    store: StateStore,
+    *,
+    delete: Callable[[Row], bool] = lambda _: False,
+    update: Callable[[Row], Row | None] = lambda _: None,
+    insert: Sequence[Row] = (),
+    settings: ChangeSettings = ALWAYS_VECTORS,
+    watch: bool = False,
+    meanwhile: Callable[[], object] = lambda: None,
+    kind: str = "merge",
+) -> ChangeReport:
+    """Delete, update and insert rows in one commit; `meanwhile` is called after the rows were found."""
+
+    def find(state: TableState) -> EditList:
+        removed: dict[str, list[int]] = {}
+        rows, counts = list(insert), {"updated": 0, "deleted": 0}
+        for name, position, row in places(state, store.storage):
+            new = None if delete(row) else update(row)
+            if new is None and not delete(row):
+                continue
+            removed.setdefault(name, []).append(position)
+            counts["deleted" if new is None else "updated"] += 1
+            rows += [] if new is None else [new]
+        arrow = pa.Table.from_pylist(rows, state.schema.arrow)
+        meanwhile()
+        watched = tuple(leaf.region for leaf in state.tree.leaves) if watch else ()
+        gone = {name: np.array(sorted(at), np.int64) for name, at in removed.items()}
+        return EditList(gone, arrow, ChangeCounts(len(insert), **counts), watched)
+
+    return RowChange(kind, "table", store, settings, find, lambda _: nullcontext(), Silent()).run()
