@@ -80,8 +80,7 @@ def read_insert(reader: StatementReader, named: NamedQueries | None) -> InsertRo
         return _insert(reader, named, start)
     if not reader.skip("OVERWRITE") or _is_folder(reader):
         return None
-    _ = reader.skip("INTO")
-    _ = reader.skip("TABLE")
+    reader.skip("TABLE")
     table = reader.table(_OVERWRITE_HINT)
     check_not_named(reader, table, named)
     _check_no_partition(reader, table)

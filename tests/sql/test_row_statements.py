@@ -411,6 +411,8 @@ def test_a_wrong_merge_is_explained_at_its_place(sql, dialect, words, place, hin
         ("INSERT INTO t REPLACE ON t.k = s.k SELECT 1", "INSERT takes no REPLACE ON", "REPLACE ON", "MERGE INTO t"),
         ("INSERT INTO t (k) BY NAME REPLACE WHERE k = 1 SELECT 1", "or BY NAME, not both", "REPLACE", "one of them"),
         ("INSERT INTO t@3 REPLACE WHERE k = 1 SELECT 1", "cannot be written to at a version", "@3", "leave"),
+        ("INSERT OVERWRITE INTO t SELECT 1", "the name of a table is expected before 'INTO'", "INTO",
+         "INSERT OVERWRITE t SELECT"),
         ("INSERT OVERWRITE t", "a query or VALUES is expected at the end", "", "INSERT OVERWRITE t SELECT"),
         ("INSERT OVERWRITE t (k) BY NAME SELECT 1 AS k", "or BY NAME, not both", "SELECT", "one of them"),
         ("INSERT OVERWRITE TABLE t PARTITION (k) SELECT 1", "a table has no partitions with names", "PARTITION",
