@@ -118,6 +118,8 @@ def test_a_wrong_statement_is_explained(session, engine, sql, kind, words, hint)
     [
         "DELETE FROM trips WHERE fare = 1", "UPDATE trips SET fare = 1", "INSERT OR REPLACE INTO trips VALUES (1)",
         "MERGE INTO trips USING trips t ON t.fare = 1 WHEN MATCHED THEN DELETE",
+        "INSERT OVERWRITE trips SELECT * FROM trips", "INSERT INTO Trips REPLACE WHERE fare = 1 SELECT * FROM trips",
+        "EXPLAIN WITH a AS (SELECT 1 AS n) DELETE FROM trips WHERE fare IN (SELECT n FROM a)",
     ],
 )  # fmt: skip
 def test_a_statement_that_writes_is_not_sent_to_a_command_that_deletes_the_table(session, sql):

@@ -56,7 +56,7 @@ def run_query(
     Parameters
     ----------
     sql
-        One statement; of one that writes, with the place of its query.
+        One statement; of one that writes, with the place of its query, or how that is composed.
     engine
         Which engine runs it; ``"auto"`` chooses (`sleeper_nb.query.engine_choice`).
     parameters
@@ -89,7 +89,9 @@ def run_query(
         binder = Binder(chosen.name, lookup, tables, lambda each: runner.value(binder.bind(each)), kept, variables)
         if text.part is None:
             return _run(text.whole(chosen.name), runner, binder, views, dry_run)
-        return runner.run(replace(binder.bind(text.query(chosen.name)), whole=text.whole(chosen.name)))
+        query = text.query(chosen.name)
+        whole = text.whole(chosen.name) if query.origin is None else None
+        return runner.run(replace(binder.bind(query), whole=whole))
 
     if engine != "auto":
         return run(ChosenEngine(engine))

@@ -35,6 +35,7 @@ from sleeper_nb.sql.alteration import (
     RenamedColumn,
 )
 from sleeper_nb.sql.grammar import Literal, Name, Parameter, placed
+from sleeper_nb.sql.insertion import InsertRows
 from sleeper_nb.sql.parameters import plain_value, unknown_parameter
 from sleeper_nb.sql.statement import QueryPart, SqlText, Statement
 from sleeper_nb.sql.table_definition import ColumnDefinition, CreateTable
@@ -43,7 +44,7 @@ from sleeper_nb.sql.writes import (
     CommentOn,
     DescribeHistory,
     DropTable,
-    InsertRows,
+    RowChange,
     TruncateTable,
     WritingStatement,
     read_writing_statement,
@@ -156,6 +157,8 @@ class SqlWriter:
 
     def run(self) -> Report:
         """Return what the statement did, or with a dry run would do."""
+        if isinstance(self.statement.change, RowChange):
+            raise self._rows_stay(self.statement.change)
         if self.statement.is_explained:
             return self._explained()
         match self.statement.change:
@@ -188,6 +191,12 @@ class SqlWriter:
         return self.query(part)
 
     # Rows.
+
+    def _rows_stay(self, change: RowChange) -> InvalidInput:
+        """Return the error of a statement that changes or deletes rows."""
+        name = self._table(change.table).name
+        hint = "add rows with INSERT INTO or ingest, undo a load with rollback; rows cannot be changed or deleted"
+        return self._error(f"SQL cannot change table {name!r}", hint, change.table)
 
     def _insert(self, insert: InsertRows) -> Report:
         table = self._table(insert.table)

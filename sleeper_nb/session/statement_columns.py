@@ -10,9 +10,9 @@ from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.report import counted
 from sleeper_nb.sql.grammar import Name, placed
+from sleeper_nb.sql.insertion import InsertRows
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.table_definition import ColumnDefinition, CreateTable
-from sleeper_nb.sql.writes import InsertRows
 
 
 def found(name: Name, names: Sequence[str], where: str, statement: Statement) -> str:

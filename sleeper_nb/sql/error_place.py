@@ -32,7 +32,7 @@ _WIDEST: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """A statement as the user wrote it, and as the engine runs it."""
+    """A statement as the user wrote it, or as it was composed of parts of that, and as the engine runs it."""
 
     written: Statement
     run: Statement
@@ -42,9 +42,17 @@ class Texts:
         offset = _offset(str(error.__cause__), self.run.text)
         token = None if offset is None or error.place else self._written_at(offset)
         if token is not None:
-            error.place = line_with_caret(self.written.text, token.start)
+            error.place = self._line_of(token)
             error.message = _IN_WORDS.sub("", error.message)
         return error
+
+    def _line_of(self, token: Token) -> str:
+        """Return the line of a token with a caret; "" for one that the user did not write."""
+        origin = self.written.origin
+        if origin is None:
+            return line_with_caret(self.written.text, token.start)
+        at = origin.place_of(token.start)
+        return "" if at is None else line_with_caret(origin.written.text, at)
 
     def _written_at(self, offset: int) -> Token | None:
         """Return the token of the user's text for an offset in the text that was run."""

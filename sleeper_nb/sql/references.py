@@ -112,6 +112,23 @@ def check_alone(statement: Statement) -> None:
             raise InvalidInput(f"a second statement follows the ';' on line {line}", hint="run one statement at a time")
 
 
+def names_of_with(statement: Statement, at: int) -> tuple[tuple[str, ...], int]:
+    """Return the names that the ``WITH`` at an index defines, and the index of the token after their queries.
+
+    Without a ``WITH`` there, or when it cannot be read, there are no names, and the index is the same.
+    """
+    walk = _Walk(statement)
+    if walk.word(at) != "WITH":
+        return (), at
+    names: list[str] = []
+    name, after = at + 2 if walk.word(at + 1) == "RECURSIVE" else at + 1, at
+    while (body := walk.body(name)) is not None:
+        names.append(unquote(statement.tokens[name], dialect=statement.dialect))
+        after = skip_brackets(statement.tokens, body)
+        name = after + 1 if spells(statement.tokens, after, ",") else len(statement.tokens)
+    return tuple(names), after
+
+
 @dataclass(slots=True)
 class _Group:
     """The state of the walk at a position between two brackets."""
@@ -225,7 +242,7 @@ class _Walk:
     def _with(self, at: int, group: _Group, *, head: bool) -> int:
         """Walk the list of a WITH, if it is one: ``name [(columns)] [AS] [NOT] [MATERIALIZED] (body), …``."""
         name = at + 2 if self.word(at + 1) == "RECURSIVE" else at + 1
-        body = self._body(name)
+        body = self.body(name)
         if body is None:
             return at + 1
         while body is not None:
@@ -234,11 +251,11 @@ class _Walk:
             after = self.group(body + 1, group.scope | own if recursive else group.scope)
             group.scope |= own
             name = after + 1
-            body = self._body(name) if spells(self.tokens, after, ",") else None
+            body = self.body(name) if spells(self.tokens, after, ",") else None
         group.fresh, group.head, group.expects = True, head, False
         return after
 
-    def _body(self, name: int) -> int | None:
+    def body(self, name: int) -> int | None:
         """Return the index of the bracket that opens the body of a WITH name; None when this is none."""
         if not self.is_name(name):
             return None

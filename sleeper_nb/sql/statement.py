@@ -3,7 +3,8 @@
 Every step that looks into a statement takes this value, not the text: the search for tables and version clauses,
 parameters, views, answers from metadata, and the checks of what SQL may read. A step that rewrites a statement returns
 a new value: `Statement.replaced` applies a list of replacements at once, and moves the tokens along with the text, so
-the new text is not split again.
+the new text is not split again. A statement that is put together from parts of another one
+(`sleeper_nb.sql.composition`) knows where they were, so that an error is shown in what the user wrote.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
+from typing import Protocol
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.sql.tokens import Dialect, Token, TokenKind, tokenize
@@ -38,6 +40,59 @@ class Replacement:
 
 
 @dataclass(frozen=True, slots=True)
+class Slice:
+    """A part of a statement's text, byte for byte, and where it begins, in characters."""
+
+    text: str
+    at: int
+
+    @property
+    def end(self) -> int:
+        """Where it ends."""
+        return self.at + len(self.text)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class OriginSpan:
+    """A span of a composed text, what was written in its place, and where that begins in the composed text."""
+
+    start: int
+    end: int
+    part: Slice
+    part_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextOrigin:
+    """Where the parts of a composed statement were in the one that the user wrote.
+
+    Parameters
+    ----------
+    written
+        The user's statement.
+    spans
+        Spans of the composed text, in its order; text between them is of this package.
+    """
+
+    written: Statement
+    spans: tuple[OriginSpan, ...]
+
+    def place_of(self, offset: int) -> int | None:
+        """Return where the user wrote what is at an offset of the composed text; None for text of this package.
+
+        What was put around a part, such as a cast, is at the beginning of that part.
+        """
+        span = next((each for each in self.spans if each.start <= offset < each.end), None)
+        if span is None:
+            return None
+        inside = offset - span.part_at
+        return span.part.at + (inside if 0 <= inside < len(span.part.text) else 0)
+
+
+@dataclass(frozen=True, slots=True)
 class Statement:
     """A SQL text and its tokens.
 
@@ -49,11 +104,14 @@ class Statement:
         Which engine's SQL it is written in.
     tokens
         The tokens of the text.
+    origin
+        Where its parts were written, when it was composed of them.
     """
 
     text: str
     dialect: Dialect
     tokens: tuple[Token, ...] = field(repr=False)
+    origin: TextOrigin | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(cls, text: str, *, dialect: Dialect) -> Statement:
@@ -79,6 +137,11 @@ class Statement:
     def index_from(self, offset: int) -> int:
         """Return the index of the first token that begins at an offset of the text, or after it."""
         return bisect_left(self.tokens, offset, key=_START)
+
+    def between(self, start: int, end: int) -> Slice:
+        """Return the text from the token at an index to the one before another index; there is at least one."""
+        first = self.tokens[start].start
+        return Slice(self.text[first : self.tokens[end - 1].end], first)
 
     def after(self, at: int) -> Statement:
         """Return the statement that begins with the token at an index; an empty one when there is no such token."""
@@ -118,6 +181,13 @@ class QueryPart:
         return statement.replaced([Replacement(self.start, self.end)])
 
 
+class SqlPart(Protocol):
+    """How the query that an engine runs is made of a statement."""
+
+    def of(self, statement: Statement, /) -> Statement:
+        """Return the query."""
+
+
 class SqlText:
     """The text of one statement, which is split once for each dialect that is asked for.
 
@@ -126,10 +196,10 @@ class SqlText:
     text
         The statement, as the user wrote it.
     part
-        Where the query is in it; None when it is one.
+        Where the query is in it, or how it is composed of its parts; None when it is one.
     """
 
-    def __init__(self, text: str, part: QueryPart | None = None) -> None:
+    def __init__(self, text: str, part: SqlPart | None = None) -> None:
         self.text, self.part = text, part
         self._split: dict[Dialect, Statement] = {}
 
@@ -144,8 +214,8 @@ class SqlText:
         whole = self.whole(dialect)
         return whole if self.part is None else self.part.of(whole)
 
-    def only(self, part: QueryPart) -> SqlText:
-        """Return the same text with the place of its query."""
+    def only(self, part: SqlPart) -> SqlText:
+        """Return the same text with the place of its query, or how that is composed."""
         text = SqlText(self.text, part)
         text._split = self._split
         return text

@@ -1,8 +1,7 @@
 """Statements that change the warehouse, as values: what our own grammar says, and where a query is in it.
 
 The engines run none of these: what is of our own grammar is cut out, and the query that is left goes to an engine with
-all its version clauses. ``DELETE``, ``UPDATE``, ``MERGE`` and ``INSERT OVERWRITE`` are none of them: they are refused
-where queries are judged.
+all its version clauses. Of statements that change rows, conditions and values go to it too, as they were written.
 """
 
 from __future__ import annotations
@@ -13,25 +12,17 @@ from typing import Final
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.sql.alteration import AlterTable, read_alter_table
 from sleeper_nb.sql.beginning import end_of_explain
-from sleeper_nb.sql.grammar import Literal, Name, StatementReader, begins_query, opens_query
+from sleeper_nb.sql.delete_update import DeleteRows, NamedQueries, UpdateRows, read_delete, read_update
+from sleeper_nb.sql.grammar import Literal, Name, StatementReader
+from sleeper_nb.sql.insertion import InsertRows, OverwriteRows, read_insert
+from sleeper_nb.sql.merge_rows import MergeRows, read_merge
+from sleeper_nb.sql.references import names_of_with
 from sleeper_nb.sql.statement import QueryPart, Statement
 from sleeper_nb.sql.table_definition import CreateTable, read_create_table
-from sleeper_nb.sql.tokens import skip_brackets, spells
 
-_INSERT_HINT: Final = "write INSERT INTO t SELECT …, INSERT INTO t (a, b) VALUES (…) or INSERT INTO t BY NAME SELECT …"
 _CALL_HINT: Final = (
     "write CALL sys.compact('t') or CALL sys.compact(table => 't'); CALL sys.help() lists the procedures"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class InsertRows:
-    """``INSERT INTO t``: the rows of a query, by position or by name, for all columns or for some."""
-
-    table: Name
-    query: QueryPart
-    columns: tuple[Name, ...] | None = None
-    by_name: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +66,20 @@ class CallProcedure:
     named: tuple[tuple[Name, Literal], ...]
 
 
-Change = CreateTable | InsertRows | DropTable | TruncateTable | AlterTable | CommentOn | DescribeHistory | CallProcedure
+RowChange = DeleteRows | UpdateRows | MergeRows | OverwriteRows
+"""A statement that changes or deletes rows."""
+
+Change = (
+    CreateTable
+    | InsertRows
+    | RowChange
+    | DropTable
+    | TruncateTable
+    | AlterTable
+    | CommentOn
+    | DescribeHistory
+    | CallProcedure
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +108,9 @@ class WritingStatement:
 
     @property
     def query(self) -> QueryPart | None:
-        """The query in it, if there is one."""
-        return self.change.query if isinstance(self.change, CreateTable | InsertRows) else None
+        """The query in it whose rows are loaded, if there is one."""
+        change = self.change.insert if isinstance(self.change, OverwriteRows) else self.change
+        return change.query if isinstance(change, CreateTable | InsertRows) else None
 
 
 def read_writing_statement(statement: Statement) -> WritingStatement | None:
@@ -117,11 +122,14 @@ def read_writing_statement(statement: Statement) -> WritingStatement | None:
         When it begins like one of ours and goes on otherwise; or when a second statement follows.
     """
     start = end_of_explain(statement)
-    verb = _verb(statement, start)
-    read = _READERS.get(statement.tokens[verb].word) if verb < len(statement.tokens) else None
-    if read is None:
-        return None
-    change = read(StatementReader(statement, verb))
+    names, verb = names_of_with(statement, start)
+    word = statement.tokens[verb].word if verb < len(statement.tokens) else ""
+    change: Change | None = None
+    if word in _ROW_READERS:
+        named = NamedQueries(statement.between(start, verb), names) if names else None
+        change = _ROW_READERS[word](StatementReader(statement, verb), named)
+    elif word in _READERS and not names:
+        change = _READERS[word](StatementReader(statement, verb))
     return None if change is None else WritingStatement(statement, change, is_explained=start > 0)
 
 
@@ -133,68 +141,6 @@ def is_writing(text: str) -> bool:
         except InvalidInput:
             continue
     return False
-
-
-def _verb(statement: Statement, at: int) -> int:
-    """Return the index of the word that says what a statement does: after ``WITH`` and its queries."""
-    tokens = statement.tokens
-    if not spells(tokens, at, "WITH"):
-        return at
-    for ahead in range(at, len(tokens)):
-        if ahead < at:
-            continue
-        if tokens[ahead].symbol == "(":
-            at = skip_brackets(tokens, ahead)
-        elif tokens[ahead].word in _AFTER_WITH:
-            return ahead
-    return len(tokens)
-
-
-_AFTER_WITH: Final = frozenset({"SELECT", "FROM", "VALUES", "TABLE", "INSERT", "UPDATE", "DELETE", "MERGE"})
-
-
-def _insert(reader: StatementReader) -> InsertRows | None:
-    begin, start = reader.at, reader.offset
-    if not reader.skip("INSERT", "INTO"):
-        return None
-    reader.skip("TABLE")
-    table = reader.table(_INSERT_HINT)
-    columns = None if not reader.spells("(") or opens_query(reader) else reader.names("a column", _INSERT_HINT)
-    by_name = reader.skip("BY", "NAME")
-    if reader.spells("REPLACE"):  # REPLACE WHERE of Spark also deletes rows
-        reader.at = begin
-        return None
-    if by_name and columns is not None:
-        raise reader.error(
-            "INSERT takes the names of columns or BY NAME, not both", "leave one of them out", reader.offset
-        )
-    _ = by_name or reader.skip("BY", "POSITION")
-    if not begins_query(reader):
-        raise reader.error("a query or VALUES is expected", _INSERT_HINT)
-    query = QueryPart(start, reader.offset)
-    _check_end(reader)
-    return InsertRows(table, query, columns, by_name)
-
-
-_AFTER_CONFLICT: Final = (("(",), ("DO",), ("ON", "CONSTRAINT"))
-"""What follows ``ON CONFLICT`` in its clause; otherwise the words join a table on a column of that name."""
-
-
-def _check_end(reader: StatementReader) -> None:
-    """Raise for clauses of DuckDB after the query, which would change rows or return them."""
-    if reader.statement.dialect != "duckdb":
-        return
-    while not reader.is_at_end:
-        if reader.spells("(") or reader.spells("["):
-            reader.at = skip_brackets(reader.tokens, reader.at)
-            continue
-        if any(reader.spells("ON", "CONFLICT", *after) for after in _AFTER_CONFLICT):
-            hint = "leave it out: keys are not unique, so no row conflicts with another"
-            raise reader.error("INSERT takes no ON CONFLICT", hint, reader.offset)
-        if reader.spells("RETURNING"):
-            hint = "leave it out: the answer has the number of rows and the new snapshot"
-            raise reader.error("INSERT takes no RETURNING", hint, reader.offset)
-        reader.at += 1
 
 
 def _drop(reader: StatementReader) -> DropTable | None:
@@ -277,7 +223,10 @@ def _call(reader: StatementReader) -> CallProcedure:
 
 
 _READERS: Final = {
-    "CREATE": read_create_table, "INSERT": _insert, "DROP": _drop, "TRUNCATE": _truncate, "ALTER": read_alter_table,
+    "CREATE": read_create_table, "DROP": _drop, "TRUNCATE": _truncate, "ALTER": read_alter_table,
     "COMMENT": _comment, "DESCRIBE": _describe, "DESC": _describe, "CALL": _call,
 }  # fmt: skip
 """How a statement is read that begins with a word."""
+
+_ROW_READERS: Final = {"INSERT": read_insert, "DELETE": read_delete, "UPDATE": read_update, "MERGE": read_merge}
+"""How a statement about rows is read, which may have a ``WITH`` before it."""

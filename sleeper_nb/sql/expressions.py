@@ -1,0 +1,151 @@
+"""Where an expression begins and ends in a statement of our own grammar; what it means is for the engine.
+
+An expression is taken over as it was written. So that it cannot mean more where it is put than where it was, it has
+every bracket closed, no comma of its own, and no clause of a query after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from sleeper_nb.sql.grammar import StatementReader
+from sleeper_nb.sql.statement import Slice
+from sleeper_nb.sql.tokens import CLOSING, Token, spells
+
+_CLOSERS: Final = frozenset(CLOSING.values())
+
+_OPERATORS: Final = frozenset({
+    "AND", "OR", "NOT", "XOR", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "GLOB", "SIMILAR", "TO", "BETWEEN", "IS",
+    "DISTINCT", "ESCAPE", "COLLATE", "DIV", "ANY", "ALL", "SOME", "EXISTS", "WITHIN", "SYMMETRIC", "ASYMMETRIC",
+    "CASE", "WHEN", "THEN", "ELSE", "INTERVAL",
+})  # fmt: skip
+"""Words after which an operand follows, so that the next word is a name."""
+
+_CLAUSES: Final = frozenset({
+    "AS", "BY", "CLUSTER", "DISTRIBUTE", "EXCEPT", "FETCH", "FROM", "GROUP", "HAVING", "INSERT", "INTERSECT", "INTO",
+    "JOIN", "LIMIT", "MERGE", "OFFSET", "ON", "ORDER", "QUALIFY", "RETURNING", "SELECT", "SET", "SORT", "TABLE",
+    "UNION", "USING", "VALUES", "WINDOW", "WITH",
+})  # fmt: skip
+"""Words that begin something else after an operand."""
+
+_QUERIES: Final = frozenset({"SELECT", "FROM", "WITH"})
+_QUERIES_BEFORE_NAMES: Final = frozenset({"VALUES", "TABLE", "PIVOT", "UNPIVOT", "DESCRIBE", "SUMMARIZE", "SHOW"})
+
+
+def read_expression(
+    reader: StatementReader, what: str, hint: str, *, stops: frozenset[str] = frozenset(), query_after: bool = False
+) -> Slice:
+    """Read an expression up to a word that ends it, or up to what cannot be part of it.
+
+    Parameters
+    ----------
+    reader
+        At the first token; afterwards at the first one after the expression.
+    what
+        What it is, for errors: ``"a condition"``.
+    hint
+        What to write.
+    stops
+        Words and symbols that end it, outside brackets and CASE.
+    query_after
+        Whether a query follows, which may be in brackets.
+
+    Raises
+    ------
+    InvalidInput
+        When there is none; a bracket or a CASE has no end; or a comma is in it.
+    """
+    first = reader.at
+    _check_begins(reader, what, hint)
+    cases: list[Token] = []
+    while not reader.is_at_end:
+        token = reader.tokens[reader.at]
+        is_word = bool(token.word) and not _is_field(reader.tokens, reader.at)
+        if not cases and _ends(reader, first, stops, is_word=is_word, query_after=query_after):
+            break
+        if token.symbol in CLOSING:
+            skip_closed(reader)
+            continue
+        _check_symbol(reader, token, what, hint)
+        if is_word and token.word == "CASE":
+            cases.append(token)
+        elif is_word and token.word == "END" and cases:
+            cases.pop()
+        reader.at += 1
+    if cases:
+        raise reader.error("CASE has no END", "write CASE WHEN … THEN … ELSE … END", cases[-1].start)
+    if reader.at == first:
+        raise reader.error(f"{what} is expected", hint)
+    return reader.statement.between(first, reader.at)
+
+
+def _check_begins(reader: StatementReader, what: str, hint: str) -> None:
+    """Raise for a query without brackets, which would be one inside brackets of ours."""
+    following = reader.peek(1)
+    begins_names = following is not None and (
+        following.kind == "quoted" or following.symbol == "(" or following.word not in {"", *_OPERATORS}
+    )
+    if reader.word in _QUERIES or (reader.word in _QUERIES_BEFORE_NAMES and begins_names):
+        raise reader.error(f"{what} is expected", f"put the query in brackets: (SELECT …); or {hint}")
+
+
+def _ends(reader: StatementReader, first: int, stops: frozenset[str], *, is_word: bool, query_after: bool) -> bool:
+    """Return whether the expression ends before the next token."""
+    tokens, at = reader.tokens, reader.at
+    token = tokens[at]
+    if token.symbol in stops or (is_word and token.word in stops):
+        return True
+    if at == first or not _is_operand(tokens, at - 1):
+        return False
+    if is_word and token.word in _CLAUSES:
+        return not spells(tokens, at, "WITH", "TIME", "ZONE")
+    return query_after and token.symbol == "(" and _opens_query_after(tokens, at)
+
+
+def _opens_query_after(tokens: Sequence[Token], at: int) -> bool:
+    """Return whether a bracket after an operand opens a query, and no call's arguments."""
+    before = tokens[at - 1]
+    is_name = before.kind in {"word", "quoted"} and before.word not in {"TRUE", "FALSE", "NULL"}
+    is_parameter = is_name and at > 1 and tokens[at - 2].symbol in {":", "$"}
+    while at < len(tokens) and tokens[at].symbol == "(":
+        at += 1
+    opens = at < len(tokens) and tokens[at].word in {"SELECT", "WITH", "FROM", "VALUES", "TABLE"}
+    return opens and (not is_name or is_parameter)
+
+
+def _is_operand(tokens: Sequence[Token], at: int) -> bool:
+    """Return whether a value may end with a token."""
+    token = tokens[at]
+    if token.symbol:
+        return token.symbol in _CLOSERS
+    return token.word not in _OPERATORS or _is_field(tokens, at)
+
+
+def _is_field(tokens: Sequence[Token], at: int) -> bool:
+    """Return whether a word follows a dot, so that it is a name."""
+    return at > 0 and tokens[at - 1].symbol == "."
+
+
+def skip_closed(reader: StatementReader) -> None:
+    """Pass over a bracket and what is in it; raise when it is never closed, or another one crosses it."""
+    opening: list[Token] = []
+    for at in range(reader.at, len(reader.tokens)):
+        token = reader.tokens[at]
+        if token.symbol in CLOSING:
+            opening.append(token)
+        elif token.symbol in _CLOSERS:
+            if CLOSING[opening.pop().symbol] != token.symbol:
+                raise reader.error(f"{token.text!r} closes no bracket", "leave it out", token.start)
+            if not opening:
+                reader.at = at + 1
+                return
+    last = opening[-1]
+    raise reader.error(f"{last.text!r} is never closed", f"close it with {CLOSING[last.symbol]!r}", last.start)
+
+
+def _check_symbol(reader: StatementReader, token: Token, what: str, hint: str) -> None:
+    if token.symbol in _CLOSERS:
+        raise reader.error(f"{token.text!r} closes no bracket", "leave it out", token.start)
+    if token.symbol == ",":
+        raise reader.error(f"{what} has a ',' outside brackets", hint, token.start)

@@ -1,0 +1,172 @@
+"""``INSERT``: rows of a query that are added to a table, and which rows of it they replace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from sleeper_nb.sql.delete_update import NamedQueries, check_no_evolution, check_not_named, read_distinct_names
+from sleeper_nb.sql.expressions import read_expression
+from sleeper_nb.sql.grammar import Name, StatementReader, begins_query, opens_query
+from sleeper_nb.sql.statement import QueryPart, Slice
+from sleeper_nb.sql.tokens import skip_brackets
+
+_HINT: Final = "write INSERT INTO t SELECT …, INSERT INTO t (a, b) VALUES (…) or INSERT INTO t BY NAME SELECT …"
+_REPLACE_HINT: Final = (
+    "write INSERT INTO t REPLACE WHERE condition SELECT …, or INSERT INTO t REPLACE USING (a, b) SELECT …"
+)
+_OVERWRITE_HINT: Final = "write INSERT OVERWRITE t SELECT …, or INSERT OVERWRITE t (a, b) VALUES (…)"
+
+
+@dataclass(frozen=True, slots=True)
+class InsertRows:
+    """``INSERT INTO t``: the rows of a query, by position or by name, for all columns or for some."""
+
+    table: Name
+    query: QueryPart
+    columns: tuple[Name, ...] | None = None
+    by_name: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedWhere:
+    """``REPLACE WHERE condition``: the rows that meet it; every new row must meet it too."""
+
+    condition: Slice
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedByColumns:
+    """``REPLACE USING (a, b)``: the rows that are equal to a new row on these columns."""
+
+    columns: tuple[Name, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedAll:
+    """``INSERT OVERWRITE``: every row of the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverwriteRows:
+    """``INSERT INTO t REPLACE …`` and ``INSERT OVERWRITE t``: the rows of a query take the place of others.
+
+    Parameters
+    ----------
+    insert
+        The new rows.
+    replaced
+        Which rows they replace.
+    named_queries
+        The ``WITH`` before the statement, for subqueries in a condition; `insert.query` has it too.
+    """
+
+    insert: InsertRows
+    replaced: ReplacedWhere | ReplacedByColumns | ReplacedAll
+    named_queries: NamedQueries | None = None
+
+    @property
+    def table(self) -> Name:
+        """The name of the table whose rows are changed."""
+        return self.insert.table
+
+
+def read_insert(reader: StatementReader, named: NamedQueries | None) -> InsertRows | OverwriteRows | None:
+    """Read ``INSERT INTO …`` and ``INSERT OVERWRITE …``; None for any other, such as one into a folder."""
+    start = reader.offset
+    reader.skip("INSERT")
+    check_no_evolution(reader)
+    if reader.skip("INTO"):
+        return _insert(reader, named, start)
+    if not reader.skip("OVERWRITE") or _is_folder(reader):
+        return None
+    reader.skip("TABLE")
+    table = reader.table(_OVERWRITE_HINT)
+    check_not_named(reader, table, named)
+    _check_no_partition(reader, table)
+    columns, by_name = _columns(reader, _OVERWRITE_HINT)
+    insert = InsertRows(table, _query(reader, start, _OVERWRITE_HINT), columns, by_name)
+    return OverwriteRows(insert, ReplacedAll(), named)
+
+
+def _is_folder(reader: StatementReader) -> bool:
+    after = reader.peek(2 if reader.spells("LOCAL", "DIRECTORY") else 1)
+    is_named = reader.spells("DIRECTORY") or reader.spells("LOCAL", "DIRECTORY")
+    return is_named and after is not None and (after.kind == "string" or after.word in {"USING", "STORED", "ROW"})
+
+
+def _insert(reader: StatementReader, named: NamedQueries | None, start: int) -> InsertRows | OverwriteRows:
+    reader.skip("TABLE")
+    table = reader.table(_HINT)
+    _check_no_partition(reader, table)
+    columns, by_name = _columns(reader, _HINT)
+    if not reader.spells("REPLACE"):
+        return InsertRows(table, _query(reader, start, _HINT), columns, by_name)
+    at = reader.offset
+    reader.skip("REPLACE")
+    check_not_named(reader, table, named)
+    replaced = _replaced(reader, table, at)
+    if columns is None and not by_name:
+        columns, by_name = _columns(reader, _REPLACE_HINT)
+    insert = InsertRows(table, _query(reader, start, _REPLACE_HINT), columns, by_name)
+    return OverwriteRows(insert, replaced, named)
+
+
+def _replaced(reader: StatementReader, table: Name, at: int) -> ReplacedWhere | ReplacedByColumns:
+    """Read ``WHERE condition`` or ``USING (a, b)`` after ``REPLACE``."""
+    if reader.skip("WHERE"):
+        return ReplacedWhere(read_expression(reader, "a condition", _REPLACE_HINT, query_after=True))
+    if reader.skip("USING"):
+        return ReplacedByColumns(read_distinct_names(reader, _REPLACE_HINT))
+    if reader.spells("ON"):
+        hint = f"write REPLACE USING (a, b), or MERGE INTO {table} USING (SELECT …) AS s ON …"
+        raise reader.error("INSERT takes no REPLACE ON", hint, at)
+    raise reader.error("WHERE or USING is expected after REPLACE", _REPLACE_HINT)
+
+
+def _columns(reader: StatementReader, hint: str) -> tuple[tuple[Name, ...] | None, bool]:
+    """Read ``(a, b)``, ``BY NAME``, ``BY POSITION`` or nothing: the columns, and whether they go by their names."""
+    columns = None if not reader.spells("(") or opens_query(reader) else reader.names("a column", hint)
+    by_name = reader.skip("BY", "NAME")
+    if by_name and columns is not None:
+        raise reader.error(
+            "INSERT takes the names of columns or BY NAME, not both", "leave one of them out", reader.offset
+        )
+    _ = by_name or reader.skip("BY", "POSITION")
+    return columns, by_name
+
+
+def _query(reader: StatementReader, start: int, hint: str) -> QueryPart:
+    if not begins_query(reader):
+        raise reader.error("a query or VALUES is expected", hint)
+    query = QueryPart(start, reader.offset)
+    _check_end(reader)
+    return query
+
+
+def _check_no_partition(reader: StatementReader, table: Name) -> None:
+    if not reader.spells("PARTITION", "("):
+        return
+    hint = f"name the columns whose values are replaced: INSERT INTO {table} REPLACE USING (a, b) SELECT …"
+    raise reader.error("a table has no partitions with names", hint, reader.offset)
+
+
+_AFTER_CONFLICT: Final = (("(",), ("DO",), ("ON", "CONSTRAINT"))
+"""What follows ``ON CONFLICT`` in its clause; otherwise the words join a table on a column of that name."""
+
+
+def _check_end(reader: StatementReader) -> None:
+    """Raise for clauses of DuckDB after the query, which would change rows or return them."""
+    if reader.statement.dialect != "duckdb":
+        return
+    while not reader.is_at_end:
+        if reader.spells("(") or reader.spells("["):
+            reader.at = skip_brackets(reader.tokens, reader.at)
+            continue
+        if any(reader.spells("ON", "CONFLICT", *after) for after in _AFTER_CONFLICT):
+            hint = "leave it out: keys are not unique, so no row conflicts with another"
+            raise reader.error("INSERT takes no ON CONFLICT", hint, reader.offset)
+        if reader.spells("RETURNING"):
+            hint = "leave it out: the answer has the number of rows and the new snapshot"
+            raise reader.error("INSERT takes no RETURNING", hint, reader.offset)
+        reader.at += 1
