@@ -1,0 +1,393 @@
+"""Make the edit list of a statement that changes rows: ask an engine for places and values, check them, count.
+
+The engine decides which rows meet a condition and what a value is. Here is decided what follows: which clause of a
+merge counts, which rows go and come, and what is refused. Nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.model.partitions import Region
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.transactions import ChangeCounts
+from sleeper_nb.operations.changing.edit_list import EditList
+from sleeper_nb.operations.loading.row_checks import values_text
+from sleeper_nb.operations.scanning.live_rows import Positions
+from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, POSITION
+from sleeper_nb.report import counted
+from sleeper_nb.sql.composition import Composition, QuotedName
+from sleeper_nb.sql.delete_update import Assignment, DeleteRows, Target, UpdateRows
+from sleeper_nb.sql.found_rows import (
+    ACTION,
+    MATCHED,
+    SOURCE,
+    SOURCE_ROW,
+    MergeQueries,
+    Values,
+    deleted_rows,
+    new_rows_outside,
+    old_column,
+    rows_equal_to_new,
+    updated_rows,
+    value_column,
+)
+from sleeper_nb.sql.grammar import Name, placed
+from sleeper_nb.sql.insertion import OverwriteRows, ReplacedAll, ReplacedByColumns, ReplacedWhere
+from sleeper_nb.sql.merge_rows import (
+    DeleteRow,
+    DoNothing,
+    InsertAll,
+    InsertColumns,
+    MergeRows,
+    UpdateAll,
+    UpdateColumns,
+    WhenClause,
+)
+from sleeper_nb.sql.statement import Slice, Statement
+from sleeper_nb.sql.writes import RowChange
+
+_Mask = npt.NDArray[np.bool_]
+_FILE_BITS = 40
+"""A place as one number has the file above so many bits of the position."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FoundRows:
+    """The answer of a query about the rows of a table.
+
+    Parameters
+    ----------
+    rows
+        The answer.
+    filenames
+        The data files that `FILE_NUMBER` counts.
+    watched
+        The regions in which rows were looked for.
+    """
+
+    rows: pa.Table
+    filenames: Sequence[str]
+    watched: tuple[Region, ...]
+
+
+Ask = Callable[[Composition, Mapping[str, pa.Table]], FoundRows]
+"""Answers a query on the version; the mapping has rows that it reads by name."""
+Fit = Callable[[pa.Table], pa.Table]
+"""Returns rows as the table has them; raises for a value that does not fit, naming it, and for a broken rule."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EditFinder:
+    """Finds what a statement changes in one version.
+
+    Parameters
+    ----------
+    change, statement, table
+        What the statement says, the statement itself for the places of errors, and the table's name.
+    schema
+        The version's.
+    ask, fit
+        Answer queries on the version; make rows fit the table.
+    source
+        The rows of a merge's source, numbered in `SOURCE_ROW`; of an overwrite, the new rows as they fit the table.
+    """
+
+    change: RowChange
+    statement: Statement
+    table: str
+    schema: Schema
+    ask: Ask
+    fit: Fit
+    source: pa.Table | None = None
+
+    def find(self) -> EditList:
+        """Return what changes.
+
+        Raises
+        ------
+        InvalidInput, NotFound
+            When the statement names no column, several source rows change one row, or a new value does not fit.
+        """
+        match self.change:
+            case DeleteRows() as delete:
+                found = self.ask(deleted_rows(delete), {})
+                removed = _by_file(found.rows, found.filenames)
+                counts = ChangeCounts(deleted=found.rows.num_rows)
+                return EditList(removed, self._no_rows, counts, found.watched)
+            case UpdateRows() as update:
+                return self._updated(update)
+            case MergeRows() as merge:
+                return self._merged(merge)
+            case OverwriteRows() as overwrite:
+                return self._overwritten(overwrite)
+
+    @property
+    def _no_rows(self) -> pa.Table:
+        return self.schema.arrow.empty_table()
+
+    # UPDATE
+
+    def _updated(self, update: UpdateRows) -> EditList:
+        assigned = self._assigned(update.assignments, update.target)
+        values = {name: value for name, value in assigned.items() if value is not None}
+        others = [name for name in self.schema.names if name not in assigned]
+        found = self.ask(updated_rows(update, values, others), {})
+        rows = self.fit(self._with_defaults(found.rows.drop_columns([FILE_NUMBER, POSITION]), assigned))
+        counts = ChangeCounts(updated=found.rows.num_rows)
+        return EditList(_by_file(found.rows, found.filenames), rows, counts, found.watched)
+
+    def _assigned(self, assignments: Iterable[Assignment], target: Target | None) -> dict[str, Slice | None]:
+        """Return the new value of each assigned column, by its name in the table; None for its default."""
+        assigned: dict[str, Slice | None] = {}
+        for each in assignments:
+            name = each.column if target is None else target.own(each.column, self.schema.names)
+            assigned[self._column(name)] = each.value
+        return assigned
+
+    def _column(self, name: Name) -> str:
+        column = next((each for each in self.schema.names if each.casefold() == name.text.casefold()), None)
+        if column is not None:
+            return column
+        first, dot, rest = name.text.partition(".")
+        if dot and any(each.casefold() == first.casefold() for each in self.schema.names):
+            hint = f"assign the whole of {first}, or write the row again with a merge"
+            raise placed(
+                InvalidInput(f"one field of {first!r} ({rest}) cannot be set", hint=hint), self.statement, name.at
+            )
+        missing = NotFound.of("column", name.text, self.schema.names, where=f" of table {self.table!r}")
+        raise placed(missing, self.statement, name.at)
+
+    def _with_defaults(self, rows: pa.Table, assigned: Mapping[str, Slice | None]) -> pa.Table:
+        """Return rows with the columns that are set to their defaults."""
+        fields = {field.name: field for field in self.schema.fields}
+        for name, value in assigned.items():
+            if value is None:
+                kind = fields[name].type.arrow
+                default = pa.scalar(fields[name].default, kind)
+                rows = rows.append_column(name, pa.repeat(default, rows.num_rows))
+        return rows
+
+    # MERGE
+
+    def _merged(self, merge: MergeRows) -> EditList:
+        assert self.source is not None  # noqa: S101 - whoever runs a merge reads its source first
+        queries = MergeQueries(merge, self._values_of_clauses(merge), self.schema.names)
+        pairs = self.ask(queries.matches(), {SOURCE: self.source})
+        acting = _acting(pairs.rows, merge.clauses)
+        deletes = _in_clauses(acting, merge.clauses, DeleteRow)
+        self._check_unambiguous(acting, deletes)
+        gone = [_distinct_places(acting.filter(pa.array(deletes))), acting.filter(pa.array(~deletes))]
+        rows, deleted = [self._new_values(gone[1], merge, queries)], gone[0].num_rows
+        removed = _merged_places([_by_file(each, pairs.filenames) for each in gone])
+        inserted = self._inserted(merge, queries, pairs.rows)
+        updated = gone[1].num_rows
+        if any(clause.kind == "not matched by source" for clause in merge.clauses):
+            others = self._others(queries, pairs)
+            acting = _acting(others.rows, merge.clauses)
+            deletes = _in_clauses(acting, merge.clauses, DeleteRow)
+            kept = acting.filter(pa.array(~deletes))
+            rows.append(self._new_values(kept, merge, queries))
+            deleted, updated = deleted + int(deletes.sum()), updated + kept.num_rows
+            removed = _merged_places([removed, _by_file(acting, others.filenames)])
+        counts = ChangeCounts(inserted.num_rows, updated, deleted)
+        everything = pa.concat_tables([*rows, inserted])
+        return EditList(removed, everything, counts, pairs.watched, self.source.num_rows)
+
+    def _values_of_clauses(self, merge: MergeRows) -> dict[int, Values]:
+        """Return the values that each clause gives to columns; those set to a default are left out."""
+        found: dict[int, Values] = {}
+        for at, clause in enumerate(merge.clauses):
+            match clause.action:
+                case UpdateColumns(assignments):
+                    assigned = self._assigned(assignments, merge.target)
+                case InsertColumns(assignments):
+                    assigned = self._assigned(assignments, None)
+                case UpdateAll() | InsertAll():
+                    found[at] = self._all_from_source(merge, clause)
+                    continue
+                case _:
+                    continue
+            found[at] = {name: value for name, value in assigned.items() if value is not None}
+        return found
+
+    def _all_from_source(self, merge: MergeRows, clause: WhenClause) -> Values:
+        assert self.source is not None  # noqa: S101 - as in `_merged`
+        known = {name.casefold(): name for name in self.source.column_names}
+        source = SOURCE if merge.source.name is None else merge.source.name.text
+        values: dict[str, Any] = {}
+        for name in self.schema.names:
+            if name.casefold() not in known:
+                hint = "name the columns that the source has: UPDATE SET a = s.a, INSERT (a, b) VALUES (s.a, s.b)"
+                missing = InvalidInput(f"the source has no column {name!r}, which * needs", hint=hint)
+                raise placed(missing, self.statement, clause.at)
+            values[name] = (QuotedName(source), ".", QuotedName(known[name.casefold()]))
+        return values
+
+    def _check_unambiguous(self, acting: pa.Table, deletes: _Mask) -> None:
+        """Raise when several source rows change the same row; several that delete it mean the same."""
+        places = _numbers(acting)
+        order = np.argsort(places, kind="stable")
+        again = np.flatnonzero(places[order][1:] == places[order][:-1])
+        wrong = [at for at in again.tolist() if not (deletes[order[at]] and deletes[order[at + 1]])]
+        if not wrong:
+            return
+        row = acting.slice(int(order[wrong[0]]), 1).to_pylist()[0]
+        key = {field.name: row[old_column(field.name)] for field in self.schema.row_keys}
+        raise InvalidInput(
+            f"several rows of the source match the row of table {self.table!r} with {values_text(key)}",
+            hint="keep one row of the source for each row of the table, such as the newest: "
+            "QUALIFY row_number() OVER (PARTITION BY the keys ORDER BY the time DESC) = 1",
+        )
+
+    def _new_values(self, rows: pa.Table, merge: MergeRows, queries: MergeQueries) -> pa.Table:
+        """Return updated rows with their new values, by the clause that each meets."""
+        parts = []
+        for at, clause in enumerate(merge.clauses):
+            if not isinstance(clause.action, UpdateColumns | UpdateAll):
+                continue
+            part = rows.filter(pc.equal(rows[ACTION], at))
+            if not part.num_rows or part.column_names.count(ACTION) == 0:
+                continue
+            values = queries.values.get(at, {})
+            columns = {name: part[value_column(at, name) if name in values else old_column(name)]
+                       for name in self.schema.names}  # fmt: skip
+            if isinstance(clause.action, UpdateColumns):
+                columns = self._defaults_of(clause.action, merge.target, columns, part.num_rows)
+            parts.append(self.fit(pa.table(columns)))
+        return pa.concat_tables(parts) if parts else self._no_rows
+
+    def _defaults_of(
+        self, action: UpdateColumns, target: Target, columns: dict[str, pa.ChunkedArray], rows: int
+    ) -> dict[str, pa.ChunkedArray]:
+        """Return columns with the defaults of those that are set to them."""
+        assigned = self._assigned(action.assignments, target)
+        empty = self._with_defaults(pa.table({SOURCE_ROW: pa.nulls(rows)}), assigned).drop_columns([SOURCE_ROW])
+        return columns | {name: empty[name] for name in empty.column_names}
+
+    def _inserted(self, merge: MergeRows, queries: MergeQueries, pairs: pa.Table) -> pa.Table:
+        """Return the rows to insert for rows of the source that match none."""
+        assert self.source is not None  # noqa: S101 - as in `_merged`
+        if not any(isinstance(clause.action, InsertColumns | InsertAll) for clause in merge.clauses):
+            return self._no_rows
+        matched = pc.is_in(self.source[SOURCE_ROW], value_set=pairs[SOURCE_ROW].combine_chunks())
+        left = self.source.filter(pc.invert(matched))
+        if not left.num_rows:
+            return self._no_rows
+        found = self.ask(queries.inserts(), {SOURCE: left}).rows
+        parts = []
+        for at, clause in enumerate(merge.clauses):
+            if isinstance(clause.action, InsertColumns | InsertAll):
+                part = found.filter(pc.equal(found[ACTION], at))
+                values = queries.values[at]
+                rows = pa.table({name: part[value_column(at, name)] for name in values})
+                parts += [self.fit(rows)] if part.num_rows else []
+        return pa.concat_tables(parts) if parts else self._no_rows
+
+    def _others(self, queries: MergeQueries, pairs: FoundRows) -> FoundRows:
+        """Return the rows of the table that match no row of the source, with the action for each."""
+        places = pairs.rows.select([FILE_NUMBER, POSITION])
+        # files are counted per query: a query that reads more files counts them otherwise
+        matched = places if not places.num_rows else places.group_by([FILE_NUMBER, POSITION]).aggregate([])
+        return self.ask(queries.others(), {MATCHED: matched})
+
+    # INSERT OVERWRITE and INSERT … REPLACE
+
+    def _overwritten(self, overwrite: OverwriteRows) -> EditList:
+        assert self.source is not None  # noqa: S101 - whoever runs an overwrite reads its rows first
+        target = Target(overwrite.table)
+        match overwrite.replaced:
+            case ReplacedAll():
+                found = self.ask(deleted_rows(DeleteRows(target, None)), {})
+            case ReplacedWhere(condition):
+                self._check_meet(overwrite, condition, target)
+                found = self.ask(deleted_rows(DeleteRows(target, condition, overwrite.named_queries)), {})
+            case ReplacedByColumns(names):
+                columns = [self._column(name) for name in names]
+                self._check_not_null(columns)
+                found = self.ask(rows_equal_to_new(target.name, columns), {SOURCE: self.source})
+        counts = ChangeCounts(inserted=self.source.num_rows, deleted=found.rows.num_rows)
+        removed = _by_file(found.rows, found.filenames)
+        return EditList(removed, self.source, counts, found.watched, self.source.num_rows)
+
+    def _check_meet(self, overwrite: OverwriteRows, condition: Slice, target: Target) -> None:
+        """Raise when a new row does not meet the condition by which others are replaced: the next run would add it."""
+        assert self.source is not None  # noqa: S101 - as in `_overwritten`
+        query = new_rows_outside(condition, target.name, overwrite.named_queries)
+        outside = self.ask(query, {SOURCE: self.source}).rows
+        if outside.num_rows:
+            row = outside.slice(0, 1).to_pylist()[0]
+            problem = f"{counted(outside.num_rows, 'new row')} outside of REPLACE WHERE {condition}"
+            hint = f"such as {values_text(row)}; select only rows that meet the condition"
+            raise placed(InvalidInput(problem, hint=hint), self.statement, condition.at)
+
+    def _check_not_null(self, columns: Sequence[str]) -> None:
+        assert self.source is not None  # noqa: S101 - as in `_overwritten`
+        for name in columns:
+            if self.source[name].null_count:
+                raise InvalidInput(
+                    f"{counted(self.source[name].null_count, 'new row')} with NULL in {name!r} of REPLACE USING",
+                    hint="NULL is equal to nothing: select only rows that have a value",
+                )
+
+
+def _numbers(rows: pa.Table) -> npt.NDArray[np.int64]:
+    """Return the place of each row as one number."""
+    files, positions = (rows[name].to_numpy().astype(np.int64) for name in (FILE_NUMBER, POSITION))
+    numbers: npt.NDArray[np.int64] = (files << _FILE_BITS) | positions
+    return numbers
+
+
+def _distinct_places(rows: pa.Table) -> pa.Table:
+    """Return rows with each place once."""
+    _, first = np.unique(_numbers(rows), return_index=True)
+    return rows.take(pa.array(np.sort(first)))
+
+
+def _acting(rows: pa.Table, clauses: Sequence[WhenClause]) -> pa.Table:
+    """Return the rows that meet a clause which changes them."""
+    idle = [at for at, clause in enumerate(clauses) if isinstance(clause.action, DoNothing)]
+    acts = pc.and_(pc.is_valid(rows[ACTION]), pc.invert(pc.is_in(rows[ACTION], pa.array(idle, pa.int32()))))
+    return rows.filter(acts)
+
+
+def _in_clauses(rows: pa.Table, clauses: Sequence[WhenClause], kind: type) -> _Mask:
+    """Return for each row whether its clause has an action of a kind."""
+    numbers = [at for at, clause in enumerate(clauses) if isinstance(clause.action, kind)]
+    mask: _Mask = np.isin(rows[ACTION].to_numpy(), numbers)
+    return mask
+
+
+def _by_file(rows: pa.Table, filenames: Sequence[str]) -> dict[str, Positions]:
+    """Return the positions of rows, by data file."""
+    numbers = np.sort(_numbers(rows))
+    files = numbers >> _FILE_BITS
+    starts = np.flatnonzero(np.diff(files, prepend=-1))
+    positions = numbers & ((1 << _FILE_BITS) - 1)
+    return (
+        {
+            filenames[int(files[start])]: part
+            for start, part in zip(starts, np.split(positions, starts[1:]), strict=True)
+            if len(part)
+        }
+        if len(numbers)
+        else {}
+    )
+
+
+def _merged_places(parts: Sequence[Mapping[str, Positions]]) -> dict[str, Positions]:
+    """Return the positions of several edit lists, none of which is in two of them."""
+    merged: dict[str, Positions] = {}
+    for part in parts:
+        for name, positions in part.items():
+            known = merged.get(name)
+            merged[name] = positions if known is None else np.union1d(known, positions)
+    return merged

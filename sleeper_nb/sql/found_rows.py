@@ -1,0 +1,214 @@
+"""The queries that find the rows which a statement changes: their places, and their new values. Pure.
+
+Conditions, values and sources are the user's own text; the engine reads the table as `TARGET`, whose rows come with
+their places in data files, and the source of a merge as `SOURCE`, whose rows are numbered. What is made of the answers
+is decided in `sleeper_nb.query.row_edits`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, POSITION
+from sleeper_nb.sql.composition import Composition, Piece, QuotedName, in_brackets
+from sleeper_nb.sql.delete_update import DeleteRows, NamedQueries, UpdateRows
+from sleeper_nb.sql.merge_rows import DoNothing, MergeRows, RowKind, WhenClause
+from sleeper_nb.sql.statement import Slice
+
+TARGET: Final = "sleeper:target"
+"""The table whose rows are changed; its rows have their places in `FILE_NUMBER` and `POSITION`."""
+SOURCE: Final = "sleeper:source"
+"""The source of a merge, or the new rows of an overwrite; its rows are numbered in `SOURCE_ROW`."""
+MATCHED: Final = "sleeper:matched"
+"""The places of the rows of the table that match a row of the source."""
+SOURCE_ROW: Final = "sleeper:row"
+ACTION: Final = "sleeper:action"
+"""The number of the clause of a merge that a row meets; null for none."""
+_PLACES: Final = (FILE_NUMBER, POSITION)
+
+Values = Mapping[str, Slice | QuotedName | tuple[Piece, ...]]
+"""The new value of each column that gets one."""
+
+
+def value_column(clause: int, column: str) -> str:
+    """Return the name of the column with the new values that a clause gives to a column."""
+    return f"{clause}:{column}"
+
+
+def old_column(column: str) -> str:
+    """Return the name of the column with the values that the rows of the table have."""
+    return f"old:{column}"
+
+
+def deleted_rows(delete: DeleteRows) -> Composition:
+    """Return the query of the places of the rows to delete."""
+    return Composition(
+        (*_with(delete.named_queries), "SELECT", *_list(_places(delete.target.name)), *_from(delete.target.name),
+         *_where(delete.condition))
+    )  # fmt: skip
+
+
+def updated_rows(update: UpdateRows, values: Mapping[str, Slice], columns: Sequence[str]) -> Composition:
+    """Return the query of the places of the rows to update, and of all their columns with new values.
+
+    Parameters
+    ----------
+    update
+        The statement.
+    values
+        The new value of each assigned column; a column with its default is in neither mapping nor `columns`.
+    columns
+        The other columns of the table.
+    """
+    name = update.target.name
+    chosen = [*_places(name)]
+    chosen += [(_value(value), column) for column, value in values.items()]
+    chosen += [(_column(name, column), column) for column in columns]
+    named = (*_with(update.named_queries), "SELECT", *_list(chosen))
+    return Composition((*named, *_from(name), *_where(update.condition)))
+
+
+def source_rows(merge: MergeRows) -> Composition:
+    """Return the query of the source of a merge."""
+    return Composition((*_with(merge.named_queries), "SELECT * FROM", merge.source.relation))
+
+
+@dataclass(frozen=True, slots=True)
+class MergeQueries:
+    """The queries of a merge.
+
+    Parameters
+    ----------
+    merge
+        The statement.
+    values
+        For each clause, by its number in the statement, the new values of columns.
+    columns
+        All columns of the table.
+    """
+
+    merge: MergeRows
+    values: Mapping[int, Values]
+    columns: Sequence[str]
+
+    @property
+    def _target(self) -> str:
+        return self.merge.target.name
+
+    @property
+    def _source(self) -> str:
+        return SOURCE if self.merge.source.name is None else self.merge.source.name.text
+
+    def matches(self) -> Composition:
+        """Return the query of all pairs of rows that match: places, number of the source row, action, values."""
+        chosen = [*_places(self._target), (_column(self._source, SOURCE_ROW), SOURCE_ROW)]
+        chosen += self._results("matched")
+        chosen += [(_column(self._target, each), old_column(each)) for each in self.columns]
+        source = ("JOIN", QuotedName(SOURCE), "AS", QuotedName(self._source))
+        return self._query(chosen, (*_from(self._target), *source, "ON", *self._condition()))
+
+    def inserts(self) -> Composition:
+        """Return the query of the action and values of the source rows that match no row; `SOURCE` has only these."""
+        chosen = [(_column(self._source, SOURCE_ROW), SOURCE_ROW), *self._results("not matched")]
+        return self._query(chosen, ("FROM", QuotedName(SOURCE), "AS", QuotedName(self._source)))
+
+    def others(self) -> Composition:
+        """Return the query of the places, action and values of the table's rows that match no row of the source."""
+        chosen = [*_places(self._target), *self._results("not matched by source")]
+        chosen += [(_column(self._target, each), old_column(each)) for each in self.columns]
+        matched = QuotedName("sleeper:m")
+        equal = _joined(
+            [((matched, ".", QuotedName(each)), _column(self._target, each)) for each in _PLACES], "=", "AND"
+        )
+        without = ("WHERE NOT EXISTS (SELECT 1 FROM", QuotedName(MATCHED), "AS", matched, "WHERE", *equal, ")")
+        return self._query(chosen, (*_from(self._target), *without))
+
+    def _query(self, chosen: Sequence[tuple[Sequence[Piece], str]], rest: Sequence[Piece]) -> Composition:
+        return Composition((*_with(self.merge.named_queries), "SELECT", *_list(chosen), *rest))
+
+    def _condition(self) -> Iterator[Piece]:
+        if self.merge.condition is not None:
+            yield in_brackets(self.merge.condition)
+            return
+        pairs = [(_column(self._target, each.text), _column(self._source, each.text)) for each in self.merge.using]
+        yield from _joined(pairs, "=", "AND")
+
+    def _results(self, kind: RowKind) -> list[tuple[Sequence[Piece], str]]:
+        """Return the number of the clause of a kind that a row meets, and the values that each clause gives."""
+        clauses = [(at, each) for at, each in enumerate(self.merge.clauses) if each.kind == kind]
+        action = _action(clauses)
+        results: list[tuple[Sequence[Piece], str]] = [(action, ACTION)]
+        for at, clause in clauses:
+            if isinstance(clause.action, DoNothing):
+                continue
+            for column, value in self.values.get(at, {}).items():
+                # a value is computed only for the rows of its clause: for others it may fail
+                only = ("CASE WHEN (", *action, f") = {at} THEN", *_value(value), "END")
+                results.append((only, value_column(at, column)))
+        return results
+
+
+def rows_equal_to_new(target: str, columns: Collection[str]) -> Composition:
+    """Return the query of the places of the table's rows that are equal to a new row on some columns."""
+    new = QuotedName("sleeper:new")
+    equal = _joined([((new, ".", QuotedName(each)), _column(target, each)) for each in columns], "=", "AND")
+    exists = ("WHERE EXISTS (SELECT 1 FROM", QuotedName(SOURCE), "AS", new, "WHERE", *equal, ")")
+    return Composition(("SELECT", *_list(_places(target)), *_from(target), *exists))
+
+
+def new_rows_outside(condition: Slice, target: str, named: NamedQueries | None) -> Composition:
+    """Return the query of the new rows that do not meet the condition by which others are replaced."""
+    rows = ("SELECT * FROM", QuotedName(SOURCE), "AS", QuotedName(target))
+    return Composition((*_with(named), *rows, "WHERE (", in_brackets(condition), ") IS NOT TRUE"))
+
+
+def _action(clauses: Sequence[tuple[int, WhenClause]]) -> tuple[Piece, ...]:
+    """Return the number of the first clause that a row meets."""
+    pieces: list[Piece] = []
+    for at, clause in clauses:
+        if clause.condition is None:
+            return ("CASE", *pieces, f"ELSE {at} END") if pieces else (f"{at}",)
+        pieces += ["WHEN", in_brackets(clause.condition), f"THEN {at}"]
+    return ("CASE", *pieces, "END") if pieces else ("CAST(NULL AS INTEGER)",)
+
+
+def _with(named: NamedQueries | None) -> tuple[Piece, ...]:
+    return () if named is None else (named.text,)
+
+
+def _from(target: str) -> tuple[Piece, ...]:
+    return "FROM", QuotedName(TARGET), "AS", QuotedName(target)
+
+
+def _where(condition: Slice | None) -> tuple[Piece, ...]:
+    return () if condition is None else ("WHERE", in_brackets(condition))
+
+
+def _places(target: str) -> list[tuple[Sequence[Piece], str]]:
+    return [(_column(target, each), each) for each in _PLACES]
+
+
+def _column(relation: str, column: str) -> tuple[Piece, ...]:
+    return QuotedName(relation), ".", QuotedName(column)
+
+
+def _value(value: Slice | QuotedName | tuple[Piece, ...]) -> tuple[Piece, ...]:
+    if isinstance(value, Slice):
+        return (in_brackets(value),)
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _list(chosen: Iterable[tuple[Sequence[Piece], str]]) -> Iterator[Piece]:
+    for number, (pieces, name) in enumerate(chosen):
+        if number:
+            yield ","
+        yield from (*pieces, "AS", QuotedName(name))
+
+
+def _joined(pairs: Sequence[tuple[Sequence[Piece], Sequence[Piece]]], sign: str, between: str) -> Iterator[Piece]:
+    for number, (left, right) in enumerate(pairs):
+        if number:
+            yield between
+        yield from (*left, sign, *right)
