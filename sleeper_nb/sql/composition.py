@@ -3,6 +3,8 @@
 What a statement changes is found by a query that the engine runs: conditions, values and sources are taken over from
 the statement, with their version clauses and parameters, so that they mean what they meant there. The new statement
 knows where each part was (`sleeper_nb.sql.statement.TextOrigin`), for the places of errors.
+
+A condition or value goes between brackets (`in_brackets`): in them it is one expression, or the engine refuses it.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from typing import Final
 from sleeper_nb.sql.expressions import read_expression
 from sleeper_nb.sql.grammar import Name, StatementReader, is_name
 from sleeper_nb.sql.statement import Slice
+from sleeper_nb.sql.tokens import DUCKDB_RESERVED
 from sleeper_nb.sql.version_clause import RESERVED, read_clause
 
 _DELETE_HINT: Final = "write DELETE FROM t [AS x] WHERE condition"
@@ -194,7 +195,7 @@ def read_alias(reader: StatementReader, hint: str) -> Name | None:
     if reader.skip("AS"):
         return reader.name("an alias", hint)
     token = reader.peek()
-    is_alias = token is not None and is_name(token) and token.word not in RESERVED
+    is_alias = token is not None and is_name(token) and token.word not in RESERVED | DUCKDB_RESERVED
     return reader.name("an alias", hint) if is_alias and read_clause(reader.statement, reader.at) is None else None
 
 

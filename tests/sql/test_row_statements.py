@@ -282,6 +282,8 @@ def test_other_statements_are_left_to_the_engine(sql, dialect):
         ("DELETE t WHERE a", "FROM is expected before 't'", "t WHERE", "DELETE FROM t"),
         ("DELETE FROM", "the name of a table is expected at the end", "", "DELETE FROM t"),
         ("DELETE FROM t x y WHERE a", "the statement should end before 'y'", "y WHERE", "WHERE condition"),
+        ("DELETE FROM t default", "the statement should end before 'default'", "default", "WHERE condition"),
+        ("DELETE FROM t LIMIT 3", "DELETE takes no LIMIT", "LIMIT", "a condition"),
         ("DELETE FROM t WHERE", "a condition is expected at the end", "", "WHERE condition"),
         ("DELETE FROM t USING s WHERE t.k = s.k", "DELETE takes no USING", "USING", "MERGE INTO t USING s"),
         ("DELETE FROM t WHERE a = 1 RETURNING *", "DELETE takes no RETURNING", "RETURNING", "numbers of rows"),
