@@ -93,8 +93,8 @@ class EditFinder:
     ----------
     change, statement, table
         What the statement says, the statement itself for the places of errors, and the table's name.
-    schema
-        The version's.
+    schema, filenames
+        The version's schema, and all its data files as a scan of all rows counts them.
     ask, fit
         Answer queries on the version; make rows fit the table.
     source
@@ -105,6 +105,7 @@ class EditFinder:
     statement: Statement
     table: str
     schema: Schema
+    filenames: Sequence[str]
     ask: Ask
     fit: Fit
     source: pa.Table | None = None
@@ -141,7 +142,10 @@ class EditFinder:
         values = {name: value for name, value in assigned.items() if value is not None}
         others = [name for name in self.schema.names if name not in assigned]
         found = self.ask(updated_rows(update, values, others), {})
-        rows = self.fit(self._with_defaults(found.rows.drop_columns([FILE_NUMBER, POSITION]), assigned))
+        given = found.rows.drop_columns([FILE_NUMBER, POSITION])
+        if given.column_names != [*values, *others]:  # COLUMNS(*) of DuckDB
+            raise InvalidInput("a value of SET is several columns", hint="write one value for each column")
+        rows = self.fit(self._with_defaults(given, assigned))
         counts = ChangeCounts(updated=found.rows.num_rows)
         return EditList(_by_file(found.rows, found.filenames), rows, counts, found.watched)
 
@@ -159,10 +163,10 @@ class EditFinder:
             return column
         first, dot, rest = name.text.partition(".")
         if dot and any(each.casefold() == first.casefold() for each in self.schema.names):
-            hint = f"assign the whole of {first}, or write the row again with a merge"
-            raise placed(
-                InvalidInput(f"one field of {first!r} ({rest}) cannot be set", hint=hint), self.statement, name.at
+            alone = InvalidInput(
+                f"field {rest!r} of {first!r} cannot be set alone", hint=f"assign the whole of {first}"
             )
+            raise placed(alone, self.statement, name.at)
         missing = NotFound.of("column", name.text, self.schema.names, where=f" of table {self.table!r}")
         raise placed(missing, self.statement, name.at)
 
@@ -294,10 +298,12 @@ class EditFinder:
 
     def _others(self, queries: MergeQueries, pairs: FoundRows) -> FoundRows:
         """Return the rows of the table that match no row of the source, with the action for each."""
-        places = pairs.rows.select([FILE_NUMBER, POSITION])
-        # files are counted per query: a query that reads more files counts them otherwise
-        matched = places if not places.num_rows else places.group_by([FILE_NUMBER, POSITION]).aggregate([])
-        return self.ask(queries.others(), {MATCHED: matched})
+        # the pairs were looked for in fewer files, perhaps, so theirs have other numbers
+        counted_here = {name: number for number, name in enumerate(self.filenames)}
+        numbers = np.array([counted_here[name] for name in pairs.filenames], np.int32)
+        places = _distinct_places(pairs.rows).select([FILE_NUMBER, POSITION])
+        files = numbers[places[FILE_NUMBER].to_numpy()] if places.num_rows else numbers[:0]
+        return self.ask(queries.others(), {MATCHED: places.set_column(0, FILE_NUMBER, pa.array(files, pa.int32()))})
 
     # INSERT OVERWRITE and INSERT … REPLACE
 

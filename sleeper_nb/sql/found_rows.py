@@ -67,7 +67,12 @@ def updated_rows(update: UpdateRows, values: Mapping[str, Slice], columns: Seque
     chosen += [(_value(value), column) for column, value in values.items()]
     chosen += [(_column(name, column), column) for column in columns]
     named = (*_with(update.named_queries), "SELECT", *_list(chosen))
-    return Composition((*named, *_from(name), *_where(update.condition)))
+    tests: list[Piece] = [] if update.condition is None else [in_brackets(update.condition), "AND"]
+    for number, value in enumerate(values.values()):
+        # always true, but an engine refuses here what is not one value for each row: unnest, windows, aggregates
+        tests += [*(["AND"] if number else []), "((", in_brackets(value), ") IS NULL OR TRUE)"]
+    where = ("WHERE", *tests) if values else _where(update.condition)
+    return Composition((*named, *_from(name), *where))
 
 
 def source_rows(merge: MergeRows) -> Composition:
