@@ -34,14 +34,13 @@ from sleeper_nb.operations.system_tables import MARK, SystemRows
 from sleeper_nb.operations.upkeep.maintain import MaintenanceReport
 from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import BackgroundJobs, Progress
-from sleeper_nb.query import EngineChoice, QueryResult, run_query
+from sleeper_nb.query import EngineChoice, Queries, QueryResult
 from sleeper_nb.report import Listing
 from sleeper_nb.session import administration, creating
 from sleeper_nb.session.sql_writes import SqlWriter, writing_statement
 from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.sql.binding import lookup_in
 from sleeper_nb.sql.statement import SqlText, Statement
-from sleeper_nb.sql.variables import Variables
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage, open_near
 from sleeper_nb.table import Table
@@ -641,24 +640,21 @@ class Session:
         self._check_open()
         text = SqlText(statement)
 
-        def run(text: SqlText) -> QueryResult:
-            return run_query(
-                text,
-                engine=engine,
-                parameters=params or {},
-                lookup=lookup_in(self._tables.find),
-                tables=self._tables.names,
-                engines=self.components.engines,
-                clock=self.components.clock,
-                views=self._views,
-                variables=Variables(data or {}),
-                dry_run=dry_run,
-            )
-
+        queries = Queries(
+            engine=engine,
+            engines=self.components.engines,
+            clock=self.components.clock,
+            lookup=lookup_in(self._tables.find),
+            tables=self._tables.names,
+            parameters=params or {},
+            data=data or {},
+            views=self._views,
+            dry_run=dry_run,
+        )
         writing = writing_statement(text, engine)
         if writing is None:
-            return run(text)
-        return SqlWriter(self, writing, lambda part: run(text.only(part)), params or {}, force, dry_run).run()
+            return queries.run(text)
+        return SqlWriter(self, writing, text, queries, force, dry_run).run()
 
     def spark(self) -> SparkEngine:
         """Return the Spark engine; Spark itself starts with its first work."""

@@ -6,7 +6,7 @@ A statement does what a method of `Session` or `Table` does, with the same check
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from inspect import signature
@@ -18,7 +18,7 @@ from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.administration.instances import check_table_name
 from sleeper_nb.operations.system_tables import MARK
 from sleeper_nb.operations.versioning.periodic_savepoints import LoadedAndSaved
-from sleeper_nb.query import QueryResult, RowsToLoad
+from sleeper_nb.query import Queries, QueryResult, RowsToLoad
 from sleeper_nb.report import Answer, Grid, Report, Stacked, TableReport, notes_line
 from sleeper_nb.session import procedures
 from sleeper_nb.session.statement_columns import definition, found, insert_names, new_schema, new_table_names
@@ -34,8 +34,10 @@ from sleeper_nb.sql.alteration import (
     PropertyChanges,
     RenamedColumn,
 )
+from sleeper_nb.sql.delete_update import DeleteRows, UpdateRows
 from sleeper_nb.sql.grammar import Literal, Name, Parameter, placed
-from sleeper_nb.sql.insertion import InsertRows
+from sleeper_nb.sql.insertion import InsertRows, OverwriteRows
+from sleeper_nb.sql.merge_rows import MergeRows
 from sleeper_nb.sql.parameters import plain_value, unknown_parameter
 from sleeper_nb.sql.statement import QueryPart, SqlText, Statement
 from sleeper_nb.sql.table_definition import ColumnDefinition, CreateTable
@@ -50,6 +52,7 @@ from sleeper_nb.sql.writes import (
     read_writing_statement,
 )
 from sleeper_nb.table import Table
+from sleeper_nb.table.changing import AskedChange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,10 +141,10 @@ class SqlWriter:
         The session.
     statement
         The statement.
-    query
-        Runs the query in it.
-    parameters
-        Values of ``:name``.
+    text
+        The same, in each dialect.
+    queries
+        Run the queries in it.
     force
         Whether a deletion is confirmed.
     dry_run
@@ -150,20 +153,20 @@ class SqlWriter:
 
     session: ChangeableSession
     statement: WritingStatement
-    query: Callable[[QueryPart], QueryResult]
-    parameters: Mapping[str, Any]
+    text: SqlText
+    queries: Queries
     force: bool
     dry_run: bool
 
     def run(self) -> Report:
         """Return what the statement did, or with a dry run would do."""
-        if isinstance(self.statement.change, RowChange):
-            raise self._rows_stay(self.statement.change)
         if self.statement.is_explained:
             return self._explained()
         match self.statement.change:
             case InsertRows() as insert:
                 return self._insert(insert)
+            case DeleteRows() | UpdateRows() | MergeRows() | OverwriteRows() as change:
+                return self._change_rows(change)
             case CreateTable() as create:
                 return self._create(create)
             case DropTable(table, if_exists):
@@ -192,11 +195,19 @@ class SqlWriter:
 
     # Rows.
 
-    def _rows_stay(self, change: RowChange) -> InvalidInput:
-        """Return the error of a statement that changes or deletes rows."""
-        name = self._table(change.table).name
-        hint = "add rows with INSERT INTO or ingest, undo a load with rollback; rows cannot be changed or deleted"
-        return self._error(f"SQL cannot change table {name!r}", hint, change.table)
+    def query(self, part: QueryPart) -> QueryResult:
+        """Return the result of the query in the statement."""
+        return self.queries.run(self.text.only(part))
+
+    def _change_rows(self, change: RowChange) -> Report:
+        """Delete, update, merge or replace rows in one commit."""
+        table, rows = self._table(change.table), None
+        if isinstance(change, OverwriteRows):
+            result = self.query(change.insert.query)
+            names = insert_names(change.insert, table.name, table.schema, result.names, self._text)
+            rows = result.to_arrow().rename_columns(list(names))
+        asked = AskedChange(self.text, self._text, change, self.queries)
+        return table.run_change(asked, rows, dry_run=self.dry_run, force=self.force)
 
     def _insert(self, insert: InsertRows) -> Report:
         table = self._table(insert.table)
@@ -442,9 +453,10 @@ class SqlWriter:
             return literal
         name = literal.name.text
         with self._placed(literal.name):
-            if name not in self.parameters:
-                raise unknown_parameter(name, self.parameters)
-            return plain_value(name, self.parameters[name])
+            parameters = self.queries.parameters
+            if name not in parameters:
+                raise unknown_parameter(name, parameters)
+            return plain_value(name, parameters[name])
 
     def _error(self, problem: str, hint: str, at: Name | None = None) -> InvalidInput:
         error = InvalidInput(problem, hint=hint)

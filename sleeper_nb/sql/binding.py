@@ -53,6 +53,8 @@ class BoundSource:
         What protects the files of a table while it is read, however much that is.
     keys
         Which row keys are read, or why all are, for users.
+    with_places
+        Whether the rows of a table come with their places in data files: the columns `FILE_NUMBER` and `POSITION`.
     """
 
     table: str
@@ -61,6 +63,7 @@ class BoundSource:
     storage: Storage
     reader: ReadGuard | None = None
     keys: str = ""
+    with_places: bool = False
 
     def __str__(self) -> str:
         return f"{self.table} at {self.resolved}"

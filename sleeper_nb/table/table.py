@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, Unpack, overload
 
+import pyarrow as pa
+
 from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import steady
 from sleeper_nb.display.listings import Pictured
@@ -41,6 +43,7 @@ from sleeper_nb.model.snapshots import (
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.administration.alter import AlterReport
 from sleeper_nb.operations.administration.property_listing import PropertyValue
+from sleeper_nb.operations.changing.change import ChangeReport
 from sleeper_nb.operations.column_profile import ColumnProfile
 from sleeper_nb.operations.compact import CompactionReport
 from sleeper_nb.operations.findings import CheckReport
@@ -64,10 +67,14 @@ from sleeper_nb.operations.versioning.resolve import Resolved, resolve
 from sleeper_nb.operations.versioning.roll_back import RollbackReport, roll_back
 from sleeper_nb.operations.versioning.savepoint_manager import SavepointManager, list_savepoints
 from sleeper_nb.progress import BackgroundJob
+from sleeper_nb.query import Engine
 from sleeper_nb.report import Answer, Grid, Listing, Report, Stacked
 from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.state_store.state_store_base import StateStore
-from sleeper_nb.table import configuring, loading, maintaining, monitoring, version_history
+from sleeper_nb.table import changing, configuring, loading, maintaining, monitoring, version_history
+from sleeper_nb.table.change_methods import ChangesOf
+from sleeper_nb.table.changing import AskedChange
+from sleeper_nb.table.merge_builder import MergeBuilder
 from sleeper_nb.table.version_history import ChosenRows
 from sleeper_nb.version import Changes, Scan, TableAt
 
@@ -626,6 +633,193 @@ class Table(Report):
             When a file is outside the warehouse, in a folder that the session may not use.
         """
         return loading.add_files(self._opened, files, copy=copy, message=message, job_id=job_id, dry_run=dry_run)
+
+    # Change rows.
+
+    @checked
+    def delete(
+        self,
+        where: str | None = None,
+        *,
+        params: Mapping[str, Any] | None = None,
+        data: Mapping[str, Any] | None = None,
+        engine: Engine = "duckdb",
+        message: str | None = None,
+        job_id: str | None = None,
+        dry_run: bool = False,
+        force: bool = False,
+    ) -> ChangeReport:
+        """Delete the rows that meet a condition, in one commit; older versions keep them.
+
+        Parameters
+        ----------
+        where
+            The condition, in the engine's SQL. It may name the table, its versions, and `data`. All rows when None.
+        params
+            Values of ``:name`` in it.
+        data
+            Data frames and the like that it may read by name.
+        engine
+            Which engine finds the rows: ``"duckdb"`` or ``"spark"``.
+        message, job_id
+            As those of `ingest`.
+        dry_run
+            Change nothing; return how many rows, files and bytes would be touched.
+        force
+            Confirm that all rows are meant, where there is no condition.
+
+        Raises
+        ------
+        ConfirmationNeeded
+            When there is no condition and no `force`; it has the plan.
+        InvalidInput
+            When the condition is wrong, or queries filter or combine the table's rows.
+        ConflictError
+            When other writers changed the same rows in each of ten attempts.
+        """
+        statement = ChangesOf(self._opened, engine, params, data).delete(where)
+        return statement.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
+
+    @checked
+    def update(
+        self,
+        updates: Mapping[str, str] | None = None,
+        where: str | None = None,
+        *,
+        new_values: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        data: Mapping[str, Any] | None = None,
+        engine: Engine = "duckdb",
+        message: str | None = None,
+        job_id: str | None = None,
+        dry_run: bool = False,
+        force: bool = False,
+    ) -> ChangeReport:
+        """Set columns of the rows that meet a condition, in one commit.
+
+        Parameters
+        ----------
+        updates
+            For each column an expression of SQL, which sees the row as it was: ``{"fare": "fare * 1.1"}``. A text is
+            written ``"'text'"``; or use `new_values`.
+        where
+            The condition; all rows when None.
+        new_values
+            For each column a Python value.
+        params, data, engine, message, job_id, dry_run, force
+            As those of `delete`.
+
+        Raises
+        ------
+        ConfirmationNeeded, InvalidInput, ConflictError
+            As `delete`; also when a new value does not fit its column, or breaks a rule of the table.
+        """
+        statement = ChangesOf(self._opened, engine, params, data)
+        change = statement.update(updates or {}, new_values or {}, where)
+        return change.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
+
+    @checked
+    def upsert(
+        self,
+        data: Any,
+        *,
+        on: Sequence[str] | None = None,
+        engine: Engine = "duckdb",
+        message: str | None = None,
+        job_id: str | None = None,
+        dry_run: bool = False,
+    ) -> ChangeReport:
+        """Update the rows that have the keys of new rows, and insert the other new rows, in one commit.
+
+        Parameters
+        ----------
+        data
+            The new rows: what `ingest` takes, without a Spark DataFrame. Columns that they lack keep their values in
+            rows that are updated.
+        on
+            The columns by which rows match; the row keys when None.
+        engine, message, job_id, dry_run
+            As those of `delete`.
+
+        Raises
+        ------
+        InvalidInput
+            When two new rows match the same row, a value by which rows match is null, or a value does not fit.
+        ConflictError
+            As `delete`. Rows that others add meanwhile are seen: two upserts never both insert a key.
+        """
+        change = ChangesOf(self._opened, engine).upsert(data, on)
+        return change.run(dry_run=dry_run, force=True, message=message, job_id=job_id)
+
+    @checked
+    def merge(
+        self,
+        data: Any,
+        on: Sequence[str] | None = None,
+        *,
+        predicate: str | None = None,
+        engine: Engine = "duckdb",
+    ) -> MergeBuilder:
+        """Begin a merge of new rows; its clauses say what happens to rows that match, and to those that do not.
+
+        ``table.merge(df).when_matched_update_all().when_not_matched_insert_all().execute()`` is an upsert.
+
+        Parameters
+        ----------
+        data
+            The new rows, as in `upsert`; clauses call them ``source``, and the table ``target``.
+        on
+            The columns by which rows match; the row keys when None.
+        predicate
+            Instead: which rows match, as SQL: ``"source.id = target.id AND target.day >= '2026-01-01'"``.
+        engine
+            Which engine finds the rows.
+        """
+        return ChangesOf(self._opened, engine).merge(data, on, predicate)
+
+    @checked
+    def overwrite(
+        self,
+        data: Any,
+        where: str | None = None,
+        *,
+        keys: Any = None,
+        region: Mapping[str, tuple[Any, Any]] | str | None = None,
+        params: Mapping[str, Any] | None = None,
+        engine: Engine = "duckdb",
+        message: str | None = None,
+        job_id: str | None = None,
+        dry_run: bool = False,
+        force: bool = False,
+    ) -> ChangeReport:
+        """Replace the rows of a part of the table, or all, by new rows, in one commit.
+
+        Parameters
+        ----------
+        data
+            The new rows, as in `upsert`. Each must be in the part that is replaced.
+        where, params
+            The part, as a condition; or
+        keys, region
+            as in `scan`. The whole table without any of these.
+        engine, message, job_id, dry_run, force
+            As those of `delete`.
+
+        Raises
+        ------
+        ConfirmationNeeded, InvalidInput, ConflictError
+            As `delete`; also when a new row is outside the part, or does not fit the table.
+        """
+        statement = ChangesOf(self._opened, engine, params)
+        change = statement.overwrite(data, where, keys, region)
+        return change.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
+
+    def run_change(
+        self, asked: AskedChange, new_rows: pa.Table | None = None, *, dry_run: bool = False, force: bool = False
+    ) -> ChangeReport:
+        """Run a statement that changes rows of the table, as `Session.sql` reads it."""
+        change = changing.change_of(self._opened, asked.operation, asked, new_rows)
+        return change.run(dry_run=dry_run, force=force)
 
     # Change properties and columns.
 

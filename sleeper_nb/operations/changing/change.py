@@ -63,6 +63,8 @@ class ChangeReport(TableReport):
         How long it took.
     dry_run
         Whether nothing was changed.
+    note
+        What else happened, for users.
     """
 
     operation: str
@@ -79,6 +81,7 @@ class ChangeReport(TableReport):
     vectors: int | None
     seconds: float
     dry_run: bool
+    note: str = ""
 
     @property
     def inserted(self) -> int:
@@ -114,12 +117,14 @@ class ChangeReport(TableReport):
     def grid(self) -> Grid:
         """Return the counts, and what was written."""
         columns, rows = self.cells()
+        if self.note and self.files_written is None:
+            return Grid(columns, rows, footer=self.note)
         if self.dry_run:
             return Grid(columns, rows, footer=f"on snapshot {self.since}; nothing was changed")
         if self.snapshot is None:
             return Grid(columns, rows, footer="no row is changed by it: the table stays at its snapshot")
         vectors = f"{counted(self.vectors or 0, 'deletion vector')}" if self.vectors else ""
-        return Grid(columns, rows, footer=notes_line(vectors, duration_text(self.seconds)))
+        return Grid(columns, rows, footer=notes_line(vectors, duration_text(self.seconds), self.note))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,161 @@
+"""What the methods of a table that change rows stand for: a statement for each, with its parameters and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from sleeper_nb.engines.components import OpenTable
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.operations.changing.change import ChangeReport
+from sleeper_nb.operations.loading.sources import find_sources, opened_sources, read_sources_with_notes
+from sleeper_nb.operations.scanning.scan_plan import regions_of
+from sleeper_nb.operations.versioning.resolve import Resolved
+from sleeper_nb.query import Engine, Queries
+from sleeper_nb.report import counted
+from sleeper_nb.sql.binding import lookup_in
+from sleeper_nb.sql.tokens import Dialect
+from sleeper_nb.sql.variables import Variables
+from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.table.changing import AskedChange, TableChange, change_of, fitting
+from sleeper_nb.table.merge_builder import TARGET_NAME, MergeBuilder
+from sleeper_nb.table.row_statements import SOURCE_NAME, RowStatement, StatementWriter, in_regions
+from sleeper_nb.version import TableAt
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesOf:
+    """Makes the changes that methods of a table are about, by a statement for each.
+
+    Parameters
+    ----------
+    table, engine
+        The table; the engine that finds rows.
+    params, data
+        Values of ``:name``, and what conditions may read by name.
+    """
+
+    table: OpenTable
+    engine: Engine
+    params: Mapping[str, Any] | None = None
+    data: Mapping[str, Any] | None = None
+
+    def delete(self, where: str | None) -> TableChange:
+        """Return a deletion."""
+        return self._change("delete", self._writer.delete(where))
+
+    def update(self, updates: Mapping[str, str], new_values: Mapping[str, Any], where: str | None) -> TableChange:
+        """Return an update."""
+        statement = self._writer.update(updates, new_values, where)
+        return self._change("update", statement.text, statement.parameters)
+
+    def upsert(self, data: Any, on: Sequence[str] | None) -> TableChange:
+        """Return an upsert."""
+        rows, columns = self._rows(data), self._on(on)
+        statement = self._writer.upsert(columns, rows.column_names)
+        _check_has_values(rows, columns)
+        return self._change("upsert", statement, data={SOURCE_NAME: rows})
+
+    def merge(self, data: Any, on: Sequence[str] | None, predicate: str | None) -> MergeBuilder:
+        """Return the builder of a merge."""
+        if on is not None and predicate is not None:
+            raise InvalidInput("a merge takes columns or a predicate, not both", hint="omit one of them")
+        rows, writer = self._rows(data), self._writer
+        match = predicate
+        if match is None:
+            columns = self._on(on)
+            _check_has_values(rows, columns)
+            names = map(writer.quoted, columns)
+            match = " AND ".join(f"{writer.quoted(TARGET_NAME)}.{n} = {writer.quoted(SOURCE_NAME)}.{n}" for n in names)
+
+        def run(text: str, dry_run: bool, message: str | None, job_id: str | None) -> ChangeReport:
+            change = self._change("merge", text, data={SOURCE_NAME: rows})
+            return change.run(dry_run=dry_run, force=True, message=message, job_id=job_id)
+
+        return MergeBuilder(writer, run, match, rows.column_names)
+
+    def overwrite(self, data: Any, where: str | None, keys: Any, region: Mapping[str, Any] | str | None) -> TableChange:
+        """Return an overwrite."""
+        schema = self.table.store.load().schema
+        regions = regions_of(schema, keys, region)
+        if regions is not None and where is not None:
+            raise InvalidInput("overwrite takes a condition, or keys or a region", hint="omit one of them")
+        part = RowStatement(where) if where is not None else None
+        if regions is not None:
+            part = in_regions(regions, schema, self._dialect)
+        statement = self._writer.overwrite(None if part is None else part.text)
+        parameters = {} if part is None else part.parameters
+        return self._change("overwrite", statement, parameters, new_rows=self._rows(data))
+
+    @property
+    def _dialect(self) -> Dialect:
+        return "spark" if self.engine == "spark" else "duckdb"
+
+    @property
+    def _writer(self) -> StatementWriter:
+        return StatementWriter(self.table.name, self.table.store.load().schema, self._dialect)
+
+    def _on(self, on: Sequence[str] | None) -> list[str]:
+        return [key.name for key in self.table.store.load().schema.row_keys] if on is None else list(on)
+
+    def _rows(self, data: Any) -> pa.Table:
+        """Return new rows in the types of the table: the columns that they have, under the table's names."""
+        state = self.table.store.load()
+        given = rows_given(data, state.schema, self.table.store.storage)
+        fit = fitting(self.table, state, given)
+        wanted = {name.casefold() for name in given.column_names}
+        return fit.select([name for name in fit.column_names if name.casefold() in wanted])
+
+    def _own(self, name: str) -> TableAt | None:
+        """Return the table's current version, if the name is the table's."""
+        is_own = name.casefold() == self.table.name.casefold()
+        return TableAt(self.table, Resolved(self.table.store.head())) if is_own else None
+
+    def _change(
+        self,
+        operation: str,
+        text: str,
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        data: Mapping[str, Any] | None = None,
+        new_rows: pa.Table | None = None,
+    ) -> TableChange:
+        queries = Queries(
+            engine=self.engine,
+            engines=self.table.components.engines,
+            clock=self.table.components.clock,
+            lookup=lookup_in(self._own),
+            tables=lambda: (self.table.name,),
+            parameters={**(self.params or {}), **(parameters or {})},
+            data={**(self.data or {}), **(data or {})},
+        )
+        return change_of(self.table, operation, AskedChange.of(text, queries), new_rows)
+
+
+def rows_given(data: Any, schema: Schema, storage: Storage) -> pa.Table:
+    """Return the rows of data frames, dictionaries or files, with the columns that they have."""
+    variable = Variables({"data": data}).find("data")
+    if variable is not None:
+        return variable.to_arrow()
+    if isinstance(data, list) and all(isinstance(each, dict) for each in data):
+        names = dict.fromkeys(name for row in data for name in row)
+        rows = read_sources_with_notes(find_sources(data, storage), schema)[0]
+        return rows.select([name for name in rows.column_names if name in names])
+    with opened_sources(data, storage) as sources:
+        return read_sources_with_notes(sources, schema)[0]
+
+
+def _check_has_values(rows: pa.Table, columns: Sequence[str]) -> None:
+    """Raise when a value by which rows match is null: it is equal to nothing, so each run would insert the row."""
+    known = {name.casefold(): name for name in rows.column_names}
+    for name in columns:
+        nulls = rows[known[name.casefold()]].null_count if name.casefold() in known else 0
+        if nulls:
+            raise InvalidInput(
+                f"{counted(nulls, 'row')} have no value in {name!r}, by which rows match",
+                hint="drop them, or fill in the values",
+            )

@@ -1,0 +1,282 @@
+"""Change the rows of a table by a statement: on the newest version, in one commit, or as a dry run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from sleeper_nb.engines.components import OpenTable
+from sleeper_nb.errors import Action, ConfirmationNeeded, InvalidInput
+from sleeper_nb.model.jobs import MadeBefore, check_job_id
+from sleeper_nb.model.partitions import Region
+from sleeper_nb.model.properties import SAVEPOINT_INTERVAL
+from sleeper_nb.model.snapshots import Snapshot, VersionReference
+from sleeper_nb.model.state import TableState
+from sleeper_nb.model.transactions import ChangeCounts
+from sleeper_nb.operations import job_tracking
+from sleeper_nb.operations.changing.apply_edits import ChangeSettings
+from sleeper_nb.operations.changing.change import ChangeReport, RowChange
+from sleeper_nb.operations.changing.edit_list import EditList
+from sleeper_nb.operations.loading.sources import find_sources, read_sources_with_notes
+from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, POSITION, TableRows, plan_scan
+from sleeper_nb.operations.versioning.leases import ReadGuard
+from sleeper_nb.operations.versioning.periodic_savepoints import LoadedAndSaved, saved_if_due
+from sleeper_nb.operations.versioning.resolve import Resolved
+from sleeper_nb.query.queries import Queries
+from sleeper_nb.query.row_edits import EditFinder, FoundRows
+from sleeper_nb.sql.binding import BoundSource
+from sleeper_nb.sql.composition import Composition
+from sleeper_nb.sql.delete_update import DeleteRows, UpdateRows
+from sleeper_nb.sql.found_rows import ACTION, SOURCE_ROW, TARGET, source_rows
+from sleeper_nb.sql.insertion import OverwriteRows, ReplacedAll
+from sleeper_nb.sql.merge_rows import MergeRows
+from sleeper_nb.sql.statement import SqlText, Statement
+from sleeper_nb.sql.writes import RowChange as Change
+from sleeper_nb.sql.writes import read_writing_statement
+from sleeper_nb.version import TableAt
+
+_MOST_WATCHED: Final = 64
+"""So many regions of a change are remembered one by one."""
+_TYPES: Final = {FILE_NUMBER: pa.int32(), POSITION: pa.int64(), ACTION: pa.int32(), SOURCE_ROW: pa.int64()}
+
+
+_OPERATIONS: Final[Mapping[type, str]] = {
+    DeleteRows: "delete", UpdateRows: "update", MergeRows: "merge", OverwriteRows: "overwrite",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AskedChange:
+    """A statement that changes rows, as a user gave it.
+
+    Parameters
+    ----------
+    text, statement, change
+        The statement as it was written, as it was read, and what it says.
+    queries
+        Run its queries.
+    """
+
+    text: SqlText
+    statement: Statement
+    change: Change
+    queries: Queries
+
+    @property
+    def operation(self) -> str:
+        """What history calls it."""
+        return _OPERATIONS[type(self.change)]
+
+    @classmethod
+    def of(cls, sql: str, queries: Queries) -> AskedChange:
+        """Return the statement of a text that this package wrote around parts of a user's."""
+        text = SqlText(sql)
+        writing = read_writing_statement(text.whole("spark" if queries.engine == "spark" else "duckdb"))
+        assert writing is not None  # noqa: S101 - the text begins like one
+        assert isinstance(writing.change, Change)  # noqa: S101
+        return cls(text, writing.statement, writing.change, queries)
+
+
+def change_of(table: OpenTable, operation: str, asked: AskedChange, new_rows: pa.Table | None = None) -> TableChange:
+    """Return a change of rows, whose source is read now: once, however often the change is computed.
+
+    Parameters
+    ----------
+    table, operation, asked
+        As in `TableChange`.
+    new_rows
+        The rows of an overwrite, as the user gave them.
+
+    Raises
+    ------
+    InvalidInput
+        When the rows of the table are processed, or new rows do not fit it.
+    """
+    state = table.store.load()
+    processing = table.processing_of(state)
+    if not processing.is_nothing:  # the rows that queries show have no place of their own
+        raise InvalidInput(
+            f"rows of table {table.name!r} cannot be changed: queries show what is left after {processing}",
+            hint="load rows that change others, or copy the table: CREATE TABLE … AS SELECT",
+        )
+    source = None if new_rows is None else fitting(table, state, new_rows)
+    if isinstance(asked.change, MergeRows):
+        rows = asked.queries.run(asked.text.only(source_rows(asked.change))).to_arrow()
+        source = rows.append_column(SOURCE_ROW, pa.array(np.arange(rows.num_rows), pa.int64()))
+    return TableChange(table, operation, asked, source)
+
+
+def fitting(table: OpenTable, state: TableState, rows: pa.Table) -> pa.Table:
+    """Return rows as a version of a table has them; they keep its rules."""
+    checks = table.components.engines.row_checks(state.schema)
+    fit, _ = read_sources_with_notes(find_sources(rows), state.schema, checks=checks)
+    return fit
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableChange:
+    """A statement that changes rows of one table, ready to run.
+
+    Parameters
+    ----------
+    table
+        The table.
+    operation
+        What history calls it: ``delete``, ``update``, ``upsert``, ``merge``, ``overwrite``.
+    asked
+        The statement, and what runs its queries.
+    source
+        The rows of a merge's source, numbered; the new rows of an overwrite, as they fit the table.
+    """
+
+    table: OpenTable
+    operation: str
+    asked: AskedChange
+    source: pa.Table | None = None
+
+    def run(self, *, dry_run: bool, force: bool, message: str | None = None, job_id: str | None = None) -> ChangeReport:
+        """Change the rows, or return what would be changed.
+
+        Raises
+        ------
+        ConfirmationNeeded
+            When all rows would be changed or deleted, and neither `dry_run` nor `force` is given; it has the plan.
+        InvalidInput, NotFound
+            When the statement or a new value is wrong; nothing was changed.
+        ConflictError
+            When other writers changed the same rows in each attempt; nothing was changed.
+        """
+        if dry_run or (self._is_about_all_rows and not force):
+            plan = self._rows_changed().plan()
+            if dry_run:
+                return plan
+            raise ConfirmationNeeded(
+                f"{self.operation} without a condition changes every row of table {self.table.name!r}",
+                hint=("add a condition, or confirm: ", Action("--force", "force=True")),
+                plan=plan,
+            )
+        author = self.table.components.author
+        if job_id is None:
+            report = self._rows_changed().run(message=message, author=author)
+        else:
+            report = self._once(job_id, message)
+        return self._saved(report)
+
+    @property
+    def _is_about_all_rows(self) -> bool:
+        match self.asked.change:
+            case DeleteRows(_, condition) | UpdateRows(_, _, condition):
+                return condition is None
+            case OverwriteRows(_, replaced):
+                return isinstance(replaced, ReplacedAll)
+            case _:
+                return False
+
+    def _rows_changed(self) -> RowChange:
+        store = self.table.store
+        return RowChange(
+            self.operation,
+            self.table.name,
+            store,
+            ChangeSettings.of(self.table.properties),
+            self._find,
+            self._held,
+            self.table.components.progress,
+        )
+
+    @contextmanager
+    def _held(self, snapshot_id: int) -> Iterator[None]:
+        leases, size = self.table.components.leases, self.table.store.load().totals().bytes
+        guard = ReadGuard(leases, self.table.store.table_id, snapshot_id, False, size, self.table.name)  # noqa: FBT003
+        with guard.during(self.operation):
+            yield
+
+    def _find(self, state: TableState) -> EditList:
+        finder = EditFinder(
+            self.asked.change,
+            self.asked.statement,
+            self.table.name,
+            state.schema,
+            plan_scan(state).filenames,
+            partial(self._answered, state),
+            partial(fitting, self.table, state),
+            self.source,
+        )
+        return finder.find()
+
+    def _answered(self, state: TableState, query: Composition, rows: Mapping[str, pa.Table]) -> FoundRows:
+        """Answer a query on a version of the table."""
+        snapshot = self.table.store.catalog.snapshot(self.table.store.table_id, state.snapshot_id)
+        assert snapshot is not None  # noqa: S101 - it is held
+        own = TableAt(self.table, Resolved(snapshot)).source()
+        queries, lookup = self.asked.queries, self.asked.queries.lookup
+
+        def found(name: str, version: VersionReference | None) -> BoundSource | None:
+            if name == TARGET:
+                return replace(own, with_places=True)
+            is_own = version is None and name.casefold() == self.table.name.casefold()
+            return own if is_own else lookup(name, version)
+
+        result = replace(queries, lookup=found, data={**queries.data, **rows}).run(self.asked.text.only(query))
+        answer = result.to_arrow()
+        for name in set(_TYPES) & set(answer.column_names):
+            at = answer.column_names.index(name)
+            answer = answer.set_column(at, name, answer[name].cast(_TYPES[name]))
+        target = next((each for each in result.sources if each.with_places), None)
+        if target is None or not isinstance(target.rows, TableRows):
+            return FoundRows(answer, (), ())
+        return FoundRows(answer, target.rows.plan.filenames, _watched(target.rows))
+
+    # What follows a change.
+
+    def _once(self, job_id: str, message: str | None) -> ChangeReport:
+        """Change the rows, unless the job has changed the table before."""
+        check_job_id(job_id)
+        store, author = self.table.store, self.table.components.author
+        reports: list[ChangeReport] = []
+
+        def change() -> Snapshot:
+            report = self._rows_changed().run(message=message, author=author, job_id=job_id)
+            reports.append(report)
+            return report.snapshot or store.head()
+
+        made = job_tracking.add_once(
+            store, job_id, lambda: job_tracking.run_tracked(store, "change", job_id, author, change)
+        )
+        return reports[0] if reports else self._done_before(made)
+
+    def _done_before(self, made: Snapshot) -> ChangeReport:
+        counts = ChangeCounts(made.inserted_rows or 0, made.updated_rows or 0, made.deleted_rows or 0)
+        note = made.note if isinstance(made, MadeBefore) else ""
+        return ChangeReport(
+            operation=self.operation, table=self.table.name, snapshot=made, since=made.id, counts=counts,
+            source_rows=None, files=0, bytes=0, leaves=None, files_written=None, bytes_written=None, vectors=None,
+            seconds=0.0, dry_run=False, note=note,
+        )  # fmt: skip
+
+    def _saved(self, report: ChangeReport) -> ChangeReport:
+        """Create the table's periodic savepoint if one is due."""
+        self.table.components.progress.finish("")
+        if report.snapshot is None or report.note:
+            return report
+        interval, author = self.table.properties[SAVEPOINT_INTERVAL], self.table.components.author
+        snapshot = saved_if_due(self.table.store, report.snapshot, interval, author)
+        note = snapshot.note if isinstance(snapshot, LoadedAndSaved) else ""
+        return replace(report, snapshot=snapshot, note=note)
+
+
+def _watched(rows: TableRows) -> tuple[Region, ...]:
+    """Return where rows were looked for: rows that others add there may be ones that the change is about."""
+    regions = rows.reach.regions
+    if regions is None:
+        return (Region.whole(rows.state.schema),)
+    if len(regions) > _MOST_WATCHED:
+        leaves = {leaf.id: leaf.region for region in regions for leaf in rows.state.tree.leaves_in(region)}
+        regions = tuple(leaves.values())
+    return tuple(regions) if len(regions) <= _MOST_WATCHED else (Region.whole(rows.state.schema),)
