@@ -223,7 +223,9 @@ def _name_on_duckdb(connection: duckdb.DuckDBPyConnection, bound: Bound, queries
             rows = relations.of_variable(connection, what)
         elif isinstance(what.rows, TableRows):
             is_whole = queries[bound.statement.text].reads_most_of(what.rows.state.schema.names)
-            rows = relations.relation(connection, what.rows.plan, what.storage, is_whole=is_whole)
+            rows = relations.relation(
+                connection, what.rows.plan, what.storage, is_whole=is_whole, with_places=what.with_places
+            )
         else:
             rows = relations.system_table(connection, what.rows)
         relations.name_rows(connection, name, rows)

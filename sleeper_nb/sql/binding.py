@@ -54,7 +54,7 @@ class BoundSource:
     keys
         Which row keys are read, or why all are, for users.
     with_places
-        Whether the rows of a table come with their places in data files: the columns `FILE_NUMBER` and `POSITION`.
+        Whether the columns `scan_plan.PLACES` follow those of the table; only of a table whose rows nothing processes.
     """
 
     table: str
@@ -164,6 +164,12 @@ class Bound:
         """The tables that are read, by generated name, those of views included."""
         sources = ((name, what.rows) for name, what in self.by_name.items() if isinstance(what, BoundSource))
         return {name: rows for name, rows in sources if isinstance(rows, TableRows)}
+
+    @property
+    def with_places(self) -> frozenset[str]:
+        """The generated names of the tables whose rows are read with their places."""
+        read = self.by_name.items()
+        return frozenset(name for name, what in read if isinstance(what, BoundSource) and what.with_places)
 
     @property
     def by_name(self) -> dict[str, BoundSource | BoundVariable]:
@@ -420,6 +426,16 @@ def lookup_in(find: Callable[[str], ReadableTable | None]) -> Lookup:
                 return None
             versions[key] = table.at_reference(reference)
         return versions[key].system_table(suffix) if mark else versions[key].source()
+
+    return source
+
+
+def placed_lookup(lookup: Lookup, name: str) -> Lookup:
+    """Return a lookup as another, but the table of one name gives the places of its rows as well."""
+
+    def source(asked: str, reference: VersionReference | None) -> BoundSource | None:
+        found = lookup(asked, reference)
+        return replace(found, with_places=True) if found and asked.casefold() == name.casefold() else found
 
     return source
 

@@ -186,7 +186,7 @@ class _SmallInputs:
         keys = {key.name: key for key in schema.row_keys}
         found = []
         for each in scan:
-            key = keys.get(schema.names[each.column])
+            key = keys.get(_name_of(each.column, schema))
             sources = [self._source(column, plan) for column in sorted(each.of)]
             known = tuple(source for source in sources if source is not None)
             if key is not None and len(known) == len(sources):
@@ -203,9 +203,15 @@ class _SmallInputs:
             return None
         plan = what.rows.plan
         is_small = _files(plan) * _FEWER_TIMES <= _files(large) and plan.bytes <= _SMALL_BYTES
-        if not is_small or not relations.is_native(plan):
+        of = _name_of(column.column, plan.schema)
+        if not is_small or not of or not relations.is_native(plan):
             return None
-        return _Source(name, plan.schema.names[column.column], what, self.necessary.tests.get(name, ANY_ROW))
+        return _Source(name, of, what, self.necessary.tests.get(name, ANY_ROW))
+
+
+def _name_of(column: int, schema: Schema) -> str:
+    """Return the name of a column of a table by its number; "" of one for the places of rows, which follow."""
+    return schema.names[column] if column < len(schema.names) else ""
 
 
 @dataclass(frozen=True, slots=True)

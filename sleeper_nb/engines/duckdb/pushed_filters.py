@@ -21,7 +21,7 @@ import duckdb
 
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.duckdb.duckdb_reads import Query
-from sleeper_nb.engines.duckdb.relations import duckdb_type
+from sleeper_nb.engines.duckdb.relations import columns_of
 from sleeper_nb.engines.duckdb.statement_time import depends_on_time, set_moment, unstable_function
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
 from sleeper_nb.errors import InvalidInput
@@ -59,24 +59,28 @@ _ROWS: Final = "rows of the scan"
 
 @dataclass(frozen=True, slots=True)
 class StandIn:
-    """The names of the empty table that stands in for a table: `table`, and `columns` in the order of the schema."""
+    """The names of the empty table that stands in for a table: `table`, and its `columns`.
+
+    They are in the order of the schema; after them may follow those for the places of rows.
+    """
 
     table: str
     columns: tuple[str, ...]
     schema: Schema
 
     @classmethod
-    def of(cls, number: int, schema: Schema, mark: str) -> StandIn:
+    def of(cls, number: int, schema: Schema, mark: str, *, with_places: bool = False) -> StandIn:
         """Return the names of the stand-in with a number; each begins with `mark`."""
-        return cls(f"{mark}{number}", tuple(f"{mark}{number}_{i}" for i in range(len(schema.names))), schema)
+        width = len(columns_of(schema, with_places=with_places))
+        return cls(f"{mark}{number}", tuple(f"{mark}{number}_{i}" for i in range(width)), schema)
 
     def create(self, connection: duckdb.DuckDBPyConnection, name: str) -> None:
         """Create the empty table, and a view of it with the names of the real table and its columns."""
-        fields = zip(self.columns, self.schema.fields, strict=True)
-        typed = ", ".join(f"{name} {duckdb_type(field.type)}" for name, field in fields)
+        with_places = len(self.columns) > len(self.schema.names)
+        columns = list(zip(self.columns, columns_of(self.schema, with_places=with_places), strict=True))
+        typed = ", ".join(f"{own} {kind}" for own, (_, kind) in columns)
         connection.execute(f"CREATE TEMP TABLE {self.table} ({typed})")
-        names = zip(self.columns, self.schema.names, strict=True)
-        renamed = ", ".join(f"{own} AS {quoted_name(real)}" for own, real in names)
+        renamed = ", ".join(f"{own} AS {quoted_name(real)}" for own, (real, _) in columns)
         connection.execute(f"CREATE TEMP VIEW {quoted_name(name)} AS SELECT {renamed} FROM {self.table}")  # noqa: S608 - names only
 
 
@@ -153,7 +157,10 @@ def planning(
     Parameters are as of `necessary_in`. Yields the connection, and the stand-in of each table by generated name.
     """
     mark = bound.unused_mark
-    stand_ins = {name: StandIn.of(at, rows.state.schema, mark) for at, (name, rows) in enumerate(bound.tables.items())}
+    stand_ins = {
+        name: StandIn.of(at, rows.state.schema, mark, with_places=name in bound.with_places)
+        for at, (name, rows) in enumerate(bound.tables.items())
+    }
     with closing(database.connect_planning()) as connection:
         set_moment(connection, moment)
         _name_stand_ins(connection, bound, stand_ins, queries, mark)
@@ -230,7 +237,7 @@ def _joined(lines: Any) -> str:
 def _test(connection: duckdb.DuckDBPyConnection, conditions: Iterable[str], table: StandIn) -> Test:
     """Return the test of some conditions; without those that cannot be read."""
     parts = [part for text in conditions for part in _parts(text)]
-    columns = dict(zip(table.columns, table.schema.names, strict=True))
+    columns = dict(zip(table.columns, table.schema.names, strict=False))  # no place tells which keys are needed
     nodes = _trees(connection, parts)
     if nodes is None:
         nodes = [node for part in parts for node in _trees(connection, [part]) or ()]

@@ -3,14 +3,18 @@
 DuckDB itself applies a table's filters and aggregations when its result is the same to the last digit; then it reads
 only the files and columns that a statement needs. Otherwise the rows are a stream of our own reader, which does not
 know the statement.
+
+Of files with deletion vectors, DuckDB reads the place of each row as well, and an anti join leaves out the deleted
+ones. The conditions of a statement reach the Parquet reader through it.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import takewhile
 from typing import Any, Final
 
@@ -24,8 +28,16 @@ from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.processing import Aggregation
 from sleeper_nb.model.schema import Field, FieldType, Schema, quoted_name
 from sleeper_nb.operations.row_processing import Processor, in_microseconds
-from sleeper_nb.operations.scanning.read_rows import check_contents, check_files, stream
-from sleeper_nb.operations.scanning.scan_plan import ScanPlan, only_with_deletions
+from sleeper_nb.operations.scanning.live_rows import PlacedFile, placed_files, placed_schema, positions_of
+from sleeper_nb.operations.scanning.read_rows import check_contents, check_files, placed_rows, stream
+from sleeper_nb.operations.scanning.scan_plan import (
+    FILE_NUMBER,
+    PLACES,
+    POSITION,
+    PlannedFile,
+    ScanPlan,
+    only_with_deletions,
+)
 from sleeper_nb.operations.system_tables import SystemRows
 from sleeper_nb.sql.histogram import HIGH, LOW, range_of
 from sleeper_nb.sql.statement import Statement
@@ -110,8 +122,30 @@ _MOST_LISTED = 3
 _CANDIDATES = "Candidate bindings: "
 
 
+@dataclass(frozen=True, slots=True)
+class RowsWithPlaces:
+    """The rows of some files with their places as an Arrow stream, which DuckDB opens as that of `ProcessedRows`."""
+
+    files: Sequence[PlacedFile]
+    schema: Schema
+    storage: Storage
+
+    def __arrow_c_schema__(self) -> object:
+        return placed_schema(self.schema.arrow).__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        read = placed_rows(self.files, self.schema, self.storage)
+        rows = pa.RecordBatchReader.from_batches(placed_schema(self.schema.arrow), read)
+        return rows.__arrow_c_stream__(requested_schema)
+
+
 def relation(
-    connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Storage, *, is_whole: bool = True
+    connection: duckdb.DuckDBPyConnection,
+    plan: ScanPlan,
+    storage: Storage,
+    *,
+    is_whole: bool = True,
+    with_places: bool = False,
 ) -> duckdb.DuckDBPyRelation:
     """Return the rows of a plan as a relation, which reads the files and processes the rows when it is executed.
 
@@ -121,13 +155,19 @@ def relation(
         What reads, the rows to read, and where they are.
     is_whole
         Whether all rows of most columns will be read, so that the whole files are checked first, however large.
+    with_places
+        Whether the columns `scan_plan.PLACES` follow those of the schema; only for plans that process no rows.
 
     Raises
     ------
     NotFound, StorageError
         When a file is gone or cannot be read.
+    AssertionError
+        When rows that are processed would have places.
     """
     try:
+        if with_places:
+            return _relation_with_places(connection, plan, storage, is_whole)
         return _relation(connection, plan, storage, is_whole)
     except duckdb.Error as error:
         check_files(plan.files, storage)
@@ -140,28 +180,117 @@ def _relation(
     if not is_native(plan):
         logger.debug("rows of snapshot %s are processed by our own reader, not by DuckDB", plan.snapshot_id)
         return _with_uuids(connection.from_arrow(ProcessedRows.of(plan, storage)), plan.schema)
-    if not storage.local:  # Arrow's errors would come late, and from inside DuckDB
-        check_files(plan.files, storage)
-    else:
-        check_contents(plan.files, storage, is_whole=is_whole)
+    _check(plan, storage, is_whole)
     parts = []
     for region, filenames in plan.by_region().items():
         part = data_files(connection, storage, filenames, plan.schema)
         parts.append(part if region is None else part.filter(_inside(region, plan.schema)))
     if plan.with_deletions:
-        parts.append(connection.from_arrow(ProcessedRows.of(only_with_deletions(plan), storage)))
+        parts += _live_parts(connection, only_with_deletions(plan), storage)
     if not parts:
         return _no_rows(connection, plan.schema)
-    rows = parts[0]
-    for part in parts[1:]:
-        rows = rows.union(part)
+    rows = _union(parts)
     if tuple(rows.columns) != plan.schema.names:
         rows = rows.select(*map(column, plan.schema.names))
     return _with_uuids(processed(rows, plan), plan.schema)
 
 
-def _with_uuids(rows: duckdb.DuckDBPyRelation, schema: Schema) -> duckdb.DuckDBPyRelation:
-    """Return rows with the texts of UUIDs as DuckDB's UUIDs, also inside other values."""
+def _relation_with_places(
+    connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Storage, is_whole: bool
+) -> duckdb.DuckDBPyRelation:
+    files = placed_files(plan)
+    if not files:
+        return _no_rows(connection, plan.schema, with_places=True)
+    _check(plan, storage, is_whole)
+    parts = _placed_parts(connection, plan, storage)
+    if parts is None:
+        parts = [connection.from_arrow(RowsWithPlaces(files, plan.schema, storage))]
+    return _with_uuids(_union(parts), plan.schema, PLACES.names)
+
+
+def _check(plan: ScanPlan, storage: Storage, is_whole: bool) -> None:
+    if not storage.local:  # Arrow's errors would come late, and from inside DuckDB
+        check_files(plan.files, storage)
+    else:
+        check_contents(plan.files, storage, is_whole=is_whole)
+
+
+def _union(parts: Sequence[duckdb.DuckDBPyRelation]) -> duckdb.DuckDBPyRelation:
+    return reduce(lambda rows, part: rows.union(part), parts)
+
+
+_FILE_INDEX, _ROW_NUMBER = "file_index", "file_row_number"
+"""What DuckDB calls the number of a file in the list that it reads, and the place of a row in its file."""
+_DELETED: Final = "sleeper:deleted"
+_POSITION_BITS: Final = 40
+"""The bits of a place that are the position in a file; the others are the file's number. No file has so many rows."""
+
+
+def _live_parts(
+    connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Storage
+) -> list[duckdb.DuckDBPyRelation]:
+    """Return the rows of files with deletion vectors, without deleted ones, which nothing processes."""
+    parts = _placed_parts(connection, plan, storage)
+    if parts is None:
+        return [connection.from_arrow(ProcessedRows.of(plan, storage))]
+    return [part.select(*map(column, plan.schema.names)) for part in parts]
+
+
+def _placed_parts(
+    connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Storage
+) -> list[duckdb.DuckDBPyRelation] | None:
+    """Return the rows of a plan with their places, but not deleted ones; None when DuckDB cannot tell places."""
+    if not storage.local:
+        return None
+    numbers = {name: number for number, name in enumerate(plan.filenames)}
+    groups: dict[tuple[Region | None, bool], list[PlannedFile]] = {}
+    for file in plan.files:
+        groups.setdefault((file.region, file.deletions is not None), []).append(file)
+    parts = []
+    for (region, has_deleted), files in groups.items():
+        part = _placed(connection, storage, {file.filename: numbers[file.filename] for file in files}, plan.schema)
+        if part is None:
+            return None
+        if region is not None:
+            part = part.filter(_inside(region, plan.schema))
+        if has_deleted:
+            deleted = connection.from_arrow(_places(files, numbers, storage))
+            place = f'"{FILE_NUMBER}"::BIGINT * {1 << _POSITION_BITS} + "{POSITION}"'
+            part = part.join(deleted, f'{place} = "{_DELETED}"', how="anti")
+        parts.append(part)
+    return parts
+
+
+def _places(files: Sequence[PlannedFile], numbers: Mapping[str, int], storage: Storage) -> pa.Table:
+    """Return the places of the deleted rows of files, each as one whole number."""
+    places = [(numbers[file.filename] << _POSITION_BITS) + positions_of(file.deletions, storage) for file in files]
+    return pa.table({_DELETED: pa.chunked_array([pa.array(each) for each in places], pa.int64())})
+
+
+def _placed(
+    connection: duckdb.DuckDBPyConnection, storage: Storage, numbers: Mapping[str, int], schema: Schema
+) -> duckdb.DuckDBPyRelation | None:
+    """Return the rows of local files with their places; None when a column of the files has the name of one of these.
+
+    DuckDB reads such a column instead.
+    """
+    rows = _files(connection, storage, list(numbers), schema)
+    if {_FILE_INDEX, _ROW_NUMBER} & {name.casefold() for name in rows.columns}:
+        return None
+    places = (f"{_number_of_file(list(numbers.values()))}::INTEGER", _ROW_NUMBER)
+    added = (duckdb.SQLExpression(each).alias(name) for each, name in zip(places, PLACES.names, strict=True))
+    return rows.select(*_fields_of(connection, rows, schema), *added)
+
+
+def _number_of_file(numbers: Sequence[int]) -> str:
+    """Return the expression of a file's number: those of the files that DuckDB reads, in their order."""
+    if numbers == list(range(numbers[0], numbers[0] + len(numbers))):
+        return f"({_FILE_INDEX} + {numbers[0]})"
+    return f"[{', '.join(map(str, numbers))}][{_FILE_INDEX}::BIGINT + 1]"
+
+
+def _with_uuids(rows: duckdb.DuckDBPyRelation, schema: Schema, others: Iterable[str] = ()) -> duckdb.DuckDBPyRelation:
+    """Return rows with the texts of UUIDs as DuckDB's UUIDs, also inside other values; `others` are other columns."""
     if not any(field.type.holds("uuid") for field in schema.fields):
         return rows
     return rows.select(
@@ -170,7 +299,8 @@ def _with_uuids(rows: duckdb.DuckDBPyRelation, schema: Schema) -> duckdb.DuckDBP
             if each.type.holds("uuid")
             else column(each.name)
             for each in schema.fields
-        )
+        ),
+        *map(column, others),
     )
 
 
@@ -193,9 +323,18 @@ def duckdb_type(kind: FieldType) -> str:
     return str(kind).upper() if kind.name == "decimal" else _TYPES_OF_FIELDS[kind.name]
 
 
-def _no_rows(connection: duckdb.DuckDBPyConnection, schema: Schema) -> duckdb.DuckDBPyRelation:
+def columns_of(schema: Schema, *, with_places: bool = False) -> list[tuple[str, str]]:
+    """Return the names and DuckDB's types of the columns of a table, and after them of `scan_plan.PLACES`."""
+    columns = [(each.name, duckdb_type(each.type)) for each in schema.fields]
+    return [*columns, (FILE_NUMBER, "INTEGER"), (POSITION, "BIGINT")] if with_places else columns
+
+
+def _no_rows(
+    connection: duckdb.DuckDBPyConnection, schema: Schema, *, with_places: bool = False
+) -> duckdb.DuckDBPyRelation:
     """Return no row with the columns of a schema; made by SQL, as DuckDB imports pandas before it reads Arrow."""
-    columns = (f"CAST(NULL AS {duckdb_type(each.type)}) AS {quoted_name(each.name)}" for each in schema.fields)
+    of = columns_of(schema, with_places=with_places)
+    columns = (f"CAST(NULL AS {kind}) AS {quoted_name(name)}" for name, kind in of)
     return connection.sql(f"SELECT {', '.join(columns)} LIMIT 0")
 
 
@@ -203,17 +342,33 @@ def data_files(
     connection: duckdb.DuckDBPyConnection, storage: Storage, files: Sequence[str], schema: Schema
 ) -> duckdb.DuckDBPyRelation:
     """Return the rows of data files with the fields of a schema; files of an altered table may have other fields."""
+    rows = _files(connection, storage, files, schema)
+    return rows.select(*_fields_of(connection, rows, schema)) if schema.is_altered else rows
+
+
+def _files(
+    connection: duckdb.DuckDBPyConnection, storage: Storage, files: Sequence[str], schema: Schema
+) -> duckdb.DuckDBPyRelation:
+    """Return the rows of data files with the columns that these have."""
     if not schema.is_altered:
         return parquet(connection, storage, files, schema.arrow)
     # DuckDB takes the first file's columns for all, unless it looks into each file
     each = any(field.late for field in schema.fields)
-    rows = parquet(connection, storage, files, schema.in_files.arrow, look_into_each=each)
+    return parquet(connection, storage, files, schema.in_files.arrow, look_into_each=each)
+
+
+def _fields_of(
+    connection: duckdb.DuckDBPyConnection, rows: duckdb.DuckDBPyRelation, schema: Schema
+) -> list[duckdb.Expression]:
+    """Return the fields of a schema, in terms of the columns that data files have."""
+    if not schema.is_altered:
+        return [column(name) for name in schema.names]
     types = connection.from_arrow(schema.arrow.empty_table()).types
     in_files, chosen = set(rows.columns), []
     for field, kind in zip(schema.fields, types, strict=True):
         value = column(field.column) if field.column in in_files else duckdb.ConstantExpression(None)
         chosen.append((value.cast(kind) if field.late else value).alias(field.name))
-    return rows.select(*chosen)
+    return chosen
 
 
 def parquet(

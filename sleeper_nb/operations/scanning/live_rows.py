@@ -23,7 +23,7 @@ from sleeper_nb.model.deletions import POSITIONS, DeletionVector
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.scanning.footers import RowGroup, groups_in
-from sleeper_nb.operations.scanning.scan_plan import keys_in
+from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, PLACES, POSITION, PlannedFile, ScanPlan, keys_in
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.integrity import damaged, read_checked
 
@@ -86,24 +86,36 @@ class LiveRows:
     storage: Storage
     regions: Sequence[Region | None] = (None,)
 
-    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows with the columns of the schema, or some of them, in the types of the schema."""
+    def batches(
+        self, columns: Sequence[str] | None = None, *, with_positions: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows with the columns of the schema, or some of them, in the types of the schema.
+
+        With `with_positions`, the last column is `POSITION`.
+        """
         named = {field.name: field for field in self.schema.fields}
         chosen = [named[name] for name in (self.schema.names if columns is None else columns)]
         limits = [region for region in self.regions if region is not None]
         is_cut = len(limits) == len(self.regions)
         needed = [*chosen, *(key for key in self.schema.row_keys if is_cut and key not in chosen)]
         types = pa.schema([self.schema.arrow.field(each.name) for each in needed])
-        for rows in self._stored({each.column for each in needed}, limits if is_cut else None):
+        selected = [each.name for each in chosen]
+        for at, stored in self._stored({each.column for each in needed}, limits if is_cut else None):
             batch = pa.RecordBatch.from_arrays(
-                [_column(rows, each.column, types.field(each.name).type) for each in needed], schema=types
+                [_column(stored, each.column, types.field(each.name).type) for each in needed], schema=types
             )
+            if with_positions:
+                batch = batch.append_column(PLACES.field(POSITION), pa.array(np.arange(at, at + batch.num_rows)))
+            batch = kept(batch, at, self.deleted)
             if is_cut:
                 batch = _inside(batch, limits, self.schema)
-            yield batch.select([each.name for each in chosen])
+            yield batch.select([*selected, POSITION] if with_positions else selected)
 
-    def _stored(self, names: set[str], limits: Sequence[Region] | None) -> Iterator[pa.RecordBatch]:
-        """Yield the live rows of the row groups that can reach into some regions, with columns as the file has them."""
+    def _stored(self, names: set[str], limits: Sequence[Region] | None) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield rows of the row groups that can reach into some regions, and the position of the first one.
+
+        Their columns are as the file has them.
+        """
         with self.storage.input(self.filename) as stream:
             try:
                 file = pq.ParquetFile(stream, pre_buffer=not self.storage.local, page_checksum_verification=True)
@@ -117,8 +129,55 @@ class LiveRows:
             for run in _runs([at for at, group in enumerate(groups) if _reaches(group, limits)]):
                 at = starts[run[0]]
                 for batch in file.iter_batches(_BATCH_ROWS, row_groups=run, columns=there):
-                    yield kept(batch, at, self.deleted)
+                    yield at, batch
                     at += batch.num_rows
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedFile:
+    """A data file whose rows are read with their places.
+
+    Parameters
+    ----------
+    number
+        Of the file, as in the column `FILE_NUMBER`.
+    parts
+        The file as planned, for each region of which its rows count; all with the same deletion vector.
+    """
+
+    number: int
+    parts: tuple[PlannedFile, ...]
+
+    def batches(self, schema: Schema, storage: Storage) -> Iterator[pa.RecordBatch]:
+        """Yield its rows, without deleted ones, with the columns of the schema and then `PLACES`."""
+        first = self.parts[0]
+        regions = [part.region for part in self.parts]
+        rows = LiveRows(first.filename, positions_of(first.deletions, storage), schema, storage, regions)
+        for batch in rows.batches(with_positions=True):
+            number = pa.repeat(pa.scalar(self.number, PLACES.field(FILE_NUMBER).type), batch.num_rows)
+            yield batch.add_column(batch.num_columns - 1, PLACES.field(FILE_NUMBER), number)
+
+
+def placed_files(plan: ScanPlan) -> list[PlacedFile]:
+    """Return the files of a plan with their numbers; one is there twice if two leaves deleted different rows of it.
+
+    Raises
+    ------
+    AssertionError
+        When the plan's rows are processed: what comes out has no place.
+    """
+    if not plan.processing.is_nothing:
+        raise AssertionError(f"rows that go through {plan.processing} have no places in files")
+    numbers = {name: number for number, name in enumerate(plan.filenames)}
+    parts: dict[tuple[str, DeletionVector | None], list[PlannedFile]] = {}
+    for file in plan.files:
+        parts.setdefault((file.filename, file.deletions), []).append(file)
+    return [PlacedFile(numbers[name], tuple(files)) for (name, _), files in parts.items()]
+
+
+def placed_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the columns of rows with their places."""
+    return pa.schema([*schema, *PLACES])
 
 
 def _reaches(group: RowGroup, limits: Sequence[Region] | None) -> bool:

@@ -42,7 +42,7 @@ from sleeper_nb.model.partitions import Range, Region
 from sleeper_nb.model.schema import Schema, quoted_name
 from sleeper_nb.operations.row_processing import Processor
 from sleeper_nb.operations.scanning.footers import row_groups
-from sleeper_nb.operations.scanning.live_rows import LiveRows, Positions, positions_of
+from sleeper_nb.operations.scanning.live_rows import LiveRows, PlacedFile, Positions, placed_schema, positions_of
 from sleeper_nb.operations.scanning.row_condition import Condition, RowTest
 from sleeper_nb.operations.scanning.scan_plan import PlannedFile, ScanPlan
 from sleeper_nb.storage.filesystem import Storage
@@ -124,6 +124,21 @@ def stream(
                 rows_left = None if rows_left is None else rows_left - batch.num_rows
             if rows_left == 0:
                 break
+
+
+def placed_rows(files: Iterable[PlacedFile], schema: Schema, storage: Storage) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of some files with their places: the columns of the schema, then `scan_plan.PLACES`.
+
+    Raises
+    ------
+    NotFound, StorageError
+        When a file does not exist any more, or cannot be read.
+    """
+    types = placed_schema(schema.arrow)
+    for file in files:
+        check_files(file.parts, storage, is_whole=True)
+        with _datafusion_errors(file.parts, storage):
+            yield from (batch.cast(types) for batch in file.batches(schema, storage))
 
 
 @contextlib.contextmanager
