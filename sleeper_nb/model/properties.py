@@ -176,9 +176,9 @@ PROPERTIES: dict[str, Property] = {
                  "whether sort keys are dictionary-encoded while the dictionaries stay small"),
         Property("sleeper.table.parquet.dictionary.encoding.value.fields", "true", _truth, "true or false",
                  "whether values are dictionary-encoded while the dictionaries stay small"),
-        Property(VECTOR_PERCENT, "10", _whole(0, 100), "0 to 100",
+        Property(VECTOR_PERCENT, "25", _whole(0, 100), "0 to 100",
                  "the most rows of a data file, in percent, that a change deletes without writing the file again"),
-        Property(VECTOR_LEAST_BYTES, "4194304", _whole(0, 2**63 - 1), "bytes",
+        Property(VECTOR_LEAST_BYTES, "262144", _whole(0, 2**63 - 1), "bytes",
                  "a change of rows writes a smaller data file again, without the rows that it deletes"),
         Property(STATISTICS, "auto", _statistics, "auto, none, or column names separated by commas",
                  "the columns whose least and greatest values each file's metadata has, so that conditions leave out "

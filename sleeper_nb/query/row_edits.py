@@ -184,7 +184,8 @@ class EditFinder:
 
     def _merged(self, merge: MergeRows) -> EditList:
         assert self.source is not None  # noqa: S101 - whoever runs a merge reads its source first
-        queries = MergeQueries(merge, self._values_of_clauses(merge), self.schema.names)
+        keys = [key.name for key in self.schema.row_keys]
+        queries = MergeQueries(merge, self._values_of_clauses(merge), self.schema.names, keys)
         pairs = self.ask(queries.matches(), {SOURCE: self.source})
         acting = _acting(pairs.rows, merge.clauses)
         deletes = _in_clauses(acting, merge.clauses, DeleteRow)

@@ -14,7 +14,7 @@ from typing import Final
 from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, POSITION
 from sleeper_nb.sql.composition import Composition, Piece, QuotedName, in_brackets
 from sleeper_nb.sql.delete_update import DeleteRows, NamedQueries, UpdateRows
-from sleeper_nb.sql.merge_rows import DoNothing, MergeRows, RowKind, WhenClause
+from sleeper_nb.sql.merge_rows import DoNothing, MergeRows, RowKind, UpdateAll, UpdateColumns, WhenClause
 from sleeper_nb.sql.statement import Slice
 
 TARGET: Final = "sleeper:target"
@@ -90,13 +90,14 @@ class MergeQueries:
         The statement.
     values
         For each clause, by its number in the statement, the new values of columns.
-    columns
-        All columns of the table.
+    columns, keys
+        All columns of the table, and its row keys.
     """
 
     merge: MergeRows
     values: Mapping[int, Values]
     columns: Sequence[str]
+    keys: Sequence[str]
 
     @property
     def _target(self) -> str:
@@ -110,7 +111,7 @@ class MergeQueries:
         """Return the query of all pairs of rows that match: places, number of the source row, action, values."""
         chosen = [*_places(self._target), (_column(self._source, SOURCE_ROW), SOURCE_ROW)]
         chosen += self._results("matched")
-        chosen += [(_column(self._target, each), old_column(each)) for each in self.columns]
+        chosen += self._old_values("matched")
         source = ("JOIN", QuotedName(SOURCE), "AS", QuotedName(self._source))
         return self._query(chosen, (*_from(self._target), *source, "ON", *self._condition()))
 
@@ -122,7 +123,7 @@ class MergeQueries:
     def others(self) -> Composition:
         """Return the query of the places, action and values of the table's rows that match no row of the source."""
         chosen = [*_places(self._target), *self._results("not matched by source")]
-        chosen += [(_column(self._target, each), old_column(each)) for each in self.columns]
+        chosen += self._old_values("not matched by source")
         matched = QuotedName("sleeper:m")
         equal = _joined(
             [((matched, ".", QuotedName(each)), _column(self._target, each)) for each in _PLACES], "=", "AND"
@@ -139,6 +140,14 @@ class MergeQueries:
             return
         pairs = [(_column(self._target, each.text), _column(self._source, each.text)) for each in self.merge.using]
         yield from _joined(pairs, "=", "AND")
+
+    def _old_values(self, kind: RowKind) -> list[tuple[Sequence[Piece], str]]:
+        """Return the values that the rows have: keys, and the columns that an update of the kind leaves as they are."""
+        needed = set(self.keys)
+        for at, clause in enumerate(self.merge.clauses):
+            if clause.kind == kind and isinstance(clause.action, UpdateColumns | UpdateAll):
+                needed |= set(self.columns) - set(self.values.get(at, {}))
+        return [(_column(self._target, each), old_column(each)) for each in self.columns if each in needed]
 
     def _results(self, kind: RowKind) -> list[tuple[Sequence[Piece], str]]:
         """Return the number of the clause of a kind that a row meets, and the values that each clause gives."""
