@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -42,7 +42,7 @@ from sleeper_nb.operations.administration.property_files import check_changes
 from sleeper_nb.operations.administration.schema_commit import SchemaCommit
 from sleeper_nb.operations.administration.split_points_estimate import SplitPointsEstimate
 from sleeper_nb.operations.loading import sources as loading
-from sleeper_nb.operations.loading.conform import raise_first
+from sleeper_nb.operations.loading.conform import Difference, for_new_table, raise_first
 from sleeper_nb.operations.loading.data_columns import (
     DataColumn,
     SchemaChoice,
@@ -255,7 +255,8 @@ def make(tables: TableOpener, wanted: Wanted, *, dry_run: bool) -> CreatePlan | 
             load = _Load.of(tables, wanted, tree, sources)
             if dry_run:
                 return load.plan()
-            load.run()
+            with _definition_in_hints():
+                load.run()
         return None
     assert wanted.schema is not None  # noqa: S101 - checked above
     settings, new_tree = planned(tables, wanted.new, wanted.schema)
@@ -279,6 +280,20 @@ def _like(tables: TableOpener, wanted: Wanted) -> tuple[Wanted, PartitionTree | 
     new = replace(wanted.new, properties={**texts, **wanted.new.properties}, state_store=kind)
     keeps_tree = new.split_points is None and wanted.leaves is None
     return replace(wanted, schema=state.schema.as_new, new=new), state.tree if keeps_tree else None
+
+
+@contextlib.contextmanager
+def _definition_in_hints() -> Iterator[None]:
+    """Make the hint of an error about data change the definition of the table, which does not exist."""
+    try:
+        yield
+    except InvalidInput as error:
+        error.hint = for_new_table(error.hint_parts)
+        raise
+
+
+def _defined(found: Difference) -> Difference:
+    return replace(found, hint=for_new_table(found.hint))
 
 
 def _exists(tables: TableOpener, new: NewTable) -> bool:
@@ -380,7 +395,7 @@ class _Load:
             found.rows,
             size,
             found.leaves,
-            differences=found.differences,
+            differences=tuple(map(_defined, found.differences)),
             columns=self._columns,
             replaces=_exists(self._tables, new),
             notes=found.notes,

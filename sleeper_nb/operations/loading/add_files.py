@@ -62,7 +62,7 @@ _COPY: Hint = ("copy its rows instead: ", Action("--copy", "copy=True"))
 _MOVE: Hint = ("move it out of the warehouse, or copy its rows: ", Action("--copy", "copy=True"))
 _SORT: Hint = ("let the rows be sorted into files of the table: ", Action("--copy", "copy=True"))
 _MOST_NAMED = 3
-_JUDGED = ("string", *JUDGED, "time", "decimal", "map")
+_JUDGED = ("string", *JUDGED, "decimal", "map")
 """Types that restrict the values of their columns in Parquet: by UTF-8, a form of texts, a range, or nulls inside."""
 
 RowChecksOf = Callable[[Schema], Sequence[RowCheck]]

@@ -52,6 +52,20 @@ def for_table(hint: Hint, name: str) -> HintParts:
     )
 
 
+def for_new_table(hint: Hint) -> HintParts:
+    """Return a hint that changes a table's definition where it would alter the table, which does not exist yet."""
+    parts = hint if isinstance(hint, tuple) else (hint,)
+    return tuple(
+        _in_definition(part) if isinstance(part, Action) and part.line.startswith(f"alter {A_TABLE} ") else part
+        for part in parts
+    )
+
+
+def _in_definition(altering: Action) -> str:
+    *_, option, value = shlex.split(altering.line)
+    return "leave it out of the table's definition" if option == "--drop-check" else f"define the column {value}"
+
+
 def no_place(_: int) -> str:
     """Return no name, for rows without an order."""
     return ""
