@@ -207,7 +207,16 @@ class SqlWriter:
         self._check_not_system(name)
         exists = self._exists(name)
         if exists and create.if_not_exists:
-            return _line(f"table {name} already exists; nothing was changed")
+            return _left_alone(name)
+        try:
+            return self._create_new(create, exists=exists)
+        except AlreadyExists:
+            if create.if_not_exists and self._exists(name):  # another process was faster
+                return _left_alone(name)
+            raise
+
+    def _create_new(self, create: CreateTable, *, exists: bool) -> Report:
+        name = create.name
         with self._placed(name):  # before the query runs, which may take long
             check_table_name(name.text, ())
             if exists and not create.or_replace:
@@ -455,6 +464,10 @@ class SqlWriter:
 def _planned(plan: Report, result: QueryResult) -> Stacked:
     """Return what would be written, and below it what the query reads."""
     return Stacked((("plan", plan), ("reads", replace(result.cost(), is_counted=True))))
+
+
+def _left_alone(name: Name) -> Answer:
+    return _line(f"table {name} already exists; nothing was changed")
 
 
 def _line(text: str) -> Answer:

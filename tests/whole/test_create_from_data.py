@@ -257,6 +257,41 @@ def test_an_existing_table_is_left_alone_when_asked(session):
         session.create_table("t", FRAME, row_keys=["n"])
 
 
+@pytest.mark.parametrize("data", [None, FRAME])
+def test_a_table_that_another_process_creates_meanwhile_is_left_alone_when_asked(session, data):
+    schema = sl.Schema({"n": "long"}, {}, {"city": "string", "at": "timestamp", "fare": "double?"})
+    of_the_other = set()
+
+    def points():  # they are read after it was seen that the name is free
+        with sl.connect(Path(session.location).parent) as other:
+            other.create_table("t", [{"k": 1}], row_keys=["k"])
+        of_the_other.update(files_below(session))
+        yield 50
+
+    table = session.create_table("t", schema, points(), data=data, if_not_exists=True)
+    assert (table.schema.names, table.scan().count()) == (("k",), 1)
+    assert files_below(session) == of_the_other
+    assert [each.name for each in session.tables()] == ["t"]
+    with pytest.raises(sl.AlreadyExists):
+        session.create_table("t", schema)
+
+
+@pytest.mark.parametrize("words", ["(n BIGINT) ROW KEYS (n)", "ROW KEYS (n) AS SELECT 1 AS n"])
+def test_a_table_that_another_process_creates_during_the_statement_is_left_alone(session, words, monkeypatch):
+    catalog = type(session.components.catalog)
+    create = catalog.create_table
+
+    def later(self, *args, **options):
+        monkeypatch.setattr(catalog, "create_table", create)
+        with sl.connect(Path(session.location).parent) as other:
+            other.create_table("t", [{"k": 1}], row_keys=["k"])
+        create(self, *args, **options)
+
+    monkeypatch.setattr(catalog, "create_table", later)
+    assert "table t already exists" in repr(session.sql(f"CREATE TABLE IF NOT EXISTS t {words}"))
+    assert session.table("t").schema.names == ("k",)
+
+
 def test_a_table_is_made_like_another(session):
     session.create_table(
         "t", FRAME, row_keys=["city"], leaves=3, properties={"sleeper.table.statistics.columns": "n"}
