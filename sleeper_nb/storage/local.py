@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from datetime import UTC
@@ -113,6 +114,18 @@ class LocalPlace:
             self.filesystem.delete_dir(self._at(folder))
         except FileNotFoundError:
             return
+
+    def take(self, address: str, path: str) -> None:  # noqa: D102
+        located = Path(self._at(path))
+        located.parent.mkdir(parents=True, exist_ok=True)
+        os.link(address, located)
+        self.keep(path)
+        self.keep(path.rpartition("/")[0])
+
+    def release(self, address: str, path: str) -> None:  # noqa: D102
+        with contextlib.suppress(FileNotFoundError):
+            if Path(address).samefile(self._at(path)):
+                Path(address).unlink()
 
     def explain(self, error: Exception, located: str) -> SleeperError | None:  # noqa: D102
         if isinstance(error, FileNotFoundError):

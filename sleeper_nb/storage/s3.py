@@ -525,6 +525,12 @@ class S3Place:
         if left:
             raise OSError(f"S3 did not confirm the deletion of {len(left)} objects: {min(left)}")
 
+    def take(self, address: str, path: str) -> None:  # noqa: ARG002, D102
+        raise StorageError(f"{address} is in a bucket, where a file has one name", hint=COPY_IT)
+
+    def release(self, address: str, path: str) -> None:
+        """Delete nothing: no file has two names."""
+
     def explain(self, error: Exception, located: str) -> SleeperError | None:  # noqa: D102
         return explain_s3(error, located, self.bucket, self._list_one)
 
