@@ -19,7 +19,7 @@ from sleeper_nb.operations.administration.instances import check_table_name
 from sleeper_nb.operations.system_tables import MARK
 from sleeper_nb.operations.versioning.periodic_savepoints import LoadedAndSaved
 from sleeper_nb.query import QueryResult, RowsToLoad
-from sleeper_nb.report import Answer, Grid, Report, Stacked, TableReport, notes_line
+from sleeper_nb.report import Answer, Grid, Report, Stacked, TableReport, counted, notes_line
 from sleeper_nb.session import procedures
 from sleeper_nb.session.statement_columns import definition, found, insert_names, new_schema, new_table_names
 from sleeper_nb.sql.alteration import (
@@ -274,7 +274,7 @@ class SqlWriter:
         rows = result.head(JUDGED_ROWS).rename_columns(list(names))
         plan = self.session.create_table(create.name.text, data=rows, or_replace=create.or_replace, dry_run=True)
         best = [each for each in plan.candidates if each.fits][:3]
-        told = ", ".join(f"{each.column.name} ({each.distinct:,} different values)" for each in best)
+        told = ", ".join(f"{each.column.name} ({counted(each.distinct, 'different value')})" for each in best)
         words = "CREATE OR REPLACE TABLE" if create.or_replace else "CREATE TABLE"
         hint = f"write {words} {create.name} ROW KEYS ({best[0].column.name if best else '…'}) AS …"
         hint += f"; columns that can be keys: {told}" if best else f"; the columns are {', '.join(names)}"

@@ -585,3 +585,37 @@ def test_a_column_has_one_type_in_a_command(shell):
     shell.user_ns["df"] = FRAME
     with pytest.raises(sl.InvalidInput, match="column 'n' occurs twice in --types"):
         shell.run_line_magic("sleeper", "create trips --from $df --keys city --types n=int,n=long")
+
+
+@pytest.mark.parametrize(
+    ("data", "keys", "words", "hint"),
+    [
+        (pd.DataFrame({"City Name": ["a"], "fare ($)": [1]}), [], "needs row keys",
+         "City_Name (1 different value), fare (1 different value)"),
+        (pd.DataFrame({"City Name": ["a"], "n": [1]}), [], "needs row keys", "row_keys=['City_Name'], by_name=True"),
+        (pd.DataFrame({"City Name": ["a"]}), ["City_Name"], "no column 'City_Name'",
+         "'City Name' becomes City_Name with by_name=True"),
+        (pd.DataFrame(), ["a"], "the data has no columns", "named columns"),
+        (FRAME.groupby("city").sum("n"), ["city"], "no column 'city'", "x.reset_index()"),
+        (pd.DataFrame({"k": ["a", None]}), ["k"], "column 'k' has 1 null", "row keys cannot be null"),
+        (pa.table({"k": ["a", None]}), ["k"], "column 'k' has 1 null", "row keys cannot be null"),
+        (pd.DataFrame({"k": [1], "d": pd.to_timedelta([1])}), ["k"], "column 'd'", "ignore_extra=True leaves it out"),
+        ([pa.table({"k": [1], "v": ["x"]}), pa.table({"k": [2], "v": [1.0]})], ["k"], "in one source",
+         "types={'v': 'string'}, cast=True"),
+        (pd.Series([1, 2], name="k"), ["k"], "cannot ingest", "x.to_frame()"),
+        ({"k": [1, 2]}, ["k"], "cannot ingest", "pandas.DataFrame(x)"),
+    ],
+)  # fmt: skip
+def test_an_answer_to_a_first_attempt_says_what_to_type(session, data, keys, words, hint):
+    with pytest.raises(sl.SleeperError) as caught:
+        session.create_table("t", data=data, row_keys=keys)
+    assert words in caught.value.message
+    assert hint in caught.value.hint
+    assert not session.tables()
+
+
+def test_a_name_that_is_taken_can_get_a_new_version(session):
+    session.create_table("t", FRAME, row_keys=["n"])
+    with pytest.raises(sl.AlreadyExists) as caught:
+        session.create_table("t", FRAME, row_keys=["city"])
+    assert "give the table a new version: or_replace=True" in caught.value.hint
