@@ -7,6 +7,7 @@ import copy
 import logging
 import re
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -278,6 +279,11 @@ class Storage:
         self._check_foreign(address)
         with self._explained(path):
             self.place.release(address, path)
+
+    def is_settled(self, path: str, since: datetime) -> bool:
+        """Return whether a file has no second name (`take`), and was not changed since a moment."""
+        with self._explained(path):
+            return self.place.is_settled(path, since)
 
     def delete_all(self, folder: str) -> None:
         """Delete every file below a folder, and the folder itself, if it exists; a second call completes the first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from datetime import UTC
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -125,7 +125,15 @@ class LocalPlace:
     def release(self, address: str, path: str) -> None:  # noqa: D102
         with contextlib.suppress(FileNotFoundError):
             if Path(address).samefile(self._at(path)):
+                os.utime(address)  # clean-ups spare files with two names, and new ones
                 Path(address).unlink()
+
+    def is_settled(self, path: str, since: datetime) -> bool:  # noqa: D102
+        try:
+            status = Path(self._at(path)).stat()
+        except FileNotFoundError:
+            return False
+        return status.st_nlink == 1 and datetime.fromtimestamp(status.st_mtime, UTC) < since
 
     def explain(self, error: Exception, located: str) -> SleeperError | None:  # noqa: D102
         if isinstance(error, FileNotFoundError):

@@ -137,7 +137,13 @@ class Place(Protocol):
         """
 
     def release(self, address: str, path: str) -> None:
-        """Delete a name of a file that is the file at a path of this place; nothing when it is another, or gone."""
+        """Delete a name of a file that is the file at a path of this place; nothing when it is another, or gone.
+
+        The file counts as changed now.
+        """
+
+    def is_settled(self, path: str, since: datetime) -> bool:
+        """Return whether a file has no second name, and is as it was at a moment: nothing is moving it here."""
 
     def explain(self, error: Exception, located: str) -> SleeperError | None:
         """Return the error for a user; None when it is not a storage error."""

@@ -6,6 +6,9 @@ A file system can give one file two names (a hard link), so nothing is copied, a
 2. One commit adds the new names to the table. An error before it takes the new names away again.
 3. The old names are deleted, each only if it still is the same file as the new one.
 
+A sweep of orphans deletes files without a version that are older than a day. It spares files with two names; and before
+a file loses its old name, its time of change becomes now.
+
 A process that is killed before the commit leaves new names that no version has, as any load does; one that is killed
 after it leaves old names, which the next run deletes: it recognises files that the table has (`moved_before`).
 """

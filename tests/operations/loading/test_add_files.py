@@ -612,6 +612,26 @@ def test_a_move_that_was_killed_after_its_commit_is_finished_by_the_next(session
     assert not table.check(deep=True).findings
 
 
+def test_a_sweep_meanwhile_spares_files_that_are_being_moved(session, lake, monkeypatch):
+    table = session.table("t")
+    for path in lake.rglob("*.parquet"):
+        os.utime(path, (1, 1))  # older than any file that a sweep spares
+    real = type(table.store).commit
+
+    def sweeping(self, change, **options):
+        monkeypatch.undo()
+        assert not session.table("t").sweep_orphans(dry_run=True).files
+        assert not session.table("t").sweep_orphans(dry_run=False).files
+        return real(self, change, **options)
+
+    monkeypatch.setattr(type(table.store), "commit", sweeping)
+    table.add_files(lake, move=True)
+    assert content(table) == expected(rows(), rows(100))
+    assert not table.sweep_orphans(dry_run=False).files
+    assert all(Path(table.store.storage.locate(path)).stat().st_mtime > 1 for path in own_files(table))
+    assert table.check(deep=True).ok
+
+
 def test_an_old_name_that_cannot_be_deleted_is_reported(session, lake, monkeypatch):
     table = session.table("t")
 
