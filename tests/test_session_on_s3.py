@@ -10,7 +10,7 @@ from pyarrow import parquet as pq
 import sleeper_nb as sl
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context
-from sleeper_nb.errors import NotAllowed, NotFound, StorageError
+from sleeper_nb.errors import InvalidInput, NotAllowed, NotFound, StorageError
 from sleeper_nb.model.properties import (
     DATA_PATH,
     OWN_TABLES,
@@ -217,6 +217,8 @@ def test_files_of_another_bucket_are_added_where_they_are(connect, moto: Server)
         with pytest.raises(NotAllowed, match=f"s3://{lake}/in/a.parquet"):
             table.add_files(f"s3://{lake}/in/")
         session.allow(data_paths=[f"s3://{lake}/in"])
+        with pytest.raises(InvalidInput, match="in a bucket, where files cannot be moved"):
+            table.add_files(f"s3://{lake}/in/*.parquet", move=True)
         table.add_files(f"s3://{lake}/in/*.parquet")
         assert table.scan().to_arrow()["city"].to_pylist() == ["athens", "athens", "bern", "bern", "rome", "rome"]
         (total,) = session.sql("SELECT sum(fare) AS s FROM trips", engine="duckdb").to_arrow()["s"].to_pylist()

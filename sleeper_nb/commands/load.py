@@ -145,11 +145,13 @@ def ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | An
     MESSAGE,
     option("--job-id", text="a name for this load: repeating it adds nothing", metavar="ID"),
     flag("--copy", "sort and convert the rows into files of the table, as ingest does"),
+    flag("--move", "move the files into the table's folder, which deletes them when no version needs them"),
     flag("--dry-run", "show what would be added, and what is wrong with which files"),
     examples=(
         "add-files trips data/sorted/*.parquet --dry-run",
         'add-files trips s3://bucket/sorted/ -m "the files of 2025"',
         "add-files trips data/2026-*.parquet --copy",
+        "add-files trips data/sorted/*.parquet --move --dry-run",
     ),
     words=("register", "attach", "link", "reference"),
 )
@@ -157,13 +159,13 @@ def add_files(context: Context, arguments: Namespace) -> Snapshot | AddFilesPlan
     from sleeper_nb.model.jobs import MadeBefore
 
     table = context.table(arguments.table)
-    add = partial(table.add_files, arguments.files, copy=arguments.copy)
+    add = partial(table.add_files, arguments.files, copy=arguments.copy, move=arguments.move)
     if arguments.dry_run:
         return add(dry_run=True)
     before = table.resolved.snapshot_id
     snapshot = add(message=arguments.message, job_id=arguments.job_id)
     if snapshot.id == before and not isinstance(snapshot, MadeBefore):
-        return Answer(Grid((), (), footer=f"the files have no rows: {table.name} stays at snapshot {before}"))
+        return Answer(Grid((), (), footer=f"the files have no new rows: {table.name} stays at snapshot {before}"))
     return snapshot
 
 

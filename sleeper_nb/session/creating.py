@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
+from sleeper_nb.catalog.catalog_base import TableEntry
 from sleeper_nb.errors import (
     Action,
+    AlreadyExists,
     InvalidInput,
+    NotFound,
     OutcomeUnknown,
     SleeperError,
     StateRuleBroken,
@@ -42,15 +45,18 @@ from sleeper_nb.operations.administration.property_files import check_changes
 from sleeper_nb.operations.administration.schema_commit import SchemaCommit
 from sleeper_nb.operations.administration.split_points_estimate import SplitPointsEstimate
 from sleeper_nb.operations.loading import sources as loading
-from sleeper_nb.operations.loading.conform import raise_first
+from sleeper_nb.operations.loading.conform import Difference, for_new_table, raise_first
 from sleeper_nb.operations.loading.data_columns import (
     DataColumn,
     SchemaChoice,
     columns_of,
     columns_of_arrow,
+    has_valid_name,
     materialised,
     named,
+    valid_name,
 )
+from sleeper_nb.operations.loading.in_memory import index_names
 from sleeper_nb.operations.loading.ingest import IngestSettings, plan_ingest, published, write_rows
 from sleeper_nb.operations.loading.key_sample import (
     LOOKED_AT,
@@ -67,10 +73,11 @@ from sleeper_nb.operations.loading.matching import Matching
 from sleeper_nb.operations.loading.named_columns import check_named_columns
 from sleeper_nb.operations.loading.row_checks import RowCheck
 from sleeper_nb.operations.loading.source_files import SourceFile
-from sleeper_nb.operations.loading.sources import IngestSource
+from sleeper_nb.operations.loading.sources import IngestSource, InMemory
 from sleeper_nb.operations.loading.unique_keys import UniqueKeysOfLoad
 from sleeper_nb.operations.split import initial_split_points
 from sleeper_nb.progress import finishing
+from sleeper_nb.report import counted
 from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.table.configuring import check_fit
@@ -170,7 +177,7 @@ def _settings(tables: TableOpener, new: NewTable, schema: Schema) -> TableProper
             hint = Action(f"migrate {new.name} --to {new.state_store}", f"session.migrate_state_store({new.name!r}, …)")
             raise InvalidInput(f"table {new.name!r} has another state store, {before[STATE_STORE]}", hint=hint)
     else:
-        check_table_name(new.name, components.catalog.tables())
+        _check_name_is_free(new.name, components.catalog.tables())
         kind = new.properties.get(STATE_STORE) or new.state_store or files.new({})[STATE_STORE]
         settings = files.new({STATE_STORE: kind, **new.properties, TABLE_SCHEMA: schema_line(schema)})
     try:
@@ -183,6 +190,17 @@ def _settings(tables: TableOpener, new: NewTable, schema: Schema) -> TableProper
         raise InvalidInput(message, hint=other) from error
     components.engines.row_checks(schema)
     return settings
+
+
+def _check_name_is_free(name: str, others: Iterable[TableEntry]) -> None:
+    try:
+        check_table_name(name, others)
+    except AlreadyExists as error:
+        error.hint = (
+            "choose another name, or give the table a new version: ",
+            Action("--or-replace", "or_replace=True"),
+        )
+        raise
 
 
 def _target(tables: TableOpener, new: NewTable, schema: Schema, settings: TableProperties) -> _Target:
@@ -255,7 +273,8 @@ def make(tables: TableOpener, wanted: Wanted, *, dry_run: bool) -> CreatePlan | 
             load = _Load.of(tables, wanted, tree, sources)
             if dry_run:
                 return load.plan()
-            load.run()
+            with _definition_in_hints():
+                load.run()
         return None
     assert wanted.schema is not None  # noqa: S101 - checked above
     settings, new_tree = planned(tables, wanted.new, wanted.schema)
@@ -279,6 +298,20 @@ def _like(tables: TableOpener, wanted: Wanted) -> tuple[Wanted, PartitionTree | 
     new = replace(wanted.new, properties={**texts, **wanted.new.properties}, state_store=kind)
     keeps_tree = new.split_points is None and wanted.leaves is None
     return replace(wanted, schema=state.schema.as_new, new=new), state.tree if keeps_tree else None
+
+
+@contextlib.contextmanager
+def _definition_in_hints() -> Iterator[None]:
+    """Make the hint of an error about data change the definition of the table, which does not exist."""
+    try:
+        yield
+    except InvalidInput as error:
+        error.hint = for_new_table(error.hint_parts)
+        raise
+
+
+def _defined(found: Difference) -> Difference:
+    return replace(found, hint=for_new_table(found.hint))
 
 
 def _exists(tables: TableOpener, new: NewTable) -> bool:
@@ -380,7 +413,7 @@ class _Load:
             found.rows,
             size,
             found.leaves,
-            differences=found.differences,
+            differences=tuple(map(_defined, found.differences)),
             columns=self._columns,
             replaces=_exists(self._tables, new),
             notes=found.notes,
@@ -451,18 +484,34 @@ class _Load:
             return wanted.schema
         if not wanted.choice.row_keys:
             raise self._without_keys()
-        return wanted.choice.schema(self._columns)
+        try:
+            return wanted.choice.schema(self._columns)
+        except NotFound as error:
+            in_index = [name for each in self._sources if isinstance(each, InMemory) for name in index_names(each.data)]
+            if any(name in in_index for name in (*wanted.choice.row_keys, *wanted.choice.sort_keys)):
+                error.hint = (
+                    "it is in the index of the data, which is not loaded: make it a column with x.reset_index()"
+                )
+            raise
 
     def _without_keys(self) -> InvalidInput:
         """Return the error that proposes row keys."""
         best = [each for each in self._candidates() if each.fits][:3]
-        proposed = ", ".join(f"{each.column.name} ({each.distinct:,} different values)" for each in best)
-        name = best[0].column.name if best else "NAME"
+        as_they_are = all(map(has_valid_name, self._columns))
+        names = [each.column.name if as_they_are else valid_name(each.column.name) for each in best]
+        proposed = ", ".join(
+            f"{name} ({counted(of.distinct, 'different value')})" for name, of in zip(names, best, strict=True)
+        )
+        name = names[0] if names else "NAME"
+        choice = Action(
+            f"--keys {name}" if as_they_are else f"--keys {name} --by-name",
+            f"row_keys=[{name!r}]" if as_they_are else f"row_keys=[{name!r}], by_name=True",
+        )
         return InvalidInput(
             f"table {self._wanted.new.name!r} needs row keys: the columns by which it is sorted",
             hint=(
                 f"the columns with most values are {proposed}; choose with " if best else "choose with ",
-                Action(f"--keys {name}", f"row_keys=[{name!r}]"),
+                choice,
                 "; to see all: ",
                 Action("--dry-run", "dry_run=True"),
             ),

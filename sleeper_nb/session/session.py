@@ -13,7 +13,7 @@ from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import Components, Engines, OpenTable
 from sleeper_nb.engines.duckdb.database import Database
-from sleeper_nb.errors import InvalidInput, SessionClosed
+from sleeper_nb.errors import AlreadyExists, InvalidInput, SessionClosed
 from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, IteratorNames, Permissions
 from sleeper_nb.model.properties import INSTANCE_PROPERTIES, LOCAL_FILES, InstanceProperties
@@ -262,7 +262,8 @@ class Session:
         like
             A table whose schema, partitions and properties the new one gets, as far as they are not given.
         if_not_exists
-            Return the table as it is when it exists; nothing is loaded then.
+            Return the table as it is when it exists, or when another process creates it meanwhile; nothing is loaded
+            then.
         or_replace
             When the table exists, give it this schema, these partitions and rows in a new version; older versions stay
             as they are.
@@ -295,10 +296,15 @@ class Session:
         )
         if if_not_exists and or_replace:
             raise InvalidInput(f"table {name!r} is to be left as it is, and replaced", hint="give one of the two")
-        if if_not_exists and self._tables.find(name) is not None:
+        existing = self._tables.find(name) if if_not_exists else None
+        try:
+            made = None if existing is not None else creating.make(self._tables, wanted, dry_run=dry_run)
+        except AlreadyExists:  # another process was faster
+            existing = self._tables.find(name) if if_not_exists else None
+            if existing is None:
+                raise
+        if existing is not None:
             self.components.progress.finish(f"table {name} exists already; nothing was created or loaded")
-            return self.table(name)
-        made = creating.make(self._tables, wanted, dry_run=dry_run)
         return made if isinstance(made, CreatePlan) else self.table(name)
 
     @checked

@@ -19,7 +19,7 @@ from sleeper_nb.operations.administration.instances import check_table_name
 from sleeper_nb.operations.system_tables import MARK
 from sleeper_nb.operations.versioning.periodic_savepoints import LoadedAndSaved
 from sleeper_nb.query import Queries, QueryResult, RowsToLoad
-from sleeper_nb.report import Answer, Grid, Report, Stacked, TableReport, notes_line
+from sleeper_nb.report import Answer, Grid, Report, Stacked, TableReport, counted, notes_line
 from sleeper_nb.session import procedures
 from sleeper_nb.session.statement_columns import definition, found, insert_names, new_schema, new_table_names
 from sleeper_nb.sql.alteration import (
@@ -227,7 +227,16 @@ class SqlWriter:
         self._check_not_system(name)
         exists = self._exists(name)
         if exists and create.if_not_exists:
-            return _line(f"table {name} already exists; nothing was changed")
+            return _left_alone(name)
+        try:
+            return self._create_new(create, exists=exists)
+        except AlreadyExists:
+            if create.if_not_exists and self._exists(name):  # another process was faster
+                return _left_alone(name)
+            raise
+
+    def _create_new(self, create: CreateTable, *, exists: bool) -> Report:
+        name = create.name
         with self._placed(name):  # before the query runs, which may take long
             check_table_name(name.text, ())
             if exists and not create.or_replace:
@@ -285,7 +294,7 @@ class SqlWriter:
         rows = result.head(JUDGED_ROWS).rename_columns(list(names))
         plan = self.session.create_table(create.name.text, data=rows, or_replace=create.or_replace, dry_run=True)
         best = [each for each in plan.candidates if each.fits][:3]
-        told = ", ".join(f"{each.column.name} ({each.distinct:,} different values)" for each in best)
+        told = ", ".join(f"{each.column.name} ({counted(each.distinct, 'different value')})" for each in best)
         words = "CREATE OR REPLACE TABLE" if create.or_replace else "CREATE TABLE"
         hint = f"write {words} {create.name} ROW KEYS ({best[0].column.name if best else '…'}) AS …"
         hint += f"; columns that can be keys: {told}" if best else f"; the columns are {', '.join(names)}"
@@ -476,6 +485,10 @@ class SqlWriter:
 def _planned(plan: Report, result: QueryResult) -> Stacked:
     """Return what would be written, and below it what the query reads."""
     return Stacked((("plan", plan), ("reads", replace(result.cost(), is_counted=True))))
+
+
+def _left_alone(name: Name) -> Answer:
+    return _line(f"table {name} already exists; nothing was changed")
 
 
 def _line(text: str) -> Answer:

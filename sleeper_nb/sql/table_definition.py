@@ -187,8 +187,13 @@ def read_column(reader: StatementReader) -> ColumnDefinition:
     """Read ``name TYPE [NOT NULL] [DEFAULT x] [COMMENT '…']``."""
     column = ColumnDefinition(reader.path("a column", _COLUMN_HINT))
     column = replace(column, type=read_type(reader))
+    given = set[str]()
     while not reader.is_at_end and reader.word not in {",", ")"}:
+        at, word = reader.offset, reader.word
         column = _with_option(reader, column)
+        option = "NULL" if word == "NOT" else word
+        _check_once(reader, option in given, "NULL or NOT NULL" if option == "NULL" else option, at)
+        given.add(option)
     return column
 
 

@@ -7,6 +7,7 @@ import copy
 import logging
 import re
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,7 +104,8 @@ class Storage:
 
     outside
         Where files may be that the table reads although they are not in its folder. Only methods that read take their
-        addresses (`sleeper_nb.storage.paths.is_foreign`): none writes or deletes such a file.
+        addresses (`sleeper_nb.storage.paths.is_foreign`): none writes or deletes such a file, except that `take` and
+        `release` move one into this folder.
 
     Notes
     -----
@@ -265,6 +267,23 @@ class Storage:
         """Delete a file if it exists, so a second call is safe."""
         with self._explained(path):
             self.place.delete(path)
+
+    def take(self, address: str, path: str) -> None:
+        """Give a local file outside this folder a second name in it, durably; nothing is copied."""
+        self._check_foreign(address)
+        with self._explained(path):
+            self.place.take(address, path)
+
+    def release(self, address: str, path: str) -> None:
+        """Delete the outside name of a file that has a name in this folder; nothing for another file, or none."""
+        self._check_foreign(address)
+        with self._explained(path):
+            self.place.release(address, path)
+
+    def is_settled(self, path: str, since: datetime) -> bool:
+        """Return whether a file has no second name (`take`), and was not changed since a moment."""
+        with self._explained(path):
+            return self.place.is_settled(path, since)
 
     def delete_all(self, folder: str) -> None:
         """Delete every file below a folder, and the folder itself, if it exists; a second call completes the first."""

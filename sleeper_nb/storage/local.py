@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
-from datetime import UTC
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -113,6 +114,26 @@ class LocalPlace:
             self.filesystem.delete_dir(self._at(folder))
         except FileNotFoundError:
             return
+
+    def take(self, address: str, path: str) -> None:  # noqa: D102
+        located = Path(self._at(path))
+        located.parent.mkdir(parents=True, exist_ok=True)
+        os.link(address, located)
+        self.keep(path)
+        self.keep(path.rpartition("/")[0])
+
+    def release(self, address: str, path: str) -> None:  # noqa: D102
+        with contextlib.suppress(FileNotFoundError):
+            if Path(address).samefile(self._at(path)):
+                os.utime(address)  # clean-ups spare files with two names, and new ones
+                Path(address).unlink()
+
+    def is_settled(self, path: str, since: datetime) -> bool:  # noqa: D102
+        try:
+            status = Path(self._at(path)).stat()
+        except FileNotFoundError:
+            return False
+        return status.st_nlink == 1 and datetime.fromtimestamp(status.st_mtime, UTC) < since
 
     def explain(self, error: Exception, located: str) -> SleeperError | None:  # noqa: D102
         if isinstance(error, FileNotFoundError):

@@ -127,6 +127,24 @@ class Place(Protocol):
     def delete_all(self, folder: str) -> None:
         """Delete every file below a folder, and the folder, if it exists."""
 
+    def take(self, address: str, path: str) -> None:
+        """Give a file with any address of the same kind a name in this place too, durably, without a copy.
+
+        Raises
+        ------
+        StorageError
+            When the place is a bucket, where a file has one name.
+        """
+
+    def release(self, address: str, path: str) -> None:
+        """Delete a name of a file that is the file at a path of this place; nothing when it is another, or gone.
+
+        The file counts as changed now.
+        """
+
+    def is_settled(self, path: str, since: datetime) -> bool:
+        """Return whether a file has no second name, and is as it was at a moment: nothing is moving it here."""
+
     def explain(self, error: Exception, located: str) -> SleeperError | None:
         """Return the error for a user; None when it is not a storage error."""
 

@@ -14,6 +14,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
@@ -524,6 +525,15 @@ class S3Place:
         left = {*keys} - {done["Key"] for done in answer.get("Deleted", ())}
         if left:
             raise OSError(f"S3 did not confirm the deletion of {len(left)} objects: {min(left)}")
+
+    def take(self, address: str, path: str) -> None:  # noqa: ARG002, D102
+        raise StorageError(f"{address} is in a bucket, where a file has one name", hint=COPY_IT)
+
+    def release(self, address: str, path: str) -> None:
+        """Delete nothing: no file has two names."""
+
+    def is_settled(self, path: str, since: datetime) -> bool:  # noqa: ARG002, D102 - files are not moved here
+        return True
 
     def explain(self, error: Exception, located: str) -> SleeperError | None:  # noqa: D102
         return explain_s3(error, located, self.bucket, self._list_one)

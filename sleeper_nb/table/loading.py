@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.arguments import described
 from sleeper_nb.engines.components import OpenTable
-from sleeper_nb.errors import EngineError, InvalidInput
+from sleeper_nb.errors import EngineError, InvalidInput, NotFound
 from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.jobs import JobKind, check_job_id
 from sleeper_nb.model.properties import INGEST_STRATEGY, SAVEPOINT_INTERVAL
@@ -28,12 +28,15 @@ from sleeper_nb.operations.loading.conform import for_table
 from sleeper_nb.operations.loading.ingest import IngestPlan, IngestSettings, plan_ingest
 from sleeper_nb.operations.loading.load_options import LoadOptions
 from sleeper_nb.operations.loading.matching import Matching
+from sleeper_nb.operations.loading.moved_files import MovingRules
 from sleeper_nb.operations.loading.named_columns import check_named_columns
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource
 from sleeper_nb.operations.split_before_import import LeavesWanted
 from sleeper_nb.operations.versioning.periodic_savepoints import saved_if_due
 from sleeper_nb.progress import finishing
+from sleeper_nb.state_store.registry import open_state_store
+from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.data_files import DataFileSettings
 
 if TYPE_CHECKING:
@@ -98,6 +101,7 @@ def add_files(
     files: str | Path | Iterable[str | Path],
     *,
     copy: bool,
+    move: bool,
     message: str | None,
     job_id: str | None,
     dry_run: bool,
@@ -109,13 +113,17 @@ def add_files(
         what = described(strange) if given else "an empty list"
         hint = "give paths, globs or s3:// addresses of Parquet files; rows in memory are ingested"
         raise InvalidInput(f"files cannot be {what}", hint=hint)
+    if copy and move:
+        hint = "leave one out: copied files stay where they are, moved ones become files of the table"
+        raise InvalidInput("files cannot be both copied and moved", hint=hint)
     if copy:
         return load(table, given, LoadOptions(), message=message, job_id=job_id, dry_run=dry_run)
     found = adding.find_parquet(table.store, given)
     statistics, progress = DataFileSettings.of(table.properties).statistics, table.components.progress
     row_checks = table.components.engines.row_checks
+    rules = MovingRules.of(_stores_of_all(table), table.store.storage.root, found) if move else None
     if dry_run:
-        return adding.plan_files(table.store, table.store.load(), found, statistics, progress, row_checks)
+        return adding.plan_files(table.store, table.store.load(), found, statistics, progress, row_checks, rules)
     author = table.components.author
 
     def add() -> Snapshot:
@@ -129,10 +137,28 @@ def add_files(
                 author=author,
                 job_id=job_id,
                 row_checks=row_checks,
+                rules=rules,
             )
 
     added = add() if job_id is None else _once(table, "ingest", job_id, add)
     return saved_if_due(table.store, added, table.properties[SAVEPOINT_INTERVAL], author)
+
+
+def _stores_of_all(table: OpenTable) -> dict[str, StateStore]:
+    """Return the stores of all tables of the instance, by the names of the tables."""
+    of, stores = table.components, {table.name: table.store}
+    for entry in of.catalog.tables():
+        if entry.id == table.entry.id:
+            continue
+        try:
+            storage = of.property_files.storage_of(entry.id, of.property_files.of_entry(entry))
+            kind = of.catalog.current(entry.id).state_store
+        except NotFound:
+            if of.catalog.has_table(entry.id):
+                raise
+            continue  # it was deleted meanwhile
+        stores[entry.name] = open_state_store(kind, entry.id, of.catalog, storage, of.clock, table.store.retry)
+    return stores
 
 
 def _plan(

@@ -573,6 +573,7 @@ class Table(Report):
         files: str | Path | Iterable[str | Path],
         *,
         copy: Literal[False] = False,
+        move: bool = False,
         message: str | None = None,
         job_id: str | None = None,
         dry_run: Literal[False] = False,
@@ -584,6 +585,7 @@ class Table(Report):
         files: str | Path | Iterable[str | Path],
         *,
         copy: bool = False,
+        move: bool = False,
         message: str | None = None,
         job_id: str | None = None,
         dry_run: bool = False,
@@ -595,6 +597,7 @@ class Table(Report):
         files: str | Path | Iterable[str | Path],
         *,
         copy: bool = False,
+        move: bool = False,
         message: str | None = None,
         job_id: str | None = None,
         dry_run: bool = False,
@@ -604,7 +607,7 @@ class Table(Report):
         Each file must have the table's columns and types, in its order, and be sorted by row keys, then sort keys. A
         file whose rows are in several leaves is read by each of them for its rows. The files must stay as they are: a
         read refuses one that was changed or deleted. The table never changes or deletes them; compaction writes files
-        of its own, and drops the references.
+        of its own, and drops the references. With `move` they become files of the table instead.
 
         Parameters
         ----------
@@ -613,6 +616,10 @@ class Table(Report):
             warehouse must be in folders that the session may use: ``session.allow(data_paths=[…])``.
         copy
             Ingest the files instead: their rows are sorted and converted into files of the table.
+        move
+            Move local files into the table's folder, without a copy: they are files of the table from then on, and
+            garbage collection deletes them when no version needs them any more. Other tables of the instance must not
+            use them; those of other instances are not known. After an error all files are where they were.
         message, job_id
             As those of `ingest`.
         dry_run
@@ -632,7 +639,9 @@ class Table(Report):
         NotAllowed
             When a file is outside the warehouse, in a folder that the session may not use.
         """
-        return loading.add_files(self._opened, files, copy=copy, message=message, job_id=job_id, dry_run=dry_run)
+        return loading.add_files(
+            self._opened, files, copy=copy, move=move, message=message, job_id=job_id, dry_run=dry_run
+        )
 
     # Change rows.
 

@@ -34,6 +34,7 @@ LEFT_OUT = {
     "tour": "needs its real data; tests/faces/test_readme.py types it",
     "tour --folder data": "as `tour`",
     "add-files trips data/sorted/*.parquet --dry-run": "needs a folder that is allowed; loading/test_add_files.py",
+    "add-files trips data/sorted/*.parquet --move --dry-run": "as the one without --move",
     'add-files trips s3://bucket/sorted/ -m "the files of 2025"': "needs a bucket; tests/operations/test_on_s3.py",
     "ingest trips s3://bucket/2026/*.csv --dry-run": "needs a bucket; tests/operations/test_on_s3.py",
     "ingest trips https://example.org/trips.parquet": "needs the web; test_files_from_elsewhere.py",

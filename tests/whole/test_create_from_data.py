@@ -257,6 +257,41 @@ def test_an_existing_table_is_left_alone_when_asked(session):
         session.create_table("t", FRAME, row_keys=["n"])
 
 
+@pytest.mark.parametrize("data", [None, FRAME])
+def test_a_table_that_another_process_creates_meanwhile_is_left_alone_when_asked(session, data):
+    schema = sl.Schema({"n": "long"}, {}, {"city": "string", "at": "timestamp", "fare": "double?"})
+    of_the_other = set()
+
+    def points():  # they are read after it was seen that the name is free
+        with sl.connect(Path(session.location).parent) as other:
+            other.create_table("t", [{"k": 1}], row_keys=["k"])
+        of_the_other.update(files_below(session))
+        yield 50
+
+    table = session.create_table("t", schema, points(), data=data, if_not_exists=True)
+    assert (table.schema.names, table.scan().count()) == (("k",), 1)
+    assert files_below(session) == of_the_other
+    assert [each.name for each in session.tables()] == ["t"]
+    with pytest.raises(sl.AlreadyExists):
+        session.create_table("t", schema)
+
+
+@pytest.mark.parametrize("words", ["(n BIGINT) ROW KEYS (n)", "ROW KEYS (n) AS SELECT 1 AS n"])
+def test_a_table_that_another_process_creates_during_the_statement_is_left_alone(session, words, monkeypatch):
+    catalog = type(session.components.catalog)
+    create = catalog.create_table
+
+    def later(self, *args, **options):
+        monkeypatch.setattr(catalog, "create_table", create)
+        with sl.connect(Path(session.location).parent) as other:
+            other.create_table("t", [{"k": 1}], row_keys=["k"])
+        create(self, *args, **options)
+
+    monkeypatch.setattr(catalog, "create_table", later)
+    assert "table t already exists" in repr(session.sql(f"CREATE TABLE IF NOT EXISTS t {words}"))
+    assert session.table("t").schema.names == ("k",)
+
+
 def test_a_table_is_made_like_another(session):
     session.create_table(
         "t", FRAME, row_keys=["city"], leaves=3, properties={"sleeper.table.statistics.columns": "n"}
@@ -550,3 +585,37 @@ def test_a_column_has_one_type_in_a_command(shell):
     shell.user_ns["df"] = FRAME
     with pytest.raises(sl.InvalidInput, match="column 'n' occurs twice in --types"):
         shell.run_line_magic("sleeper", "create trips --from $df --keys city --types n=int,n=long")
+
+
+@pytest.mark.parametrize(
+    ("data", "keys", "words", "hint"),
+    [
+        (pd.DataFrame({"City Name": ["a"], "fare ($)": [1]}), [], "needs row keys",
+         "City_Name (1 different value), fare (1 different value)"),
+        (pd.DataFrame({"City Name": ["a"], "n": [1]}), [], "needs row keys", "row_keys=['City_Name'], by_name=True"),
+        (pd.DataFrame({"City Name": ["a"]}), ["City_Name"], "no column 'City_Name'",
+         "'City Name' becomes City_Name with by_name=True"),
+        (pd.DataFrame(), ["a"], "the data has no columns", "named columns"),
+        (FRAME.groupby("city").sum("n"), ["city"], "no column 'city'", "x.reset_index()"),
+        (pd.DataFrame({"k": ["a", None]}), ["k"], "column 'k' has 1 null", "row keys cannot be null"),
+        (pa.table({"k": ["a", None]}), ["k"], "column 'k' has 1 null", "row keys cannot be null"),
+        (pd.DataFrame({"k": [1], "d": pd.to_timedelta([1])}), ["k"], "column 'd'", "ignore_extra=True leaves it out"),
+        ([pa.table({"k": [1], "v": ["x"]}), pa.table({"k": [2], "v": [1.0]})], ["k"], "in one source",
+         "types={'v': 'string'}, cast=True"),
+        (pd.Series([1, 2], name="k"), ["k"], "cannot ingest", "x.to_frame()"),
+        ({"k": [1, 2]}, ["k"], "cannot ingest", "pandas.DataFrame(x)"),
+    ],
+)  # fmt: skip
+def test_an_answer_to_a_first_attempt_says_what_to_type(session, data, keys, words, hint):
+    with pytest.raises(sl.SleeperError) as caught:
+        session.create_table("t", data=data, row_keys=keys)
+    assert words in caught.value.message
+    assert hint in caught.value.hint
+    assert not session.tables()
+
+
+def test_a_name_that_is_taken_can_get_a_new_version(session):
+    session.create_table("t", FRAME, row_keys=["n"])
+    with pytest.raises(sl.AlreadyExists) as caught:
+        session.create_table("t", FRAME, row_keys=["city"])
+    assert "give the table a new version: or_replace=True" in caught.value.hint

@@ -1,5 +1,7 @@
 """Add sorted Parquet files where they are: the table refers to them, without a copy, and never changes or deletes them.
 
+With `move` they get into the table's folder and are files as any other from then on (`moved_files`).
+
 Each file must be as a data file of the table is: its columns and their types, sorted by row keys and then sort keys,
 without nulls where the table has none. The footer tells most of it; the order is proved by reading the key columns,
 which also tells how many rows each leaf gets. Columns are read too if CHECKs name them, or if their type allows fewer
@@ -18,8 +20,9 @@ import logging
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -41,6 +44,7 @@ from sleeper_nb.model.transactions import AddFiles
 from sleeper_nb.operations.loading.casts import JUDGED, InexactValueError, exactly
 from sleeper_nb.operations.loading.conform import Difference, cast_column, inexact, row_number
 from sleeper_nb.operations.loading.ingest import LeafRows, references_to, rows_by_leaf
+from sleeper_nb.operations.loading.moved_files import Moving, MovingRules, moved_before
 from sleeper_nb.operations.loading.row_checks import OpenedChecks, RowCheck, opened_checks
 from sleeper_nb.operations.loading.source_files import SourceFile, find_files
 from sleeper_nb.operations.loading.unique_keys import UniqueKeysOfLoad
@@ -58,11 +62,12 @@ _LONGEST_ADDRESS = 700
 """Bytes: with a partition's id it is a key of DynamoDB, which has at most 1,024."""
 _OF_A_TABLE = re.compile(r"/data/partition_[^/]+/|/[0-9a-f]{8}/(?:data|statestore|savepoint|schema)/", re.IGNORECASE)
 _WILDCARDS = re.compile(r"[*?\[\]{}\\\x00-\x1f]")
+_MOVED_BEFORE: Hint = ("to remove this other name of it: ", Action("--move", "move=True"))
 _COPY: Hint = ("copy its rows instead: ", Action("--copy", "copy=True"))
 _MOVE: Hint = ("move it out of the warehouse, or copy its rows: ", Action("--copy", "copy=True"))
 _SORT: Hint = ("let the rows be sorted into files of the table: ", Action("--copy", "copy=True"))
 _MOST_NAMED = 3
-_JUDGED = ("string", *JUDGED, "time", "decimal", "map")
+_JUDGED = ("string", *JUDGED, "decimal", "map")
 """Types that restrict the values of their columns in Parquet: by UTF-8, a form of texts, a range, or nulls inside."""
 
 RowChecksOf = Callable[[Schema], Sequence[RowCheck]]
@@ -113,6 +118,10 @@ class AddFilesPlan(TableReport):
         The number of files without rows, to which the table does not refer.
     notes
         What is only checked by the run.
+    moves
+        Whether the files would be moved into the table's folder.
+    moved_before
+        The number of files that an earlier run moved, which would only lose their old names.
     """
 
     snapshot_id: int
@@ -123,6 +132,8 @@ class AddFilesPlan(TableReport):
     refused: tuple[Refusal, ...]
     empty: int = 0
     notes: tuple[str, ...] = ()
+    moves: bool = False
+    moved_before: int = 0
     prefix: str = ""
 
     def grid(self) -> Grid:
@@ -135,12 +146,17 @@ class AddFilesPlan(TableReport):
             )
             title = f"add-files: would add nothing ({counted(count, 'file')} refused)"
             return Grid(("what is wrong", "files", "such as", "what to do"), cells, title)
-        title = f"add-files: would refer to {counted(self.files, 'file')}: {counted(self.rows, 'row')}, "
+        how = "move" if self.moves else "refer to"
+        title = f"add-files: would {how} {counted(self.files, 'file')}: {counted(self.rows, 'row')}, "
         title += f"{Bytes(self.bytes)}, none copied"
         rows = tuple((leaf.region, leaf.partition_id, leaf.rows) for leaf in self.leaves)
         notes = [f"on snapshot {self.snapshot_id}; nothing was changed"]
         if self.empty:
             notes.append(f"{counted(self.empty, 'file')} without rows left out")
+        if self.moves:
+            notes.append("garbage collection deletes moved files when no version needs them any more")
+        if self.moved_before:
+            notes.append(f"{counted(self.moved_before, 'file')} moved before would lose the old name")
         return Grid(("keys", "partition", "rows"), rows, title, "; ".join((*notes, *self.notes)))
 
 
@@ -193,9 +209,12 @@ def plan_files(
     statistics: StatisticsColumns,
     progress: Progress,
     row_checks: RowChecksOf = lambda _: (),
+    moving: MovingRules | None = None,
 ) -> AddFilesPlan:
     """Return what adding files would do, without changing anything."""
-    examined = _examine_all(store, state, files, statistics, progress, row_checks)
+    before = moved_before(state, store.storage, files) if moving is not None else {}
+    files = {address: file for address, file in files.items() if address not in before}
+    examined = _examine_all(store, state, files, statistics, progress, row_checks, moving)
     refused = _refusals(examined)
     fitting = [each for each in examined if each.file is not None]
     by_leaf: Counter[str] = Counter()
@@ -216,6 +235,8 @@ def plan_files(
         refused=refused,
         empty=sum(each.file is None and not each.problem for each in examined),
         notes=("whether row keys are unique is checked by the run",) if state.schema.unique_keys else (),
+        moves=moving is not None,
+        moved_before=len(before),
     )
 
 
@@ -229,6 +250,7 @@ def add_files(
     author: str | None = None,
     job_id: str | None = None,
     row_checks: RowChecksOf = lambda _: (),
+    rules: MovingRules | None = None,
 ) -> Snapshot:
     """Refer to files in one commit, and return the snapshot that holds their rows.
 
@@ -241,15 +263,17 @@ def add_files(
     statistics
         The columns whose statistics the references keep.
     progress
-        Callback that receives how many files were examined.
+        Callback that receives how many files were examined, and which could not be removed from where they were.
     message, author, job_id
         As those of `sleeper_nb.operations.loading.ingest.ingest_arrow`.
     row_checks
         Returns the CHECKs of a schema.
+    rules
+        Which files can be moved, to move them into the table's folder; None leaves them where they are.
 
     Returns
     -------
-    The new snapshot, or the current one when no file has a row.
+    The new snapshot, or the current one when no file has a row that the table lacks.
 
     Raises
     ------
@@ -259,27 +283,35 @@ def add_files(
         When the table has one of the files; nothing was added.
     """
     head, state = store.current()
+    moving = None
+    if rules is not None:
+        moving = Moving(store, state.tree.root.id, moved_before(state, store.storage, files))
+        files = {address: file for address, file in files.items() if address not in moving.before}
 
     def addition(state: TableState) -> tuple[AddFiles, UniqueKeysOfLoad]:
-        examined = _examine_all(store, state, files, statistics, progress, row_checks)
-        change = AddFiles(_references(examined, len(files)))
+        examined = _examine_all(store, state, files, statistics, progress, row_checks, rules)
+        references = _references(examined, len(files))
+        change = AddFiles(moving.linked(references) if moving is not None else references)
         return change, UniqueKeysOfLoad(store.storage, store.clock, change)
 
-    added, unique = addition(state)
-    if not added.references:
-        return head
-    unique.check(state)
+    with moving.under_way() if moving is not None else nullcontext():
+        added, unique = addition(state)
 
-    def change(newest: TableState) -> AddFiles:
-        nonlocal state, added, unique
-        if newest.tree != state.tree or newest.schema != state.schema:  # it was split or altered in the meantime
-            added, unique = addition(newest)
-            state = newest
-        unique.check(newest)
-        return added
+        def change(newest: TableState) -> AddFiles:
+            nonlocal state, added, unique
+            if newest.tree != state.tree or newest.schema != state.schema:  # it was split or altered in the meantime
+                added, unique = addition(newest)
+                state = newest
+            unique.check(newest)
+            return added
 
-    snapshot = store.commit(change, message=message, author=author, job_id=job_id)
-    logger.info("table %s: refers to %d more files where they are", store.table_id, len(files))
+        snapshot = head
+        if added.references:
+            unique.check(state)
+            snapshot = store.commit(change, message=message, author=author, job_id=job_id)
+    if moving is not None and (left := moving.release()):
+        progress.finish(f"{counted(len(left), 'file')} could not be removed from the old place, such as {left[0]}")
+    logger.info("table %s: added %d files without a copy", store.table_id, len(files))
     return snapshot
 
 
@@ -317,9 +349,11 @@ def _examine_all(
     statistics: StatisticsColumns,
     progress: Progress,
     row_checks: RowChecksOf,
+    moving: MovingRules | None,
 ) -> list[_Examined]:
     """Examine each file, several at a time."""
-    examiner = _Examiner(store.storage, state, statistics, row_checks(state.schema))
+    had = moved_before(state, store.storage, files) if moving is None else {}
+    examiner = _Examiner(store.storage, state, statistics, row_checks(state.schema), moving, had)
     examined = []
     with ThreadPoolExecutor(store.storage.at_once) as pool:
         for i, each in enumerate(pool.map(examiner.examine, files, files.values())):
@@ -342,11 +376,22 @@ class _Examiner:
         The columns whose statistics the references keep.
     checks
         The CHECKs of the table.
+    moving
+        Which files can be moved; None when they stay where they are.
+    moved_before
+        The files that the table has in its own folder by another name.
     """
 
     def __init__(
-        self, storage: Storage, state: TableState, statistics: StatisticsColumns, checks: Sequence[RowCheck]
+        self,
+        storage: Storage,
+        state: TableState,
+        statistics: StatisticsColumns,
+        checks: Sequence[RowCheck],
+        moving: MovingRules | None,
+        moved_before: Container[str],
     ) -> None:
+        self._moving, self._moved_before = moving, moved_before
         self._schema, self._tree, self._checks = state.schema, state.tree, checks
         self._owned = [folder for folder in (storage.outside.instance, storage.root) if folder]
         used = {name for each in checks for name in each.broken.columns}
@@ -374,6 +419,7 @@ class _Examiner:
         try:
             self._check_place(address)
             _check_address(address)
+            self._check_names_of(address, file)
             return self._examine(file, address)
         except _RefusedError as refused:
             return _Examined(address, problem=refused.problem, hint=refused.hint)
@@ -404,6 +450,13 @@ class _Examiner:
     def _check_place(self, address: str) -> None:
         if is_in_warehouse(address) or any(lies_within(address, folder) for folder in self._owned):
             raise _RefusedError("is in the folder of a warehouse, whose clean-ups may delete it", _MOVE)
+
+    def _check_names_of(self, address: str, file: SourceFile) -> None:
+        if address in self._moved_before:
+            raise _RefusedError("is in the table already: it was moved there, and has two names", _MOVED_BEFORE)
+        problem = self._moving and self._moving.problem(address, file.address)
+        if problem:
+            raise _RefusedError(*problem)
 
     def _check_folders(self, file: SourceFile, found: pa.Schema) -> None:
         """Raise for a folder such as ``year=2013`` that gives a column its value: engines read the column as NULL."""

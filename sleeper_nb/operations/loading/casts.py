@@ -28,8 +28,11 @@ import pyarrow.compute as pc
 from sleeper_nb.model.schema import SIMPLE_TYPES, FieldType, Member, is_utf8
 from sleeper_nb.report import values_of
 
-JUDGED = ("uuid", "struct")
-"""Types whose Arrow types do not say which texts and nulls they may hold: their values are looked at in each load."""
+JUDGED = ("uuid", "struct", "time")
+"""Types whose Arrow types do not say which values they may hold: texts, nulls, times after the end of a day.
+
+Their values are looked at in each load.
+"""
 Fit = Literal["exact", "where it fits", "refused"]
 Cast = Callable[[pa.Array, FieldType], pa.Array]
 BAD_VALUE = (pa.ArrowException, OverflowError, TypeError, ValueError, ArithmeticError, RecursionError)
@@ -44,7 +47,7 @@ _DECIMAL_COMMA = re.compile(r"[+-]?\d+(?:[. ]\d{3})*,\d+", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """What is wrong with a struct whose values may fit: ``is missing``, and what to do about it."""
+    """What is wrong with a value of a type that may fit, as ``is missing`` in a struct; and what to do about it."""
 
     problem: str
     hint: str
@@ -66,7 +69,8 @@ class InexactValueError(Exception):
     path
         Where in its column the value is: ``.zip`` in a struct with a field of that name; "" for the column itself.
     misfit
-        What is wrong with a struct, when it is not the value: a field is missing, unknown or null.
+        What is wrong, when it is not the type of the value: a field of a struct is missing, unknown or null; a time is
+        no time of day.
 
     Attributes
     ----------
@@ -154,6 +158,7 @@ _HINTS = {
     "uuid": "a UUID is 32 hexadecimal digits: f47ac10b-58cc-4372-a567-0e02b2c3d479",
     "map": "give lists of (key, value) pairs, no key NULL",
 }
+_IN_A_DAY = "give times from 00:00:00 to 23:59:59.999999, or use a column of type long"
 _HINTS_OF_TEXTS = {
     "date": "write a day as 2026-11-21, without a time of day, or use a column of type timestamp",
     "timestamp": "write a time as 2026-11-21T10:30:00.123456Z, with at most 6 digits after the point",
@@ -440,6 +445,18 @@ def _timestamp_to_date(array: pa.Array, target: FieldType) -> pa.Array:
     return days
 
 
+def _time_to_time(array: pa.Array, target: FieldType) -> pa.Array:
+    cast = array.cast(target.arrow)
+    ticks = cast.cast(pa.int64())  # which Arrow does not compare with the length of a day
+    outside = pc.or_(pc.less(ticks, 0), pc.greater_equal(ticks, _MICROSECONDS_IN_A_DAY))
+    index = pc.index(outside, True).as_py()
+    if index >= 0:
+        number = ticks[index].as_py()
+        problem = f"is {number:,} microseconds after midnight, which is no time of day"
+        raise InexactValueError("time", target, index, number, misfit=Misfit(problem, _IN_A_DAY))
+    return cast
+
+
 def _text_to_text(array: pa.Array, target: FieldType) -> pa.Array:
     cast = array.cast(target.arrow)
     cast.validate(full=True)  # a cast does not check that text is UTF-8
@@ -535,6 +552,7 @@ def _row(offsets: Any, place: int) -> int:
 _ZONED = r"[Tt ]\d\d.*([Zz]|[+-]\d\d(:?\d\d)?)$"
 _FAR = r"^(-\d{4,}|\d{5,})-\d\d-\d\d"
 _ANY_YEAR = re.compile(r"(?P<year>-\d{4,7}|\d{5,7})(?P<rest>-\d\d-\d\d.*)", re.ASCII)
+_MICROSECONDS_IN_A_DAY = 86_400_000_000
 _MICROSECONDS_IN_400_YEARS = 146_097 * 86_400_000_000
 _NUMERIC_TEXT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
 _NAMED = re.compile(r"nan|[+-]?inf(inity)?", re.IGNORECASE)
@@ -762,7 +780,7 @@ def _add_others(add: Callable[..., None]) -> None:
     add("exact", _timestamp_to_timestamp, ("timestamp",), "timestamp")
     add("where it fits", _timestamp_to_timestamp, ("timestamp (s, ms, ns)",), "timestamp")
     add("where it fits", _timestamp_to_date, ("timestamp", "timestamp (s, ms, ns)"), "date")
-    add("where it fits", _safely, ("time",), "time")
+    add("where it fits", _time_to_time, ("time",), "time")
     add("exact", _uuid_to_text, ("uuid",), "uuid", "string")
     add("exact", _safely, ("uuid",), "bytearray")
     add("where it fits", _list_to_list, ("list",), "list")

@@ -52,6 +52,20 @@ def for_table(hint: Hint, name: str) -> HintParts:
     )
 
 
+def for_new_table(hint: Hint) -> HintParts:
+    """Return a hint that changes a table's definition where it would alter the table, which does not exist yet."""
+    parts = hint if isinstance(hint, tuple) else (hint,)
+    return tuple(
+        _in_definition(part) if isinstance(part, Action) and part.line.startswith(f"alter {A_TABLE} ") else part
+        for part in parts
+    )
+
+
+def _in_definition(altering: Action) -> str:
+    *_, option, value = shlex.split(altering.line)
+    return "leave it out of the table's definition" if option == "--drop-check" else f"define the column {value}"
+
+
 def no_place(_: int) -> str:
     """Return no name, for rows without an order."""
     return ""
@@ -328,7 +342,7 @@ def _column_of_parts(
 ) -> pa.ChunkedArray | Difference:
     """Return one column of all parts, cast to its field, or its first difference with the values of all parts."""
     notes = ", ".join(part.notes[target.name] for part in parts if target.name in part.notes)
-    if not target.nullable and (refused := _nulls_of_parts(parts, target, notes)):
+    if not target.nullable and (refused := _nulls_of_parts(parts, target, notes, is_row_key=is_row_key)):
         return refused
     chunks: list[pa.Array] = []
     wrong: list[Difference] = []
@@ -346,11 +360,11 @@ def _column_of_parts(
         return grouped(wrong)[0]
     nulls = sum(chunk.null_count for chunk in chunks)
     if nulls and not target.nullable:
-        return nulls_refused(target.name, nulls, notes)
+        return nulls_refused(target.name, nulls, notes, is_row_key=is_row_key)
     return pa.chunked_array(chunks, target.type.arrow)
 
 
-def _nulls_of_parts(parts: Sequence[RawColumns], target: Field, notes: str) -> Difference | None:
+def _nulls_of_parts(parts: Sequence[RawColumns], target: Field, notes: str, *, is_row_key: bool) -> Difference | None:
     """Return the difference of a column that has nulls but must not, with the place of the first."""
     with_nulls = [part for part in parts if target.name in part.columns and part.columns[target.name].null_count]
     if not with_nulls:
@@ -358,7 +372,8 @@ def _nulls_of_parts(parts: Sequence[RawColumns], target: Field, notes: str) -> D
     first = with_nulls[0]
     nulls = sum(part.columns[target.name].null_count for part in with_nulls)
     row = pc.index(first.columns[target.name].is_null(), True).as_py()
-    return replace(nulls_refused(target.name, nulls, notes), place=first.place(row) if row >= 0 else "")
+    found = nulls_refused(target.name, nulls, notes, is_row_key=is_row_key)
+    return replace(found, place=first.place(row) if row >= 0 else "")
 
 
 def compare_names(
@@ -442,9 +457,10 @@ def _nearest(name: str, candidates: Sequence[str]) -> str | None:
     return folded[near[0]] if near else None
 
 
-def nulls_refused(name: str, nulls: int, note: str = "") -> Difference:
+def nulls_refused(name: str, nulls: int, note: str = "", *, is_row_key: bool = False) -> Difference:
     """Return the difference of a column that has nulls but must not."""
-    change = "drop those rows or fill in the values; only fields declared with ? can be null"
+    which = "row keys cannot be null" if is_row_key else "only fields declared with ? can be null"
+    change = f"drop those rows or fill in the values; {which}"
     reason = f" ({note})" if note else ""
     return Difference(name, f"column {name!r} has {counted(nulls, 'null')}{reason}", change, kind="nulls", values=nulls)
 
@@ -455,7 +471,8 @@ def compare_column(
     """Return a column cast to its field, or the difference."""
     if column.null_count and not target.nullable:
         row = pc.index(column.is_null(), True).as_py()
-        return replace(nulls_refused(target.name, column.null_count), place=row_number(row))
+        found = nulls_refused(target.name, column.null_count, is_row_key=is_row_key)
+        return replace(found, place=row_number(row))
     return cast_column(column, target, row_number, matching, is_row_key=is_row_key)
 
 

@@ -19,7 +19,7 @@ from sleeper_nb.errors import Action, HintParts, InvalidInput, NotFound
 from sleeper_nb.model.evolution import widens
 from sleeper_nb.model.schema import Field, FieldType, Schema, parse_type
 from sleeper_nb.operations.loading.casts import BAD_VALUE, InexactValueError, exactly
-from sleeper_nb.operations.loading.conform import Difference, first_line
+from sleeper_nb.operations.loading.conform import BY_NAME, IGNORE_EXTRA, Difference, first_line
 from sleeper_nb.operations.loading.file_formats import csv_sample, json_sample, open_parquet, sheet_sample
 from sleeper_nb.operations.loading.in_memory import arrow_of, is_pandas
 from sleeper_nb.operations.loading.matching import Matching
@@ -80,7 +80,8 @@ class DataColumn:
             return DataColumn(self.name, wider, nullable)
         names = sorted((str(self.type), str(other.type)), key=_place)
         problem = f"column {self.name!r} is {names[0]} in one source and {names[1]} in another"
-        return DataColumn(self.name, None, nullable, problem, _hint_to_type(self.name, "string"))
+        as_text = Action(f"--types {self.name}=string --cast", f"types={{{self.name!r}: 'string'}}, cast=True")
+        return DataColumn(self.name, None, nullable, problem, ("store it as text: ", as_text))
 
 
 def _wider(one: FieldType | None, other: FieldType | None) -> FieldType | None:
@@ -95,10 +96,6 @@ def _wider(one: FieldType | None, other: FieldType | None) -> FieldType | None:
 def _place(name: str) -> int:
     order = ("tinyint", "smallint", "int", "long", "float", "double", "date", "timestamp")
     return order.index(name) if name in order else len(order)
-
-
-def _hint_to_type(name: str, of_type: str) -> HintParts:
-    return "say its type: ", Action(f"--types {name}={of_type}", f"types={{{name!r}: {of_type!r}}}")
 
 
 def materialised(sources: Iterable[IngestSource]) -> tuple[IngestSource, ...]:
@@ -148,7 +145,7 @@ def named(columns: Sequence[DataColumn], matching: Matching) -> tuple[DataColumn
     for each, name in zip(columns, names, strict=True):
         if matching.ignore_extra and each.problem:
             continue
-        clean = _clean(name) if matching.by_name else name
+        clean = valid_name(name) if matching.by_name else name
         renamed.append(each if clean == each.name else replace(each, name=clean, given=each.name))
     return tuple(renamed)
 
@@ -157,7 +154,23 @@ _NO_SCHEMA = Schema({"key": "string"})
 """Stands for the schema that is still to be made; names are compared with it only by similar names."""
 
 
-def _clean(name: str) -> str:
+def has_valid_name(column: DataColumn) -> bool:
+    """Return whether a table can have a column of this name."""
+    try:
+        Field(column.name, FieldType("string"))
+    except InvalidInput:
+        return False
+    return True
+
+
+def _no_column(name: str, names: Sequence[str]) -> NotFound:
+    meant = next((each for each in names if valid_name(each) == name), None)
+    if meant is None:
+        return NotFound.of("column", name, names)
+    return NotFound(f"no column {name!r}", hint=(f"{meant!r} becomes {name} with ", BY_NAME))
+
+
+def valid_name(name: str) -> str:
     """Return a name that a column can have, and that is similar to another: letters, digits and _."""
     words = re.sub(r"\W+", "_", name).strip("_") or "column"
     return f"_{words}" if words[0].isdigit() else words
@@ -200,7 +213,8 @@ def _of_type(name: str, kind: pa.DataType, *, nullable: bool = True) -> DataColu
     try:
         return DataColumn(name, FieldType.from_arrow(kind), nullable)
     except InvalidInput as error:
-        return DataColumn(name, None, nullable, f"column {name!r}: {error.message}", error.hint_parts)
+        hint = (*error.hint_parts, "; ", IGNORE_EXTRA, " leaves it out")
+        return DataColumn(name, None, nullable, f"column {name!r}: {error.message}", hint)
 
 
 def _of_series(name: str, series: Any) -> DataColumn:
@@ -220,7 +234,9 @@ def _of_values(name: str, values: Any) -> DataColumn:
         found = pa.array(values, from_pandas=True)
     except BAD_VALUE as error:
         problem = f"column {name!r} has values of several types: {first_line(error)}"
-        return DataColumn(name, None, problem=problem, hint=("convert the column to one type first",))
+        return DataColumn(
+            name, None, problem=problem, hint=("convert the column to one type first; ", IGNORE_EXTRA, " leaves it out")
+        )
     return _of_type(name, found.type)
 
 
@@ -298,12 +314,14 @@ class SchemaChoice:
 
     def _check_names(self, columns: Sequence[DataColumn]) -> None:
         names = [each.name for each in columns]
+        if not names:
+            raise InvalidInput("the data has no columns", hint="give rows with named columns")
         twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
         if twice is not None:
             raise InvalidInput(f"column {twice!r} occurs twice", hint="rename one of the columns")
         for name in (*self.row_keys, *self.sort_keys, *self.types):
             if name not in names:
-                raise NotFound.of("column", name, names)
+                raise _no_column(name, names)
 
     def _field(self, column: DataColumn) -> Field:
         of_type, nullable = column.type, column.nullable
@@ -318,6 +336,5 @@ class SchemaChoice:
         try:
             return Field(column.name, of_type, nullable and not is_key)
         except InvalidInput as error:
-            by_name = Action("--by-name", "by_name=True")
-            hint = (*error.hint_parts, "; ", by_name, f" makes it {_clean(column.name)}")
+            hint = (*error.hint_parts, "; ", BY_NAME, f" makes it {valid_name(column.name)}")
             raise InvalidInput(error.message, hint=hint) from error

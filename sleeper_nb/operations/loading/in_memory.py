@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -44,6 +44,11 @@ def names_of(data: Any) -> tuple[str, ...] | None:
     return tuple(map(str, columns)) if isinstance(columns, list) else None
 
 
+def index_names(data: Any) -> tuple[str, ...]:
+    """Return the names of the index of a pandas table, which no load reads; none for other data."""
+    return tuple(str(name) for name in data.index.names if name is not None) if is_pandas(data) else ()
+
+
 def arrow_of(data: Any) -> pa.Table:
     """Return the rows of a Polars, Arrow or DuckDB table, or of anything with an Arrow C stream.
 
@@ -69,10 +74,12 @@ def arrow_of(data: Any) -> pa.Table:
         except pa.ArrowException as error:
             hint = "convert columns whose type Arrow lacks, such as Polars Int128 to Int64 or Decimal"
             raise InvalidInput(f"the data cannot be converted to Arrow: {first_line(error)}", hint=hint) from error
-    raise InvalidInput(
-        f"cannot ingest a {type(data).__module__}.{type(data).__qualname__}",
-        hint="pass a pandas, Polars, Arrow, DuckDB or Spark table, a list of dictionaries, or a path",
-    )
+    hint = "pass a pandas, Polars, Arrow, DuckDB or Spark table, a list of dictionaries, or a path"
+    if hasattr(data, "to_frame"):
+        hint = "make a table of it, such as x.to_frame()"
+    elif isinstance(data, Mapping):
+        hint = "make a table of it, such as pandas.DataFrame(x); or pass a list of dictionaries, one for each row"
+    raise InvalidInput(f"cannot ingest a {type(data).__module__}.{type(data).__qualname__}", hint=hint)
 
 
 def _computed(compute: Callable[[], Any]) -> Any:

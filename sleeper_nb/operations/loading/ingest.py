@@ -511,7 +511,8 @@ def _inspect_parquet(file: SourceFile, schema: Schema, matching: Matching) -> Co
     extra = [name for name in raw.names if name not in schema.names] if matching.ignore_extra else []
     kept = [name for name in raw.names if name not in extra]
     differences = [*compare_names(kept, schema, types, matching), *raw.differences]
-    differences += [nulls_refused(name, count) for name, count in nulls.items() if count]
+    keys = {each.name for each in schema.row_keys}
+    differences += [nulls_refused(name, count, is_row_key=name in keys) for name, count in nulls.items() if count]
     columns: dict[str, pa.ChunkedArray] = {}
     for each in schema.fields:
         if each.name not in raw.columns or nulls.get(each.name):

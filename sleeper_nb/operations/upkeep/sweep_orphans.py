@@ -72,9 +72,10 @@ def sweep_orphans(
             hint=(Action(f"check {name}", "table.check()"), " shows what is wrong"),
         )
     orphans = tuple(file for file in report.orphans if paths.is_of_table(file.path))
+    latest = (_storage_time(store) if orphans and not dry_run else store.clock.now()) - older_than
+    # a file that is being moved into the table is older than its name there
+    orphans = tuple(f for f in orphans if f.modified < latest and store.storage.is_settled(f.path, latest))
     if orphans and not dry_run:
-        latest = _storage_time(store) - older_than
-        orphans = tuple(file for file in orphans if file.modified < latest)
         for file in orphans:
             store.storage.delete(file.path)
         size = sum(file.bytes for file in orphans)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -103,6 +104,15 @@ def test_wrong_values_of_spark_are_refused_with_their_path(
     for load in (table.ingest, table.bulk_import):
         with pytest.raises(sl.InvalidInput, match=words):
             load(spark.sql(sql))
+    assert table.scan().to_arrow().num_rows == 0
+
+
+def test_a_time_that_no_day_has_is_refused_through_spark(session: sl.Session, spark: SparkSession, tmp_path: Path):
+    table = session.create_table("t", sl.Schema({"k": "int"}, {}, {"at": "time?"}))
+    late = pa.array([1, 90_000_000_000], pa.int64()).cast(pa.time64("us"))
+    pq.write_table(pa.table({"k": pa.array([0, 1], pa.int32()), "at": late}), tmp_path / "late.parquet")
+    with pytest.raises(sl.InvalidInput, match="column 'at', row 2, is 90,000,000,000 microseconds after midnight"):
+        table.bulk_import(tmp_path / "late.parquet")
     assert table.scan().to_arrow().num_rows == 0
 
 

@@ -527,3 +527,160 @@ def test_a_time_as_row_key_lies_in_the_years_of_python(session, lake, value, dry
     with pytest.raises(InvalidInput, match="is out of range") as error:
         table.add_files(path)
     assert "years 1 to 9999" in error.value.hint
+
+
+# Files that are moved into the table.
+
+
+def own_files(table: sl.Table) -> list[str]:
+    return sorted(each.path for each in table.store.storage.list("data"))
+
+
+def test_moved_files_are_files_of_the_table_without_a_copy(session, lake):
+    table = session.table("t")
+    inodes = {path.stat().st_ino for path in lake.rglob("*.parquet")}
+    plan = table.add_files(lake, move=True, dry_run=True)
+    assert "would move 2 files: 200 rows" in repr(plan)
+    assert "garbage collection deletes moved files" in repr(plan)
+    assert (files_in(lake), own_files(table)) == (["a.parquet", "b.parquet"], [])
+    table.add_files(lake, move=True)
+    assert content(table) == expected(rows(), rows(100))
+    assert files_in(lake) == []
+    assert {Path(table.store.storage.locate(path)).stat().st_ino for path in own_files(table)} == inodes
+    assert sorted(set(table.store.load().files.active["filename"].to_pylist())) == own_files(table)
+    assert not table.check(deep=True).findings
+    assert not table.store.load().files.active["checksum"].null_count
+
+
+def test_garbage_collection_deletes_moved_files_once_no_version_needs_them(session, lake):
+    table = session.table("t")
+    table.add_files(lake / "city=nowhere/a.parquet")
+    table.add_files(lake / "city=nowhere/b.parquet", move=True)
+    moved = own_files(table)
+    table.compact("all", engine="local")
+    assert not table.collect_garbage(dry_run=True).data_files  # the version before needs it
+    session.components.clock.advance(timedelta(days=60))
+    table.expire_snapshots(dry_run=False, num_retained_min=1, time_retained=timedelta(0))
+    assert table.collect_garbage(dry_run=True).data_files == tuple(moved)
+    report = table.collect_garbage(dry_run=False)
+    assert (report.data_files, len(report.forgotten)) == (tuple(moved), 1)
+    assert files_in(lake) == ["a.parquet"]
+    assert content(table) == expected(rows(), rows(100))
+
+
+@pytest.mark.parametrize("error", [StorageError("the disk is full"), KeyboardInterrupt()])
+def test_a_move_that_fails_leaves_all_files_where_they_were(session, lake, monkeypatch, error):
+    table = session.table("t")
+
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(type(table.store), "commit", fail)
+    with pytest.raises(type(error)):
+        table.add_files(lake, move=True)
+    monkeypatch.undo()
+    assert (files_in(lake), own_files(table)) == (["a.parquet", "b.parquet"], [])
+    assert table.scan().count() == 0
+    pq.write_table(rows().slice(0, 50).sort_by([("n", "descending")]), lake / "unsorted.parquet")
+    with pytest.raises(InvalidInput, match="not sorted"):
+        table.add_files(lake, move=True)
+    assert (len(files_in(lake)), own_files(table)) == (3, [])
+
+
+def test_a_move_that_was_killed_after_its_commit_is_finished_by_the_next(session, lake, monkeypatch):
+    table = session.table("t")
+
+    class KilledError(BaseException):
+        pass
+
+    def kill(*_):
+        raise KilledError
+
+    monkeypatch.setattr(type(table.store.storage), "release", kill)
+    with pytest.raises(KilledError):
+        table.add_files(lake, move=True)
+    monkeypatch.undo()
+    assert content(table) == expected(rows(), rows(100))
+    assert files_in(lake) == ["a.parquet", "b.parquet"]
+    with pytest.raises(InvalidInput, match="is in the table already"):
+        table.add_files(lake)  # otherwise its rows would be in the table twice
+    pq.write_table(rows(200), lake / "c.parquet")
+    assert "2 files moved before" in repr(table.add_files(lake, move=True, dry_run=True))
+    table.add_files(lake, move=True)
+    assert files_in(lake) == []
+    assert content(table) == expected(rows(), rows(100), rows(200))
+    assert not table.check(deep=True).findings
+
+
+def test_a_sweep_meanwhile_spares_files_that_are_being_moved(session, lake, monkeypatch):
+    table = session.table("t")
+    for path in lake.rglob("*.parquet"):
+        os.utime(path, (1, 1))  # older than any file that a sweep spares
+    real = type(table.store).commit
+
+    def sweeping(self, change, **options):
+        monkeypatch.undo()
+        assert not session.table("t").sweep_orphans(dry_run=True).files
+        assert not session.table("t").sweep_orphans(dry_run=False).files
+        return real(self, change, **options)
+
+    monkeypatch.setattr(type(table.store), "commit", sweeping)
+    table.add_files(lake, move=True)
+    assert content(table) == expected(rows(), rows(100))
+    assert not table.sweep_orphans(dry_run=False).files
+    assert all(Path(table.store.storage.locate(path)).stat().st_mtime > 1 for path in own_files(table))
+    assert table.check(deep=True).ok
+
+
+def test_an_old_name_that_cannot_be_deleted_is_reported(session, lake, monkeypatch):
+    table = session.table("t")
+
+    def refuse(*_, **__):
+        raise PermissionError("not yours")
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    said: list[str] = []
+    monkeypatch.setattr(session.components.progress, "finish", lambda line="": said.append(line))
+    table.add_files(lake, move=True)
+    monkeypatch.undo()
+    assert any("2 files could not be removed from the old place" in line for line in said)
+    assert content(table) == expected(rows(), rows(100))
+
+
+def test_a_file_that_another_table_or_version_uses_is_not_moved(session, lake):
+    table = session.table("t")
+    other = session.create_table("other", SCHEMA)
+    other.add_files(lake / "city=nowhere/a.parquet")
+    other.compact("all", engine="local")  # only the version before uses it now
+    with pytest.raises(InvalidInput, match=r"a\.parquet is used by table 'other' where it is"):
+        table.add_files(lake, move=True)
+    table.add_files(lake / "city=nowhere/b.parquet")
+    with pytest.raises(InvalidInput, match=r"b\.parquet is used by table 't' where it is"):
+        table.add_files(lake / "city=nowhere/b.parquet", move=True)
+    assert files_in(lake) == ["a.parquet", "b.parquet"]
+
+
+def test_what_cannot_be_moved_is_refused(session, lake):
+    table = session.table("t")
+    (lake / "linked.parquet").symlink_to(lake / "city=nowhere/a.parquet")
+    with pytest.raises(InvalidInput, match="was named by a link"):
+        table.add_files(lake / "linked.parquet", move=True)
+    with pytest.raises(InvalidInput, match="both copied and moved"):
+        table.add_files(lake, move=True, copy=True)
+    assert files_in(lake) == ["a.parquet", "b.parquet", "linked.parquet"]
+
+
+def test_a_move_follows_a_split_meanwhile(session, lake, monkeypatch):
+    table = session.table("t")
+    real = type(table.store).commit
+
+    def split_first(self, change, **options):
+        monkeypatch.undo()
+        session.table("t").split_partitions(threshold=20)
+        return real(self, change, **options)
+
+    session.table("t").ingest(rows(500))
+    monkeypatch.setattr(type(table.store), "commit", split_first)
+    table.add_files(lake, move=True)
+    assert content(table) == expected(rows(), rows(100), rows(500))
+    assert not table.check(deep=True).findings

@@ -178,6 +178,20 @@ def test_an_arrow_decimal_of_any_width_becomes_a_whole_number(loaded: Any):
         assert loaded("list<long>", data.set_column(1, "v", pa.array([[Decimal("5.00")]], pa.list_(kind)))) == [[5]]
 
 
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+@pytest.mark.parametrize("seconds", [86_400, 90_000, -1])
+def test_a_time_that_no_day_has_is_refused_with_its_row(loaded: Any, unit: str, seconds: int):
+    width, kind = (pa.int32(), pa.time32(unit)) if unit == "ms" else (pa.int64(), pa.time64(unit))
+    per_second = {"ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
+    times = pa.array([None, 86_399 * per_second, seconds * per_second], width).cast(kind)
+    data = pa.table({"k": pa.array([0, 1, 2], pa.int32()), "v": times})
+    with pytest.raises(sl.InvalidInput, match=f"column 'v', row 3, is {seconds:,},000,000 microseconds after midnight"):
+        loaded("time", data)
+    lists = pa.array([[], [], [seconds * per_second]], pa.list_(width)).cast(pa.list_(kind))
+    with pytest.raises(sl.InvalidInput, match=r"column 'v', row 3, is .* no time of day"):
+        loaded("list<time>", data.set_column(1, "v", lists))
+
+
 def test_only_a_struct_of_key_and_value_is_a_pair_of_a_map(loaded: Any):
     frame = pl.DataFrame({"k": [0], "v": [[{"x": 1, "y": 2}]]})
     with pytest.raises(sl.InvalidInput, match="column 'v'"):

@@ -100,6 +100,25 @@ def test_a_row_that_breaks_a_check_is_named_and_nothing_is_loaded(table, tmp_pat
     assert [each.column for each in plan.differences] == ["check check_1", "check small"]
 
 
+def test_rows_that_break_a_check_of_a_table_to_create_ask_for_another_definition(session: sl.Session):
+    rows, schema = [{"id": "a", "fare": -1.0}], sl.Schema.from_ddl("id STRING KEY, fare DOUBLE, CHECK (fare >= 0)")
+    plan = session.create_table("new", schema, data=rows, dry_run=True)
+    with pytest.raises(sl.InvalidInput) as caught:
+        session.create_table("new", schema, data=rows)
+    with pytest.raises(sl.InvalidInput) as in_sql:
+        session.sql("CREATE TABLE new (id STRING, fare DOUBLE, CHECK (fare >= 0)) ROW KEYS (id) AS SELECT 'a', -1.0")
+    for text in (caught.value.hint, in_sql.value.hint, repr(plan)):
+        assert "leave it out of the table's definition" in text
+        assert "alter" not in text
+
+
+def test_a_column_that_a_table_to_create_lacks_can_be_defined(session: sl.Session):
+    with pytest.raises(sl.InvalidInput) as caught:
+        session.create_table("new", sl.Schema({"id": "string"}), data=[{"id": "a", "note": "x"}])
+    assert "define the column note string?" in caught.value.hint
+    assert "alter" not in caught.value.hint
+
+
 def test_null_passes_a_check_and_a_default_is_checked_too(session):
     schema = sl.Schema.from_ddl("id STRING KEY, a INT NULL DEFAULT -1, b INT NULL, CHECK (a > 0), CHECK (b > 0)")
     table = session.create_table("u", schema)
