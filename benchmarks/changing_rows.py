@@ -1,11 +1,11 @@
 """Change rows of a table, compared with delta-rs and Lance: each in a process of its own, stock, on the same rows.
 
-``python -m benchmarks.changing_rows [--rows 1000000 10000000] [--files 16] [--rounds 3] [--systems sleeper lance delta]``:
+``python -m benchmarks.changing_rows [--rows 1000000 10000000] [--files 16] [--rounds 3] [--systems sleeper lance]``:
 seconds (best of the rounds), each on the same version, to which the table is restored before. Rows are in key order: a
 key of 17 characters, a time, a number, a value and a text of four words. ``delete 1 % range`` goes by the key,
 ``scattered`` by the number; the merge has a row for each hundred of the table, half of them new. ``scan`` reads all
 columns into Arrow: before, and after the scattered deletion, and with our engines also after a compaction. Peak memory
-is that of the whole process, without the data's generation, which is done before in another one.
+is that of the process up to the scans; the data was made before, in another one.
 """
 
 from __future__ import annotations
@@ -68,6 +68,11 @@ def timed(rounds, restore, work):
     return min(took)
 
 
+def peak():
+    """Return the most memory that this process has had so far, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def ends(rows):
     """Return the keys between which one row of a hundred is."""
     first = rows  # the middle: numbers are even
@@ -106,13 +111,16 @@ def sleeper(folder, rows, files, rounds):
             ),
         }
         restore()
+        found["delete 1 % scattered"] = timed(rounds, restore, lambda: table.delete("n % 200 = 14"))
+        found["peak memory (MB)"] = peak()
+        restore()
         scans = {
             "Arrow": lambda: table.scan().to_arrow(),
             "DuckDB": lambda: session.sql("FROM t", engine="duckdb").to_arrow(),
         }
         for name, scan in scans.items():
             found[f"scan {name} before"] = timed(rounds, lambda: None, scan)
-        found["delete 1 % scattered"] = timed(rounds, restore, lambda: table.delete("n % 200 = 14"))
+        table.delete("n % 200 = 14")
         for name, scan in scans.items():
             found[f"scan {name} after"] = timed(rounds, lambda: None, scan)
         table.compact(strategy="all")
@@ -153,9 +161,11 @@ def lance(folder, rows, files, rounds):
             ),
             "merge": timed(rounds, restore, upsert),
         }
+        found["delete 1 % scattered"] = timed(rounds, restore, lambda: peer.dataset(place).delete("n % 200 = 14"))
+        found["peak memory (MB)"] = peak()
         restore()
         found["scan Arrow before"] = timed(rounds, lambda: None, scan)
-        found["delete 1 % scattered"] = timed(rounds, restore, lambda: peer.dataset(place).delete("n % 200 = 14"))
+        peer.dataset(place).delete("n % 200 = 14")
         found["scan Arrow after"] = timed(rounds, lambda: None, scan)
     return found
 
@@ -179,7 +189,7 @@ def delta(folder, rows, files, rounds):
             builder = DeltaTable(place).merge(merge, "t.key = s.key", source_alias="s", target_alias="t")
             builder.when_matched_update_all().when_not_matched_insert_all().execute()
 
-        return {
+        found = {
             "delete 1 % range": timed(
                 rounds, restore, lambda: DeltaTable(place).delete(f"key >= '{low}' AND key < '{high}'")
             ),
@@ -189,6 +199,7 @@ def delta(folder, rows, files, rounds):
             ),
             "merge": timed(rounds, restore, upsert),
         }
+        return found | {"peak memory (MB)": peak()}
 
 
 SYSTEMS = {"sleeper": sleeper, "lance": lance, "delta": delta}
@@ -197,7 +208,6 @@ SYSTEMS = {"sleeper": sleeper, "lance": lance, "delta": delta}
 def alone(system, folder, rows, files, rounds):
     """Print what one system takes, as JSON."""
     found = SYSTEMS[system](Path(folder), rows, files, rounds)
-    found["peak memory (MB)"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps(found))
 
 

@@ -94,7 +94,7 @@ class EditFinder:
     change, statement, table
         What the statement says, the statement itself for the places of errors, and the table's name.
     schema, filenames
-        The version's schema, and all its data files as a scan of all rows counts them.
+        The version's schema; returns all its data files as a scan of all rows counts them.
     ask, fit
         Answer queries on the version; make rows fit the table.
     source
@@ -105,7 +105,7 @@ class EditFinder:
     statement: Statement
     table: str
     schema: Schema
-    filenames: Sequence[str]
+    filenames: Callable[[], Sequence[str]]
     ask: Ask
     fit: Fit
     source: pa.Table | None = None
@@ -300,7 +300,7 @@ class EditFinder:
     def _others(self, queries: MergeQueries, pairs: FoundRows) -> FoundRows:
         """Return the rows of the table that match no row of the source, with the action for each."""
         # the pairs were looked for in fewer files, perhaps, so theirs have other numbers
-        counted_here = {name: number for number, name in enumerate(self.filenames)}
+        counted_here = {name: number for number, name in enumerate(self.filenames())}
         numbers = np.array([counted_here[name] for name in pairs.filenames], np.int32)
         places = _distinct_places(pairs.rows).select([FILE_NUMBER, POSITION])
         files = numbers[places[FILE_NUMBER].to_numpy()] if places.num_rows else numbers[:0]

@@ -203,7 +203,7 @@ class TableChange:
             self.asked.statement,
             self.table.name,
             state.schema,
-            plan_scan(state).filenames,
+            lambda: plan_scan(state).filenames,
             partial(self._answered, state),
             partial(fitting, self.table, state),
             self.source,

@@ -12,6 +12,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from sleeper_nb.errors import ConflictError, OutcomeUnknown, StateRuleBroken
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
@@ -217,11 +220,9 @@ class RowChange:
     def _report(
         self, state: TableState, edits: EditList, change: ChangeRows | None = None, snapshot: Snapshot | None = None
     ) -> ChangeReport:
-        touched = dict.fromkeys(edits.removed, 0)
-        active = state.files.active
-        for name, size in zip(active["filename"].to_pylist(), active["bytes"].to_pylist(), strict=True):
-            if name in touched:
-                touched[name] = size
+        active, names = state.files.active, pa.array(list(edits.removed), pa.string())
+        found = active.filter(pc.is_in(active["filename"], value_set=names))
+        touched = dict(zip(found["filename"].to_pylist(), found["bytes"].to_pylist(), strict=True))
         files = {} if change is None else _written(change)
         leaves = None
         if change is not None:
