@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.model.aggregations import Aggregation
 from sleeper_nb.model.processing import (
     AGGREGATIONS,
     FILTERS,
@@ -13,7 +14,6 @@ from sleeper_nb.model.processing import (
     ITERATOR_CONFIG,
     NOTHING,
     AgeOff,
-    Aggregation,
     DataProcessing,
     PythonIterator,
 )
