@@ -196,6 +196,7 @@ def _winning_rows(rows: pa.RecordBatch, starts: _RunStarts, processing: DataProc
     wins = np.zeros(rows.num_rows, bool)
     for each in winners(rows, starts, processing):
         wins[each.rows[each.rows >= 0]] = True
+    wins[starts] |= ~np.logical_or.reduceat(wins, starts)  # any row is as good where no column is asked that can win
     runs = np.repeat(np.arange(len(starts)), np.diff(starts, append=rows.num_rows))
     left = np.flatnonzero(wins)
     firsts = np.flatnonzero(np.diff(runs[left], prepend=-1))

@@ -13,7 +13,7 @@ from sleeper_nb.model.schema import Field, Schema, quoted_name
 _TYPES = {"tinyint": "TINYINT", "smallint": "SMALLINT", "int": "INTEGER", "long": "BIGINT"}
 _HUGEINT_DIGITS = 38
 """A sum of decimals with so many digits can overflow unnoticed."""
-_FLOATS = ("float", "double")
+_FLOATS = {"float": "FLOAT", "double": "DOUBLE"}
 _HIDDEN = quoted_name("is deleted")  # with a space, which no field's name has
 
 
@@ -39,12 +39,12 @@ def combined(rows: duckdb.DuckDBPyRelation, processing: DataProcessing, schema: 
         if not each.sequence:
             chosen[each.field] = f"{_computed(each, fields[each.field])} AS {name}", name
         elif each.field == each.sequence:  # what wins by itself does not need the fields that go with it
-            chosen[each.field] = f"arg_max({name}, {_order(each, (), fields)}) AS {name}", name
+            chosen[each.field] = f"{_own_winner(each, fields)} AS {name}", name
         else:
             together = processing.chosen_together(each)
             alias = groups.setdefault(together, quoted_name(f"winner {len(groups)}"))
             values = f"{_winner(each, together, processing.delete_column, fields)} AS {alias}"
-            chosen[each.field] = values, f"{alias}.v{together.index(each.field)}"
+            chosen[each.field] = values, _member_of(alias, together.index(each.field), fields[each.field])
     aggregates = dict.fromkeys(computed for computed, _ in chosen.values())
     if processing.delete_column:
         aggregates[_hidden(processing, fields)] = None
@@ -71,18 +71,39 @@ def _summed_type(field: Field) -> str | None:
     return _TYPES.get(field.type.name)
 
 
+def _own_winner(each: Aggregation, fields: dict[str, Field]) -> str:
+    """Return the value that wins of a sequence."""
+    name, order = quoted_name(each.field), _order(each, (), fields)
+    if fields[each.field].type.name == "float":  # kept as a sort key, which has no -0.0; doubles are kept as they are
+        return f"CAST(arg_max(CAST({name} AS DOUBLE), {order}) AS FLOAT)"
+    return f"arg_max({name}, {order})"
+
+
+def _members(at: int, value: str, field: Field) -> str:
+    """Return the members of a struct that have a value; a struct is kept as a sort key, which has no -0.0."""
+    sign = f", n{at} := {value} = 0 AND signbit({value})" if field.type.name in _FLOATS else ""
+    return f"v{at} := {value}{sign}"
+
+
+def _member_of(winner: str, at: int, field: Field) -> str:
+    kind = _FLOATS.get(field.type.name)
+    value = f"{winner}.v{at}"
+    return value if kind is None else f"CASE WHEN {winner}.n{at} THEN CAST('-0.0' AS {kind}) ELSE {value} END"
+
+
 def _winner(each: Aggregation, together: Iterable[str], mark: str, fields: dict[str, Field]) -> str:
-    """Return the values of the row that wins, as a struct with the members v0, v1 …."""
+    """Return the values of the row that wins, as a struct with the members v0, v1 and so on."""
     if each.operation != LAST_NOT_NULL:
-        members = ", ".join(f"v{at} := {quoted_name(name)}" for at, name in enumerate(together))
+        members = ", ".join(_members(at, quoted_name(name), fields[name]) for at, name in enumerate(together))
         return f"arg_max(struct_pack({members}), {_order(each, together, fields)})"
     name = quoted_name(each.field)
     if not mark:
-        return f"arg_max(struct_pack(v0 := {name}), {_order(each, together, fields)}) FILTER ({name} IS NOT NULL)"
+        value = _members(0, name, fields[each.field])
+        return f"arg_max(struct_pack({value}), {_order(each, together, fields)}) FILTER ({name} IS NOT NULL)"
     is_deleted = f"coalesce({quoted_name(mark)}, false)"
-    value = f"CASE WHEN {is_deleted} THEN NULL ELSE {name} END"
+    value = _members(0, f"CASE WHEN {is_deleted} THEN NULL ELSE {name} END", fields[each.field])
     order = _order(each, (mark, *together), fields)
-    return f"arg_max(struct_pack(v0 := {value}), {order}) FILTER ({name} IS NOT NULL OR {is_deleted})"
+    return f"arg_max(struct_pack({value}), {order}) FILTER ({name} IS NOT NULL OR {is_deleted})"
 
 
 def _hidden(processing: DataProcessing, fields: dict[str, Field]) -> str:
