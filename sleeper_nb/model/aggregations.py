@@ -3,6 +3,14 @@
 ``sum``, ``min`` and ``max`` compute a value from all rows of a key, and ``map_…`` do it for each key of maps. ``last``,
 ``last_not_null`` and ``first`` choose the value of one row, by the value that each row has in a *sequence* column: with
 them, a load of rows with the same keys changes rows.
+
+- All ``last`` of one sequence take their values from one row; so do all ``first``. Rows of an equal sequence are
+  compared by these values, in the order of the fields: the greatest wins, and nulls come first. So the order in which
+  files are merged never matters. A row without a sequence loses against all others.
+- ``last_not_null`` takes the last value that is not null, of each field by itself.
+- A row in which the column of deletes is true wins against rows of the same sequence, and hides its key. It stays in
+  the files until a compaction merges all files of its leaf, so that no older row can come back. A row with a smaller
+  sequence that is loaded later, or while that compaction runs, is then the last one of its key.
 """
 
 from __future__ import annotations
