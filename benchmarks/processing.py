@@ -21,9 +21,12 @@ PREFIX = "sleeper.table."
 FILES = 5
 NUMBERS = sl.Schema({"k": "long"}, {"t": "long"}, {"n": "int", "x": "double"})
 MAPS = sl.Schema({"k": "long"}, {"t": "long"}, {"n": "int", "m": "map<string,long>"})
+CHANGED = sl.Schema({"k": "long"}, {"t": "long"}, {"n": "int", "x": "double", "gone": "boolean?"})
 TABLES = {
     "plain": (NUMBERS, {}),
     "filter": (NUMBERS, {"filters": "ageOff(t,100000000000000)"}),
+    "last": (NUMBERS, {"aggregations": "last(*,n)"}),
+    "last, deletes": (CHANGED, {"aggregations": "last(*,n)", "aggregations.delete.column": "gone"}),
     "numbers": (NUMBERS, {"aggregations": "sum(n),max(x)"}),
     "iterator": (NUMBERS, {"iterator.class.name": f"{__spec__.name}:positive"}),
     "plain, maps": (MAPS, {}),
@@ -40,6 +43,8 @@ def data(schema, count, seed):
     """Return rows of a file."""
     random = np.random.default_rng(seed)
     columns = {"k": random.integers(0, count, count), "t": np.zeros(count, np.int64), "n": np.ones(count, np.int32)}
+    if "gone" in schema.names:
+        columns |= {"n": np.full(count, seed, np.int32), "gone": random.random(count) < 0.01}
     if "x" in schema.names:
         return pa.table(columns | {"x": random.random(count)})
     ends = np.arange(0, 2 * count + 1, 2, dtype=np.int32)
@@ -59,7 +64,8 @@ def measure(session, name, number, rows, found):
     schema, properties = TABLES[name]
     table = session.create_table(f"t{number}", schema, properties={PREFIX + key: v for key, v in properties.items()})
     for seed in range(FILES):
-        table.ingest(data(schema, rows // FILES, seed))
+        loaded = data(schema, rows // FILES, seed)
+        found.setdefault(("load", name), []).append(timed(lambda loaded=loaded: table.ingest(loaded)))
     one = f"select count(*) from {table.name} where k = 5"
     for what, work in (
         ("scan", lambda: table.scan().to_arrow()),
@@ -85,7 +91,7 @@ def main():
     for (what, name), times in sorted(found.items()):
         seconds = statistics.median(times)
         floor = statistics.median(found[what, "plain, maps" if "maps" in name else "plain"])
-        print(f"{what:10} {name:12} {seconds:6.2f} s   {seconds / floor:5.2f} x plain")
+        print(f"{what:10} {name:13} {seconds:6.2f} s   {seconds / floor:5.2f} x plain")
 
 
 if __name__ == "__main__":

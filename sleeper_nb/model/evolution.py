@@ -24,7 +24,8 @@ from functools import partial
 from typing import Any
 
 from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NotFound
-from sleeper_nb.model.processing import AGGREGATIONS, FILTERS, DataProcessing
+from sleeper_nb.model.aggregations import ALL_OTHERS
+from sleeper_nb.model.processing import AGGREGATIONS, DELETE_COLUMN, FILTERS, DataProcessing
 from sleeper_nb.model.properties import STATISTICS
 from sleeper_nb.model.schema import Check, Field, FieldType, Member, Schema
 from sleeper_nb.model.statistics import StatisticsColumns, can_have_statistics
@@ -480,18 +481,23 @@ def check_processing(processing: DataProcessing, changes: Iterable[SchemaChange]
     InvalidInput
         When a change affects such a column; the error names the property.
     """
-    by_property = ((FILTERS, processing.filters), (AGGREGATIONS, processing.aggregations))
+    aggregations = processing.written or processing.aggregations
+    named = {each.field for each in aggregations} | {each.sequence for each in aggregations}
+    by_property = (
+        (FILTERS, processing.filters, {each.field for each in processing.filters}),
+        (AGGREGATIONS, aggregations, named),
+        (DELETE_COLUMN, (processing.delete_column,), {processing.delete_column}),
+    )
     for change in changes:
-        for name, parts in by_property:
-            texts = ",".join(map(str, parts))
-            hint = f"change the property {name} first; it is {texts}"
+        for name, parts, fields in by_property:
+            hint = f"change the property {name} first; it is {','.join(map(str, parts))}"
             if isinstance(change, AddColumn):
-                if name == AGGREGATIONS and parts:
+                if name == AGGREGATIONS and parts and ALL_OTHERS not in fields:
                     message = f"no aggregation can combine the nulls of a new column {change.field.name!r}"
                     raise InvalidInput(message, hint=hint)
-            elif not isinstance(change, RuleChange) and any(each.field == change.name for each in parts):
-                if name == AGGREGATIONS and isinstance(change, WidenColumn):
-                    continue  # wider numbers are combined in the same way
+            elif not isinstance(change, RuleChange) and change.name in fields:
+                if name == AGGREGATIONS and isinstance(change, WidenColumn | AddMember):
+                    continue  # wider values are combined in the same way
                 raise InvalidInput(f"column {change.name!r} is used by the table's {name}", hint=hint)
 
 

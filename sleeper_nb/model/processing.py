@@ -10,48 +10,52 @@ keys and sort keys are combined into one. Compaction applies only what cannot ch
     sleeper.table.iterator.class.name=my_package.latest:newest_only
     sleeper.table.iterator.config=3
     sleeper.table.aggregations=sum(visits),max(longest),map_sum(by_country)
+
+With aggregations by a sequence column, a load changes rows, and a row can mark its key as deleted::
+
+    sleeper.table.aggregations=last(*,changed_at)
+    sleeper.table.aggregations.delete.column=deleted
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.aggregations import (
+    FIRST,
+    LAST,
+    LAST_NOT_NULL,
+    Aggregation,
+    aggregations_of,
+    calls,
+    field_named,
+    one_of,
+)
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, Permissions
 
 if TYPE_CHECKING:
     from sleeper_nb.model.properties import TableProperties
-    from sleeper_nb.model.schema import Field, Schema
+    from sleeper_nb.model.schema import Schema
     from sleeper_nb.model.state import TableState
 
 FILTERS = "sleeper.table.filters"
 AGGREGATIONS = "sleeper.table.aggregations"
+DELETE_COLUMN = "sleeper.table.aggregations.delete.column"
 ITERATOR = "sleeper.table.iterator.class.name"
 ITERATOR_CONFIG = "sleeper.table.iterator.config"
-PROCESSING_PROPERTIES = (FILTERS, ITERATOR, ITERATOR_CONFIG, AGGREGATIONS)
+PROCESSING_PROPERTIES = (FILTERS, ITERATOR, ITERATOR_CONFIG, AGGREGATIONS, DELETE_COLUMN)
 """The properties of row processing, in the order in which they are applied."""
 
-SUMMED = ("tinyint", "smallint", "int", "long", "float", "double", "decimal")
-"""The types of values that can be added."""
-
-_EXACT = (
-    "tinyint", "smallint", "int", "long", "decimal", "string", "bytearray", "boolean", "date", "timestamp", "time",
-    "uuid",
-)  # fmt: skip
-_COMPARED = (*_EXACT, "float", "double")
 _AGED = ("long", "timestamp")
 _FILTERS = ("ageOff",)
-_MAPS = "map_"
-OPERATIONS = ("sum", "min", "max", "map_sum", "map_min", "map_max")
-"""How values of rows with equal keys are combined; the map operations work on each key of the maps."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_CALL = re.compile(r"\s*([^\s(),]+)\s*\(([^()]*)\)\s*(,|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,27 +84,6 @@ class AgeOff:
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregation:
-    """How one value field of rows with equal keys is combined: `operation` is one of `OPERATIONS`."""
-
-    operation: str
-    field: str
-
-    @property
-    def of_maps(self) -> bool:
-        """Whether the values are maps, whose items are combined key by key."""
-        return self.operation.startswith(_MAPS)
-
-    @property
-    def item_operation(self) -> str:
-        """``"sum"``, ``"min"`` or ``"max"``."""
-        return self.operation.removeprefix(_MAPS)
-
-    def __str__(self) -> str:
-        return f"{self.operation}({self.field})"
-
-
-@dataclass(frozen=True, slots=True)
 class PythonIterator:
     """A function that changes rows: the name of an entry point, or ``package.module:function``; and its configuration.
 
@@ -126,12 +109,24 @@ class DataProcessing:
         One for each value field, or empty.
     now
         The moment that ages are measured from, in UTC.
+    written
+        The aggregations as the property has them, where `aggregations` has more.
+    delete_column
+        The value field that hides a key where it is true in the last row of the key; "" for none.
+    keeps_winners
+        Whether a key keeps each row that wins one of the comparisons, because later rows must be compared with it.
+    keeps_marks
+        Whether keys are not hidden, because the rows that hide them may have to hide later rows too.
     """
 
     filters: tuple[AgeOff, ...] = ()
     iterator: PythonIterator | None = None
     aggregations: tuple[Aggregation, ...] = ()
     now: datetime = _EPOCH
+    written: tuple[Aggregation, ...] = ()
+    delete_column: str = ""
+    keeps_winners: bool = False
+    keeps_marks: bool = False
 
     @classmethod
     def of(cls, properties: TableProperties, schema: Schema, now: datetime) -> DataProcessing:
@@ -143,16 +138,14 @@ class DataProcessing:
             When there is no such field; the hint names the nearest.
         InvalidInput
             When a filter or aggregation does not support the type of its field, or when aggregations do not name each
-            value field once.
+            value field once, or contradict each other.
         """
-        filters, name, config, aggregations = properties.values(*PROCESSING_PROPERTIES)
+        filters, name, config, written, delete_column = properties.values(*PROCESSING_PROPERTIES)
         iterator = PythonIterator(name, config, properties.permissions) if name else None
-        processing = cls(filters, iterator, aggregations, now)
-        for filtered in processing.filters:
+        for filtered in filters:
             _check_filter(filtered, schema)
-        if processing.aggregations:
-            _check_aggregations(processing.aggregations, schema)
-        return processing
+        aggregations = aggregations_of(written, delete_column, schema) if written or delete_column else ()
+        return cls(filters, iterator, aggregations, now, written, delete_column)
 
     @classmethod
     def at(cls, properties: TableProperties, state: TableState, now: datetime) -> DataProcessing:
@@ -175,8 +168,27 @@ class DataProcessing:
             return schema.names
         needed = {*requested, *(filtered.field for filtered in self.filters)}
         if self.aggregations:
-            needed |= set(schema.sort_order)
+            needed |= {*schema.sort_order, *self._deciding(needed)}
         return tuple(name for name in schema.names if name in needed)
+
+    def _deciding(self, requested: Collection[str]) -> Iterator[str]:
+        """Yield the columns that decide which rows' values some requested columns have."""
+        for each in self.aggregations:
+            if each.field == self.delete_column:
+                yield from (each.field, each.sequence)
+            elif each.field in requested and each.sequence not in {"", each.field}:
+                yield from (each.sequence, *self.chosen_together(each))
+
+    def chosen_together(self, rule: Aggregation) -> tuple[str, ...]:
+        """Return the fields whose values come from the same row as those of an aggregation by a sequence.
+
+        Between rows of an equal sequence they decide in this order, by the greatest value: so a delete wins.
+        """
+        if rule.operation == LAST_NOT_NULL:
+            return (rule.field,)
+        how = rule.operation, rule.sequence
+        fields = [each.field for each in self.aggregations if (each.operation, each.sequence) == how]
+        return tuple(sorted(fields, key=lambda name: name != self.delete_column))
 
     def in_compaction(self, schema: Schema) -> DataProcessing:
         """Return the part that compaction may apply permanently without changing the result of any later query.
@@ -184,20 +196,36 @@ class DataProcessing:
         - Filters may be applied: a row that is too old stays too old.
         - The iterator may be applied if there are no filters: one could later drop a row that the iterator relied on.
         - Rows may be combined if there is no iterator and no filter on a value field, as these need the single rows:
-          an old row cannot be dropped from a sum.
+          an old row cannot be dropped from a sum. They are combined as in `in_part`.
 
         Queries apply the rest.
         """
         on_keys = all(schema.role(filtered.field) != "value" for filtered in self.filters)
         return replace(
-            self,
+            self.in_part(),
             iterator=None if self.filters else self.iterator,
             aggregations=self.aggregations if on_keys and self.iterator is None else (),
         )
 
+    def in_part(self) -> DataProcessing:
+        """Return how to combine some rows of a key, so that the result can still be combined with its other rows.
+
+        One row says all when each value comes from the row whose sequence it keeps. With ``last_not_null``, a value may
+        be older than its row; with ``last`` and ``first`` of one sequence, one of the two is.
+        """
+        last, first = ({each.sequence for each in self.aggregations if each.operation == op} for op in (LAST, FIRST))
+        is_older = any(each.operation == LAST_NOT_NULL for each in self.aggregations) or bool(last & first)
+        return replace(self, keeps_winners=is_older, keeps_marks=bool(self.delete_column))
+
+    def of_whole_leaf(self) -> DataProcessing:
+        """Return how a compaction combines all rows of a leaf: marks of deletion have nothing left to hide."""
+        return replace(self, keeps_marks=False)
+
     def __str__(self) -> str:
         iterator = (f"{self.iterator.name}({self.iterator.config})",) if self.iterator else ()
-        return ", ".join((*map(str, self.filters), *iterator, *map(str, self.aggregations)))
+        aggregations = (self.written or self.aggregations) if self.aggregations else ()
+        deletes = (f"deletes by {self.delete_column}",) if aggregations and self.delete_column else ()
+        return ", ".join((*map(str, self.filters), *iterator, *map(str, aggregations), *deletes))
 
 
 NOTHING = DataProcessing()
@@ -207,8 +235,8 @@ NOTHING = DataProcessing()
 def parse_filters(text: str) -> tuple[AgeOff, ...]:
     """Read the property `FILTERS`: ``ageOff(field,milliseconds)``; unlike in Sleeper, commas may separate several."""
     filters = []
-    for name, argument in _calls(text, "ageOff(time,86400000)"):
-        _one_of(name, _FILTERS, "filter")
+    for name, argument in calls(text, "ageOff(time,86400000)"):
+        one_of(name, _FILTERS, "filter")
         field, comma, age = (part.strip() for part in argument.rpartition(","))
         if not comma or not field or not re.fullmatch(r"[0-9]{1,18}", age):
             raise InvalidInput(
@@ -218,77 +246,10 @@ def parse_filters(text: str) -> tuple[AgeOff, ...]:
     return tuple(filters)
 
 
-def parse_aggregations(text: str) -> tuple[Aggregation, ...]:
-    """Read the property `AGGREGATIONS`: ``sum(a),max(b),map_sum(c)``."""
-    example = "sum(visits),max(longest)"
-    return tuple(
-        Aggregation(_one_of(name, OPERATIONS, "aggregation"), argument.strip())
-        for name, argument in _calls(text, example)
-    )
-
-
-def _calls(text: str, example: str) -> Iterator[tuple[str, str]]:
-    at = 0
-    while at < len(text.rstrip()):
-        call = _CALL.match(text, at)
-        if call is None or (call[3] and not text[call.end() :].strip()):
-            raise InvalidInput(f"cannot read {text[at:].strip()!r}", hint=f"write {example}")
-        yield call[1], call[2]
-        at = call.end()
-
-
-def _one_of(name: str, known: tuple[str, ...], kind: str) -> str:
-    exact: Mapping[str, str] = {each.casefold(): each for each in known}
-    if name.casefold() not in exact:
-        raise NotFound.of(kind, name, known)
-    return exact[name.casefold()]
-
-
-def _field(name: str, schema: Schema) -> Field:
-    for field in schema.fields:
-        if field.name == name:
-            return field
-    raise NotFound.of("field", name, schema.names)
-
-
 def _check_filter(filtered: AgeOff, schema: Schema) -> None:
-    field = _field(filtered.field, schema)
+    field = field_named(filtered.field, schema)
     if field.type.name not in _AGED:
         raise InvalidInput(
             f"{filtered} cannot take the time from field {field.name!r}, which is {field.type}",
             hint="use a long, in milliseconds since 1970, or a timestamp",
         )
-
-
-def _check_aggregations(aggregations: tuple[Aggregation, ...], schema: Schema) -> None:
-    seen: set[str] = set()
-    for each in aggregations:
-        field = _field(each.field, schema)
-        if schema.role(field.name) != "value":
-            raise InvalidInput(
-                f"{each} cannot combine {schema.role(field.name)} {field.name!r}", hint="name value fields only"
-            )
-        if field.name in seen:
-            raise InvalidInput(f"value field {field.name!r} is combined twice", hint="give it one aggregation")
-        seen.add(field.name)
-        _check_type(each, field)
-    for field in schema.values:
-        if field.name not in seen:
-            missing = Aggregation("map_max" if field.type.name == "map" else "max", field.name)
-            raise InvalidInput(
-                f"value field {field.name!r} has no aggregation",
-                hint=f"give every value field one: {', '.join(map(str, (*aggregations, missing)))}",
-            )
-
-
-def _check_type(each: Aggregation, field: Field) -> None:
-    if field.nullable:
-        raise InvalidInput(f"{each} cannot combine nulls, and field {field.name!r} is nullable",
-                           hint=f"declare it as {field.type}, without ?")  # fmt: skip
-    is_map = field.type.name == "map"
-    inner = field.type.arguments[1] if is_map else field.type
-    fitting = SUMMED if is_map or each.item_operation == "sum" else _COMPARED
-    if is_map != each.of_maps or inner.name not in fitting or (is_map and field.type.arguments[0].name not in _EXACT):
-        usable = [name for name in OPERATIONS if name.startswith(_MAPS) == is_map]
-        numbers = "maps of numbers" if is_map else "numbers; min and max also strings, bytes, dates and timestamps"
-        raise InvalidInput(f"{each} cannot combine a {field.type}", hint=f"{', '.join(usable)} combine {numbers}")

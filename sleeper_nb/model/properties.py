@@ -13,15 +13,16 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
+from sleeper_nb.model.aggregations import parse_aggregations
 from sleeper_nb.model.config_text import entries, line_of
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, Permissions
 from sleeper_nb.model.processing import (
     AGGREGATIONS,
+    DELETE_COLUMN,
     FILTERS,
     ITERATOR,
     ITERATOR_CONFIG,
     PROCESSING_PROPERTIES,
-    parse_aggregations,
     parse_filters,
 )
 from sleeper_nb.model.times import DURATION, parse_duration
@@ -199,8 +200,11 @@ PROPERTIES: dict[str, Property] = {
         Property(ITERATOR, "", _line, "an entry point's name, or package.module:function",
                  "the Python function that changes rows in queries and compactions"),
         Property(ITERATOR_CONFIG, "", _line, "text of one line", "the configuration passed to the iterator"),
-        Property(AGGREGATIONS, "", parse_aggregations, "such as sum(a),max(b), one for each value field",
-                 "how rows of equal keys are combined in queries and compactions"),
+        Property(AGGREGATIONS, "", parse_aggregations, "such as sum(a),max(b), one for each value field, or last(*,c)",
+                 "how rows of equal keys are combined in queries and compactions; "
+                 "last(a,c), last_not_null(a,c) and first(a,c) take the value that has the greatest or least c"),
+        Property(DELETE_COLUMN, "", _line, "the name of a boolean value field; or empty",
+                 "a row in which it is true hides its key, if it is the last row of the key"),
         Property(INGEST_STRATEGY, ONE_FILE_PER_LEAF, _one_of(ONE_FILE_PER_LEAF, ONE_REFERENCE_PER_LEAF),
                  f"{ONE_FILE_PER_LEAF} or {ONE_REFERENCE_PER_LEAF}",
                  "whether an ingest writes one file for each leaf, or one file that several leaves refer to"),
@@ -235,7 +239,7 @@ INSTANCE_PROPERTIES: dict[str, Property] = {
 
 
 TABLE_DEFAULTS = "sleeper.default.table."
-_OF_ONE_TABLE = (TABLE_SCHEMA, DATA_PATH, FILTERS, ITERATOR, ITERATOR_CONFIG, AGGREGATIONS, SPLITS_FILE, SPLITS_BASE64)
+_OF_ONE_TABLE = (TABLE_SCHEMA, DATA_PATH, *PROCESSING_PROPERTIES, SPLITS_FILE, SPLITS_BASE64)
 
 
 def default_name(name: str) -> str:

@@ -1,23 +1,26 @@
 """Process sorted rows as a stream: a table's filters, iterator and aggregations.
 
 `Processor` applies all three to the rows of one leaf. Filters drop old rows; the iterator is a user's function (see
-`sleeper_nb.operations.iterators`); `aggregate` combines rows that are equal on all keys into one, a batch at a time.
+`sleeper_nb.operations.iterators`); `aggregate` combines rows that are equal on all keys into one, a batch at a time;
+at the end, keys whose last row marks them as deleted are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.aggregations import Aggregation
 from sleeper_nb.model.permissions import Function
-from sleeper_nb.model.processing import AgeOff, Aggregation, DataProcessing
+from sleeper_nb.model.processing import AgeOff, DataProcessing
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.iterators import find_iterator, run_iterator
+from sleeper_nb.operations.winning_rows import deleted, is_true, winners
 from sleeper_nb.storage.data_files import run_starts
 
 _RunStarts = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -67,8 +70,23 @@ class Processor:
         if self.processing.iterator is not None and self.function is not None:
             rows = run_iterator(rows, self.function, self.processing.iterator, self.schema)
         if self.processing.aggregations:
-            rows = aggregate(rows, self.processing.aggregations, self.schema)
+            rows = aggregate(rows, self.processing, self.schema)
+            if self.processing.delete_column and not self.processing.keeps_marks:
+                rows = map(self._not_deleted, rows)
         return (batch for batch in rows if batch.num_rows)
+
+    def in_part(self) -> Processor:
+        """Return what processes some rows of a key, so that they can still be combined with its other rows."""
+        return replace(self, processing=self.processing.in_part())
+
+    def _not_deleted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows of the keys that are not deleted; a batch has all rows of a key."""
+        if not self.processing.keeps_winners:
+            gone = is_true(batch[self.processing.delete_column])
+        else:
+            starts = run_starts(batch, self.schema.sort_order)
+            gone = np.repeat(deleted(batch, starts, self.processing), np.diff(starts, append=batch.num_rows))
+        return batch.filter(pa.array(~gone)) if gone.any() else batch
 
     def _with_table_types(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         # Engines use other types for text, and declare every column nullable.
@@ -90,66 +108,129 @@ def in_microseconds(milliseconds: int) -> int:
 
 
 def aggregate(
-    batches: Iterable[pa.RecordBatch], aggregations: Sequence[Aggregation], schema: Schema
+    batches: Iterable[pa.RecordBatch], processing: DataProcessing, schema: Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Yield one row for each key, with the values of its rows combined.
+    """Yield one row for each key, with the values of its rows combined; or the rows that win, see `DataProcessing`.
 
-    Holds one batch and one row in memory. NaN is the greatest value, as in SQL. A null item of a map counts as absent,
-    and combined maps are sorted by their keys. Aggregations of columns that the batches lack are skipped.
+    Holds one batch and the rows of one key in memory. NaN is the greatest value, as in SQL. A null item of a map counts
+    as absent, and combined maps are sorted by their keys. Aggregations of columns that the batches lack are skipped.
 
     Parameters
     ----------
     batches
         Rows sorted by row keys and sort keys, with the table's types.
-    aggregations
+    processing
         How the values of each field are combined.
     schema
         The table's schema.
+
+    Yields
+    ------
+    Batches that have all rows of each of their keys.
 
     Raises
     ------
     InvalidInput
         When a sum does not fit the type of its field; the error names the key.
     """
-    last: pa.RecordBatch | None = None  # the row of the last key, which may continue in the next batch
+    in_part = processing.in_part()
+    rows = _aggregated(batches, in_part, schema)
+    if in_part.keeps_winners and not processing.keeps_winners:  # the parts are batches here
+        rows = (_combined_rows(each, processing, schema) for each in rows)
+    return rows
+
+
+def _aggregated(
+    batches: Iterable[pa.RecordBatch], processing: DataProcessing, schema: Schema
+) -> Iterator[pa.RecordBatch]:
+    last: pa.RecordBatch | None = None  # the rows of the last key, which may continue in the next batch
     for batch in batches:
         if not batch.num_rows:
             continue
         rows = batch if last is None else pa.concat_batches([last, batch])
-        rows = _combined_rows(rows, aggregations, schema)
-        last = rows.slice(rows.num_rows - 1)
-        if rows.num_rows > 1:
-            yield rows.slice(0, rows.num_rows - 1)
+        rows = _combined_rows(rows, processing, schema)
+        begin = int(run_starts(rows, schema.sort_order)[-1]) if processing.keeps_winners else rows.num_rows - 1
+        last = rows.slice(begin)
+        if begin:
+            yield rows.slice(0, begin)
     if last is not None:
         yield last
 
 
-def _combined_rows(rows: pa.RecordBatch, aggregations: Sequence[Aggregation], schema: Schema) -> pa.RecordBatch:
-    """Return one row for each key of some sorted rows; rows that have their key for themselves stay unchanged."""
+def _combined_rows(rows: pa.RecordBatch, processing: DataProcessing, schema: Schema) -> pa.RecordBatch:
+    """Return the combined rows of some sorted rows; rows that have their key for themselves stay unchanged."""
     starts = run_starts(rows, schema.sort_order)
     if len(starts) == rows.num_rows:
         return rows
     lengths = np.diff(starts, append=rows.num_rows)
     several = lengths > 1
     # Only rows that share their key are combined; all others stay the same, down to the order of a map's items.
-    shared = rows.filter(pa.array(np.repeat(several, lengths)))
+    is_shared = np.repeat(several, lengths)
+    shared = rows.filter(pa.array(is_shared))
     shared_starts = np.concatenate(([0], np.cumsum(lengths[several])[:-1]))
-    firsts = shared.take(pa.array(shared_starts))
+    combine = _winning_rows if processing.keeps_winners else _one_row_each
+    combined, places = combine(shared, shared_starts, processing, schema)
+    sources = np.arange(rows.num_rows)
+    left = ~is_shared
+    filled = np.flatnonzero(is_shared)[places]
+    sources[filled], left[filled] = rows.num_rows + np.arange(len(places)), True
+    return pa.concat_batches([rows, combined]).take(pa.array(sources[left]))
+
+
+_Combined = tuple[pa.RecordBatch, _RunStarts]
+"""Combined rows, and the indices of the rows whose places they take."""
+
+
+def _one_row_each(rows: pa.RecordBatch, starts: _RunStarts, processing: DataProcessing, schema: Schema) -> _Combined:
+    """Return one row for each key of some rows."""
+    firsts = rows.take(pa.array(starts))
     columns = {name: firsts[name] for name in rows.schema.names}
-    for each in aggregations:
-        if each.field in columns:
-            try:
-                columns[each.field] = _combined(shared[each.field], shared_starts, each)
-            except _TooLarge as error:
-                key = ", ".join(f"{name} {firsts[name][error.at].as_py()!r}" for name in schema.sort_order)
-                raise InvalidInput(
-                    f"{each} of {key} is too large for {columns[each.field].type}",
-                    hint=f"alter the table: give column {each.field!r} a wider type, such as long or decimal(38,0)",
-                ) from None
-    combined = pa.RecordBatch.from_arrays(list(columns.values()), schema=rows.schema)
-    place = starts.copy()
-    place[several] = rows.num_rows + np.arange(len(shared_starts))
-    return pa.concat_batches([rows, combined]).take(pa.array(place))
+    columns |= _computed(rows, starts, processing, schema)
+    for each in winners(rows, starts, processing):
+        columns |= {name: each.values(rows, name) for name in each.fields}
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=rows.schema), starts
+
+
+def _winning_rows(rows: pa.RecordBatch, starts: _RunStarts, processing: DataProcessing, schema: Schema) -> _Combined:
+    """Return those rows of each key that win a comparison; what is computed from all others is in the first of them."""
+    wins = np.zeros(rows.num_rows, bool)
+    for each in winners(rows, starts, processing):
+        wins[each.rows[each.rows >= 0]] = True
+    wins[starts] |= ~np.logical_or.reduceat(wins, starts)  # any row is as good where no column is asked that can win
+    runs = np.repeat(np.arange(len(starts)), np.diff(starts, append=rows.num_rows))
+    left = np.flatnonzero(wins)
+    firsts = np.flatnonzero(np.diff(runs[left], prepend=-1))
+    adds = ~wins
+    adds[left[firsts]] = True
+    added = rows.filter(pa.array(adds))
+    computed = _computed(added, np.flatnonzero(np.diff(runs[adds], prepend=-1)), processing, schema)
+    winning = rows.take(pa.array(left))
+    columns = {name: winning[name] for name in rows.schema.names}
+    sources = np.arange(len(left))
+    sources[firsts] = len(left) + np.arange(len(firsts))
+    for name, values in computed.items():
+        columns[name] = pa.concat_arrays([columns[name], values]).take(pa.array(sources))
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=rows.schema), left
+
+
+def _computed(
+    rows: pa.RecordBatch, starts: _RunStarts, processing: DataProcessing, schema: Schema
+) -> dict[str, pa.Array]:
+    """Return the values that are computed from all rows of a key, by field."""
+    columns = {}
+    for each in processing.aggregations:
+        if each.sequence or each.field not in rows.schema.names:
+            continue
+        try:
+            columns[each.field] = _combined(rows[each.field], starts, each)
+        except _TooLarge as error:
+            row = int(starts[error.at])
+            key = ", ".join(f"{name} {rows[name][row].as_py()!r}" for name in schema.sort_order)
+            raise InvalidInput(
+                f"{each} of {key} is too large for {rows[each.field].type}",
+                hint=f"alter the table: give column {each.field!r} a wider type, such as long or decimal(38,0)",
+            ) from None
+    return columns
 
 
 class _TooLarge(Exception):  # noqa: N818 - it never leaves this module

@@ -6,14 +6,15 @@ from typing import Any
 import pytest
 
 from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.model.aggregations import Aggregation
 from sleeper_nb.model.processing import (
     AGGREGATIONS,
+    DELETE_COLUMN,
     FILTERS,
     ITERATOR,
     ITERATOR_CONFIG,
     NOTHING,
     AgeOff,
-    Aggregation,
     DataProcessing,
     PythonIterator,
 )
@@ -132,3 +133,87 @@ def test_compaction_does_only_what_no_later_query_could_miss():
     assert kept(iterator="a:b") == (False, True, False)
     assert kept(iterator="a:b", aggregations="max(seen)") == (False, True, False)
     assert kept("ageOff(t,1)", "a:b") == (True, False, False)
+
+
+CHANGING = Schema(
+    {"k": "string"}, {"day": "long"},
+    {"at": "timestamp?", "n": "int", "name": "string?", "tags": "list<string>?", "begun": "long", "gone": "boolean?"},
+)  # fmt: skip
+
+
+def rules(text: str, deletes: str = "") -> list[str]:
+    names = {AGGREGATIONS: text, DELETE_COLUMN: deletes}
+    found = DataProcessing.of(TableProperties(names), CHANGING, NOW)
+    assert [each.field for each in found.aggregations] == [field.name for field in CHANGING.values]
+    return list(map(str, found.aggregations))
+
+
+def test_a_star_stands_for_all_others_and_a_sequence_keeps_what_wins():
+    last = ["last(at,at)", "last(n,at)", "last(name,at)", "last(tags,at)", "last(begun,at)", "last(gone,at)"]
+    assert rules("last(*, at)") == rules("max(at),Last(*,at)") == rules("last(at,at),last(*,at)") == last
+    assert rules("last(*,at)", "gone") == last
+    assert rules("last_not_null(*,at)", "gone") == [
+        "last(at,at)", *(f"last_not_null({name},at)" for name in ("n", "name", "tags", "begun")), "last(gone,at)",
+    ]  # fmt: skip
+    assert rules("sum(n),first(*,begun),min(begun)") == [
+        "first(at,begun)", "sum(n)", *(f"first({name},begun)" for name in ("name", "tags", "begun", "gone")),
+    ]  # fmt: skip
+    assert rules("sum(n),first(name,at),last(*,at)")[0] == "last(at,at)"
+
+
+@pytest.mark.parametrize(
+    ("text", "deletes", "kind", "message", "hint"),
+    [("last(n)", "", InvalidInput, "last(n) does not name a field and its sequence", "write last(n,changed_at)"),
+     ("last(n,at,k),max(at)", "", InvalidInput, "last(n,at,k)", "last(n,changed_at)"),
+     ("first(,at)", "", InvalidInput, "first(,at)", "first(*,changed_at)"),
+     ("last(*,att)", "", NotFound, "no field 'att'", "'at'"),
+     ("last(*,day)", "", InvalidInput, "cannot compare sort key 'day'", "value field"),
+     ("last(k,at),last(*,at)", "", InvalidInput, "cannot combine row key 'k'", "value fields"),
+     ("last(*,tags)", "", InvalidInput, "by field 'tags', which is list<string>", "a number, time, string"),
+     ("sum(*)", "", InvalidInput, "sum(*) does not name a field", "last, last_not_null, first"),
+     ("last(*,at),first(*,begun)", "", InvalidInput, "'*' is combined twice", "one aggregation"),
+     ("min(at),last(*,at)", "", InvalidInput, "min(at) contradicts", "leave out min(at), or write max(at)"),
+     ("max(begun),first(*,begun)", "", InvalidInput, "max(begun) contradicts", "or write min(begun)"),
+     ("last(name,at),sum(n)", "", InvalidInput, "'tags' has no aggregation", "last(tags,at)"),
+     ("sum(name),last(*,at)", "", InvalidInput, "sum(name) cannot combine", "declare it as string"),
+     ("last(*,at)", "gon", NotFound, "no field 'gon'", "'gone'"),
+     ("last(*,at)", "name", InvalidInput, "'name' cannot mark deletes: it is string", "boolean"),
+     ("last(*,at)", "k", InvalidInput, "'k' cannot mark deletes: it is a row key", "boolean"),
+     ("", "gone", InvalidInput, "'gone' cannot mark deletes: no aggregation has a sequence", "last(*,changed_at)"),
+     ("sum(n),last(*,at)", "gone", InvalidInput, "sum(n) cannot be used with deletes", "last(*,at)"),
+     ("first(name,at),last(*,at)", "gone", InvalidInput, "first(name,at) cannot be used with", "last(*,at)"),
+     ("last(name,begun),last(*,at)", "gone", InvalidInput, "cannot be used with", "of one sequence"),
+     ("last_not_null(gone,at),last(*,at)", "gone", InvalidInput, "(gone,at) cannot mark", "last(*,at)")],
+)  # fmt: skip
+def test_rules_by_a_sequence_that_do_not_fit_are_refused(text: str, deletes: str, kind: Any, message: str, hint: str):
+    with pytest.raises(kind) as error:
+        rules(text, deletes)
+    assert message in error.value.message
+    assert hint in (error.value.hint or "")
+
+
+def test_a_query_reads_what_decides_between_rows_and_no_more():
+    def read(text: str, *requested: str, deletes: str = "") -> tuple[str, ...]:
+        found = DataProcessing.of(TableProperties({AGGREGATIONS: text, DELETE_COLUMN: deletes}), CHANGING, NOW)
+        return found.columns(CHANGING, requested)
+
+    assert read("last(*,at)", "k") == ("k", "day")
+    assert read("last(*,at)", "at") == ("k", "day", "at")
+    assert read("last(*,at)", "at", deletes="gone") == ("k", "day", "at", "gone")
+    assert read("last(*,at)", "name") == CHANGING.names
+    assert read("last_not_null(*,at)", "name") == ("k", "day", "at", "name")
+    assert read("sum(n),first(name,begun),last(*,at)", "name", "n") == ("k", "day", "n", "name", "begun")
+
+
+def test_rows_of_a_part_are_kept_apart_only_where_one_row_does_not_say_all():
+    def kept(text: str, deletes: str = "") -> tuple[bool, bool]:
+        found = DataProcessing.of(TableProperties({AGGREGATIONS: text, DELETE_COLUMN: deletes}), CHANGING, NOW)
+        part = found.in_compaction(CHANGING)
+        assert not part.of_whole_leaf().keeps_marks
+        return part.keeps_winners, part.keeps_marks
+
+    assert kept("last(*,at)") == (False, False)
+    assert kept("first(name,begun),last(*,at)") == (False, False)
+    assert kept("last(*,at)", "gone") == (False, True)
+    assert kept("last_not_null(*,at)") == (True, False)
+    assert kept("first(name,at),last(*,at)") == (True, False)

@@ -22,11 +22,11 @@ import duckdb
 import pyarrow as pa
 
 from sleeper_nb import errors
+from sleeper_nb.engines.duckdb.combined_rows import combined, is_exact
 from sleeper_nb.engines.duckdb.duckdb_reads import Query, judged
 from sleeper_nb.errors import InvalidInput, SleeperError, StorageError
 from sleeper_nb.model.partitions import Region
-from sleeper_nb.model.processing import Aggregation
-from sleeper_nb.model.schema import Field, FieldType, Schema, quoted_name
+from sleeper_nb.model.schema import FieldType, Schema, quoted_name
 from sleeper_nb.operations.row_processing import Processor, in_microseconds
 from sleeper_nb.operations.scanning.live_rows import PlacedFile, placed_files, placed_schema, positions_of
 from sleeper_nb.operations.scanning.read_rows import check_contents, check_files, placed_rows, stream
@@ -46,15 +46,11 @@ from sleeper_nb.storage.filesystem import Storage
 
 logger = logging.getLogger(__name__)
 
-_TYPES = {"tinyint": "TINYINT", "smallint": "SMALLINT", "int": "INTEGER", "long": "BIGINT"}
-_HUGEINT_DIGITS = 38
-"""A sum of decimals with so many digits can overflow unnoticed."""
-
 
 def is_native(plan: ScanPlan) -> bool:
     """Return whether DuckDB itself can process the rows of a plan, with the same result to the last digit."""
     done = plan.processing
-    return done.iterator is None and all(_in_sql(each, plan.schema) is not None for each in done.aggregations)
+    return done.iterator is None and is_exact(done, plan.schema)
 
 
 def processed(rows: duckdb.DuckDBPyRelation, plan: ScanPlan) -> duckdb.DuckDBPyRelation:
@@ -65,29 +61,7 @@ def processed(rows: duckdb.DuckDBPyRelation, plan: ScanPlan) -> duckdb.DuckDBPyR
         is_time = pa.types.is_timestamp(schema.arrow.field(each.field).type)
         least = f"make_timestamptz({in_microseconds(oldest)})" if is_time else f"{oldest}"
         rows = rows.filter(duckdb.SQLExpression(f"{quoted_name(each.field)} >= {least}"))  # a null meets no condition
-    if not done.aggregations:
-        return rows
-    values = {each.field: _in_sql(each, schema) for each in done.aggregations}
-    chosen = [f"{values.get(name) or quoted_name(name)} AS {quoted_name(name)}" for name in schema.names]
-    return rows.aggregate(", ".join(chosen), ", ".join(map(quoted_name, schema.sort_order)))
-
-
-def _in_sql(each: Aggregation, schema: Schema) -> str | None:
-    """Return an aggregation in DuckDB's SQL, which fails when a sum does not fit its field; None when it differs."""
-    (field,) = (field for field in schema.values if field.name == each.field)
-    if each.of_maps:
-        return None
-    if each.operation != "sum":
-        return f"{each.operation}({quoted_name(field.name)})"
-    kind = _summed_type(field)
-    return None if kind is None else f"CAST(sum({quoted_name(field.name)}) AS {kind})"
-
-
-def _summed_type(field: Field) -> str | None:
-    # not float and double: DuckDB adds them in any order, so each run rounds differently
-    if field.type.name == "decimal" and field.type.arguments[0] < _HUGEINT_DIGITS:
-        return str(field.type)
-    return _TYPES.get(field.type.name)
+    return combined(rows, done, schema) if done.aggregations else rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ stay in the output, and rows that it brought back are not repeated.
 
 The table's filters apply to all rows, by their age when the batch is planned. Its aggregations and its iterator see the
 full state as a whole, and each append by itself: rows with equal keys from two commits are not combined; the query that
-reads the stream does that.
+reads the stream does that. Therefore rows of appends that mark their keys as deleted are given too.
 
 Exactly once, in steps:
 
@@ -215,7 +215,7 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._hold({append.kept_by for append in appends}, sum(append.bytes for append in appends))
             schema = self._schema(history[-1])
             leaves = self.options.chosen((leaf for append in appends for leaf in append.leaves), schema)
-            processor = table.processor(schema, history[-1].processing)
+            processor = table.processor(schema, history[-1].processing).in_part()
             tasks += table.tasks(leaves, processor, self.source.parallelism)
         return tasks
 

@@ -205,7 +205,8 @@ def _by_columns(processing: DataProcessing, schema: Schema) -> tuple[object, ...
         [(columns[each.field], each.max_age_ms) for each in processing.filters],
         processing.now if processing.filters else None,
         (processing.iterator, schema) if processing.iterator else None,  # it sees the names of all columns
-        {(columns[each.field], each.operation) for each in processing.aggregations},
+        {(columns[each.field], each.operation, columns.get(each.sequence)) for each in processing.aggregations},
+        columns.get(processing.delete_column),
     )
 
 

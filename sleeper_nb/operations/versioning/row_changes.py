@@ -19,6 +19,7 @@ from sleeper_nb.operations.row_processing import Processor
 from sleeper_nb.operations.scanning.read_rows import coalesced, leaf_rows, opened_condition
 from sleeper_nb.operations.scanning.row_condition import RowTest
 from sleeper_nb.operations.scanning.scan_plan import PlannedLeaf
+from sleeper_nb.operations.value_order import as_bytes, lengths
 from sleeper_nb.operations.versioning.comparison import (
     DifferingRegion,
     VersionComparison,
@@ -309,18 +310,18 @@ def comparable_values(values: pa.Array) -> pa.Array:
     if pa.types.is_list(kind):
         valid = values.drop_null()
         items = _numbered(pc.list_flatten(valid))
-        return _as_bytes(values, _lengths(valid), items.reshape(-1, 1))
+        return as_bytes(values, lengths(valid), items.reshape(-1, 1))
     if pa.types.is_struct(kind):
         valid = values.drop_null()
         numbers = np.stack([_numbered(part) for part in valid.flatten()], axis=1)
-        return _as_bytes(values, np.ones(len(valid), np.int32), numbers)
+        return as_bytes(values, np.ones(len(valid), np.int32), numbers)
     if pa.types.is_map(kind):
         valid = values.drop_null()
-        offsets, lengths = valid.offsets.to_numpy(), _lengths(valid)
+        offsets, counts = valid.offsets.to_numpy(), lengths(valid)
         inside = slice(offsets[0], offsets[-1]) if len(valid) else slice(0, 0)
         keys, items = _numbered(valid.keys[inside]), _numbered(valid.items[inside])
-        order = np.lexsort((keys, np.repeat(np.arange(len(valid)), lengths)))
-        return _as_bytes(values, lengths, np.stack([keys, items], axis=1)[order])
+        order = np.lexsort((keys, np.repeat(np.arange(len(valid)), counts)))
+        return as_bytes(values, counts, np.stack([keys, items], axis=1)[order])
     return values
 
 
@@ -328,21 +329,3 @@ def _numbered(values: pa.Array) -> _GroupNumbers:
     """Return a number for each value, null too; equal values have equal numbers."""
     numbers: _GroupNumbers = comparable_values(values).dictionary_encode(null_encoding="encode").indices.to_numpy()
     return numbers
-
-
-def _lengths(values: pa.Array) -> _GroupNumbers:
-    lengths: _GroupNumbers = np.diff(values.offsets.to_numpy())
-    return lengths
-
-
-def _as_bytes(
-    values: pa.Array, lengths: _GroupNumbers, items: np.ndarray[tuple[int, int], np.dtype[np.int32]]
-) -> pa.Array:
-    """Return for each list of numbers its bytes; `lengths` and `items` are those of the values that are not null."""
-    data = np.ascontiguousarray(items)
-    is_valid = values.is_valid()
-    all_lengths = np.zeros(len(values), np.int64)
-    all_lengths[is_valid.to_numpy(zero_copy_only=False)] = lengths
-    offsets = np.concatenate(([0], np.cumsum(all_lengths))) * data.shape[1] * data.itemsize
-    buffers = [is_valid.buffers()[1], pa.py_buffer(offsets), pa.py_buffer(data)]
-    return pa.Array.from_buffers(pa.large_binary(), len(values), buffers)

@@ -288,6 +288,23 @@ def test_aggregations_combine_within_the_full_state_and_within_each_append(sessi
     reader.stop()
 
 
+def test_a_mark_of_a_delete_is_given_in_an_append_and_hides_its_key_in_the_full_state(session, tmp_path):
+    """The stream's columns are key and x; rows whose x is 2 mark deletes."""
+    schema = sl.Schema({"key": "string"}, {}, {"x": "long", "gone": "boolean?"})
+    properties = {
+        "sleeper.table.aggregations": "last(*,x)", "sleeper.table.aggregations.delete.column": "gone",
+    }  # fmt: skip
+    table = session.create_table("t", schema, properties=properties)
+    for load in ([("a", 1), ("b", 1)], [("a", 2)], [("b", 2), ("c", 1)]):
+        table.ingest([{"key": key, "x": x, "gone": x == 2} for key, x in load])
+    reader = Query(tmp_path, version="3").reader()
+    start = reader.initialOffset()
+    tasks = reader.partitions(start, reader.latestOffset(start, ReadAllAvailable()))
+    found = [(row["key"], row["x"]) for task in tasks for batch in reader.read(task) for row in batch.to_pylist()]
+    assert sorted(found) == [("b", 1), ("b", 2), ("c", 1)]
+    reader.stop()
+
+
 def test_a_batch_that_is_long_holds_what_it_reads_until_the_next_one(query, table, monkeypatch):
     monkeypatch.setattr(leases, "LONG_READ", 1)
     add(table, "a")
