@@ -280,7 +280,7 @@ def plan_compaction(
         region = leaf.region.text(state.schema)
         for batch in batches:
             exact = all(file.rows_exact for file in batch)
-            is_whole = processing.keeps_marks and _is_whole(batch, state, leaf)
+            is_whole = processing.keeps_marks and _is_whole_leaf(batch, state, leaf)
             done = processing.of_whole_leaf() if is_whole else processing
             jobs.append(CompactionJob(clock.new_id(), leaf.id, region, tuple(batch), exact, done))
     within_limit = jobs[: max(0, settings.jobs - len(claims))]
@@ -288,7 +288,7 @@ def plan_compaction(
     return CompactionPlan(tuple(within_limit), proposed - len(within_limit), blocked_by)
 
 
-def _is_whole(batch: Sequence[PlannedFile], state: TableState, leaf: Partition) -> bool:
+def _is_whole_leaf(batch: Sequence[PlannedFile], state: TableState, leaf: Partition) -> bool:
     """Return whether no other file has rows of the leaf."""
     return {file.filename for file in batch} >= {file.filename for file in files_in(state, leaf, leaf.region)}
 
