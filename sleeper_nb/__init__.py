@@ -1,6 +1,6 @@
 """A versioned, key-sorted table store in a notebook.
 
-`ARCHITECTURE.md`, in the repository, draws the layers and follows three journeys through them. Each layer imports only
+`ARCHITECTURE.md`, in the repository, draws the layers and follows four journeys through them. Each layer imports only
 those below it. `import sleeper_nb` loads almost none of them: each is loaded by its first use.
 """
 
