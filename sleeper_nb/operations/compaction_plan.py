@@ -59,6 +59,9 @@ class StrategySettings:
         return cls(*values)
 
 
+FOLDED_PERCENT = 5
+"""From so many percent of deleted rows on, a compaction writes a file without them although it merges it with none."""
+
 FileBatches = list[list[PlannedFile]]
 Strategy = Callable[[Sequence[PlannedFile], StrategySettings], FileBatches]
 
@@ -132,20 +135,28 @@ def choose_batches(
     """Return the batches of a leaf's files that a strategy merges, each with at most `most_inputs` files.
 
     A larger batch is cut, smallest files first. If one file is left over, it waits for the next plan, unless it also
-    has rows of other partitions. A file with deleted rows is written without them, alone if it is in no batch.
+    has rows of other partitions. A file with deleted rows that is in no batch is written alone, without these rows: by
+    ``all`` always, by the other strategies from `FOLDED_PERCENT` on.
     """
-    choose = strategy_named(strategy)
+    choose, least = strategy_named(strategy), 0 if strategy == "all" else FOLDED_PERCENT
     if most_inputs is None:
-        return _with_deletions_folded(choose(files, settings), files)
+        return _with_deletions_folded(choose(files, settings), files, least)
     batches = choose(files, replace(settings, batch_size=min(settings.batch_size, most_inputs)))
     pieces = [batch[at : at + most_inputs] for batch in batches for at in range(0, len(batch), most_inputs)]
-    return _with_deletions_folded([piece for piece in pieces if len(piece) > 1 or not _is_whole(piece[0])], files)
+    kept = [piece for piece in pieces if len(piece) > 1 or not _is_whole(piece[0])]
+    return _with_deletions_folded(kept, files, least)
 
 
-def _with_deletions_folded(batches: FileBatches, files: Sequence[PlannedFile]) -> FileBatches:
-    """Return the batches, and each file with deleted rows that is in none of them."""
+def _with_deletions_folded(batches: FileBatches, files: Sequence[PlannedFile], least: int) -> FileBatches:
+    """Return the batches, and each file that is in none of them and has at least so many percent of deleted rows."""
     merged = {file.filename for batch in batches for file in batch}
-    return [*batches, *([file] for file in files if file.deletions is not None and file.filename not in merged)]
+    left = (file for file in files if file.deletions is not None and file.filename not in merged)
+    return [*batches, *([file] for file in left if _deleted_percent(file) >= least)]
+
+
+def _deleted_percent(file: PlannedFile) -> float:
+    deleted = 0 if file.deletions is None else file.deletions.rows
+    return 100 * deleted / max(1, deleted + file.rows)
 
 
 def _is_whole(file: PlannedFile) -> bool:
