@@ -194,9 +194,10 @@ class EditFinder:
         rows, deleted = [self._new_values(gone[1], merge, queries)], gone[0].num_rows
         removed = _merged_places([_by_file(each, pairs.filenames) for each in gone])
         inserted = self._inserted(merge, queries, pairs.rows)
-        updated = gone[1].num_rows
+        updated, watched = gone[1].num_rows, pairs.watched
         if any(clause.kind == "not matched by source" for clause in merge.clauses):
             others = self._others(queries, pairs)
+            watched += others.watched
             acting = _acting(others.rows, merge.clauses)
             deletes = _in_clauses(acting, merge.clauses, DeleteRow)
             kept = acting.filter(pa.array(~deletes))
@@ -205,7 +206,7 @@ class EditFinder:
             removed = _merged_places([removed, _by_file(acting, others.filenames)])
         counts = ChangeCounts(inserted.num_rows, updated, deleted)
         everything = pa.concat_tables([*rows, inserted])
-        return EditList(removed, everything, counts, pairs.watched, self.source.num_rows)
+        return EditList(removed, everything, counts, watched, self.source.num_rows)
 
     def _values_of_clauses(self, merge: MergeRows) -> dict[int, Values]:
         """Return the values that each clause gives to columns; those set to a default are left out."""
