@@ -301,7 +301,7 @@ def _frame(
         elif isinstance(what, BoundVariable):
             named[name] = frames.of_variable(session, what)
         elif isinstance(what.rows, TableRows):
-            rows = frames.data_frame(session, what.rows.plan, what.storage)
+            rows = frames.data_frame(session, what.rows.plan, what.storage, with_places=what.with_places)
             listed = lists_columns(bound.statement, name)
             named[name] = frames.commented(rows, what.rows.state.schema) if listed else rows
         else:

@@ -49,7 +49,10 @@ class SparkPlanning:
         from sleeper_nb.engines.spark.optimized_plan import EmptyFrame
 
         mark, tables = self.bound.unused_mark, self.bound.tables
-        found = {name: EmptyFrame.of(at, rows.state.schema, mark) for at, (name, rows) in enumerate(tables.items())}
+        found = {
+            name: EmptyFrame.of(at, rows.state.schema, mark, with_places=name in self.bound.with_places)
+            for at, (name, rows) in enumerate(tables.items())
+        }
         return found | _of_variables(self.spark, self.bound, len(found), mark)
 
     def empty_frames(self) -> dict[str, DataFrame]:

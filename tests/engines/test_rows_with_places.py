@@ -13,6 +13,8 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database
+from sleeper_nb.engines.spark import frames
+from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.model.processing import NOTHING, PythonIterator
 from sleeper_nb.operations.scanning.live_rows import placed_files, placed_schema, positions_of
 from sleeper_nb.operations.scanning.read_rows import placed_rows
@@ -22,6 +24,7 @@ from sleeper_nb.query.run import run_query
 from sleeper_nb.sql.binding import lookup_in, placed_lookup
 from sleeper_nb.storage.filesystem import Storage
 from tests.support.deleted_rows import delete_rows, has_key, rows_in_file
+from tests.support.engines import ENGINES
 from tests.support.widened import NEW, OLD, SCHEMA, WIDER, WITH_FIELDS
 
 
@@ -29,7 +32,6 @@ class Read(Protocol):
     def __call__(self, plan: ScanPlan, storage: Storage, *, with_places: bool) -> pa.Table: ...
 
 
-ENGINES = ["duckdb"]
 KEYED = sl.Schema({"k": "int"}, {}, {"v": "string?", "u": "uuid?"})
 
 
@@ -107,7 +109,14 @@ def session(tmp_path: Path) -> Iterator[sl.Session]:
 def read(request: pytest.FixtureRequest) -> Read:
     if request.param == "arrow":
         return on_arrow
-    return on_duckdb
+    if request.param == "duckdb":
+        return on_duckdb
+    engine: SparkEngine = request.getfixturevalue("spark_engine")
+
+    def on_spark(plan: ScanPlan, storage: Storage, *, with_places: bool) -> pa.Table:
+        return frames.data_frame(engine.session(), plan, storage, with_places=with_places).toArrow()
+
+    return on_spark
 
 
 def on_arrow(plan: ScanPlan, storage: Storage, *, with_places: bool) -> pa.Table:

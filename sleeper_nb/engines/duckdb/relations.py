@@ -217,11 +217,8 @@ def _placed_parts(
     if not storage.local:
         return None
     numbers = {name: number for number, name in enumerate(plan.filenames)}
-    groups: dict[tuple[Region | None, bool], list[PlannedFile]] = {}
-    for file in plan.files:
-        groups.setdefault((file.region, file.deletions is not None), []).append(file)
     parts = []
-    for (region, has_deleted), files in groups.items():
+    for (region, has_deleted), files in plan.by_region_and_deletions().items():
         part = _placed(connection, storage, {file.filename: numbers[file.filename] for file in files}, plan.schema)
         if part is None:
             return None

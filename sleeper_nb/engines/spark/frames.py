@@ -16,7 +16,7 @@ import operator
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +25,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from sleeper_nb.engines.spark.jvm import is_local
+from sleeper_nb.engines.spark.row_places import FileHashes
 from sleeper_nb.engines.spark.spark_reads import check_reads
 from sleeper_nb.errors import InvalidInput, StorageError
 from sleeper_nb.model.keys import KeyValue, plain_time
@@ -33,9 +34,17 @@ from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Field, FieldType, Schema, quoted_name
 from sleeper_nb.operations.loading.conform import first_line
 from sleeper_nb.operations.row_processing import Processor, in_microseconds
-from sleeper_nb.operations.scanning.read_rows import check_files, leaf_rows
+from sleeper_nb.operations.scanning.live_rows import PlacedFile, placed_files, placed_schema
+from sleeper_nb.operations.scanning.read_rows import check_files, leaf_rows, placed_rows
 from sleeper_nb.operations.scanning.row_condition import Condition
-from sleeper_nb.operations.scanning.scan_plan import ScanPlan, groups_of, only_with_deletions
+from sleeper_nb.operations.scanning.scan_plan import (
+    FILE_NUMBER,
+    PLACES,
+    POSITION,
+    ScanPlan,
+    groups_of,
+    only_with_deletions,
+)
 from sleeper_nb.operations.system_tables import SystemRows
 from sleeper_nb.sql.histogram import HIGH, LOW, range_of
 from sleeper_nb.sql.statement import Statement
@@ -151,11 +160,25 @@ def exact_reader(spark: SparkSession) -> DataFrameReader:
     )
 
 
-def data_frame(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFrame:
+def data_frame(spark: SparkSession, plan: ScanPlan, storage: Storage, *, with_places: bool = False) -> DataFrame:
     """Return the rows of a plan as a DataFrame; data goes from the files to the executors, not through the driver.
 
     Spark's own reader opens local folders. Files in a bucket are read by a Python task each, with our own storage.
+
+    Parameters
+    ----------
+    spark, plan, storage
+        What reads, the rows to read, and where they are.
+    with_places
+        Whether the columns `scan_plan.PLACES` follow those of the schema; only for plans that process no rows.
+
+    Raises
+    ------
+    AssertionError
+        When rows that are processed would have places.
     """
+    if with_places:
+        return _with_places(spark, plan, storage)
     rows = columns_text(plan.schema.fields)
     if not plan.files:
         return spark.createDataFrame([], rows)
@@ -168,9 +191,76 @@ def data_frame(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFra
         part = _renamed(exact_reader(spark).schema(stored).parquet(*map(storage.locate, filenames)), plan.schema)
         parts.append(part if region is None else part.filter(_inside(region, plan.schema)))
     if plan.with_deletions:
-        parts.append(_by_tasks(spark, only_with_deletions(plan), storage))
+        parts += _live_parts(spark, only_with_deletions(plan), storage)
     rows_of_parts = reduce(lambda left, right: left.unionAll(right), parts)
     return reduce(lambda frame, test: frame.filter(test), _kept(plan.processing, plan.schema), rows_of_parts)
+
+
+def _with_places(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFrame:
+    """Return the rows of a plan with their places."""
+    files = placed_files(plan)
+    if not files:
+        return spark.createDataFrame([], places_text(plan.schema))
+    parts = None
+    if jvm_opens(storage.root):
+        check_files(plan.files, storage)
+        parts = placed_parts(spark, plan, storage)
+    if parts is None:
+        return _placed_by_tasks(spark, files, plan.schema, storage)
+    return reduce(lambda left, right: left.unionAll(right), parts)
+
+
+def _live_parts(spark: SparkSession, plan: ScanPlan, storage: Storage) -> list[DataFrame]:
+    """Return the rows of files with deletion vectors, without deleted ones, which nothing processes."""
+    parts = placed_parts(spark, plan, storage, with_numbers=False)
+    return [_by_tasks(spark, plan, storage)] if parts is None else parts
+
+
+def placed_parts(
+    spark: SparkSession, plan: ScanPlan, storage: Storage, *, with_numbers: bool = True
+) -> list[DataFrame] | None:
+    """Return the rows of a plan without deleted ones; None when Spark's own reader cannot tell their places.
+
+    With `with_numbers`, the columns `scan_plan.PLACES` follow those of the schema.
+    """
+    from pyspark.sql import functions as f
+
+    schema, numbers = plan.schema, {name: number for number, name in enumerate(plan.filenames)}
+    hashes = FileHashes.of(spark, plan.filenames, schema.in_files.names)
+    if hashes is None:
+        return None
+    stored, parts = columns_text(schema.in_files.fields), []
+    fields = [f.col(quoted_name(each.column, "`")).alias(each.name) for each in schema.fields]
+    names = [*schema.names, *(PLACES.names if with_numbers else ())]
+    for (region, has_deleted), files in plan.by_region_and_deletions().items():
+        read = exact_reader(spark).schema(stored).parquet(*(storage.locate(file.filename) for file in files))
+        part = read.select(*fields, *hashes.columns())
+        part = part if region is None else part.filter(_inside(region, schema))
+        part = hashes.without_deleted(part, files, storage) if has_deleted else part
+        part = (
+            hashes.numbered(part, {file.filename: numbers[file.filename] for file in files}) if with_numbers else part
+        )
+        parts.append(part.select(*(f.col(quoted_name(name, "`")) for name in names)))
+    return parts
+
+
+def places_text(schema: Schema) -> str:
+    """Return Spark's DDL for the rows of a table with their places."""
+    return f"{columns_text(schema.fields)}, `{FILE_NUMBER}` int, `{POSITION}` bigint"
+
+
+def _placed_by_tasks(spark: SparkSession, files: Sequence[PlacedFile], schema: Schema, storage: Storage) -> DataFrame:
+    """Return the rows of files with their places, read by a Python task for each file."""
+    types = placed_schema(schema_for_spark(schema))
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from (rows.cast(types) for rows in placed_rows([files[number]], schema, storage))
+
+    hand_over_keys(spark, [storage])
+    one_each = spark.range(len(files), numPartitions=len(files))
+    return one_each.mapInArrow(task, places_text(schema))
 
 
 def met(rows: DataFrame, schema: Schema, condition: Condition, columns: Iterable[str] | None) -> DataFrame:

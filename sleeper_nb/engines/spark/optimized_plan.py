@@ -31,6 +31,7 @@ from sleeper_nb.operations.scanning.reach import (
     begins_with,
     swapped,
 )
+from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, PLACES, POSITION
 from sleeper_nb.sql.statement import Statement
 
 if TYPE_CHECKING:
@@ -89,9 +90,15 @@ class EmptyFrame:
     types: tuple[str, ...]
 
     @classmethod
-    def of(cls, number: int, schema: Schema, mark: str) -> EmptyFrame:
-        """Return the stand-in with a number for a table; its own names begin with `mark`."""
-        return cls._made(number, mark, schema.names, [type_text(field.type) for field in schema.fields])
+    def of(cls, number: int, schema: Schema, mark: str, *, with_places: bool = False) -> EmptyFrame:
+        """Return the stand-in with a number for a table; its own names begin with `mark`.
+
+        With `with_places`, the columns `scan_plan.PLACES` follow those of the schema.
+        """
+        names, types = list(schema.names), [type_text(field.type) for field in schema.fields]
+        if with_places:
+            names, types = [*names, FILE_NUMBER, POSITION], [*types, "int", "bigint"]
+        return cls._made(number, mark, names, types)
 
     @classmethod
     def like(cls, number: int, frame: DataFrame, mark: str) -> EmptyFrame:
@@ -133,7 +140,8 @@ def _necessary(plans: Sequence[JsonNode], stand_ins: Mapping[str, EmptyFrame], c
     for columns, conditions in (leaf for each in plans for leaf in _leaves(each)):
         name = next((owners[column] for column in columns if column in owners), None)
         if name is not None:
-            real = dict(zip(stand_ins[name].columns, stand_ins[name].names, strict=True))
+            pairs = zip(stand_ins[name].columns, stand_ins[name].names, strict=True)
+            real = {own: column for own, column in pairs if column not in PLACES.names}  # no place tells needed keys
             read = [_Reader(real, clock).test(tree(condition)) for condition in conditions]
             tests.setdefault(name, []).append(AllOf(tuple(read)))
     return Necessary({name: AnyOf(tuple(each)) for name, each in tests.items()})

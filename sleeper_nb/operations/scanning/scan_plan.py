@@ -127,6 +127,13 @@ class ScanPlan(TableReport):
                 filenames.setdefault(file.region, []).append(file.filename)
         return filenames
 
+    def by_region_and_deletions(self) -> dict[tuple[Region | None, bool], list[PlannedFile]]:
+        """Return all files by the region they are filtered to, and by whether they have deletion vectors."""
+        files: dict[tuple[Region | None, bool], list[PlannedFile]] = {}
+        for file in self.files:
+            files.setdefault((file.region, file.deletions is not None), []).append(file)
+        return files
+
     @property
     def filenames(self) -> tuple[str, ...]:
         """The names of the files, each once; the number of a file in it is what `FILE_NUMBER` says."""
