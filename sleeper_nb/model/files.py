@@ -35,7 +35,7 @@ READY_FOR_GC = "READY_FOR_GC"
 TIME = pa.timestamp("us", tz="UTC")
 PAIR = ("partition_id", "filename")
 """The columns that identify an active reference of a snapshot."""
-_CONTENT = (*PAIR, DELETION_FILE)
+CONTENT = (*PAIR, DELETION_FILE)
 """The columns that say which rows a reference gives."""
 VALUE_COLUMNS = statistics.PREFIXES
 """The prefixes of the columns with values of rows; null in removed references, as nothing reads them there."""
@@ -623,7 +623,7 @@ class FileReferences:
 
     def _differing_partitions(self, others: FileReferences) -> set[str]:
         """Return the partitions whose references differ, or are in another order."""
-        rows = [each.active.select(_CONTENT).combine_chunks() for each in (self, others)]
+        rows = [each.active.select(CONTENT).combine_chunks() for each in (self, others)]
         runs = [{name: (begin, end - begin) for name, begin, end in each.runs()} for each in (self, others)]
         same = {name for name in runs[0].keys() & runs[1].keys()
                 if rows[0].slice(*runs[0][name]).equals(rows[1].slice(*runs[1][name]))}  # fmt: skip
@@ -712,7 +712,7 @@ def _named(removed: pa.Table, filenames: Collection[str]) -> pa.ChunkedArray:
 
 def _contents(references: pa.Table) -> pa.ChunkedArray:
     """Return the partition, the file and the deletion vector of each reference as one text."""
-    columns = (references[name] for name in _CONTENT)
+    columns = (references[name] for name in CONTENT)
     return pc.binary_join_element_wise(*columns, "/", null_handling="replace", null_replacement="")
 
 

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -52,7 +53,7 @@ from sleeper_nb.sql.writes import (
     read_writing_statement,
 )
 from sleeper_nb.table import Table
-from sleeper_nb.table.changing import AskedChange
+from sleeper_nb.table.changing import AskedChange, SourceRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -201,13 +202,16 @@ class SqlWriter:
 
     def _change_rows(self, change: RowChange) -> Report:
         """Delete, update, merge or replace rows in one commit."""
-        table, rows = self._table(change.table), None
-        if isinstance(change, OverwriteRows):
-            result = self.query(change.insert.query)
-            names = insert_names(change.insert, table.name, table.schema, result.names, self._text)
-            rows = result.to_arrow().rename_columns(list(names))
+        table = self._table(change.table)
+        rows = partial(self._new_rows, change, table) if isinstance(change, OverwriteRows) else None
         asked = AskedChange(self.text, self._text, change, self.queries)
         return table.run_change(asked, rows, dry_run=self.dry_run, force=self.force)
+
+    def _new_rows(self, change: OverwriteRows, table: Table, queries: Queries) -> SourceRows:
+        """Return the rows of an overwrite, under the names of the table's columns."""
+        result = queries.run(self.text.only(change.insert.query))
+        names = insert_names(change.insert, table.name, table.schema, result.names, self._text)
+        return SourceRows(result.to_arrow().rename_columns(list(names)), result.sources)
 
     def _insert(self, insert: InsertRows) -> Report:
         table = self._table(insert.table)

@@ -21,7 +21,7 @@ from sleeper_nb.sql.binding import lookup_in
 from sleeper_nb.sql.tokens import Dialect
 from sleeper_nb.sql.variables import Variables
 from sleeper_nb.storage.filesystem import Storage
-from sleeper_nb.table.changing import AskedChange, TableChange, change_of, fitting
+from sleeper_nb.table.changing import AskedChange, AskSource, SourceRows, TableChange, change_of, fitting
 from sleeper_nb.table.merge_builder import TARGET_NAME, MergeBuilder
 from sleeper_nb.table.row_statements import SOURCE_NAME, RowStatement, StatementWriter, in_regions
 from sleeper_nb.version import TableAt
@@ -89,7 +89,8 @@ class ChangesOf:
             part = in_regions(regions, schema, self._dialect)
         statement = self._writer.overwrite(None if part is None else part.text)
         parameters = {} if part is None else part.parameters
-        return self._change("overwrite", statement, parameters, new_rows=self._rows(data))
+        new_rows = SourceRows(self._rows(data))
+        return self._change("overwrite", statement, parameters, new_rows=lambda _: new_rows)
 
     @property
     def _dialect(self) -> Dialect:
@@ -122,7 +123,7 @@ class ChangesOf:
         parameters: Mapping[str, Any] | None = None,
         *,
         data: Mapping[str, Any] | None = None,
-        new_rows: pa.Table | None = None,
+        new_rows: AskSource | None = None,
     ) -> TableChange:
         queries = Queries(
             engine=self.engine,

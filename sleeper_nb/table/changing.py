@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from sleeper_nb.engines.components import OpenTable
-from sleeper_nb.errors import Action, ConfirmationNeeded, InvalidInput
+from sleeper_nb.errors import Action, ConfirmationNeeded, InvalidInput, NotFound
 from sleeper_nb.model.jobs import MadeBefore, check_job_id
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.properties import SAVEPOINT_INTERVAL
@@ -29,6 +30,7 @@ from sleeper_nb.operations.versioning.leases import ReadGuard
 from sleeper_nb.operations.versioning.periodic_savepoints import LoadedAndSaved, saved_if_due
 from sleeper_nb.operations.versioning.resolve import Resolved
 from sleeper_nb.query.queries import Queries
+from sleeper_nb.query.result import QueryResult
 from sleeper_nb.query.row_edits import EditFinder, FoundRows
 from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.sql.composition import Composition
@@ -83,33 +85,75 @@ class AskedChange:
         return cls(text, writing.statement, writing.change, queries)
 
 
-def change_of(table: OpenTable, operation: str, asked: AskedChange, new_rows: pa.Table | None = None) -> TableChange:
-    """Return a change of rows, whose source is read now: once, however often the change is computed.
+@dataclass(frozen=True, slots=True, eq=False)
+class SourceRows:
+    """The rows of a change's source, and the tables that they were read from."""
+
+    rows: pa.Table
+    read_from: tuple[BoundSource, ...] = ()
+
+    @classmethod
+    def of(cls, result: QueryResult) -> SourceRows:
+        """Return the rows that a query gives."""
+        return cls(result.to_arrow(), result.sources)
+
+
+AskSource = Callable[[Queries], SourceRows]
+"""Reads the rows of a source with queries that read one version of the table that is changed."""
+
+
+@dataclass(slots=True, eq=False)
+class Source:
+    """The source of a change: read once, however often the change is computed, unless it reads the table itself.
+
+    Rows that come from the table are read from each version on which the change is computed: with those of an older
+    version it would undo what others committed in between.
+    """
+
+    ask: AskSource
+    _read: SourceRows | None = None
+
+    def on(self, version: ChangedVersion) -> SourceRows:
+        """Return the rows for a change of a version."""
+        if self._read is not None:
+            return self._read
+        found = self.ask(version.queries())
+        if all(version.read_in(each) is None for each in found.read_from):
+            self._read = found
+        return found
+
+
+def change_of(table: OpenTable, operation: str, asked: AskedChange, new_rows: AskSource | None = None) -> TableChange:
+    """Return a change of rows, ready to run.
 
     Parameters
     ----------
     table, operation, asked
         As in `TableChange`.
     new_rows
-        The rows of an overwrite, as the user gave them.
+        Reads the rows of an overwrite, as the user gave them.
 
     Raises
     ------
     InvalidInput
-        When the rows of the table are processed, or new rows do not fit it.
+        When the rows of the table are processed.
     """
-    state = table.store.load()
+    check_unprocessed(table, table.store.load())
+    merge = asked.change
+    if isinstance(merge, MergeRows):
+        query = asked.text.only(source_rows(merge))
+        return TableChange(table, operation, asked, Source(lambda queries: SourceRows.of(queries.run(query))))
+    return TableChange(table, operation, asked, None if new_rows is None else Source(new_rows))
+
+
+def check_unprocessed(table: OpenTable, state: TableState) -> None:
+    """Raise `InvalidInput` when queries show rows of a version that have no place of their own."""
     processing = table.processing_of(state)
-    if not processing.is_nothing:  # the rows that queries show have no place of their own
+    if not processing.is_nothing:
         raise InvalidInput(
             f"rows of table {table.name!r} cannot be changed: queries show what is left after {processing}",
             hint="load rows that change others, or copy the table: CREATE TABLE … AS SELECT",
         )
-    source = None if new_rows is None else fitting(table, state, new_rows)
-    if isinstance(asked.change, MergeRows):
-        rows = asked.queries.run(asked.text.only(source_rows(asked.change))).to_arrow()
-        source = rows.append_column(SOURCE_ROW, pa.array(np.arange(rows.num_rows), pa.int64()))
-    return TableChange(table, operation, asked, source)
 
 
 def fitting(table: OpenTable, state: TableState, rows: pa.Table) -> pa.Table:
@@ -132,13 +176,13 @@ class TableChange:
     asked
         The statement, and what runs its queries.
     source
-        The rows of a merge's source, numbered; the new rows of an overwrite, as they fit the table.
+        The source of a merge, or the new rows of an overwrite.
     """
 
     table: OpenTable
     operation: str
     asked: AskedChange
-    source: pa.Table | None = None
+    source: Source | None = None
 
     def run(self, *, dry_run: bool, force: bool, message: str | None = None, job_id: str | None = None) -> ChangeReport:
         """Change the rows, or return what would be changed.
@@ -198,40 +242,31 @@ class TableChange:
             yield
 
     def _find(self, state: TableState) -> EditList:
+        check_unprocessed(self.table, state)
+        version = ChangedVersion(self.table, self.asked, state)
+        source = SourceRows(pa.table({})) if self.source is None else self.source.on(version)
         finder = EditFinder(
             self.asked.change,
             self.asked.statement,
             self.table.name,
             state.schema,
             lambda: plan_scan(state).filenames,
-            partial(self._answered, state),
+            version.answered,
             partial(fitting, self.table, state),
-            self.source,
+            self._fitting(source.rows, state),
         )
-        return finder.find()
+        edits = finder.find()
+        return replace(edits, watched=(*edits.watched, *version.watched_in(source.read_from)))
 
-    def _answered(self, state: TableState, query: Composition, rows: Mapping[str, pa.Table]) -> FoundRows:
-        """Answer a query on a version of the table."""
-        snapshot = self.table.store.catalog.snapshot(self.table.store.table_id, state.snapshot_id)
-        assert snapshot is not None  # noqa: S101 - it is held
-        own = TableAt(self.table, Resolved(snapshot)).source()
-        queries, lookup = self.asked.queries, self.asked.queries.lookup
-
-        def found(name: str, version: VersionReference | None) -> BoundSource | None:
-            if name == TARGET:
-                return replace(own, with_places=True)
-            is_own = version is None and name.casefold() == self.table.name.casefold()
-            return own if is_own else lookup(name, version)
-
-        result = replace(queries, lookup=found, data={**queries.data, **rows}).run(self.asked.text.only(query))
-        answer = result.to_arrow()
-        for name in set(_TYPES) & set(answer.column_names):
-            at = answer.column_names.index(name)
-            answer = answer.set_column(at, name, answer[name].cast(_TYPES[name]))
-        target = next((each for each in result.sources if each.with_places), None)
-        if target is None or not isinstance(target.rows, TableRows):
-            return FoundRows(answer, (), ())
-        return FoundRows(answer, target.rows.plan.filenames, _watched(target.rows))
+    def _fitting(self, rows: pa.Table, state: TableState) -> pa.Table | None:
+        """Return the rows of a source as the statement needs them."""
+        match self.asked.change:
+            case OverwriteRows():
+                return fitting(self.table, state, rows)
+            case MergeRows():
+                return rows.append_column(SOURCE_ROW, pa.array(np.arange(rows.num_rows), pa.int64()))
+            case _:
+                return None
 
     # What follows a change.
 
@@ -269,6 +304,57 @@ class TableChange:
         snapshot = saved_if_due(self.table.store, report.snapshot, interval, author)
         note = snapshot.note if isinstance(snapshot, LoadedAndSaved) else ""
         return replace(report, snapshot=snapshot, note=note)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChangedVersion:
+    """The version of a table on which a change of its rows is computed."""
+
+    table: OpenTable
+    asked: AskedChange
+    state: TableState
+
+    def queries(self, rows: Mapping[str, pa.Table] = MappingProxyType({})) -> Queries:
+        """Return what runs queries that read this version of the table, and some rows by name."""
+        queries, own = self.asked.queries, self._source()
+
+        def found(name: str, version: VersionReference | None) -> BoundSource | None:
+            if name == TARGET:
+                return replace(own, with_places=True)
+            is_own = version is None and name.casefold() == self.table.name.casefold()
+            return own if is_own else queries.lookup(name, version)
+
+        return replace(queries, lookup=found, data={**queries.data, **rows})
+
+    def _source(self) -> BoundSource:
+        store, number = self.table.store, self.state.snapshot_id
+        snapshot = store.catalog.snapshot(store.table_id, number)
+        if snapshot is None:
+            raise NotFound(f"snapshot {number} of table {self.table.name!r} expired meanwhile", hint="run it again")
+        return TableAt(self.table, Resolved(snapshot)).source()
+
+    def read_in(self, source: BoundSource) -> TableRows | None:
+        """Return what a source of a query reads of this version; None when it is another version or table."""
+        rows = source.rows
+        if not isinstance(rows, TableRows) or source.table != self.table.name:
+            return None
+        return rows if rows.state.snapshot_id == self.state.snapshot_id else None
+
+    def watched_in(self, sources: Iterable[BoundSource]) -> tuple[Region, ...]:
+        """Return where sources of a query read this version: what others add there changes the answer."""
+        found = [_watched(rows) for each in sources if (rows := self.read_in(each)) is not None]
+        return tuple(dict.fromkeys(region for regions in found for region in regions))
+
+    def answered(self, query: Composition, rows: Mapping[str, pa.Table]) -> FoundRows:
+        """Answer a query about the rows of the version."""
+        result = self.queries(rows).run(self.asked.text.only(query))
+        answer = result.to_arrow()
+        for name in set(_TYPES) & set(answer.column_names):
+            at = answer.column_names.index(name)
+            answer = answer.set_column(at, name, answer[name].cast(_TYPES[name]))
+        target = next((each for each in result.sources if each.with_places), None)
+        filenames = () if target is None or target.plan is None else target.plan.filenames
+        return FoundRows(answer, filenames, self.watched_in(result.sources))
 
 
 def _watched(rows: TableRows) -> tuple[Region, ...]:

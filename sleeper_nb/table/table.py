@@ -7,8 +7,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, Unpack, overload
 
-import pyarrow as pa
-
 from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import steady
 from sleeper_nb.display.listings import Pictured
@@ -73,7 +71,7 @@ from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.table import changing, configuring, loading, maintaining, monitoring, version_history
 from sleeper_nb.table.change_methods import ChangesOf
-from sleeper_nb.table.changing import AskedChange
+from sleeper_nb.table.changing import AskedChange, AskSource
 from sleeper_nb.table.merge_builder import MergeBuilder
 from sleeper_nb.table.version_history import ChosenRows
 from sleeper_nb.version import Changes, Scan, TableAt
@@ -824,7 +822,7 @@ class Table(Report):
         return change.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
 
     def run_change(
-        self, asked: AskedChange, new_rows: pa.Table | None = None, *, dry_run: bool = False, force: bool = False
+        self, asked: AskedChange, new_rows: AskSource | None = None, *, dry_run: bool = False, force: bool = False
     ) -> ChangeReport:
         """Run a statement that changes rows of the table, as `Session.sql` reads it."""
         change = changing.change_of(self._opened, asked.operation, asked, new_rows)

@@ -18,12 +18,14 @@ from sleeper_nb.model.properties import ONE_FILE_PER_LEAF
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import SnapshotReference
 from sleeper_nb.operations.administration.alter import alter
+from sleeper_nb.operations.changing.apply_edits import ChangeSettings
 from sleeper_nb.operations.loading.ingest import IngestSettings
 from sleeper_nb.operations.versioning.resolve import resolve
 from sleeper_nb.operations.versioning.roll_back import roll_back
 from sleeper_nb.state_store.state_store_base import StateStore
 from tests.support.backends import Tables
 from tests.support.builders import a_store, compact, ingest, on_disk, reachable, rows_of, scan, split
+from tests.support.edits import ALWAYS_VECTORS, NEVER_VECTORS, change
 from tests.support.interleavings import Gate, Outcome, Stage, Template, explore
 
 KINDS = (
@@ -180,3 +182,28 @@ def test_a_load_meanwhile_does_not_break_the_promise_that_a_table_gets(template:
 
     explore(template.copy, {"load": load, "promise": promise}, check, most_switches=1)
     assert refused == {"load", "promise"}
+
+
+@pytest.mark.parametrize("how", [ALWAYS_VECTORS, NEVER_VECTORS], ids=["vectors", "files"])
+@pytest.mark.parametrize(("kind", "catalog"), KINDS)
+def test_a_deleted_key_that_is_loaded_while_a_rollback_brings_it_back_is_there_once(
+    tmp_path: Path, kind: str, catalog: Any, how: ChangeSettings
+):
+    def prepare(store: StateStore) -> None:
+        set_unique(store)
+        ingest(store, rows_of("a", "b", "z"))
+        change(store, delete=lambda row: row["key"] == "a", settings=how)
+
+    def load(stage: Stage, gate: Gate) -> Any:
+        return ingest(stage.opened(gate), rows_of("a"))
+
+    def undo(stage: Stage, gate: Gate) -> Any:
+        store = stage.opened(gate)
+        return roll_back(store, resolve(store.catalog, store.table_id, "table", SnapshotReference(3)), dry_run=False)
+
+    def check(stage: Stage, outcomes: Mapping[str, Outcome]) -> None:
+        assert outcomes["load"].error is None or "already" in str(outcomes["load"].error)
+        assert outcomes["undo"].error is None
+        assert keys_of(stage.opened()) == Counter([("a", 0), ("b", 0), ("z", 0)])
+
+    explore(Template(tmp_path, kind, catalog, prepare).copy, {"load": load, "undo": undo}, check, most_switches=1)

@@ -15,13 +15,15 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.errors import ConflictError, OutcomeUnknown, StateRuleBroken
+from sleeper_nb.errors import ConflictError, NetworkError, NotFound, OutcomeUnknown, StateRuleBroken, StorageError
+from sleeper_nb.model.files import to_values
+from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import ChangeCounts, ChangeRows
 from sleeper_nb.operations.changing.apply_edits import ChangeSettings, EditsWriter
 from sleeper_nb.operations.changing.edit_list import EditList
-from sleeper_nb.operations.loading.ingest import discard_files
+from sleeper_nb.operations.loading.ingest import check_still_fits, discard_files
 from sleeper_nb.operations.loading.unique_keys import UniqueKeysOfLoad
 from sleeper_nb.progress import Progress
 from sleeper_nb.report import Bytes, Grid, TableReport, counted, duration_text, notes_line
@@ -157,12 +159,14 @@ class RowChange:
     progress: Progress
 
     def plan(self) -> ChangeReport:
-        """Return what the change would do to the newest version; nothing is written."""
-        began, state = self.store.clock.now(), self.store.load()
-        with self.held(state.snapshot_id):
-            edits = self.find(state)
-        seconds = (self.store.clock.now() - began).total_seconds()
-        return replace(self._report(state, edits), seconds=seconds, dry_run=True)
+        """Return what the change would do to the newest version; nothing is written.
+
+        Raises
+        ------
+        ConflictError
+            When the files of the newest version were deleted during each attempt.
+        """
+        return replace(self._repeated(lambda state: self._report(state, self.find(state))), dry_run=True)
 
     def run(self, *, message: str | None = None, author: str | None = None, job_id: str | None = None) -> ChangeReport:
         """Change the rows in one commit.
@@ -174,24 +178,42 @@ class RowChange:
         JobDone
             When the job has changed the table before.
         """
+
+        def attempt(state: TableState) -> ChangeReport | None:
+            self.progress.update("finding rows")
+            edits = self.find(state)
+            return self._report(state, edits) if edits.is_empty else self._try(state, edits, message, author, job_id)
+
+        return self._repeated(attempt)
+
+    def _repeated(self, attempt: Callable[[TableState], ChangeReport | None]) -> ChangeReport:
+        """Return what an attempt on the newest version gives; again when it gives None."""
         began = self.store.clock.now()
-        for attempt in range(ATTEMPTS):
-            if attempt:
-                self.store.retry.wait(self.store.clock, attempt - 1)
-            state = self.store.load()
-            with self.held(state.snapshot_id):
-                self.progress.update("finding rows")
-                edits = self.find(state)
-                if edits.is_empty:
-                    report: ChangeReport | None = self._report(state, edits)
-                else:
-                    report = self._try(state, edits, message, author, job_id)
+        for number in range(ATTEMPTS):
+            if number:
+                self.store.retry.wait(self.store.clock, number - 1)
+            report = self._attempted(self.store.load(), attempt)
             if report is not None:
                 return replace(report, seconds=(self.store.clock.now() - began).total_seconds())
         raise ConflictError(
             f"other writers changed rows of table {self.table!r} during each of {ATTEMPTS} attempts",
             hint="nothing was changed; run it again when fewer writers change the table",
         )
+
+    def _attempted(
+        self, state: TableState, attempt: Callable[[TableState], ChangeReport | None]
+    ) -> ChangeReport | None:
+        """Return what an attempt on a version gives; None when others took a file of the version away meanwhile."""
+        try:
+            with self.held(state.snapshot_id):
+                return attempt(state)
+        except (OutcomeUnknown, NetworkError):
+            raise
+        except (NotFound, StorageError) as error:
+            if not self.store.catalog.has_table(self.store.table_id) or self.store.head().id == state.snapshot_id:
+                raise
+            logger.info("table %s: %s is computed again: %s", self.store.table_id, self.operation, error.message)
+            return None
 
     def _try(
         self, state: TableState, edits: EditList, message: str | None, author: str | None, job_id: str | None
@@ -201,11 +223,9 @@ class RowChange:
         try:
             self.progress.update("writing")
             change = writer.change(self.operation, edits)
-            unique = _UniqueAfter(self.store, change) if state.schema.unique_keys else None
+            checked = _CheckedChange(change, state, edits.watched, UniqueKeysOfLoad.of(self.store, change))
             try:
-                snapshot = self.store.commit(
-                    change if unique is None else unique.checked, message=message, author=author, job_id=job_id
-                )
+                snapshot = self.store.commit(checked.after, message=message, author=author, job_id=job_id)
             except StateRuleBroken as error:
                 logger.info("table %s: %s is computed again: %s", self.store.table_id, self.operation, error.message)
                 discard_files(self.store, writer.written)
@@ -254,14 +274,53 @@ def _written(change: ChangeRows) -> dict[str, int]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _UniqueAfter:
-    """A change of a table with unique keys, which are checked in each version that it may follow."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _CheckedChange:
+    """A change, and what must hold in each version that it may follow.
 
-    store: StateStore
+    Parameters
+    ----------
+    change
+        The change.
+    since
+        The version on which it was computed.
+    watched
+        Where it depends on which rows there are.
+    unique
+        Checks the row keys of new rows, where the table has unique keys.
+    """
+
     change: ChangeRows
+    since: TableState
+    watched: tuple[Region, ...]
+    unique: UniqueKeysOfLoad
 
-    def checked(self, newest: TableState) -> ChangeRows:
-        """Return the change; raise when it would make a key occur twice."""
-        UniqueKeysOfLoad(self.store.storage, self.store.clock, self.change).check(newest)
+    def after(self, newest: TableState) -> ChangeRows:
+        """Return the change.
+
+        Raises
+        ------
+        StateRuleBroken
+            When it must be computed again.
+        InvalidInput
+            When it would make a unique key occur twice.
+        """
+        if newest.snapshot_id != self.since.snapshot_id:
+            check_still_fits(self.since.schema, newest.schema)
+            if newest.processing != self.since.processing:
+                raise StateRuleBroken("the table's rows came to be processed otherwise meanwhile", hint="run it again")
+            self._check_nothing_left(newest)
+        self.unique.check(newest)
         return self.change
+
+    def _check_nothing_left(self, newest: TableState) -> None:
+        """Raise when others took rows away that the change has seen: it may have left rows out because of them.
+
+        That rows came is checked by the change itself, in every version.
+        """
+        if not self.watched:
+            return
+        gone, _ = self.since.files.unshared(newest.files)
+        for each in to_values(gone):
+            if any(region.overlaps(each.min_key, each.max_key) for region in self.watched):
+                raise StateRuleBroken(f"rows of {each.filename} were taken away meanwhile", hint="run it again")

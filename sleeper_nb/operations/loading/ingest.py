@@ -210,14 +210,7 @@ def write_and_commit(
             unique.check(state if tree is None else replace(state, tree=tree))
 
         def change(newest: TableState) -> AddFiles:
-            if newest.schema != schema and not reads_files_of(schema, newest.schema):
-                raise StateRuleBroken(
-                    "the table's columns were changed while the rows were written", hint="run the ingest again"
-                )
-            if new := broken_promises(schema, newest.schema):
-                raise StateRuleBroken(
-                    f"the table was given {new[0]} while the rows were written", hint="run the ingest again"
-                )
+            check_still_fits(schema, newest.schema)
             if unique is not None:
                 unique.check(newest)
             return files
@@ -227,6 +220,16 @@ def write_and_commit(
         return store.commit(change, message=message, author=author, job_id=job_id)
 
     return published(store, write(schema, tree or state.tree), add_files)
+
+
+def check_still_fits(schema: Schema, newest: Schema) -> None:
+    """Raise `StateRuleBroken` when rows that were written for a schema do not fit, or were not checked for, another."""
+    if newest != schema and not reads_files_of(schema, newest):
+        raise StateRuleBroken(
+            "the table's columns were changed while the rows were written", hint="run the ingest again"
+        )
+    if new := broken_promises(schema, newest):
+        raise StateRuleBroken(f"the table was given {new[0]} while the rows were written", hint="run the ingest again")
 
 
 def published(

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.files import CONTENT
 from sleeper_nb.model.keys import KeyValue, key_after
 from sleeper_nb.model.partitions import Partition, Range, Region
 from sleeper_nb.model.schema import Schema
@@ -24,10 +25,15 @@ from sleeper_nb.model.transactions import AddFiles, ChangeRows
 from sleeper_nb.operations.loading.row_checks import values_text
 from sleeper_nb.operations.scanning.read_rows import merged
 from sleeper_nb.operations.scanning.scan_plan import PlannedFile, files_in, plan_scan
+from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.data_files import run_starts
 from sleeper_nb.storage.filesystem import Storage
 
 Key = tuple[KeyValue, ...]
+
+
+_Content = tuple[str, str, str | None]
+"""A partition, one of its data files, and the file with the rows that it no longer has of that one."""
 
 
 class UniqueKeysOfLoad:
@@ -45,7 +51,12 @@ class UniqueKeysOfLoad:
         self._storage, self._clock, self._change = storage, clock, change
         kept = {each.filename for each in change.replaced} if isinstance(change, ChangeRows) else set()
         self._new = {reference.filename for reference in change.references} - kept
-        self._compared: set[str] | None = None  # the files of the table that have no key of the load
+        self._compared: set[_Content] | None = None  # what the table has of files, without a key of the load
+
+    @classmethod
+    def of(cls, store: StateStore, change: AddFiles | ChangeRows) -> UniqueKeysOfLoad:
+        """Return the check of what is to be committed to a store."""
+        return cls(store.storage, store.clock, change)
 
     def check(self, state: TableState) -> None:
         """Raise when a row key of the load occurs twice in it, or is in a state of the table.
@@ -65,13 +76,16 @@ class UniqueKeysOfLoad:
         for leaf, part in _parts_with(after, new):
             files = files_in(after, leaf, part)
             if self._compared is not None:
-                files = [each for each in files if each.filename in new or each.filename not in self._compared]
+                files = [
+                    each for each in files if each.filename in new or _content(leaf.id, each) not in self._compared
+                ]
                 if all(each.filename in new for each in files):
                     continue
             key = repeated_key(files, after.schema, self._storage)
             if key is not None:
                 raise self._refused(key, [each for each in files if each.filename in new], after.schema)
-        self._compared = (self._compared or set()) | set(state.files.active["filename"].to_pylist())
+        contents = zip(*(state.files.active[name].to_pylist() for name in CONTENT), strict=True)
+        self._compared = (self._compared or set()) | set(contents)
 
     def _refused(self, key: Key, new: Sequence[PlannedFile], schema: Schema) -> InvalidInput:
         region = _region_of(schema, [key])
@@ -111,6 +125,10 @@ def repeated_key(files: Sequence[PlannedFile], schema: Schema, storage: Storage)
             return tuple(rows[name][at].as_py() for name in names)
         last = rows.slice(rows.num_rows - 1)
     return None
+
+
+def _content(partition_id: str, file: PlannedFile) -> _Content:
+    return partition_id, file.filename, None if file.deletions is None else file.deletions.filename
 
 
 def _parts_with(state: TableState, names: Collection[str]) -> Iterator[tuple[Partition, Region]]:
