@@ -212,7 +212,7 @@ class StillRunning(SleeperError, TimeoutError):  # noqa: N818
 
 
 class ConfirmationNeeded(SleeperError):  # noqa: N818
-    """A deletion was not confirmed; nothing was changed.
+    """A deletion, or a change of all rows, was not confirmed; nothing was changed.
 
     - Deleting a table, all contents of a table, or a savepoint when nothing else keeps its version needs `force=True`.
       With `dry_run=True` the plan is returned. Without either, `ConfirmationNeeded` is raised; its `plan` shows what
@@ -222,6 +222,9 @@ class ConfirmationNeeded(SleeperError):  # noqa: N818
       script without a question, asks on a console only when the table has savepoints.
     - `expire`, `collect-garbage` and `sweep-orphans` delete what the table's properties say is no longer needed. They
       show their plan unless they get `dry_run=False`, typed `--force`. `maintain` does what is due.
+    - `delete-rows`, `update` and `overwrite` of all rows, and their statements in SQL, are confirmed in the same way: a
+      condition may have been forgotten. With a condition, keys or a region they need no confirmation, and neither do
+      `upsert` and `merge`. `rollback` undoes each.
     - Changes that can be undone need no confirmation: `rollback`, `alter --drop-column`, `migrate`, `compact`, `split`,
       `apply` and changes of properties delete nothing, and older versions stay as they are.
 

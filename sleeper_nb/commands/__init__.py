@@ -9,6 +9,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from sleeper_nb.commands import (
+    change_rows,
     inspect_table,
     instance_admin,
     load,
@@ -32,6 +33,7 @@ COMMANDS = CommandTable(
         _group("Start", start),
         _group("Tables", tables),
         _group("Load and export", load),
+        _group("Change rows", change_rows),
         _group("Query", read),
         _group("Time travel", time_travel),
         _group("Maintenance", maintenance),

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import shlex
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sleeper_nb.commands.command import DRY_RUN
-from sleeper_nb.commands.context import Context
+from sleeper_nb.commands.context import Context, typed_line
 from sleeper_nb.errors import Action, ConfirmationNeeded
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sleeper_nb.operations.administration.delete import DeletionReport
     from sleeper_nb.operations.administration.reinitialise import ReinitialiseReport
+    from sleeper_nb.operations.changing.change import ChangeReport
     from sleeper_nb.operations.versioning.delete_savepoint import SavepointDeletion
     from sleeper_nb.session import Session
 
 Plan = TypeVar("Plan", "DeletionReport", "ReinitialiseReport", "SavepointDeletion")
+AnyPlan = TypeVar("AnyPlan", "DeletionReport", "ReinitialiseReport", "SavepointDeletion", "ChangeReport")
+_OF_ROWS = {
+    "delete": "delete all its rows", "update": "update all its rows", "overwrite": "replace all its rows"
+}  # fmt: skip
+"""What is confirmed about the rows of a table; older versions keep them."""
 
 
 def delete_confirmed(
@@ -46,25 +53,73 @@ def delete_confirmed(
     ConfirmationNeeded
         On a console without a terminal, or when another name was typed. Nothing is changed then.
     """
-    again = shlex.join([*(word for word in arguments.words if word not in DRY_RUN.names), "--force"])
+    again = line_again(arguments.words, "--force")
     instance = "" if session is context.session else session.instance
     try:
         report = delete(force=arguments.force, dry_run=arguments.dry_run)
         return replace(report, again=again, instance=instance)
     except ConfirmationNeeded as needed:
         plan: Plan = needed.plan
-        planned = replace(plan, instance=instance)
-        return confirmed(context, needed, planned, again, lambda: delete(force=True, dry_run=False), name_of)
+        planned: Plan = replace(plan, instance=instance)
+        return confirmed(
+            context,
+            needed,
+            planned,
+            again,
+            lambda: replace(delete(force=True, dry_run=False), instance=instance),
+            name_of,
+        )
+
+
+def change_confirmed(context: Context, arguments: Namespace, change: Callable[..., ChangeReport]) -> ChangeReport:
+    """Change rows; or show the plan with the line that does it, when one was asked for or all rows are meant.
+
+    Parameters
+    ----------
+    context, arguments
+        Of the command.
+    change
+        The method that changes rows, with all its arguments except `force` and `dry_run`.
+
+    Raises
+    ------
+    ConfirmationNeeded
+        As of `delete_confirmed`.
+    """
+    try:
+        return shown_change(arguments, change(force=arguments.force, dry_run=arguments.dry_run))
+    except ConfirmationNeeded as needed:
+        again, plan = line_again(arguments.words, "--force"), needed.plan
+        done: ChangeReport = confirmed(
+            context, needed, plan, again, lambda: change(force=True, dry_run=False), table_of
+        )
+        return done
+
+
+def shown_change(arguments: Namespace, report: ChangeReport) -> ChangeReport:
+    """Return the report of a change; that of a dry run with the line that does it."""
+    added = ("--force",) if report.is_about_all_rows else ()
+    return replace(report, again=line_again(arguments.words, *added)) if report.dry_run else report
+
+
+def line_again(words: Iterable[str], *added: str) -> str:
+    """Return the line of a plan without what made it a plan, and with what confirms it."""
+    return typed_line([*(word for word in words if word not in {*DRY_RUN.names, *added}), *added])
+
+
+def table_of(plan: Any) -> str:
+    """Return the name of the table that a plan is about."""
+    return str(plan.table)
 
 
 def confirmed(
     context: Context,
     needed: ConfirmationNeeded,
-    planned: Plan,
+    planned: AnyPlan,
     again: str,
-    delete: Callable[[], Plan],
-    name_of: Callable[[Plan], str],
-) -> Plan:
+    delete: Callable[[], AnyPlan],
+    name_of: Callable[[AnyPlan], str],
+) -> AnyPlan:
     """Show a plan that needs confirmation, and how to confirm it; at a terminal, ask and delete.
 
     Parameters
@@ -87,7 +142,12 @@ def confirmed(
     if context.ask is None:
         raise ConfirmationNeeded(needed.message, hint=hint, plan=plan) from None
     name = name_of(plan)
-    answer = context.ask(replace(plan.grid(), footer=f"Type {name} to delete it for good: ").text())
+    answer = context.ask(replace(plan.grid(), footer=f"Type {name} to {_purpose(plan)}: ").text())
     if answer != name:
-        raise ConfirmationNeeded(f"{answer!r} is not {name!r}; nothing was deleted", hint=hint) from None
-    return replace(delete(), instance=planned.instance)
+        raise ConfirmationNeeded(f"{answer!r} is not {name!r}; nothing was changed", hint=hint) from None
+    return delete()
+
+
+def _purpose(plan: Any) -> str:
+    """Return what confirming a plan does, after the name of what it is about."""
+    return _OF_ROWS.get(getattr(plan, "operation", ""), "delete it for good")

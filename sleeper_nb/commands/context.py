@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import shlex
 import sys
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -183,6 +183,18 @@ class Context:
 def split_names(columns: str | None) -> list[str] | None:
     """Return the names of ``a,b``; None, for all columns, when nothing is given."""
     return None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]
+
+
+def typed_line(words: Iterable[str]) -> str:
+    """Return words as a line that is read as these words again, in a notebook and in a shell."""
+    return " ".join(map(_quoted, words))
+
+
+def _quoted(word: str) -> str:
+    """Return a word in the quotes that it needs: double ones around single ones, where a shell changes nothing."""
+    if word.startswith("$") and word[1:].isidentifier():  # a variable of a notebook
+        return word
+    return f'"{word}"' if "'" in word and not set(word) & set('"\\$`!') else shlex.quote(word)
 
 
 def split_reference(text: str) -> tuple[str, VersionReference | None]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sleeper_nb.operations.loading.load_options import LoadArguments
     from sleeper_nb.operations.scanning.export import ExportReport
 
+JOB_ID = option("--job-id", text="a name for this load: repeating it adds nothing", metavar="ID")
 DELIMITER = option("--delimiter", text="what separates the values of a CSV file, or the word tab; a comma if not "
                    "given, a tab in .tsv", metavar="C")  # fmt: skip
 NULL_TEXT = option("--null-text", text="the text for NULL in a CSV file, without quotes; empty if not given",
@@ -101,7 +102,7 @@ def _columns(text: str | None) -> list[str] | dict[str, str] | None:
     TABLE,
     positional("source", "a path, a glob, or $name for a variable", "source", metavar="SRC", many=True),
     MESSAGE,
-    option("--job-id", text="a name for this load: repeating it adds nothing", metavar="ID"),
+    JOB_ID,
     *READING_OPTIONS,
     *MATCHING_OPTIONS,
     flag("--spark", "use Spark, whatever the size"),
@@ -143,7 +144,7 @@ def ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | An
     TABLE,
     positional("files", "a path, a folder, a glob or an s3:// address", "path", metavar="FILES", many=True),
     MESSAGE,
-    option("--job-id", text="a name for this load: repeating it adds nothing", metavar="ID"),
+    JOB_ID,
     flag("--copy", "sort and convert the rows into files of the table, as ingest does"),
     flag("--move", "move the files into the table's folder, which deletes them when no version needs them"),
     flag("--dry-run", "show what would be added, and what is wrong with which files"),

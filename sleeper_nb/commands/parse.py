@@ -124,7 +124,8 @@ class CommandTable:
             raise InvalidInput("%%sleeper needs a command", hint="write %%sleeper sql, and the query below it")
         if has_body and not command.body:
             raise InvalidInput(f"{command.name} takes no lines below it", hint=("write ", Action(command.usage)))
-        arguments = _arguments(command, extra, words)
+        related = [each for each in self.commands if each.name.startswith(f"{command.name}-")]
+        arguments = _arguments(command, extra, words, related)
         arguments.words = (first, *words)  # for a plan that shows the line to type
         if command.sql is None:
             arguments.body = body if has_body else None
@@ -248,8 +249,10 @@ class _Once(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-def _arguments(command: Command, extra: tuple[Argument, ...], words: list[str]) -> Namespace:
-    """Return the values of a command's arguments, checked."""
+def _arguments(
+    command: Command, extra: tuple[Argument, ...], words: list[str], related: Sequence[Command]
+) -> Namespace:
+    """Return the values of a command's arguments, checked; an error may name a related command instead."""
     parser = _Parser(command.name, add_help=False, allow_abbrev=False)
     parser.usage_hint = _usage(command)
     known = [argument for argument in (*command.arguments, *extra) if argument.kind != "sql"]
@@ -266,7 +269,8 @@ def _arguments(command: Command, extra: tuple[Argument, ...], words: list[str]) 
         parser.add_argument(*argument.names, **settings)
     values, left = parser.parse_known_intermixed_args(words)
     for word in left:
-        _reject(word, command, [name for argument in known if argument.is_option for name in argument.names])
+        options = [name for argument in known if argument.is_option for name in argument.names]
+        _reject(word, command, options, related)
     for argument in known:
         _check_value(argument, values, command)
     _check_together(command, values)
@@ -279,11 +283,14 @@ def _count(argument: Argument) -> str | None:
     return "?" if argument.optional or argument.unless else None
 
 
-def _reject(word: str, command: Command, options: list[str]) -> NoReturn:
+def _reject(word: str, command: Command, options: list[str], related: Sequence[Command]) -> NoReturn:
     if word.startswith("-"):
         name = word.partition("=")[0]
         near = _near_options(name, options)
         hint = f"did you mean {' or '.join(map(repr, near))}?" if near else _usage(command)
+        other = next((each for each in related if name in each.options), None)
+        if other is not None and not near:
+            hint = f"did you mean {other.name!r}, which has {name!r}?"
         raise InvalidInput(f"{command.name} has no option {name!r}", hint=hint)
     raise InvalidInput(f"{command.name} cannot use {word!r}", hint=_usage(command))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.commands.command import (
     COLUMNS,
-    DRY_RUN,
     LIMIT,
     REGION,
     SCHEMA,
@@ -22,10 +20,12 @@ from sleeper_nb.commands.command import (
     option,
     positional,
 )
-from sleeper_nb.commands.confirm import confirmed
-from sleeper_nb.commands.context import Context, split_names
+from sleeper_nb.commands.confirm import confirmed, line_again
+from sleeper_nb.commands.context import Context, split_names, typed_line
 from sleeper_nb.errors import ConfirmationNeeded, InvalidInput
 from sleeper_nb.report import Report, Stacked
+from sleeper_nb.sql.tokens import in_one_line
+from sleeper_nb.sql.writes import is_writing
 
 if TYPE_CHECKING:
     from sleeper_nb.query import QueryResult
@@ -70,8 +70,8 @@ ROW_OPTIONS = (
     flag("--dry-run", "change nothing: show what would be done; of a query, how many files and bytes would be read",
          answer=NO_ROW),
     flag("--explain", "read no row: show that and the engine's plan", answer=NO_ROW),
-    flag("--force", "delete what DROP, TRUNCATE or CALL deletes; without it, a notebook shows the plan and a console "
-         "asks"),
+    flag("--force", "delete what DROP, TRUNCATE or CALL deletes, or change all rows; without it, a notebook shows the "
+         "plan and a console asks"),
     positional("statement", "one statement, as it is", "sql", metavar="SQL"),
     examples=(
         "sql SELECT count(*) FROM trips VERSION AS OF 'savepoint.before-fix'",
@@ -80,6 +80,7 @@ ROW_OPTIONS = (
         "sql --interactive SELECT * FROM trips ORDER BY fare DESC",
         "sql --as pandas SELECT city, fare FROM trips",
         "sql INSERT INTO trips FROM trips@12 WHERE fare > 100",
+        "sql --dry-run UPDATE trips SET fare = 0 WHERE fare < 0",
         "sql --force DROP TABLE IF EXISTS journeys",
         "sql --engine duckdb -o fares\nSELECT city, fare FROM trips VERSION AS OF 12 WHERE fare > :least",
     ),
@@ -88,7 +89,8 @@ ROW_OPTIONS = (
     reads_only=True,
 )  # fmt: skip
 def sql(context: Context, arguments: Namespace) -> Any:
-    from sleeper_nb.query import QueryResult  # heavy: it brings pyarrow
+    from sleeper_nb.operations.changing.change import ChangeReport  # heavy: they bring pyarrow
+    from sleeper_nb.query import QueryResult
 
     session = context.opened()
     if arguments.interactive:
@@ -104,6 +106,8 @@ def sql(context: Context, arguments: Namespace) -> Any:
         result = run(dry_run=reads_nothing, force=arguments.force)
     except ConfirmationNeeded as needed:
         return _confirmed(context, arguments, needed, run)
+    if isinstance(result, ChangeReport) and result.dry_run:
+        return replace(result, again=_line_again(context, arguments, force=result.is_about_all_rows))
     if not isinstance(result, QueryResult):
         return result
     return _cost_or_plan(result, arguments) if reads_nothing else _rows_of(context, result, arguments)
@@ -114,8 +118,6 @@ def _check_form(arguments: Namespace) -> None:
     form = vars(arguments)["as"]
     options = {f"--as {form}": form, f"--plot {arguments.plot}": arguments.plot}
     options |= {"--interactive": arguments.interactive, "--explain": arguments.explain}
-    from sleeper_nb.sql.writes import is_writing
-
     option = next((name for name, given in options.items() if given), None)
     if option is None or not is_writing(arguments.statement):
         return
@@ -124,12 +126,18 @@ def _check_form(arguments: Namespace) -> None:
 
 
 def _confirmed(context: Context, arguments: Namespace, needed: ConfirmationNeeded, run: Callable[..., Any]) -> Any:
-    """Show the plan of a deletion and how to confirm it; at a terminal, ask."""
-    statement = " ".join(arguments.statement.split())
-    words = [word for word in arguments.words if word not in DRY_RUN.names]
-    typed = statement if context.face == "notebook" else shlex.quote(statement)
-    again = f"{shlex.join([*words, '--force'])} {typed}"
+    """Show the plan of a deletion, or of a change of all rows, and how to confirm it; at a terminal, ask."""
+    again = _line_again(context, arguments, force=True)
     return confirmed(context, needed, needed.plan, again, lambda: run(force=True), _name_of)
+
+
+def _line_again(context: Context, arguments: Namespace, *, force: bool) -> str:
+    """Return the line that does what was planned; of a statement that is no line, at most the option for it."""
+    statement, added = in_one_line(arguments.statement), ("--force",) if force else ()
+    if statement is None:
+        return "".join(added)
+    typed = statement if context.face == "notebook" else typed_line([statement])
+    return f"{line_again(arguments.words, *added)} {typed}"
 
 
 def _name_of(plan: Any) -> str:

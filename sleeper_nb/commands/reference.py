@@ -64,8 +64,8 @@ are written to stderr; in a notebook, `%config SleeperMagics.log = "info"` does 
 _SQL = """## What SQL changes
 These statements, in `sql` and `session.sql`, do what a command does, with the same checks and the same answer. They are
 read by this package, in the SQL of either engine; only the query in them goes to the engine, where it may read any
-version of any table, the target too, variables and files. `--dry-run` says what would be done; `EXPLAIN` shows the plan
-of the query.
+version of any table, the target too, variables and files. `--dry-run` says what would be done: of a change of rows,
+exactly how many, and in how many files and bytes. `EXPLAIN` shows the plan of the query.
 
 | statement | what it does |
 |---|---|
@@ -76,6 +76,15 @@ of the query.
 may be NULL unless they are `NOT NULL` |
 | `INSERT INTO t [(a, b)] SELECT …` or `VALUES (…)`, `INSERT INTO t BY NAME SELECT …` | adds rows, by position or by \
 name; columns that are left out are NULL |
+| `DELETE FROM t [x] [WHERE …]` | deletes rows, in one commit; as `delete-rows` |
+| `UPDATE t [x] SET a = …, b = DEFAULT [WHERE …]` | sets columns, in one commit; as `update` |
+| `MERGE INTO t [x] USING u or (SELECT …) [y] ON … WHEN MATCHED [AND …] THEN UPDATE SET a = y.a, UPDATE SET *, DELETE \
+or DO NOTHING WHEN NOT MATCHED [AND …] THEN INSERT (a, b) VALUES (y.a, y.b), INSERT * or DO NOTHING WHEN NOT MATCHED \
+BY SOURCE [AND …] THEN UPDATE SET a = … or DELETE` | updates, deletes and inserts rows, in one commit; the first \
+clause that a row meets counts, and several rows of the source that change one row are an error |
+| `INSERT INTO t REPLACE WHERE … SELECT …`, `INSERT INTO t REPLACE USING (a) SELECT …`, `INSERT OVERWRITE t SELECT …` \
+| replaces the rows that meet a condition, that are equal to a new row in some columns, or all, in one commit; as \
+`overwrite` |
 | `ALTER TABLE t ADD COLUMN a INT, RENAME COLUMN b TO c, DROP COLUMN d` | changes columns, in one commit |
 | `ALTER TABLE t RENAME TO u`, `ALTER TABLE t SET TBLPROPERTIES (property = value)` | as `rename` and `properties` |
 | `DROP TABLE [IF EXISTS] t`, `TRUNCATE TABLE t` | as `delete` and `reinitialise`, with their confirmation |
@@ -83,7 +92,8 @@ name; columns that are left out are NULL |
 | `CALL sys.compact('t')`, `CALL sys.rollback(table => 't', version => 3)` | a procedure for each command; \
 `CALL sys.help()` lists them |
 
-`DELETE`, `UPDATE`, `MERGE` and `INSERT OVERWRITE` are refused.
+Conditions and values may have subqueries, and each sees the rows as they were before the statement. Without a
+condition, `DELETE` and `UPDATE`, and `INSERT OVERWRITE`, need `--force`.
 
 ## What SQL reads
 Any other statement reads and never writes: in `sql`, `inspect`, `where`, views, and with `--explain`, `--plot` and

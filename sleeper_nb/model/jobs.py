@@ -141,7 +141,7 @@ def check_job_id(job_id: str) -> str:
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class MadeBefore(Snapshot):
-    """The snapshot that an earlier run of a job made; this run added nothing.
+    """The snapshot that an earlier run of a job made; this run changed nothing.
 
     Parameters
     ----------

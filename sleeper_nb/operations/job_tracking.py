@@ -139,7 +139,7 @@ def run_tracked(
     try:
         snapshot = add()
     except JobDone as error:
-        tracker.cancelled(job_id, f"{error.message}: nothing was added")
+        tracker.cancelled(job_id, f"{error.message}: nothing was changed")
         raise
     except BaseException as error:
         tracker.ended_by(error)
@@ -185,7 +185,7 @@ def _made_before(store: StateStore, job_id: str, done: int | None) -> MadeBefore
     if made is None:
         note += f", which has expired; the table is at snapshot {shown.id:,}"
     values = {field.name: getattr(shown, field.name) for field in fields(Snapshot)}
-    return MadeBefore(**values, note=f"{note}. Nothing was added")
+    return MadeBefore(**values, note=f"{note}. Nothing was changed")
 
 
 Which = Literal["all", "running", "failed"]

@@ -20,10 +20,11 @@ from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.transactions import ChangeCounts
 from sleeper_nb.operations.changing.edit_list import EditList
+from sleeper_nb.operations.loading.conform import no_place
 from sleeper_nb.operations.loading.row_checks import values_text
 from sleeper_nb.operations.scanning.live_rows import Positions
 from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, POSITION
-from sleeper_nb.report import counted
+from sleeper_nb.report import counted, values_of
 from sleeper_nb.sql.composition import Composition, QuotedName
 from sleeper_nb.sql.delete_update import Assignment, DeleteRows, Target, UpdateRows
 from sleeper_nb.sql.found_rows import (
@@ -81,8 +82,10 @@ class FoundRows:
 
 Ask = Callable[[Composition, Mapping[str, pa.Table]], FoundRows]
 """Answers a query on the version; the mapping has rows that it reads by name."""
-Fit = Callable[[pa.Table], pa.Table]
-"""Returns rows as the table has them; raises for a value that does not fit, naming it, and for a broken rule."""
+Place = Callable[[int], str]
+"""Names a row in errors."""
+Fit = Callable[[pa.Table, Place], pa.Table]
+"""Returns rows as the table has them; raises for a value that does not fit, naming its row, and for a broken rule."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,7 +148,7 @@ class EditFinder:
         given = found.rows.drop_columns([FILE_NUMBER, POSITION])
         if given.column_names != [*values, *others]:  # COLUMNS(*) of DuckDB
             raise InvalidInput("a value of SET is several columns", hint="write one value for each column")
-        rows = self.fit(self._with_defaults(given, assigned))
+        rows = self.fit(self._with_defaults(given, assigned), self._place_of(given.select(others)))
         counts = ChangeCounts(updated=found.rows.num_rows)
         return EditList(_by_file(found.rows, found.filenames), rows, counts, found.watched)
 
@@ -169,6 +172,16 @@ class EditFinder:
             raise placed(alone, self.statement, name.at)
         missing = NotFound.of("column", name.text, self.schema.names, where=f" of table {self.table!r}")
         raise placed(missing, self.statement, name.at)
+
+    def _place_of(self, rows: pa.Table) -> Place:
+        """Return what names a row by its key, which users know; nothing does where a part of the key is not known."""
+        keys = [field.name for field in self.schema.row_keys]
+        if not set(keys) <= set(rows.column_names):
+            return no_place
+        columns = {name: rows[name] for name in keys}
+        return lambda at: (
+            f"row {values_text({name: values_of(each[at : at + 1])[0] for name, each in columns.items()})}"
+        )
 
     def _with_defaults(self, rows: pa.Table, assigned: Mapping[str, Slice | None]) -> pa.Table:
         """Return rows with the columns that are set to their defaults."""
@@ -268,7 +281,8 @@ class EditFinder:
                        for name in self.schema.names}  # fmt: skip
             if isinstance(clause.action, UpdateColumns):
                 columns = self._defaults_of(clause.action, merge.target, columns, part.num_rows)
-            parts.append(self.fit(pa.table(columns)))
+            old = {name: part[old_column(name)] for name in self.schema.names if old_column(name) in part.column_names}
+            parts.append(self.fit(pa.table(columns), self._place_of(pa.table(old))))
         return pa.concat_tables(parts) if parts else self._no_rows
 
     def _defaults_of(
@@ -295,7 +309,7 @@ class EditFinder:
                 part = found.filter(pc.equal(found[ACTION], at))
                 values = queries.values[at]
                 rows = pa.table({name: part[value_column(at, name)] for name in values})
-                parts += [self.fit(rows)] if part.num_rows else []
+                parts += [self.fit(rows, self._place_of(rows))] if part.num_rows else []
         return pa.concat_tables(parts) if parts else self._no_rows
 
     def _others(self, queries: MergeQueries, pairs: FoundRows) -> FoundRows:
@@ -333,8 +347,8 @@ class EditFinder:
         outside = self.ask(query, {SOURCE: self.source}).rows
         if outside.num_rows:
             row = outside.slice(0, 1).to_pylist()[0]
-            problem = f"{counted(outside.num_rows, 'new row')} outside of REPLACE WHERE {condition}"
-            hint = f"such as {values_text(row)}; select only rows that meet the condition"
+            problem = f"{counted(outside.num_rows, 'new row')} outside of the part that is replaced"
+            hint = f"such as {values_text(row)}; give only rows that meet its condition"
             raise placed(InvalidInput(problem, hint=hint), self.statement, condition.at)
 
     def _check_not_null(self, columns: Sequence[str]) -> None:

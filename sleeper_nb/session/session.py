@@ -611,8 +611,9 @@ class Session:
             ``$snapshots``, ``$files``, ``$partitions``, ``$schemas``, ``$properties``, ``$jobs``; a version may follow.
             ``CREATE TEMP VIEW v AS …`` creates a view that the session keeps, for the engine that created it.
             Statements that change the warehouse are ``CREATE TABLE … ROW KEYS (…) [AS SELECT …]``, ``INSERT INTO``,
-            ``ALTER TABLE``, ``DROP TABLE``, ``TRUNCATE TABLE``, ``COMMENT ON`` and ``CALL sys.…()``; an engine reads
-            the rows of their query. Any other statement that could write is refused.
+            ``INSERT OVERWRITE``, ``DELETE FROM``, ``UPDATE``, ``MERGE INTO``, ``ALTER TABLE``, ``DROP TABLE``,
+            ``TRUNCATE TABLE``, ``COMMENT ON`` and ``CALL sys.…()``; an engine reads the rows of their query, and finds
+            the rows that meet a condition. Any other statement that could write is refused.
         engine
             ``"duckdb"``, ``"spark"``, or ``"auto"``: DuckDB, unless the warehouse names a Spark cluster, only Spark can
             read the statement or keeps a view in it, a variable in it is a Spark DataFrame, or its files have 4 GiB or
@@ -628,7 +629,8 @@ class Session:
             is refused. A query is for callers that only want `QueryResult.cost` or `QueryResult.explain`, neither of
             which reads rows.
         force
-            Confirm a deletion: ``DROP TABLE``, ``TRUNCATE TABLE``, and procedures that delete.
+            Confirm a deletion, ``DROP TABLE``, ``TRUNCATE TABLE``, and procedures that delete; or a change of all rows,
+            such as ``DELETE`` without a condition.
 
         Returns
         -------
@@ -639,7 +641,8 @@ class Session:
         Raises
         ------
         ConfirmationNeeded
-            When a deletion is not confirmed; it has the plan. Nothing is changed by this or any other error.
+            When a deletion or a change of all rows is not confirmed; it has the plan. Nothing is changed by this or any
+            other error.
         InvalidInput, NotFound
             When the statement cannot be read, or something that it names does not exist.
         """

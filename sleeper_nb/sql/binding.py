@@ -292,7 +292,7 @@ class Binder:
     def _source(self, reference: TableReference) -> BoundSource | None:
         source = self.lookup(reference.name, self._version(reference.clause))
         if source is not None and reference.role == "write":
-            hint = "add rows with INSERT INTO or ingest, undo a load with rollback; rows cannot be changed or deleted"
+            hint = "begin the statement with INSERT INTO, DELETE FROM, UPDATE or MERGE INTO"
             raise InvalidInput(f"SQL cannot change table {source.table!r}", hint=hint)
         return source
 

@@ -8,7 +8,7 @@ strings can also be ``E'…'`` and ``$tag$…$tag$``.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
 from sleeper_nb.errors import InvalidInput
 
@@ -111,6 +111,20 @@ def tokenize(sql: str, *, dialect: Dialect) -> tuple[Token, ...]:
         if match.lastgroup != "skip":
             tokens.append(Token.of(_KINDS[str(match.lastgroup)], match.group(), match.start()))
     return tuple(tokens)
+
+
+def in_one_line(sql: str) -> str | None:
+    """Return a text as one line, without comments; None where that is not possible, or dialects disagree on it."""
+    lines = set()
+    for dialect in get_args(Dialect):
+        try:
+            tokens = tokenize(sql, dialect=dialect)
+        except InvalidInput:
+            return None
+        ends = (0, *(token.end for token in tokens))
+        lines.add("".join(" " * (token.start > end) + token.text for end, token in zip(ends, tokens, strict=False)))
+    line = lines.pop().strip()
+    return None if lines or len(line.splitlines()) > 1 else line
 
 
 def _end_of_comment(sql: str, start: int) -> int:

@@ -102,9 +102,9 @@ class WritingStatement:
 
     @property
     def words(self) -> str:
-        """The first two words, in upper case: ``INSERT INTO``."""
+        """The word or words that it begins with, in upper case: ``INSERT INTO``, ``UPDATE``."""
         start = end_of_explain(self.statement)
-        return " ".join(self.statement.words()[start : start + 2])
+        return " ".join(self.statement.words()[start : start + (1 if isinstance(self.change, UpdateRows) else 2)])
 
     @property
     def query(self) -> QueryPart | None:

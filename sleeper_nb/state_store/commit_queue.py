@@ -129,7 +129,7 @@ def fitting(batch: Sequence[Waiting], room: int, done: Callable[[str], int | Non
         if room < 0 and fits:
             break
         if job_id is not None and job_id not in ids and (snapshot := done(job_id)) is not None:
-            hint = "nothing was added again"
+            hint = "nothing was changed again"
             waiting.fail(JobDone(f"job {job_id!r} has already made snapshot {snapshot:,}", hint=hint))
         elif job_id is None or job_id not in ids:
             fits.append(waiting)

@@ -24,7 +24,8 @@ from sleeper_nb.operations import job_tracking
 from sleeper_nb.operations.changing.apply_edits import ChangeSettings
 from sleeper_nb.operations.changing.change import ChangeReport, RowChange
 from sleeper_nb.operations.changing.edit_list import EditList
-from sleeper_nb.operations.loading.sources import find_sources, read_sources_with_notes
+from sleeper_nb.operations.loading.conform import RawColumns, compare, raise_first, row_number
+from sleeper_nb.operations.loading.row_checks import opened_checks
 from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, POSITION, TableRows, plan_scan
 from sleeper_nb.operations.versioning.leases import ReadGuard
 from sleeper_nb.operations.versioning.periodic_savepoints import LoadedAndSaved, saved_if_due
@@ -156,10 +157,11 @@ def check_unprocessed(table: OpenTable, state: TableState) -> None:
         )
 
 
-def fitting(table: OpenTable, state: TableState, rows: pa.Table) -> pa.Table:
-    """Return rows as a version of a table has them; they keep its rules."""
-    checks = table.components.engines.row_checks(state.schema)
-    fit, _ = read_sources_with_notes(find_sources(rows), state.schema, checks=checks)
+def fitting(table: OpenTable, state: TableState, rows: pa.Table, place: Callable[[int], str] = row_number) -> pa.Table:
+    """Return rows as a version of a table has them; they keep its rules. `place` names a row in errors."""
+    fit = compare(RawColumns.of(rows, place), state.schema).table(state.schema)
+    with opened_checks(table.components.engines.row_checks(state.schema)) as checks:
+        raise_first(tuple(checks.differences(fit, place)))
     return fit
 
 
@@ -197,7 +199,7 @@ class TableChange:
             When other writers changed the same rows in each attempt; nothing was changed.
         """
         if dry_run or (self._is_about_all_rows and not force):
-            plan = self._rows_changed().plan()
+            plan = replace(self._rows_changed().plan(), is_about_all_rows=self._is_about_all_rows)
             if dry_run:
                 return plan
             raise ConfirmationNeeded(

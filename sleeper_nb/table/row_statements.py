@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import Action, InvalidInput, NotFound
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.sql.tokens import Dialect, quote_name
@@ -49,11 +49,13 @@ class StatementWriter:
     def update(self, updates: Mapping[str, str], new_values: Mapping[str, Any], where: str | None) -> RowStatement:
         """Return ``UPDATE``; `updates` are expressions of SQL, `new_values` Python values."""
         if not updates and not new_values:
-            raise InvalidInput(
-                "update sets no column", hint="updates={'fare': 'fare * 1.1'}, or new_values={'fare': 9.5}"
-            )
+            example = Action('--set "fare = fare * 1.1"', "updates={'fare': 'fare * 1.1'}, or new_values={'fare': 9.5}")
+            raise InvalidInput("update sets no column", hint=("add ", example))
         if twice := sorted(updates.keys() & new_values.keys()):
-            raise InvalidInput(f"column {twice[0]!r} gets two values", hint="name it in updates or in new_values")
+            raise InvalidInput(
+                f"column {twice[0]!r} gets two values",
+                hint=("name it once: ", Action("--set or --value", "in updates or in new_values")),
+            )
         wrong = next((name for name, value in updates.items() if not isinstance(value, str)), None)
         if wrong is not None:
             hint = f"new_values={{{wrong!r}: {updates[wrong]!r}}} sets a Python value"

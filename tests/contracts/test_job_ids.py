@@ -250,7 +250,7 @@ def test_the_same_job_again_returns_its_snapshot_and_says_so(trips: sl.Table):
     again = trips.ingest([{"city": "rome"}], job_id="2026-11-21/trips")
     assert isinstance(again, MadeBefore)
     assert (again.id, again.message, trips.scan().count()) == (first.id, "why", 2)
-    assert "job '2026-11-21/trips' was done before, in snapshot 2. Nothing was added" in repr(again)
+    assert "job '2026-11-21/trips' was done before, in snapshot 2. Nothing was changed" in repr(again)
     assert not isinstance(first, MadeBefore)
     assert [(job.state, job.snapshot_id) for job in trips.jobs()] == [("FINISHED", 2)]
 
@@ -261,7 +261,7 @@ def test_a_job_whose_snapshot_expired_returns_the_current_one(trips: sl.Table):
     forget_all_but_newest(trips.store)
     again = trips.ingest([{"city": "rome"}], job_id="once")
     assert (again.id, trips.scan().count()) == (3, 2)
-    assert "in snapshot 2, which has expired; the table is at snapshot 3. Nothing was added" in repr(again)
+    assert "in snapshot 2, which has expired; the table is at snapshot 3. Nothing was changed" in repr(again)
 
 
 @pytest.mark.parametrize("wrong", ["", " ", "a\nb", "x" * 501, 7])

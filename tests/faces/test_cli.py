@@ -36,7 +36,7 @@ def test_the_same_job_id_adds_nothing_and_says_so(trips):
     words = ("ingest", "trips", "the rows.csv", "--job-id", "2026-11-21/trips")
     assert "rows +3" in trips(*words)[1]
     code, out, _ = trips(*words)
-    assert (code, "job '2026-11-21/trips' was done before, in snapshot 3. Nothing was added" in out) == (0, True)
+    assert (code, "job '2026-11-21/trips' was done before, in snapshot 3. Nothing was changed" in out) == (0, True)
     assert "6" in trips("sql", "--engine", "duckdb", "select count(*) from trips")[1]
     assert "2026-11-21/trips" in trips("jobs", "trips")[1]
 

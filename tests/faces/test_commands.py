@@ -87,9 +87,12 @@ def test_help_shows_the_commands_by_group(prefix):
     assert page.to_dict()["rename"] == "rename a table; its data and history stay where they are"
 
 
-def test_names_and_words_of_commands_are_given_once():
-    names = [name for command in COMMANDS.commands for name in (command.name, *command.aliases, *command.words)]
+def test_names_of_commands_are_given_once_and_no_word_of_one_is_the_name_of_another():
+    names = [name for command in COMMANDS.commands for name in (command.name, *command.aliases)]
     assert sorted(names) == sorted(set(names))
+    for command in COMMANDS.commands:
+        assert len(set(command.words)) == len(command.words)
+        assert not set(command.words) & set(names)
 
 
 def test_names_of_the_issue_are_all_there():
@@ -100,7 +103,7 @@ def test_names_of_the_issue_are_all_there():
     wanted += "get demo tour help jobs offline online maintain rollback leases diff show why timeline alter "
     wanted += "rename delete reinitialise rename-table delete-table reinitialise-table properties "
     wanted += "templates add-table instances add-instance set-online set-offline export-split-points apply split-points"
-    wanted += " add-files"
+    wanted += " add-files delete-rows update upsert overwrite"
     assert set(wanted.split()) == {command.name for command in COMMANDS.commands}
     assert COMMANDS.find("add").name == "create"
     assert COMMANDS.find("gc").name == "collect-garbage"
@@ -113,6 +116,9 @@ def test_names_of_the_issue_are_all_there():
         ("optimize", "did you mean 'compact'?"),
         ("VACUUM", "did you mean 'collect-garbage'?"),
         ("select * from x", "did you mean 'sql'?"),
+        ("merge t", "did you mean 'upsert' or 'compact'?"),
+        ("remove t", "did you mean 'delete' or 'delete-rows'?"),
+        ("insert-overwrite t", "did you mean 'overwrite'?"),
         ("qqqq", "help lists the commands"),
     ],
 )
@@ -126,6 +132,7 @@ def test_an_unknown_command_names_the_nearest(typed, hint):
     ("typed", "message", "hint"),
     [
         ("compact t --enginee spark", "compact has no option '--enginee'", "did you mean '--engine'?"),
+        ("delete t --where x", "delete has no option '--where'", "did you mean 'delete-rows', which has '--where'?"),
         ("compact t --dryrun", "compact has no option '--dryrun'", "did you mean '--dry-run'?"),
         ("compact t --engine=sparc", "no engine 'sparc'", "did you mean 'spark'?"),
         ("tables x", "tables cannot use 'x'", "usage: tables"),

@@ -15,7 +15,15 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.errors import ConflictError, NetworkError, NotFound, OutcomeUnknown, StateRuleBroken, StorageError
+from sleeper_nb.errors import (
+    Action,
+    ConflictError,
+    NetworkError,
+    NotFound,
+    OutcomeUnknown,
+    StateRuleBroken,
+    StorageError,
+)
 from sleeper_nb.model.files import to_values
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.snapshots import Snapshot
@@ -26,7 +34,7 @@ from sleeper_nb.operations.changing.edit_list import EditList
 from sleeper_nb.operations.loading.ingest import check_still_fits, discard_files
 from sleeper_nb.operations.loading.unique_keys import UniqueKeysOfLoad
 from sleeper_nb.progress import Progress
-from sleeper_nb.report import Bytes, Grid, TableReport, counted, duration_text, notes_line
+from sleeper_nb.report import Bytes, Grid, TableReport, counted, duration_text, notes_line, nothing_done
 from sleeper_nb.state_store.state_store_base import StateStore
 
 logger = logging.getLogger(__name__)
@@ -70,6 +78,10 @@ class ChangeReport(TableReport):
         Whether nothing was changed.
     note
         What else happened, for users.
+    is_about_all_rows
+        Whether it names no part of the table, and so needs a confirmation.
+    again
+        How to do what was planned: the whole line, where a command made the plan.
     """
 
     operation: str
@@ -87,6 +99,9 @@ class ChangeReport(TableReport):
     seconds: float
     dry_run: bool
     note: str = ""
+    is_about_all_rows: bool = False
+    again: str = ""
+    prefix: str = ""
 
     @property
     def inserted(self) -> int:
@@ -125,11 +140,24 @@ class ChangeReport(TableReport):
         if self.note and self.files_written is None:
             return Grid(columns, rows, footer=self.note)
         if self.dry_run:
-            return Grid(columns, rows, footer=f"on snapshot {self.since}; nothing was changed")
+            return Grid(columns, rows, self._title, self._next_step)
         if self.snapshot is None:
-            return Grid(columns, rows, footer="no row is changed by it: the table stays at its snapshot")
+            return Grid(columns, rows, footer=f"no row to change: the table stays at snapshot {self.since}")
         vectors = f"{counted(self.vectors or 0, 'deletion vector')}" if self.vectors else ""
         return Grid(columns, rows, footer=notes_line(vectors, duration_text(self.seconds), self.note))
+
+    @property
+    def _title(self) -> str:
+        """What a dry run says above its counts."""
+        return f"{self.operation}: what would change in snapshot {self.since}"
+
+    @property
+    def _next_step(self) -> str:
+        if not (self.inserted or self.updated or self.deleted):
+            return "no row to change"
+        in_python = "force=True" if self.is_about_all_rows else "the same without dry_run=True"
+        is_known = self.again or not self.prefix
+        return nothing_done(Action(self.again, in_python), self.prefix) if is_known else "nothing was changed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -519,7 +519,7 @@ def _within_years(
     row = place(at)
     where = f"column {target.name!r}, {row}" if row else f"column {target.name!r}"
     problem = f"{where}: the {target.type} is out of range"
-    hint, wrong = f"{OUT_OF_YEARS}; nothing was ingested", pc.sum(outside).as_py()
+    hint, wrong = f"{OUT_OF_YEARS}; nothing was changed", pc.sum(outside).as_py()
     return Difference(target.name, problem, hint, kind=f"{target.type} is out of range", values=wrong, place=row)
 
 
@@ -550,7 +550,7 @@ def inexact(
     where = f"column {name!r}, {row}" if row else f"column {name!r}"
     if error.misfit is not None:
         problem = f"{where}, {error.misfit.problem}" if row else f"{where} {error.misfit.problem}"
-        return Difference(target.name, problem, f"{error.hint}; nothing was ingested")
+        return Difference(target.name, problem, f"{error.hint}; nothing was changed")
     if error.verdict or error.is_not_a_number:
         kind, verdict = "", error.verdict or "is not a number"
     if error.is_bad_text:
@@ -560,13 +560,13 @@ def inexact(
         problem = f"{where}{kind} {verdict}"
     else:
         problem = f"{where}: {error.shown}{kind} {verdict}"
-    hint: Hint = f"{error.hint}; nothing was ingested"
+    hint: Hint = f"{error.hint}; nothing was changed"
     if matching.cast:
         pass  # the cast was requested already
     elif is_word(error.value, error.target):
-        hint = ("to read it as a boolean, add ", CAST, "; nothing was ingested")
+        hint = ("to read it as a boolean, add ", CAST, "; nothing was changed")
     elif error.is_refused and can_be_requested(error.kind, error.target.name):
-        hint = ("to store it as text, add ", CAST, "; nothing was ingested")
+        hint = ("to store it as text, add ", CAST, "; nothing was changed")
     example = error.shown if error.index is not None else ""
     short = f"{kind.strip()} {verdict}".strip()
     return Difference(target.name, problem, hint, kind=short, example=example, place=row)

@@ -180,7 +180,7 @@ def hint_for(error: InexactValueError, csv_format: CsvFormat) -> Hint:
         written = f"write a number such as 12 or 1{csv_format.decimal}5, or add " if name in _NUMBERS else "add "
         return (written, option, " if it means NULL")
     if error.is_not_a_number and csv_format.decimal == "," and not isinstance(error, UnreadableTextError):
-        return "write a number such as 12 or 1,5, without points, or use a column of type string; nothing was ingested"
+        return "write a number such as 12 or 1,5, without points, or use a column of type string; nothing was changed"
     if name == "date" and csv_format.date_format is None and has_digits:
         return ("say how dates are written: ", Action('--date-format "%d.%m.%Y"', "date_format='%d.%m.%Y'"))
     if name == "timestamp" and csv_format.timestamp_format is None and has_digits:

@@ -495,7 +495,7 @@ def _check_quotes(file: SourceFile, csv_format: CsvFormat) -> None:
                 return
             raise InvalidInput(
                 f"{file.label}, line {records.lines_read:,}: a value continues after its closing quote",
-                hint='double a quote inside quotes, as in "a ""b"" c"; nothing was ingested',
+                hint='double a quote inside quotes, as in "a ""b"" c"; nothing was changed',
             ) from error
 
 

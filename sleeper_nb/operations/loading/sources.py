@@ -336,5 +336,5 @@ def _from_series(series: Any, target: Field, matching: Matching) -> pa.ChunkedAr
         array = pa.array(series, from_pandas=True)
     except BAD_VALUE as error:
         problem = f"column {target.name!r} of the DataFrame is {series.dtype}: {first_line(error)}"
-        return Difference(target.name, problem, f"convert it to {target.type} first; nothing was ingested")
+        return Difference(target.name, problem, f"convert it to {target.type} first; nothing was changed")
     return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])

@@ -95,7 +95,7 @@ class UniqueKeysOfLoad:
         rows = sum(batch.num_rows for batch in merged(found, schema, self._storage, columns=names))
         where = f"occurs {rows:,} times in the rows" if rows > 1 else "is in the table already"
         return InvalidInput(
-            f"the row key {_text(key, schema)} {where}, and the table has unique keys; nothing was added",
+            f"the row key {_text(key, schema)} {where}, and the table has unique keys; nothing was changed",
             hint="load each row key once",
         )
 

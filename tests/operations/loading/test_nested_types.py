@@ -267,7 +267,7 @@ def test_a_wrong_value_is_refused_with_its_path_line_and_example(row: dict[str, 
         ):  # fmt: skip
             with pytest.raises(sl.InvalidInput, match=words.format(*(place,) * words.count("{}"))) as error:
                 table.ingest(data)
-            assert "nothing was ingested" in error.value.hint
+            assert "nothing was changed" in error.value.hint
         assert table.scan().to_arrow().num_rows == 0
 
 

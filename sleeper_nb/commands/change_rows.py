@@ -1,0 +1,192 @@
+"""`delete-rows`, `update`, `upsert` and `overwrite`: rows that change, in one commit each."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from sleeper_nb.commands.command import (
+    DRY_RUN,
+    MESSAGE,
+    REGION,
+    TABLE,
+    command,
+    flag,
+    option,
+    positional,
+)
+from sleeper_nb.commands.confirm import change_confirmed, shown_change
+from sleeper_nb.commands.context import Context, split_names
+from sleeper_nb.commands.load import JOB_ID, source_of
+from sleeper_nb.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from sleeper_nb.operations.changing.change import ChangeReport
+    from sleeper_nb.query import Engine
+    from sleeper_nb.table import Table
+
+ROWS_WHERE = option(
+    "--where",
+    text="a condition in the engine's SQL; it may read any version of the table, and :name is the value of a variable",
+    metavar='"…"',
+)
+SOURCE = positional("source", "a path, a glob, or $name for a variable", "source", metavar="SRC", many=True)
+ENGINE = option("--engine", text="which finds the rows; duckdb if not given", choices=("duckdb", "spark"))
+ALL_ROWS = flag("--force", "change all rows; without it, a notebook shows the plan and a console asks")
+OF_A_CHANGE = (
+    MESSAGE, replace(JOB_ID, help="a name for this change: repeating it changes nothing"), ENGINE, DRY_RUN,
+)  # fmt: skip
+
+
+@command(
+    "delete-rows",
+    "delete the rows that meet a condition; older versions keep them",
+    TABLE,
+    ROWS_WHERE,
+    *OF_A_CHANGE,
+    ALL_ROWS,
+    examples=(
+        'delete-rows trips --where "fare < 0" --dry-run',
+        'delete-rows trips --where "fare < 0" -m "no refunds"',
+        'delete-rows trips --where "fare > (SELECT 5 * avg(fare) FROM trips)"',
+        "delete-rows trips --force",
+    ),
+    words=("remove", "remove-rows", "delete-from", "erase"),
+)
+def delete_rows(context: Context, arguments: Namespace) -> ChangeReport:
+    table = context.table(arguments.table)
+    delete = partial(table.delete, arguments.where, **_names(context), **_options(context, arguments))
+    return change_confirmed(context, arguments, delete)
+
+
+@command(
+    "update",
+    "set columns of the rows that meet a condition, in one commit",
+    TABLE,
+    option("--set", text="a column and its new value in SQL, which sees the row as it was; can be repeated",
+           metavar='"a = SQL"', many=True),
+    option("--value", text="a column and its new value as a text, without quotes of SQL; can be repeated",
+           metavar="a=VALUE", many=True),
+    ROWS_WHERE,
+    *OF_A_CHANGE,
+    ALL_ROWS,
+    examples=(
+        'update trips --set "fare = fare * 1.1" --where "fare > 0" --dry-run',
+        'update trips --value city=Athens --where "city = \'athens\'"',
+        'update trips --set "fare = 0" --set "tip = 0" --where "fare < 0"',
+        'update trips --set "fare = 0" --force',
+    ),
+    words=("modify", "set-values"),
+)  # fmt: skip
+def update(context: Context, arguments: Namespace) -> ChangeReport:
+    table = context.table(arguments.table)
+    change = partial(
+        table.update,
+        _assigned("--set", arguments.set, '--set "fare = fare * 1.1"'),
+        arguments.where,
+        new_values=_assigned("--value", arguments.value, "--value city=London"),
+        **_names(context),
+        **_options(context, arguments),
+    )
+    return change_confirmed(context, arguments, change)
+
+
+@command(
+    "upsert",
+    "update the rows that have the keys of new rows, and insert the other new rows, in one commit",
+    TABLE,
+    SOURCE,
+    option("--on", text="the columns by which rows match; the row keys if not given", metavar="a,b", kind="columns"),
+    *OF_A_CHANGE,
+    examples=(
+        "upsert trips $df --dry-run",
+        "upsert trips trips.parquet --on city,pickup",
+        "upsert trips data/2026-*.parquet --job-id 2026-11-21/trips",
+    ),
+    words=("merge", "merge-into"),
+)
+def upsert(context: Context, arguments: Namespace) -> ChangeReport:
+    table = context.table(arguments.table)
+    report = table.upsert(
+        _new_rows(context, arguments),
+        on=split_names(arguments.on),
+        dry_run=arguments.dry_run,
+        **_options(context, arguments),
+    )
+    return shown_change(arguments, report)
+
+
+@command(
+    "overwrite",
+    "replace the rows of a part of a table, or all, by new rows, in one commit",
+    TABLE,
+    SOURCE,
+    option("--where", text="the part, as a condition in the engine's SQL, which every new row must meet; :name is "
+           "the value of a variable", metavar='"…"'),
+    option("--keys", text="instead: values of the first row key", metavar="a,b"),
+    REGION,
+    *OF_A_CHANGE,
+    ALL_ROWS,
+    examples=(
+        "overwrite trips $df --keys London,athens --dry-run",
+        'overwrite trips trips.parquet --where "pickup >= \'2026-01-01\'"',
+        'overwrite trips trips.parquet --region "city=[A,z)"',
+        "overwrite trips trips.parquet --force",
+    ),
+    words=("replace", "insert-overwrite", "replace-where"),
+)  # fmt: skip
+def overwrite(context: Context, arguments: Namespace) -> ChangeReport:
+    table = context.table(arguments.table)
+    change = partial(
+        table.overwrite,
+        _new_rows(context, arguments),
+        arguments.where,
+        keys=_keys(table, arguments.keys),
+        region=arguments.region,
+        params=context.own_variables(),
+        **_options(context, arguments),
+    )
+    return change_confirmed(context, arguments, change)
+
+
+def _options(context: Context, arguments: Namespace) -> dict[str, Any]:
+    """Return the options of every change as arguments of the Python methods."""
+    engine: Engine = arguments.engine or ("spark" if context.engine == "spark" else "duckdb")
+    return {"engine": engine, "message": arguments.message, "job_id": arguments.job_id}
+
+
+def _names(context: Context) -> dict[str, Any]:
+    """Return what SQL may name, besides tables: the values of variables, and those with rows."""
+    variables = context.own_variables()
+    return {"params": variables, "data": variables if context.reads_variables else None}
+
+
+def _new_rows(context: Context, arguments: Namespace) -> Any:
+    sources = [source_of(context, word) for word in arguments.source]
+    return sources[0] if len(sources) == 1 else sources
+
+
+def _assigned(option_name: str, texts: list[str], example: str) -> dict[str, str]:
+    """Return the values of ``COLUMN=VALUE`` by column; a name may be in quotes."""
+    assigned: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        name = name.strip().strip('"`')
+        if not (name and equals):
+            raise InvalidInput(f"cannot read {option_name} {text!r}", hint=f"write {example}")
+        if name in assigned:
+            raise InvalidInput(f"column {name!r} is set twice", hint="set it once")
+        assigned[name] = value.strip() if option_name == "--set" else value
+    return assigned
+
+
+def _keys(table: Table, text: str | None) -> list[Any] | None:
+    """Return the values of the first row key in ``a,b``."""
+    from sleeper_nb.model.keys import parse_key
+
+    if text is None:
+        return None
+    first = table.schema.row_keys[0]
+    return [parse_key(first, word.strip(), what="key") for word in text.split(",")]
