@@ -13,7 +13,7 @@ from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import ConfirmationNeeded, InvalidInput
 from sleeper_nb.model.savepoints import Savepoint, savepoint_label, savepoints_by_snapshot
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.operations.versioning import row_changes
+from sleeper_nb.operations.versioning import row_changes, row_images
 from sleeper_nb.operations.versioning.comparison import ComparedRows, VersionComparison, compare, newer_schema
 from sleeper_nb.operations.versioning.delete_savepoint import (
     SavepointDeletion,
@@ -78,17 +78,20 @@ class ChosenRows:
         return self.where is None and self.keys is None and self.region is None
 
 
-def changes(table: OpenTable, before: TableAt, after: TableAt, chosen: ChosenRows) -> Changes:
+def changes(table: OpenTable, before: TableAt, after: TableAt, chosen: ChosenRows, *, images: bool) -> Changes:
     """Return the rows that differ between two versions, not read yet."""
     comparison, guards = _comparison(table, before, after, chosen), _guards(before, after)
-    return Changes(table.name, before.resolved, after.resolved, comparison, table.store.storage, guards)
+    return Changes(table.name, before.resolved, after.resolved, comparison, table.store.storage, guards, images)
 
 
-def difference(table: OpenTable, before: TableAt, after: TableAt, chosen: ChosenRows) -> Diff:
+def difference(table: OpenTable, before: TableAt, after: TableAt, chosen: ChosenRows, *, images: bool) -> Diff:
     """Return what changed between two versions, by numbers and names; rows are read where metadata cannot tell."""
     comparison = _comparison(table, before, after, chosen)
     with finishing(table.components.progress) as progress, guarded(_guards(before, after), "diff"):
-        rows = row_changes.count_changes(comparison, table.store.storage, progress=progress)
+        found, storage = None, table.store.storage
+        if images:
+            found = row_images.count_images(comparison, storage, progress=progress)
+        rows = row_changes.count_changes(comparison, storage, progress=progress) if found is None else found.rows
     return diff(
         table.name,
         (before.resolved, before.state),
@@ -96,6 +99,7 @@ def difference(table: OpenTable, before: TableAt, after: TableAt, chosen: Chosen
         rows,
         processed=after.is_processed,
         some_rows=not chosen.are_all,
+        images=found,
     )
 
 
