@@ -28,18 +28,24 @@ from sleeper_nb.version import Changes, TableAt
 
 
 def snapshots(table: OpenTable, limit: int | None) -> Pictured[Snapshot]:
-    """Return the retained snapshots, newest first, below a timeline of them and of the savepoints."""
+    """Return the retained snapshots, newest first, below a timeline of them and of the savepoints.
+
+    Where one of them changed rows, three columns say how many were inserted, updated and deleted.
+    """
     if limit is not None and limit < 1:
         raise InvalidInput(f"cannot list {limit} snapshots", hint="give a limit of 1 or more")
     versions = retained(table.components.catalog, table.entry.id)
     shown, total = versions.snapshots[:limit], len(versions.snapshots)
     saved = savepoints_by_snapshot(versions.savepoints)
+    has_changes = any(s.inserted_rows is not None for s in shown)
     cells = tuple(
-        (s.id, s.time, s.operation, s.added_files, s.removed_files, s.added_rows, s.rows, s.files,
+        (s.id, s.time, s.operation, s.added_files, s.removed_files, s.added_rows,
+         *((s.inserted_rows, s.updated_rows, s.deleted_rows) if has_changes else ()), s.rows, s.files,
          s.references, ", ".join(savepoint_label(point) for point in saved.get(s.id, ())), s.message)
         for s in shown
     )  # fmt: skip
-    columns = ("snapshot", "time", "operation", "+files", "−files", "+rows", "rows", "files",
+    columns = ("snapshot", "time", "operation", "+files", "−files", "+rows",
+               *(("inserted", "updated", "deleted") if has_changes else ()), "rows", "files",
                "references", "savepoint", "message")  # fmt: skip
     footer = f"the newest {len(shown):,} of {total:,} snapshots" if len(shown) < total else ""
     listing = Listing(shown, columns, cells, f"history of {table.name}", footer)
