@@ -61,10 +61,12 @@ from sleeper_nb.operations.system_tables import KnownAt, rows_at
 from sleeper_nb.operations.upkeep.online import is_online
 from sleeper_nb.operations.versioning import resolve as versions
 from sleeper_nb.operations.versioning import row_changes as changes
+from sleeper_nb.operations.versioning import row_images
 from sleeper_nb.operations.versioning.comparison import VersionComparison
 from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
 from sleeper_nb.operations.versioning.resolve import Resolved
 from sleeper_nb.operations.versioning.row_changes import KINDS, RowChangeKind, RowCounts
+from sleeper_nb.operations.versioning.row_images import ImageCounts
 from sleeper_nb.progress import SILENT, Progress, finishing
 from sleeper_nb.query import run_query
 from sleeper_nb.report import (
@@ -692,6 +694,8 @@ class Changes(Report):
         The table's name.
     before, after
         The two versions.
+    images
+        Whether `rows` says which removed and added row are the two images of an update.
     """
 
     table: str
@@ -700,6 +704,7 @@ class Changes(Report):
     _comparison: VersionComparison
     _storage: Storage
     _guards: tuple[ReadGuard, ...]
+    images: bool = False
 
     @property
     def added(self) -> ChangedRows:
@@ -715,7 +720,9 @@ class Changes(Report):
     def rows(self, limit: int | None = None) -> ChangedRows:
         """Return all of these rows, at most `limit`, each with ``"added"`` or ``"removed"`` in its first column.
 
-        The column is ``change``; ``_change`` in a table that has such a column.
+        With ``images``, the two rows of a key that has one removed and one added row, and no other, have
+        ``"update_preimage"`` and ``"update_postimage"`` there instead. The column is ``change``; ``_change`` in a table
+        that has such a column.
         """
         if limit is not None and limit < 0:
             raise InvalidInput(f"the limit {limit} is negative", hint="the limit is 0 or more")
@@ -725,6 +732,11 @@ class Changes(Report):
         """Return how many rows were added and removed, as a pair; from metadata alone where that is enough."""
         with guarded(self._guards, "diff"):
             return changes.count_changes(self._comparison, self._storage)
+
+    def count_images(self) -> ImageCounts:
+        """Return how many rows were inserted, updated and deleted, by key; an update counts once."""
+        with guarded(self._guards, "diff"):
+            return row_images.count_images(self._comparison, self._storage)
 
     def grid(self) -> Grid:
         """Return the first rows of both kinds."""
@@ -743,6 +755,9 @@ class Changes(Report):
     def batches(self, kinds: tuple[RowChangeKind, ...]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one kind, or of both with a column for the kind; region by region, each in key order."""
         with guarded(self._guards, "diff"):
+            if self.images and kinds == KINDS:
+                yield from row_images.stream_images(self._comparison, self._storage, self._column)
+                return
             for change in changes.stream_changes(self._comparison, self._storage, kinds):
                 if kinds == KINDS:
                     yield changes.labelled(change, self._column, self._comparison.after.sort_order)
@@ -797,6 +812,8 @@ class ChangedRows(Report, Tabular):
     def grid(self) -> Grid:
         """Return the first rows, the two versions, and how many files are read to compare them."""
         kinds = " and ".join(self.kinds)
+        if self.changes.images and self.kinds == KINDS:
+            kinds = "removed, added and updated"
         footer = (
             f"{kinds} from {self.changes.before} to {self.changes.after} of {self.changes.table} · "
             f"{self.changes.opened}"

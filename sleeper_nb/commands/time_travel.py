@@ -71,11 +71,12 @@ def show(context: Context, arguments: Namespace) -> Stacked:
                metavar="A", optional=True),
     positional("b", "the other version; the current one if not given", "reference", metavar="B", optional=True),
     flag("--rows", "show rows, each with a column that says whether it was added or removed"),
+    flag("--images", "by key, tell updated rows from inserted and deleted ones; with --rows, before and after"),
     REGION,
     WHERE,
     LIMIT,
     examples=("diff trips 12", "diff trips before-fix 15 --rows --limit 20", "diff trips@before-fix trips@15",
-              'diff trips 12 --rows --where "fare < 0"'),
+              'diff trips 12 --rows --where "fare < 0"', "diff trips 12 --rows --images"),
     words=("changes", "compare"),
     reads_only=True,
 )  # fmt: skip
@@ -92,8 +93,8 @@ def diff(context: Context, arguments: Namespace) -> Diff | ChangedRows:
         raise InvalidInput("--limit needs --rows", hint=Action(f"diff {' '.join((name, *versions))} --rows --limit 20"))
     table = context.table(name)
     if not arguments.rows:
-        return table.diff(*versions, where=arguments.where, region=arguments.region)
-    changes = table.changes(*versions, where=arguments.where, region=arguments.region)
+        return table.diff(*versions, where=arguments.where, region=arguments.region, images=arguments.images)
+    changes = table.changes(*versions, where=arguments.where, region=arguments.region, images=arguments.images)
     return context.shown(replace(changes.rows(arguments.limit), display=context.display))
 
 

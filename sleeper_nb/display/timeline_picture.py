@@ -27,6 +27,11 @@ class _Mark(NamedTuple):
 
 _MARKS: Mapping[str, _Mark] = {
     "ingest": _Mark("●", "#1976d2"),
+    "delete": _Mark("✕", "#d93025"),
+    "update": _Mark("◐", "#00838f"),
+    "upsert": _Mark("◑", "#00838f"),
+    "merge": _Mark("◉", "#00838f"),
+    "overwrite": _Mark("▣", "#00838f"),
     "compact": _Mark("■", "#e8710a"),
     "split": _Mark("◆", "#9334e6"),
     "rollback": _Mark("▲", "#d93025"),
@@ -150,7 +155,10 @@ def timeline_lines(snapshots: Sequence[Snapshot], savepoints: Sequence[Savepoint
 
 
 def change_text(snapshot: Snapshot) -> str:
-    """Return what a commit did, in a few words: ``ingest +28,135 rows``."""
+    """Return what a commit did, in a few words: ``ingest +28,135 rows``, ``merge 2 inserted, 1 updated rows``."""
+    changed = [f"{count:,} {verb}" for verb, count in snapshot.changed_rows.items() if count]
+    if changed:
+        return f"{snapshot.operation} {', '.join(changed)} rows"
     if snapshot.added_rows:
         return f"{snapshot.operation} {snapshot.added_rows:+,} rows"
     if snapshot.added_files or snapshot.removed_files:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -115,6 +116,12 @@ class Snapshot(Report):
         """When the version was committed."""
         return self.time
 
+    @property
+    def changed_rows(self) -> Mapping[str, int]:
+        """How many rows a change inserted, updated and deleted, by these words; empty for other operations."""
+        counts = (("inserted", self.inserted_rows), ("updated", self.updated_rows), ("deleted", self.deleted_rows))
+        return {verb: count for verb, count in counts if count is not None}
+
     def grid(self) -> Grid:
         """Return the commit as a card."""
         change = f"files +{self.added_files} −{self.removed_files}, rows {self.added_rows:+,}"
@@ -125,8 +132,7 @@ class Snapshot(Report):
             ("table", f"{counted(self.rows, 'row')} in {files_text(self.files, self.references)}, {Bytes(self.bytes)}"),
         ]
         if self.inserted_rows is not None:
-            counts = (("inserted", self.inserted_rows), ("updated", self.updated_rows), ("deleted", self.deleted_rows))
-            rows.append(("rows", ", ".join(f"{count:,} {verb}" for verb, count in counts)))
+            rows.append(("rows", ", ".join(f"{count:,} {verb}" for verb, count in self.changed_rows.items())))
         if self.message:
             rows.append(("message", self.message))
         if self.job_id:

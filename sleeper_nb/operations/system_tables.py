@@ -124,7 +124,10 @@ _SNAPSHOT = (
     SystemColumn.of("schema_id", _LONG),
     *(
         SystemColumn.of(name, _LONG)
-        for name in ("files", "rows", "bytes", "added_files", "removed_files", "added_rows")
+        for name in (
+            *("files", "rows", "bytes", "added_files", "removed_files", "added_rows"),
+            *("inserted_rows", "updated_rows", "deleted_rows"),
+        )
     ),
     SystemColumn.of("file_references", _LONG, "references"),  # REFERENCES is a keyword of SQL
     *(SystemColumn.of(name, _LONG) for name in ("added_references", "removed_references")),

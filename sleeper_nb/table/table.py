@@ -392,6 +392,7 @@ class Table(Report):
         where: str | None = None,
         keys: Any = None,
         region: Mapping[str, tuple[Any, Any]] | str | None = None,
+        images: bool = False,
     ) -> Changes:
         """Return the rows that were added and removed from one version to another, not read yet.
 
@@ -406,6 +407,9 @@ class Table(Report):
         where, keys, region
             Only the rows among them that meet a condition, and have some keys, as in `scan`; with the columns of the
             newer version. Partitions and files that cannot have such rows are not read.
+        images
+            Whether ``rows()`` says which rows are the images of an update: where a key, of the row keys and sort keys,
+            has exactly one removed and one added row, they are ``update_preimage`` and ``update_postimage``.
 
         Raises
         ------
@@ -415,7 +419,9 @@ class Table(Report):
             When the condition, the keys or the region do not fit the schema.
         """
         chosen = ChosenRows(where, keys, region)
-        return version_history.changes(self._opened, self._version(from_version), self._version(to_version), chosen)
+        return version_history.changes(
+            self._opened, self._version(from_version), self._version(to_version), chosen, images=images
+        )
 
     @checked
     def diff(
@@ -426,15 +432,17 @@ class Table(Report):
         where: str | None = None,
         keys: Any = None,
         region: Mapping[str, tuple[Any, Any]] | str | None = None,
+        images: bool = False,
     ) -> Diff:
         """Return what changed from one version to another: rows, columns, files and partitions, by number and name.
 
         Row counts are exact. Where files were only added, as by ingests, metadata is enough; where each version has
         files that the other does not, as after a compaction, those are read and compared. Versions, errors and the
         choice of the rows that are counted are those of `changes`; files and partitions are those of the whole table.
+        With `images`, the report also says how many rows were inserted, updated and deleted, by key.
         """
         chosen = ChosenRows(where, keys, region)
-        return version_history.difference(self._opened, self._version(a), self._version(b), chosen)
+        return version_history.difference(self._opened, self._version(a), self._version(b), chosen, images=images)
 
     # Load rows.
 

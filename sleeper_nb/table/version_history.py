@@ -13,7 +13,7 @@ from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import ConfirmationNeeded, InvalidInput
 from sleeper_nb.model.savepoints import Savepoint, savepoint_label, savepoints_by_snapshot
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.operations.versioning import row_changes
+from sleeper_nb.operations.versioning import row_changes, row_images
 from sleeper_nb.operations.versioning.comparison import ComparedRows, VersionComparison, compare, newer_schema
 from sleeper_nb.operations.versioning.delete_savepoint import (
     SavepointDeletion,
@@ -28,18 +28,24 @@ from sleeper_nb.version import Changes, TableAt
 
 
 def snapshots(table: OpenTable, limit: int | None) -> Pictured[Snapshot]:
-    """Return the retained snapshots, newest first, below a timeline of them and of the savepoints."""
+    """Return the retained snapshots, newest first, below a timeline of them and of the savepoints.
+
+    Where one of them changed rows, three columns say how many were inserted, updated and deleted.
+    """
     if limit is not None and limit < 1:
         raise InvalidInput(f"cannot list {limit} snapshots", hint="give a limit of 1 or more")
     versions = retained(table.components.catalog, table.entry.id)
     shown, total = versions.snapshots[:limit], len(versions.snapshots)
     saved = savepoints_by_snapshot(versions.savepoints)
+    has_changes = any(s.inserted_rows is not None for s in shown)
     cells = tuple(
-        (s.id, s.time, s.operation, s.added_files, s.removed_files, s.added_rows, s.rows, s.files,
+        (s.id, s.time, s.operation, s.added_files, s.removed_files, s.added_rows,
+         *((s.inserted_rows, s.updated_rows, s.deleted_rows) if has_changes else ()), s.rows, s.files,
          s.references, ", ".join(savepoint_label(point) for point in saved.get(s.id, ())), s.message)
         for s in shown
     )  # fmt: skip
-    columns = ("snapshot", "time", "operation", "+files", "−files", "+rows", "rows", "files",
+    columns = ("snapshot", "time", "operation", "+files", "−files", "+rows",
+               *(("inserted", "updated", "deleted") if has_changes else ()), "rows", "files",
                "references", "savepoint", "message")  # fmt: skip
     footer = f"the newest {len(shown):,} of {total:,} snapshots" if len(shown) < total else ""
     listing = Listing(shown, columns, cells, f"history of {table.name}", footer)
@@ -78,17 +84,20 @@ class ChosenRows:
         return self.where is None and self.keys is None and self.region is None
 
 
-def changes(table: OpenTable, before: TableAt, after: TableAt, chosen: ChosenRows) -> Changes:
+def changes(table: OpenTable, before: TableAt, after: TableAt, chosen: ChosenRows, *, images: bool) -> Changes:
     """Return the rows that differ between two versions, not read yet."""
     comparison, guards = _comparison(table, before, after, chosen), _guards(before, after)
-    return Changes(table.name, before.resolved, after.resolved, comparison, table.store.storage, guards)
+    return Changes(table.name, before.resolved, after.resolved, comparison, table.store.storage, guards, images)
 
 
-def difference(table: OpenTable, before: TableAt, after: TableAt, chosen: ChosenRows) -> Diff:
+def difference(table: OpenTable, before: TableAt, after: TableAt, chosen: ChosenRows, *, images: bool) -> Diff:
     """Return what changed between two versions, by numbers and names; rows are read where metadata cannot tell."""
     comparison = _comparison(table, before, after, chosen)
     with finishing(table.components.progress) as progress, guarded(_guards(before, after), "diff"):
-        rows = row_changes.count_changes(comparison, table.store.storage, progress=progress)
+        found, storage = None, table.store.storage
+        if images:
+            found = row_images.count_images(comparison, storage, progress=progress)
+        rows = row_changes.count_changes(comparison, storage, progress=progress) if found is None else found.rows
     return diff(
         table.name,
         (before.resolved, before.state),
@@ -96,6 +105,7 @@ def difference(table: OpenTable, before: TableAt, after: TableAt, chosen: Chosen
         rows,
         processed=after.is_processed,
         some_rows=not chosen.are_all,
+        images=found,
     )
 
 

@@ -78,6 +78,8 @@ class LiveRows:
         The table's.
     regions
         Only rows in one of these regions count, which do not overlap; None is the whole file.
+    only
+        The only positions that count, none of them deleted; all others when None. Row groups without them are not read.
     """
 
     filename: str
@@ -85,6 +87,15 @@ class LiveRows:
     schema: Schema
     storage: Storage
     regions: Sequence[Region | None] = (None,)
+    only: Positions | None = None
+
+    @classmethod
+    def of(cls, file: PlannedFile, schema: Schema, storage: Storage, regions: Sequence[Region | None]) -> LiveRows:
+        """Return the rows of a planned file that are in some regions."""
+        deleted, only = positions_of(file.deletions, storage), None
+        if file.only is not None:
+            only = np.setdiff1d(positions_of(file.only, storage), deleted, assume_unique=True)
+        return cls(file.filename, deleted, schema, storage, regions, only)
 
     def batches(
         self, columns: Sequence[str] | None = None, *, with_positions: bool = False
@@ -106,7 +117,7 @@ class LiveRows:
             )
             if with_positions:
                 batch = batch.append_column(PLACES.field(POSITION), pa.array(np.arange(at, at + batch.num_rows)))
-            batch = kept(batch, at, self.deleted)
+            batch = kept(batch, at, self.deleted) if self.only is None else _taken(batch, at, self.only)
             if is_cut:
                 batch = _inside(batch, limits, self.schema)
             yield batch.select([*selected, POSITION] if with_positions else selected)
@@ -126,7 +137,11 @@ class LiveRows:
             groups, all_names = groups_in(file.metadata, self.schema), file.schema_arrow.names
             there = [each for each in all_names if each in names] or all_names[:1]
             starts = list(accumulate((group.rows for group in groups), initial=0))
-            for run in _runs([at for at, group in enumerate(groups) if _reaches(group, limits)]):
+            reached = [at for at, group in enumerate(groups) if _reaches(group, limits)]
+            if self.only is not None:
+                ends = np.searchsorted(self.only, starts)
+                reached = [at for at in reached if ends[at] < ends[at + 1]]
+            for run in _runs(reached):
                 at = starts[run[0]]
                 for batch in file.iter_batches(_BATCH_ROWS, row_groups=run, columns=there):
                     yield at, batch
@@ -151,8 +166,7 @@ class PlacedFile:
     def batches(self, schema: Schema, storage: Storage) -> Iterator[pa.RecordBatch]:
         """Yield its rows, without deleted ones, with the columns of the schema and then `PLACES`."""
         first = self.parts[0]
-        regions = [part.region for part in self.parts]
-        rows = LiveRows(first.filename, positions_of(first.deletions, storage), schema, storage, regions)
+        rows = LiveRows.of(first, schema, storage, [part.region for part in self.parts])
         for batch in rows.batches(with_positions=True):
             number = pa.repeat(pa.scalar(self.number, PLACES.field(FILE_NUMBER).type), batch.num_rows)
             yield batch.add_column(batch.num_columns - 1, PLACES.field(FILE_NUMBER), number)
@@ -178,6 +192,12 @@ def placed_files(plan: ScanPlan) -> list[PlacedFile]:
 def placed_schema(schema: pa.Schema) -> pa.Schema:
     """Return the columns of rows with their places."""
     return pa.schema([*schema, *PLACES])
+
+
+def _taken(rows: pa.RecordBatch, first: int, only: Positions) -> pa.RecordBatch:
+    """Return those of some consecutive rows of a file that are at some positions."""
+    begin, end = np.searchsorted(only, (first, first + rows.num_rows))
+    return rows.take(pa.array(only[begin:end] - first))
 
 
 def _reaches(group: RowGroup, limits: Sequence[Region] | None) -> bool:

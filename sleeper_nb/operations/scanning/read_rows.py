@@ -42,9 +42,9 @@ from sleeper_nb.model.partitions import Range, Region
 from sleeper_nb.model.schema import Schema, quoted_name
 from sleeper_nb.operations.row_processing import Processor
 from sleeper_nb.operations.scanning.footers import row_groups
-from sleeper_nb.operations.scanning.live_rows import LiveRows, PlacedFile, Positions, placed_schema, positions_of
+from sleeper_nb.operations.scanning.live_rows import LiveRows, PlacedFile, placed_schema
 from sleeper_nb.operations.scanning.row_condition import Condition, RowTest
-from sleeper_nb.operations.scanning.scan_plan import PlannedFile, ScanPlan
+from sleeper_nb.operations.scanning.scan_plan import FileContent, PlannedFile, ScanPlan
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.integrity import HINT, changed_since, check_once
 from sleeper_nb.storage.paths import is_foreign
@@ -223,10 +223,9 @@ def merged(
         return
     is_whole = limit is None and len(columns or schema.names) == len(schema.names)
     context, is_checked = _checked_context(files, storage, is_whole=is_whole)
-    deleted = {file.filename: positions_of(file.deletions, storage) for file in files if file.deletions is not None}
-    if deleted and len({file.filename for file in files}) == 1:  # nothing to merge
-        (filename,) = deleted
-        alone = LiveRows(filename, deleted[filename], schema, storage, [file.region for file in files])
+    placed = _read_by_position(files, schema, storage)
+    if placed and len({file.content for file in files}) == 1:  # nothing to merge
+        (alone,) = placed.values()
         with _datafusion_errors(files, storage):
             yield from _limited(alone.batches(columns), limit)
         return
@@ -234,12 +233,22 @@ def merged(
         ranges = list(key_ranges(files, schema, storage))
         if len(ranges) > 1:
             logger.debug("merge of %d files in %s runs in %d key ranges", len(files), storage.root, len(ranges))
-        frames = ((_sorted_frame(context, part, schema, storage, columns, deleted), part) for part in ranges)
+        frames = ((_sorted_frame(context, part, schema, storage, columns, placed), part) for part in ranges)
         for batch in _first_rows(frames, limit):
             is_checked = is_checked or bool(batch.num_rows)
             yield batch
     if not is_checked and limit != 0:
         check_files(files, storage)
+
+
+def _read_by_position(files: Sequence[PlannedFile], schema: Schema, storage: Storage) -> Mapping[FileContent, LiveRows]:
+    """Return the rows of the files with deletion vectors; leaves that share a file can have a vector of it each."""
+    regions: dict[FileContent, list[Region | None]] = {}
+    parts = [file for file in files if file.deletions is not None or file.only is not None]
+    for file in parts:
+        regions.setdefault(file.content, []).append(file.region)
+    firsts = {file.content: file for file in parts}
+    return {content: LiveRows.of(file, schema, storage, regions[content]) for content, file in firsts.items()}
 
 
 def _checked_context(files: Sequence[PlannedFile], storage: Storage, *, is_whole: bool) -> tuple[SessionContext, bool]:
@@ -366,19 +375,19 @@ def _sorted_frame(
     schema: Schema,
     storage: Storage,
     columns: Sequence[str] | None,
-    deleted: Mapping[str, Positions],
+    placed: Mapping[FileContent, LiveRows],
 ) -> DataFrame:
-    regions: dict[str, list[Region | None]] = {}
+    regions: dict[FileContent, list[Region | None]] = {}
     for file in files:  # a file with several of the regions is opened once
-        regions.setdefault(file.filename, []).append(file.region)
+        regions.setdefault(file.content, []).append(file.region)
     parts = [
-        (name, each[begin : begin + _REGIONS_AT_ONCE])
-        for name, each in regions.items()
-        if name not in deleted
+        (content[0], each[begin : begin + _REGIONS_AT_ONCE])
+        for content, each in regions.items()
+        if content not in placed
         for begin in range(0, len(each), _REGIONS_AT_ONCE)
     ]
     frames = [_frame(context, name, each, schema, storage) for name, each in parts]
-    read = (LiveRows(name, deleted[name], schema, storage, regions[name]) for name in regions if name in deleted)
+    read = (replace(placed[content], regions=each) for content, each in regions.items() if content in placed)
     rows = _union([*frames, *(_frame_of(context, each) for each in read)])
     rows = rows.sort(*[_column(name).sort(ascending=True) for name in schema.sort_order])
     return rows if columns is None else rows.select(*[_column(name) for name in columns])

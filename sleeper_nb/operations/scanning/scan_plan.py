@@ -36,8 +36,15 @@ PLACES: Final = pa.schema([(FILE_NUMBER, pa.int32()), (POSITION, pa.int64())])
 """Both columns; they follow those of the table."""
 
 
+FileContent = tuple[str, DeletionVector | None, DeletionVector | None]
+"""A data file, the vector of rows that do not count, and the vector of rows that alone count."""
+
+
 class PlannedFile(NamedTuple):
-    """A file to open. Only its rows in `region` count, all of them when `region` is None; and no deleted one."""
+    """A file to open. Only its rows in `region` count, all of them when `region` is None; and no deleted one.
+
+    With `only`, which comparisons of versions set, just those rows count whose positions are in that vector.
+    """
 
     filename: str
     rows: int
@@ -46,6 +53,12 @@ class PlannedFile(NamedTuple):
     rows_exact: bool = True
     checksum: str | None = None
     deletions: DeletionVector | None = None
+    only: DeletionVector | None = None
+
+    @property
+    def content(self) -> FileContent:
+        """What is read of the file, whichever regions count: the same for all parts that are read together."""
+        return self.filename, self.deletions, self.only
 
     @property
     def only_this_partition(self) -> bool:

@@ -141,10 +141,11 @@ def compare(
     """Return what to read, from the metadata of the two versions alone.
 
     Data files never change. So a file that both versions have in a region has the same rows in both, and is not read
-    there. With an iterator or aggregations that is not enough, because a row may change through its neighbours, which
-    come from other files: then a region is skipped only when all of its files are the same, and read whole otherwise.
-    Filters judge each row by itself, as of one moment for both versions. Where the two versions process their rows in
-    different ways, all files are read. Where only some `rows` are compared, files that have none of them are not read.
+    there; if its deletion vectors differ, only the rows at positions that just one of them has are read. With an
+    iterator or aggregations that is not enough, because a row may change through its neighbours, which come from other
+    files: then a region is skipped only when all of its files are the same, and read whole otherwise. Filters judge
+    each row by itself, as of one moment for both versions. Where the two versions process their rows in different
+    ways, all files are read. Where only some `rows` are compared, files that have none of them are not read.
 
     Raises
     ------
@@ -163,9 +164,7 @@ def compare(
             reached = rows.reached
             old_files, new_files = files_in(old, old_leaf, part, reached), files_in(new, new_leaf, part, reached)
             if processed_alike:  # after a split, both may have a file through different references
-                common = {file.filename for file in old_files} & {file.filename for file in new_files}
-                old_files = [file for file in old_files if file.filename not in common]
-                new_files = [file for file in new_files if file.filename not in common]
+                old_files, new_files = _only_of_one(old_files, new_files), _only_of_one(new_files, old_files)
             if (old_files or new_files) and not row_by_row:
                 old_files = files_in(before, old_leaf, part, reached)
                 new_files = files_in(after, new_leaf, part, reached)
@@ -178,6 +177,20 @@ def compare(
     return VersionComparison(
         before.schema, after.schema, newer, processing_before, processing_after, tuple(regions), files, rows.where
     )
+
+
+def _only_of_one(files: Sequence[PlannedFile], others: Sequence[PlannedFile]) -> list[PlannedFile]:
+    """Return what must be read of one version's files in a region, given those of the other version.
+
+    Of a file that both have, only rows that the other version has deleted are read: the others are in both.
+    """
+    vectors = {file.filename: file.deletions for file in others}
+    needed = [file for file in files if file.filename not in vectors]
+    for file in files:
+        deleted = vectors.get(file.filename)
+        if deleted is not None and deleted != file.deletions:
+            needed.append(file._replace(only=deleted, rows_exact=False))
+    return needed
 
 
 def newer_schema(before: TableState, after: TableState) -> Schema:

@@ -14,6 +14,7 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.scanning.scan_plan import files_of
 from sleeper_nb.operations.versioning.resolve import Resolved
 from sleeper_nb.operations.versioning.row_changes import RowCounts
+from sleeper_nb.operations.versioning.row_images import ImageCounts
 from sleeper_nb.report import Bytes, Grid, Listing, TableReport, cell_text, counted
 
 _MOST_SPLITS, _MOST_COLUMNS, _MOST_LETTERS = 5, 10, 40
@@ -143,6 +144,8 @@ class Diff(TableReport):
         Which columns were added, dropped, renamed or given another type.
     some_rows
         Whether `rows` are only those with some keys, or that meet a condition.
+    images
+        How many of the rows were inserted, updated and deleted, by key; None when that was not asked for.
     """
 
     table: str
@@ -156,6 +159,7 @@ class Diff(TableReport):
     processed: bool = False
     columns: tuple[ChangedColumn, ...] = ()
     some_rows: bool = False
+    images: ImageCounts | None = None
 
     @property
     def rows_added(self) -> int:
@@ -201,6 +205,9 @@ class Diff(TableReport):
             notes.append("before and after count rows in files; added and removed count rows that queries return")
         if not any(self.rows):
             notes.append("none of the chosen rows was added or removed" if self.some_rows else _NO_ROW)
+        elif self.images is not None:
+            counts = zip(self.images._fields, self.images, strict=True)
+            notes.append("by key: " + ", ".join(f"{count:,} {verb}" for verb, count in counts))
         notes += _column_notes(self.columns)
         notes += _split_notes("split", self.splits)
         notes += _split_notes("no longer split", self.splits_undone)
@@ -215,6 +222,7 @@ class Diff(TableReport):
             "after": self.after.to_dict(),
             "rows_added": self.rows_added,
             "rows_removed": self.rows_removed,
+            **({} if self.images is None else {f"rows_{verb}": count for verb, count in self.images._asdict().items()}),
             **lists,
         }
 
@@ -234,6 +242,7 @@ def diff(
     *,
     processed: bool,
     some_rows: bool = False,
+    images: ImageCounts | None = None,
 ) -> Diff:
     """Return the report on two versions whose rows have been compared; everything else is in their metadata."""
     (_, old), (_, new) = before, after
@@ -250,6 +259,7 @@ def diff(
         processed=processed,
         columns=_changed_columns(old.schema, new.schema),
         some_rows=some_rows,
+        images=images,
     )
 
 

@@ -27,7 +27,7 @@ from sleeper_nb.operations.versioning.comparison import (
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.storage.filesystem import Storage
 
-_Key = tuple[Any, ...]
+Key = tuple[Any, ...]
 _Places = np.ndarray[tuple[int], np.dtype[np.int64]]
 _GroupNumbers = np.ndarray[tuple[int], np.dtype[np.int32]]
 
@@ -57,7 +57,7 @@ def count_changes(comparison: VersionComparison, storage: Storage, *, progress: 
     added = removed = 0
     unknown = []
     for region in comparison.regions:
-        rows = _recorded_counts(region) if comparison.stored_rows and comparison.where is None else None
+        rows = recorded_counts(comparison, region)
         if rows is None:
             unknown.append(region)
         else:
@@ -67,9 +67,9 @@ def count_changes(comparison: VersionComparison, storage: Storage, *, progress: 
     return RowCounts(added, removed)
 
 
-def _recorded_counts(region: DifferingRegion) -> RowCounts | None:
+def recorded_counts(comparison: VersionComparison, region: DifferingRegion) -> RowCounts | None:
     """Return the counts of a region that has files of one version only; None where metadata does not have them."""
-    if region.before.files and region.after.files:
+    if not comparison.stored_rows or comparison.where is not None or (region.before.files and region.after.files):
         return None
     added, removed = region.after.rows, region.before.rows
     return None if added is None or removed is None else RowCounts(added, removed)
@@ -105,11 +105,24 @@ def stream_changes(
     InvalidInput
         When rows cannot be processed.
     """
+    for changes in changes_by_region(comparison, storage, kinds, progress):
+        yield from changes
+
+
+def changes_by_region(
+    comparison: VersionComparison, storage: Storage, kinds: Collection[RowChangeKind], progress: Progress
+) -> Iterator[Iterator[RowChange]]:
+    """Yield what `stream_changes` does, for each region in turn; a key is in one region only."""
     with opened_condition(comparison.where) as test:
-        for change in _all_changes(comparison, storage, kinds, progress):
-            met = change if test is None else RowChange(_met(test, change.removed), _met(test, change.added))
-            if met.removed.num_rows or met.added.num_rows:
-                yield met
+        for changes in _all_changes(comparison, storage, kinds, progress):
+            yield changes if test is None else _meeting(test, changes)
+
+
+def _meeting(test: RowTest, changes: Iterable[RowChange]) -> Iterator[RowChange]:
+    for change in changes:
+        met = RowChange(_met(test, change.removed), _met(test, change.added))
+        if met.removed.num_rows or met.added.num_rows:
+            yield met
 
 
 def _met(test: RowTest, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -123,7 +136,7 @@ def _met(test: RowTest, rows: pa.RecordBatch) -> pa.RecordBatch:
 
 def _all_changes(
     comparison: VersionComparison, storage: Storage, kinds: Collection[RowChangeKind], progress: Progress
-) -> Iterator[RowChange]:
+) -> Iterator[Iterator[RowChange]]:
     schema, keys = comparison.schema, comparison.after.sort_order
     process_before = Processor.of(comparison.processing_before, comparison.before)
     process_after = Processor.of(comparison.processing_after, comparison.after)
@@ -136,11 +149,11 @@ def _all_changes(
         old = _rows(region.before, process_before, names_before, storage, schema)
         new = _rows(region.after, process_after, names_after, storage, schema)
         if not region.after.files:
-            yield from (RowChange(batch, nothing) for batch in old)
+            yield (RowChange(batch, nothing) for batch in old if batch.num_rows)
         elif not region.before.files:
-            yield from (RowChange(nothing, batch) for batch in new)
+            yield (RowChange(nothing, batch) for batch in new if batch.num_rows)
         else:
-            yield from difference(old, new, schema, keys)
+            yield difference(old, new, schema, keys)
 
 
 def _can_have(region: DifferingRegion, kind: RowChangeKind) -> bool:
@@ -209,7 +222,7 @@ def difference(
         In key order: each begins at the last key of the one before, or after it.
     """
     old, new = _Side(coalesced(before), schema, keys), _Side(coalesced(after), schema, keys)
-    frontier: _Key | None = ()
+    frontier: Key | None = ()
     while frontier is not None:
         for side in (old, new):
             side.read_more()
@@ -245,11 +258,11 @@ class _Side:
             self.ended = batch is None
             self._beyond = self._beyond if batch is None else batch
 
-    def last_key(self) -> _Key:
+    def last_key(self) -> Key:
         """Return the greatest key that was read."""
         return self._key_at(self._beyond, self._beyond.num_rows - 1)
 
-    def advance(self, frontier: _Key | None) -> None:
+    def advance(self, frontier: Key | None) -> None:
         """Make due the rows that were held, and those that were read up to the frontier; all rows when it is None."""
         rows = self._beyond
         count = rows.num_rows
@@ -259,7 +272,7 @@ class _Side:
         self.due = pa.concat_batches([self._held, due]) if self._held.num_rows else due
         self._beyond = rows.slice(count)
 
-    def take_final(self, left: _Places, frontier: _Key | None, other: _Side) -> pa.RecordBatch:
+    def take_final(self, left: _Places, frontier: Key | None, other: _Side) -> pa.RecordBatch:
         """Return the uncancelled rows that can find no equal any more; hold the rest.
 
         Rows of the frontier's key are held until the other side has been read past it.
@@ -271,8 +284,13 @@ class _Side:
         self._held = rows.slice(count)
         return rows.slice(0, count)
 
-    def _key_at(self, rows: pa.RecordBatch, place: int) -> _Key:
-        return tuple(_ordered_value(rows[name][place]) for name in self._keys)
+    def _key_at(self, rows: pa.RecordBatch, place: int) -> Key:
+        return key_at(rows, place, self._keys)
+
+
+def key_at(rows: pa.RecordBatch, place: int, keys: Sequence[str]) -> Key:
+    """Return the key of a row as a value that Python can order."""
+    return tuple(_ordered_value(rows[name][place]) for name in keys)
 
 
 def _ordered_value(value: pa.Scalar) -> Any:

@@ -18,11 +18,13 @@ import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.model.processing import NOTHING, DataProcessing
 from sleeper_nb.operations.scanning import read_rows as reading
+from sleeper_nb.operations.scanning.scan_plan import plan_scan
 from sleeper_nb.operations.versioning import row_changes as changes
 from sleeper_nb.operations.versioning.comparison import VersionComparison, compare
 from sleeper_nb.operations.versioning.row_changes import comparable_values, difference
 from sleeper_nb.state_store.state_store_base import StateStore
 from tests.support.builders import (
+    EMBEDDED,
     KEYED,
     a_store,
     collect,
@@ -33,6 +35,8 @@ from tests.support.builders import (
     scan,
     split,
 )
+from tests.support.edits import ALWAYS_VECTORS, NEVER_VECTORS
+from tests.support.edits import change as change_rows
 
 Rows = Counter[tuple[Any, ...]]
 KEYS = st.tuples(st.sampled_from(["a", "b", "c", "d\0", "é"]), st.integers(0, 2))
@@ -70,9 +74,10 @@ STEPS = st.lists(
         st.tuples(st.just("ingest"), DATA),
         st.tuples(st.just("compact"), st.sampled_from(["all", "basic"])),
         st.tuples(st.just("split"), st.sampled_from(["b", "c", 1, 2])),
+        st.tuples(st.just("change"), st.tuples(st.sampled_from("abc"), st.sampled_from("bcdé"), st.booleans())),
     ),
     min_size=1,
-    max_size=6,
+    max_size=8,
 )
 
 
@@ -83,6 +88,14 @@ def done(store: StateStore, steps: Iterable[tuple[str, Any]]) -> None:
             ingest(store, [row for key, value in given_ for row in rows_of(key, value=value)])
         elif what == "compact":
             compact(store, given_, batch_size=2)
+        elif what == "change":
+            deleted, updated, by_vector = given_
+            change_rows(
+                store,
+                delete=lambda row, key=deleted: row["key"] == key and row["n"] > 0,
+                update=lambda row, key=updated: {**row, "value": "new"} if row["key"] == key else None,
+                settings=ALWAYS_VECTORS if by_vector else NEVER_VECTORS,
+            )
         else:
             try:
                 split(store, at=given_, key="n" if isinstance(given_, int) else "key")
@@ -431,3 +444,35 @@ def test_a_filter_of_one_name_on_two_columns_is_not_one_filter(tmp_path):
         found = table.changes(then)
         assert found.removed.to_arrow().to_pylist() == [{"k": 1, "a": 0}]
         assert found.added.to_arrow().to_pylist() == [{"k": 2, "a": 10**15}]
+
+
+@pytest.mark.parametrize("kind", EMBEDDED)
+def test_of_a_file_in_both_versions_only_rows_at_positions_that_differ_are_read(tmp_path, kind):
+    store = a_store(tmp_path, kind=kind)
+    ingest(store, rows_of(*"abcdef"))
+    for letter in "bd":
+        change_rows(store, delete=lambda row, letter=letter: row["key"] == letter)
+    first, last = (Counter({(letter, 0, None): 1}) for letter in "bd")
+    assert difference_of(store, 2, 3) == (Counter(), first)
+    assert difference_of(store, 3, 4) == (Counter(), last)
+    assert difference_of(store, 4, 2) == (first + last, Counter())
+    (region,) = compared(store, 3, 4).regions
+    sides = [(each.deletions.rows, each.only.rows) for each in (*region.before.files, *region.after.files)]
+    assert sides == [(1, 2), (2, 1)]
+    (region,) = compared(store, 2, 4).regions
+    assert [(each.deletions, each.only.rows) for each in region.before.files] == [(None, 2)]
+    assert not region.after.files
+
+
+@pytest.mark.parametrize("kind", EMBEDDED)
+def test_leaves_that_share_a_file_can_delete_rows_of_it_each(tmp_path, kind):
+    store = a_store(tmp_path, kind=kind)
+    ingest(store, rows_of(*"abcdef"))
+    split(store, at="d")
+    for letter in "be":
+        change_rows(store, delete=lambda row, letter=letter: row["key"] == letter)
+    assert len({file.deletions for file in plan_scan(store.load()).files}) == 2
+    assert difference_of(store, 2, 5) == (Counter(), Counter([("b", 0, None), ("e", 0, None)]))
+    files = plan_scan(store.load()).files
+    together = pa.Table.from_batches(reading.merged(files, KEYED, store.storage), KEYED.arrow)
+    assert together["key"].to_pylist() == [*"acdf"]

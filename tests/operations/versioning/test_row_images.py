@@ -1,0 +1,154 @@
+"""Before and after images of updated rows: by key, against plain counting, and as a user asks for them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sleeper_nb as sl
+from sleeper_nb.operations.versioning import row_changes, row_images
+from tests.operations.versioning.test_row_changes import compared
+from tests.support.builders import EMBEDDED, a_store, rows_of
+from tests.support.builders import ingest as add_rows
+from tests.support.edits import ALWAYS_VECTORS, NEVER_VECTORS, change
+
+LETTERS = st.sampled_from("abcdefg")
+ROWS = st.lists(st.tuples(LETTERS, st.sampled_from([None, "x", "y"])), max_size=12)
+
+
+def expected(old: Counter[Any], new: Counter[Any]) -> Counter[Any]:
+    """Pair by hand what is left of two versions."""
+    by_key: dict[Any, tuple[list[Any], list[Any]]] = defaultdict(lambda: ([], []))
+    for side, rows in enumerate((old - new, new - old)):
+        for row in rows.elements():
+            by_key[row[:2]][side].append(row)
+    found = Counter()
+    for removed, added in by_key.values():
+        kinds = ("removed", "added")
+        if len(removed) == len(added) == 1:
+            kinds = ("update_preimage", "update_postimage")
+        found.update((kinds[0], *row) for row in removed)
+        found.update((kinds[1], *row) for row in added)
+    return found
+
+
+def row_by_row(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return (batch.slice(i, 1) for batch in batches for i in range(batch.num_rows))
+
+
+@settings(max_examples=60)
+@given(old=ROWS, new=ROWS, split=st.booleans(), small=st.booleans())
+def test_a_key_with_one_removed_and_one_added_row_is_an_update(tmp_path_factory, old, new, split, small):
+    store = a_store(tmp_path_factory.mktemp("t"), points=["c"] if split else [])
+    with pytest.MonkeyPatch.context() as patch:
+        if small:  # so that rows of one key are in several batches
+            patch.setattr(
+                row_changes, "coalesced", lambda batches: (b.slice(i, 1) for b in batches for i in range(len(b)))
+            )
+        versions = []
+        for data in (old, new):
+            change(store, delete=lambda _: True)
+            rows = [row for key, value in data for row in rows_of(key, value=value)]
+            versions.append(add_rows(store, rows).id if rows else store.head().id)
+        comparison = compared(store, *versions)
+        batches = list(row_images.stream_images(comparison, store.storage, "change"))
+    counts = [Counter((key, 0, value) for key, value in data) for data in (old, new)]
+    found = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+    assert Counter(found) == expected(*counts)
+    in_leaf = [(row[1] >= "c" and split, row[1], row[0] in {"added", "update_postimage"}) for row in found]
+    assert in_leaf == sorted(in_leaf)
+    kinds = Counter(row[0] for row in found)
+    assert row_images.count_images(comparison, store.storage) == (
+        kinds["added"], kinds["update_postimage"], kinds["removed"]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", EMBEDDED)
+@pytest.mark.parametrize("settings", [ALWAYS_VECTORS, NEVER_VECTORS])
+def test_an_update_of_rows_of_a_file_has_both_images(tmp_path, kind, settings):
+    store = a_store(tmp_path, kind=kind, points=["d"])
+    add_rows(store, rows_of(*"abcdef"))
+    change(
+        store,
+        delete=lambda row: row["key"] == "a",
+        update=lambda row: {**row, "value": "new"} if row["key"] in "be" else None,
+        insert=rows_of("g"),
+        settings=settings,
+    )
+    comparison = compared(store, 2, 3)
+    assert row_images.count_images(comparison, store.storage) == (1, 2, 1)
+    batches = row_images.stream_images(comparison, store.storage, "change")
+    assert [(row["change"], row["key"], row["value"]) for batch in batches for row in batch.to_pylist()] == [
+        ("removed", "a", None),
+        ("update_preimage", "b", None),
+        ("update_postimage", "b", "new"),
+        ("update_preimage", "e", None),
+        ("update_postimage", "e", "new"),
+        ("added", "g", None),
+    ]
+
+
+@pytest.fixture(params=EMBEDDED)
+def table(request, tmp_path):
+    with sl.connect(tmp_path) as session:
+        table = session.create_table(
+            "t", sl.Schema({"k": "int"}, values={"v": "long?"}), [5], state_store=request.param
+        )
+        table.ingest([{"k": k, "v": k} for k in range(10)])
+        yield table
+
+
+def kinds_of(changes: sl.Changes | Any) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in changes.rows().to_arrow().to_pylist()]
+
+
+def test_images_of_a_table_are_asked_for(table):
+    table.update({"v": "v + 100"}, "k IN (3, 7)")
+    table.delete("k = 8")
+    table.ingest([{"k": 11, "v": 1}])
+    plain = table.changes(2, 5)
+    assert {row[0] for row in kinds_of(plain)} == {"added", "removed"}
+    assert plain.count() == (3, 3)
+    assert plain.count_images() == (1, 2, 1)
+    images = table.changes(2, 5, images=True)
+    assert kinds_of(images) == [
+        ("update_preimage", 3, 3),
+        ("update_postimage", 3, 103),
+        ("update_preimage", 7, 7),
+        ("update_postimage", 7, 107),
+        ("removed", 8, 8),
+        ("added", 11, 1),
+    ]
+    assert images.count() == (3, 3)
+    assert kinds_of(table.changes(5, 2, images=True))[0] == ("update_preimage", 3, 103)
+    assert "removed, added and updated" in repr(images)
+    assert kinds_of(table.changes(2, 5, images=True, where="v > 50")) == [("added", 3, 103), ("added", 7, 107)]
+    report = table.diff(2, 5, images=True)
+    assert (report.images, report.rows_added, report.rows_removed) == ((1, 2, 1), 3, 3)
+    assert "by key: 1 inserted, 2 updated, 1 deleted" in repr(report)
+    assert report.to_dict()["rows_updated"] == 2
+    assert "rows_updated" not in table.diff(2, 5).to_dict()
+
+
+def test_images_stay_after_a_compaction_a_split_and_an_alteration(table):
+    table.update({"v": "v + 100"}, "k = 3")
+    images = kinds_of(table.changes(2, 3, images=True))
+    table.split_partitions(at=2)
+    table.compact("all")
+    assert kinds_of(table.changes(2, images=True)) == images
+    table.alter({"w": "long?"})
+    table.update({"w": "1"}, "k = 4")
+    assert kinds_of(table.changes(2, images=True)) == [
+        *((*row, None) for row in images),
+        ("update_preimage", 4, 4, None),
+        ("update_postimage", 4, 4, 1),
+    ]
+    assert table.changes(2, images=True).count_images() == (0, 2, 0)
+    table.rollback(2)
+    assert table.changes(2).count_images() == (0, 0, 0)
