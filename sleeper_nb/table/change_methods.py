@@ -22,8 +22,15 @@ from sleeper_nb.sql.tokens import Dialect
 from sleeper_nb.sql.variables import Variables
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.table.changing import AskedChange, AskSource, SourceRows, TableChange, change_of, fitting
-from sleeper_nb.table.merge_builder import TARGET_NAME, MergeBuilder
-from sleeper_nb.table.row_statements import SOURCE_NAME, RowStatement, StatementWriter, in_regions
+from sleeper_nb.table.merge_builder import MergeBuilder
+from sleeper_nb.table.row_statements import (
+    NEW_ROWS,
+    SOURCE_NAME,
+    TARGET_NAME,
+    RowStatement,
+    StatementWriter,
+    in_regions,
+)
 from sleeper_nb.version import TableAt
 
 
@@ -50,7 +57,7 @@ class ChangesOf:
 
     def update(self, updates: Mapping[str, str], new_values: Mapping[str, Any], where: str | None) -> TableChange:
         """Return an update."""
-        statement = self._writer.update(updates, new_values, where)
+        statement = self._writer.update(updates, new_values, where, self.params or {})
         return self._change("update", statement.text, statement.parameters)
 
     def upsert(self, data: Any, on: Sequence[str] | None) -> TableChange:
@@ -58,14 +65,14 @@ class ChangesOf:
         rows, columns = self._rows(data), self._on(on)
         statement = self._writer.upsert(columns, rows.column_names)
         _check_has_values(rows, columns)
-        return self._change("upsert", statement, data={SOURCE_NAME: rows})
+        return self._change("upsert", statement, data={NEW_ROWS: rows})
 
     def merge(self, data: Any, on: Sequence[str] | None, predicate: str | None) -> MergeBuilder:
         """Return the builder of a merge."""
         if on is not None and predicate is not None:
             raise InvalidInput("a merge takes columns or a predicate, not both", hint="omit one of them")
         rows, writer = self._rows(data), self._writer
-        match = predicate
+        match = None if predicate is None else writer.expression(predicate, "a predicate")
         if match is None:
             columns = self._on(on)
             _check_has_values(rows, columns)
@@ -73,7 +80,7 @@ class ChangesOf:
             match = " AND ".join(f"{writer.quoted(TARGET_NAME)}.{n} = {writer.quoted(SOURCE_NAME)}.{n}" for n in names)
 
         def run(text: str, dry_run: bool, message: str | None, job_id: str | None) -> ChangeReport:
-            change = self._change("merge", text, data={SOURCE_NAME: rows})
+            change = self._change("merge", text, data={NEW_ROWS: rows})
             return change.run(dry_run=dry_run, force=True, message=message, job_id=job_id)
 
         return MergeBuilder(writer, run, match, rows.column_names)

@@ -10,9 +10,6 @@ from sleeper_nb.errors import InvalidInput
 from sleeper_nb.operations.changing.change import ChangeReport
 from sleeper_nb.table.row_statements import SOURCE_NAME, StatementWriter
 
-TARGET_NAME = "target"
-"""How clauses call the table; its rows are those before the merge."""
-
 RunMerge = Callable[[str, bool, str | None, str | None], ChangeReport]
 """Runs a statement: with a dry run or not, the message, and the job id."""
 
@@ -90,12 +87,10 @@ class MergeBuilder:
     @property
     def statement(self) -> str:
         """The statement that `execute` runs."""
-        quoted = self._writer.quoted
-        head = f"MERGE INTO {quoted(self._writer.table)} AS {quoted(TARGET_NAME)} USING {quoted(SOURCE_NAME)}"
-        return " ".join([f"{head} ON {self.match}", *self.clauses])
+        return " ".join([self._writer.merge(self.match), *self.clauses])
 
     def _with(self, kind: str, predicate: str | None, action: str) -> MergeBuilder:
-        condition = "" if predicate is None else f" AND ({predicate})"
+        condition = "" if predicate is None else f" AND ({self._writer.expression(predicate, 'a predicate')})"
         return replace(self, clauses=(*self.clauses, f"WHEN {kind}{condition} THEN {action}"))
 
     def _all(self, except_cols: Sequence[str]) -> dict[str, str]:
@@ -105,15 +100,14 @@ class MergeBuilder:
         return {name: f"{quoted(SOURCE_NAME)}.{quoted(name)}" for name in chosen}
 
     def _assigned(self, updates: Mapping[str, str]) -> str:
-        return ", ".join(f"{self._writer.quoted(name)} = {value}" for name, value in _some(updates).items())
+        return ", ".join(f"{self._writer.quoted(name)} = {value}" for name, value in self._values(updates).items())
 
     def _inserted(self, updates: Mapping[str, str]) -> str:
-        names, values = zip(*_some(updates).items(), strict=True)
+        names, values = zip(*self._values(updates).items(), strict=True)
         columns = ", ".join(map(self._writer.quoted, names))
         return f"INSERT ({columns}) VALUES ({', '.join(values)})"  # noqa: S608 - the user's own expressions
 
-
-def _some(updates: Mapping[str, str]) -> Mapping[str, str]:
-    if not updates:
-        raise InvalidInput("the clause sets no column", hint='give an expression for each: {"fare": "source.fare"}')
-    return updates
+    def _values(self, updates: Mapping[str, str]) -> Mapping[str, str]:
+        if not updates:
+            raise InvalidInput("the clause sets no column", hint='give an expression for each: {"fare": "source.fare"}')
+        return {name: self._writer.expression(text, f"the new value of {name!r}") for name, text in updates.items()}

@@ -1,21 +1,30 @@
 """The statements that the methods of a table for changes of rows run, as text around the user's conditions. Pure.
 
-Values, and the keys of regions, are parameters; names are quoted.
+Values, and the keys of regions, are parameters; names are quoted. Each text of the user is one expression, so it
+cannot end the clause that it stands in (`StatementWriter.expression`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Final
 
 from sleeper_nb.errors import Action, InvalidInput, NotFound
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
+from sleeper_nb.sql.expressions import read_expression
+from sleeper_nb.sql.grammar import StatementReader
+from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import Dialect, quote_name
 
-SOURCE_NAME: Final = "source"
-"""The name of the rows of an upsert or merge in its statement."""
+NEW_ROWS: Final = "sleeper:new rows"
+"""What the rows of an upsert, merge or overwrite are read by: no table has this name."""
+SOURCE_NAME, TARGET_NAME = "source", "target"
+"""How expressions call these rows, and the table."""
+_ENDS: Final = frozenset({",", "WHERE", "WHEN", "THEN"})
+"""Where an expression ends in one of the statements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +51,32 @@ class StatementWriter:
     schema: Schema
     dialect: Dialect
 
+    def expression(self, text: str, what: str) -> str:
+        """Return a condition or value of the user's, without a comment after it, which would hide what follows.
+
+        Raises
+        ------
+        InvalidInput
+            When it is not exactly one expression.
+        """
+        hint = "write one expression of SQL, such as n > 5 or lower(s)"
+        reader = StatementReader(Statement.of(text, dialect=self.dialect))
+        part = read_expression(reader, what, hint, stops=_ENDS)
+        if not reader.is_at_end:
+            raise reader.error(f"{what} should end before {reader.word or 'here'}", hint, reader.offset)
+        return part.text
+
     def delete(self, where: str | None) -> str:
         """Return ``DELETE``; of all rows without a condition."""
         return f"DELETE FROM {self.quoted(self.table)}{self._where(where)}"  # noqa: S608 - the user's own condition
 
-    def update(self, updates: Mapping[str, str], new_values: Mapping[str, Any], where: str | None) -> RowStatement:
-        """Return ``UPDATE``; `updates` are expressions of SQL, `new_values` Python values."""
+    def update(
+        self, updates: Mapping[str, str], new_values: Mapping[str, Any], where: str | None, taken: Collection[str] = ()
+    ) -> RowStatement:
+        """Return ``UPDATE``; `updates` are expressions of SQL, `new_values` Python values.
+
+        `taken` are the names of the user's own parameters.
+        """
         if not updates and not new_values:
             example = Action('--set "fare = fare * 1.1"', "updates={'fare': 'fare * 1.1'}, or new_values={'fare': 9.5}")
             raise InvalidInput("update sets no column", hint=("add ", example))
@@ -60,9 +89,10 @@ class StatementWriter:
         if wrong is not None:
             hint = f"new_values={{{wrong!r}: {updates[wrong]!r}}} sets a Python value"
             raise InvalidInput(f"the new value of {wrong!r} in updates is no SQL", hint=hint)
-        parameters = {f"new_value_{number}": value for number, value in enumerate(new_values.values())}
+        given = {name: self.expression(text, f"the new value of {name!r}") for name, text in updates.items()}
+        parameters = dict(zip(free_names("new_value", taken), new_values.values(), strict=False))
         named = dict(zip(new_values, (f":{name}" for name in parameters), strict=True))
-        assigned = ", ".join(f"{self.quoted(name)} = {value}" for name, value in {**updates, **named}.items())
+        assigned = ", ".join(f"{self.quoted(name)} = {value}" for name, value in {**given, **named}.items())
         text = f"UPDATE {self.quoted(self.table)} SET {assigned}{self._where(where)}"  # noqa: S608 - as in `delete`
         return RowStatement(text, parameters)
 
@@ -82,21 +112,27 @@ class StatementWriter:
         if missing is not None:
             raise InvalidInput(f"the rows have no column {missing!r}, by which they are matched", hint="add the column")
         changed = [name for name in given if name not in keys]
-        source, target = self.quoted(SOURCE_NAME), self.quoted(self.table)
+        source, target = self.quoted(SOURCE_NAME), self.quoted(TARGET_NAME)
         match = " AND ".join(f"{target}.{self.quoted(key)} = {source}.{self.quoted(given[key])}" for key in keys)
         sets = ", ".join(f"{self.quoted(name)} = {source}.{self.quoted(given[name])}" for name in changed)
         names = ", ".join(map(self.quoted, given))
         values = ", ".join(f"{source}.{self.quoted(name)}" for name in given.values())
         matched = f"UPDATE SET {sets}" if changed else "DO NOTHING"
-        merge = f"MERGE INTO {target} USING {source} ON {match} WHEN MATCHED THEN {matched} WHEN NOT MATCHED THEN"
+        merge = f"{self.merge(match)} WHEN MATCHED THEN {matched} WHEN NOT MATCHED THEN"
         return f"{merge} INSERT ({names}) VALUES ({values})"  # noqa: S608 - quoted names
+
+    def merge(self, match: str) -> str:
+        """Return the beginning of a ``MERGE`` of the new rows, up to its clauses."""
+        target = f"{self.quoted(self.table)} AS {self.quoted(TARGET_NAME)}"
+        return f"MERGE INTO {target} USING {self.quoted(NEW_ROWS)} AS {self.quoted(SOURCE_NAME)} ON {match}"
 
     def overwrite(self, where: str | None) -> str:
         """Return ``INSERT`` that replaces the rows that meet a condition, or all, by the new rows."""
-        rows = f"BY NAME SELECT * FROM {self.quoted(SOURCE_NAME)}"  # noqa: S608 - a name of ours
+        rows = f"BY NAME SELECT * FROM {self.quoted(NEW_ROWS)}"  # noqa: S608 - a name of ours
         if where is None:
             return f"INSERT OVERWRITE {self.quoted(self.table)} {rows}"
-        return f"INSERT INTO {self.quoted(self.table)} REPLACE WHERE ({where}) {rows}"
+        condition = self.expression(where, "a condition")
+        return f"INSERT INTO {self.quoted(self.table)} REPLACE WHERE ({condition}) {rows}"
 
     def quoted(self, name: str) -> str:
         """Return a name in quotes."""
@@ -108,9 +144,13 @@ class StatementWriter:
             raise NotFound.of("column", name, self.schema.names, where=f" of table {self.table!r}")
         return found
 
-    @staticmethod
-    def _where(where: str | None) -> str:
-        return "" if where is None else f" WHERE {where}"
+    def _where(self, where: str | None) -> str:
+        return "" if where is None else f" WHERE {self.expression(where, 'a condition')}"
+
+
+def free_names(prefix: str, taken: Collection[str]) -> Iterator[str]:
+    """Yield names of parameters that the user's own do not have."""
+    return (name for name in (f"{prefix}_{number}" for number in count()) if name not in taken)
 
 
 def in_regions(regions: Sequence[Region], schema: Schema, dialect: Dialect) -> RowStatement:

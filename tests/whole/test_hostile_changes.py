@@ -1,0 +1,117 @@
+"""Changes of rows that are meant to break something: text that is more than it should be, odd names, odd values."""
+
+from __future__ import annotations
+
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.model.transactions import ChangeCounts
+from tests.support.builders import data_files
+
+SCHEMA = sl.Schema({"k": "int"}, {}, {"n": "int?", "s": "string?"})
+
+
+@pytest.fixture
+def session(tmp_path):
+    with sl.connect(tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def table(session):
+    made = session.create_table("t", SCHEMA)
+    made.ingest([{"k": i, "n": i, "s": str(i)} for i in range(10)])
+    return made
+
+
+def rows_of(table):
+    return {row["k"]: (row["n"], row["s"]) for row in table.scan().to_arrow().to_pylist()}
+
+
+# Expressions that are more than one expression.
+
+
+def test_a_comment_ends_with_its_expression(table):
+    table.update({"n": "n + 100 -- more", "s": "'x' /* text */"}, "k = 3 -- only this one")
+    assert rows_of(table)[3] == (103, "x")
+    assert rows_of(table)[4] == (4, "4")
+    table.overwrite([{"k": 9, "n": 0}], where="k = 9 -- the last one")
+    assert rows_of(table)[9] == (0, None)
+    merge = table.merge([{"k": 1, "n": 5}, {"k": 2, "n": 5}], predicate="source.k = target.k -- keys")
+    merge.when_matched_update({"n": "source.n -- new"}, predicate="source.k = 1 -- one").execute()
+    assert [rows_of(table)[k][0] for k in (1, 2)] == [5, 2]
+
+
+MORE = {
+    "update: another column": lambda t: t.update({"n": "1, s = 'x'"}, "k = 3"),
+    "update: a condition": lambda t: t.update({"n": "5 WHERE k = 2"}, force=True),
+    "update: a condition and a comment": lambda t: t.update({"n": "5 WHERE k = 2 --"}, "k = 3"),
+    "delete: brackets": lambda t: t.delete("k = 3) OR (1 = 1"),
+    "delete: a second statement": lambda t: t.delete("k = 3; DELETE FROM t"),
+    "delete: a clause": lambda t: t.delete("k = 3 LIMIT 1"),
+    "delete: nothing": lambda t: t.delete(""),
+    "delete: a comment": lambda t: t.delete("-- k = 3"),
+    "overwrite: a query": lambda t: t.overwrite([{"k": 7}], "true) SELECT 1 AS k --"),
+    "merge: a clause in a value": lambda t: (
+        t.merge([{"k": 1}]).when_matched_update({"n": "1 WHEN NOT MATCHED BY SOURCE THEN DELETE"}).execute()
+    ),
+    "merge: a clause in a predicate": lambda t: (
+        t.merge([{"k": 1}]).when_matched_delete("true) THEN DELETE WHEN NOT MATCHED BY SOURCE AND (true").execute()
+    ),
+    "merge: an action in a predicate": lambda t: t.merge([{"k": 1}]).when_matched_delete("true THEN DELETE").execute(),
+    "merge: a clause in the match": lambda t: (
+        t.merge([{"k": 1}], predicate="source.k = target.k WHEN NOT MATCHED BY SOURCE THEN DELETE")
+        .when_matched_delete("false")
+        .execute()
+    ),
+    "merge: a second value": lambda t: (
+        t.merge([{"k": 99}]).when_not_matched_insert({"k": "source.k", "n": "1, 2"}).execute()
+    ),
+    "merge: a second row": lambda t: (
+        t.merge([{"k": 99}]).when_not_matched_insert({"k": "source.k", "n": "1), (2, 3"}).execute()
+    ),
+}
+
+
+@pytest.mark.parametrize("change", MORE.values(), ids=MORE)
+def test_an_expression_is_one_expression(table, change):
+    before, files = table.resolved.version, data_files(table.store)
+    with pytest.raises(sl.errors.InvalidInput):
+        change(table)
+    assert table.resolved.version == before
+    assert data_files(table.store) == files
+
+
+def test_names_are_quoted(session):
+    names = {"order": "int?", "Where": "string?", "source": "int?", "target": "int?", "values": "int?"}
+    table = session.create_table("select", sl.Schema({"Group": "int"}, {}, names))
+    row = {"Group": 1, "order": 2, "Where": "it's", "source": 3, "target": 4, "values": 5}
+    table.upsert([row])
+    table.upsert([{**row, "order": 7}, {**row, "Group": 2}])
+    table.update({"source": '"source" + "target"'}, '"order" = 7', new_values={"where": "x' OR 1=1"})
+    table.merge([{"Group": 2, "target": 9}]).when_matched_update_all().execute()
+    table.merge([{"Group": 3, "values": 9}]).when_not_matched_insert_all().execute()
+    found = session.sql('SELECT * FROM "select" ORDER BY "group"').to_arrow().to_pylist()
+    assert [tuple(each.values()) for each in found] == [
+        (1, 7, "x' OR 1=1", 7, 4, 5), (2, 2, "it's", 3, 9, 5), (3, None, None, None, None, 9),
+    ]  # fmt: skip
+    session.sql('DELETE FROM "select" AS "a b" WHERE "a b"."ORDER" = 2')
+    assert session.sql('SELECT count(*) AS n FROM "select"').to_arrow().to_pylist() == [{"n": 2}]
+
+
+@pytest.mark.parametrize("name", ["source", "target", "SOURCE", "new_rows"])
+def test_a_table_may_be_called_as_the_parts_of_a_merge(session, name):
+    table = session.create_table(name, SCHEMA)
+    table.ingest([{"k": 1, "n": 1}, {"k": 2, "n": 2}])
+    assert table.upsert([{"k": 2, "n": 20}, {"k": 3, "n": 30}]).counts == ChangeCounts(1, 1)
+    done = table.merge([{"k": 1, "n": 5}]).when_matched_update({"n": "source.n + target.n"}).execute()
+    assert done.updated == 1
+    table.overwrite([{"k": 3, "n": 31}], where="k = 3")
+    assert {key: n for key, (n, _) in rows_of(table).items()} == {1: 6, 2: 20, 3: 31}
+
+
+def test_parameters_keep_their_names(table):
+    names = {f"{name}_{number}": 3 for name in ("new_value", "bound") for number in range(3)}
+    table.update({}, "k = :new_value_0 AND k = :bound_0", new_values={"n": 77}, params=names)
+    assert rows_of(table)[3] == (77, "3")
+    assert [key for key, (n, _) in rows_of(table).items() if n == 77] == [3]
