@@ -22,7 +22,7 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import ChangeCounts
 from sleeper_nb.operations import job_tracking
 from sleeper_nb.operations.changing.apply_edits import ChangeSettings
-from sleeper_nb.operations.changing.change import ChangeReport, RowChange
+from sleeper_nb.operations.changing.change import ChangeOfRows, ChangeReport
 from sleeper_nb.operations.changing.edit_list import EditList
 from sleeper_nb.operations.loading.conform import RawColumns, compare, raise_first, row_number
 from sleeper_nb.operations.loading.row_checks import opened_checks
@@ -224,9 +224,9 @@ class TableChange:
             case _:
                 return False
 
-    def _rows_changed(self) -> RowChange:
+    def _rows_changed(self) -> ChangeOfRows:
         store = self.table.store
-        return RowChange(
+        return ChangeOfRows(
             self.operation,
             self.table.name,
             store,

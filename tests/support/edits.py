@@ -12,7 +12,7 @@ import pyarrow as pa
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import ChangeCounts
 from sleeper_nb.operations.changing.apply_edits import ChangeSettings
-from sleeper_nb.operations.changing.change import ChangeReport, RowChange
+from sleeper_nb.operations.changing.change import ChangeOfRows, ChangeReport
 from sleeper_nb.operations.changing.edit_list import EditList
 from sleeper_nb.operations.loading.ingest import DEFAULT_INGEST
 from sleeper_nb.operations.scanning.live_rows import LiveRows, positions_of
@@ -68,4 +68,4 @@ def change(
         gone = {name: np.array(sorted(at), np.int64) for name, at in removed.items()}
         return EditList(gone, arrow, ChangeCounts(len(insert), **counts), watched)
 
-    return RowChange(kind, "table", store, settings, find, lambda _: nullcontext(), Silent()).run()
+    return ChangeOfRows(kind, "table", store, settings, find, lambda _: nullcontext(), Silent()).run()

@@ -98,9 +98,9 @@ def _of_state(state: TableState) -> str:
 
 
 WRITES = {"accept_properties", "add_files",
-    "alter", "bulk_import", "collect_garbage", "compact", "create_savepoint", "delete_savepoint", "expire_snapshots",
-    "ingest", "maintain", "release_lease", "rollback", "rollback_to", "set_online", "set_properties",
-    "split_partitions", "sweep_orphans",
+    "alter", "bulk_import", "collect_garbage", "compact", "create_savepoint", "delete", "delete_savepoint",
+    "expire_snapshots", "ingest", "maintain", "merge", "overwrite", "release_lease", "rollback", "rollback_to",
+    "run_change", "set_online", "set_properties", "split_partitions", "sweep_orphans", "update", "upsert",
 }  # fmt: skip
 TABLE: dict[str, Callable[[Any], Any]] = {
     "at": lambda t: t.at(),
@@ -147,6 +147,13 @@ TABLE: dict[str, Callable[[Any], Any]] = {
     "alter, dry": lambda t: t.alter({"m": "int?"}, dry_run=True),
     "collect_garbage, dry": lambda t: t.collect_garbage(),
     "compact, dry": lambda t: t.compact("all", dry_run=True),
+    "delete, dry": lambda t: t.delete("n >= 0", dry_run=True),
+    "update, dry": lambda t: t.update({"n": "n + (SELECT count(*) FROM t)"}, "city < 'm'", dry_run=True),
+    "upsert, dry": lambda t: t.upsert([{"city": "lima", "n": 1}, {"city": "oslo", "n": 2}], dry_run=True),
+    "merge, dry": lambda t: (
+        t.merge([{"city": "rome", "n": 1}]).when_not_matched_by_source_delete().execute(dry_run=True)
+    ),
+    "overwrite, dry": lambda t: t.overwrite([{"city": "lima", "n": 1}], keys="lima", dry_run=True),
     "delete_savepoint, dry": lambda t: t.delete_savepoint(1, dry_run=True),
     "expire_snapshots, dry": lambda t: t.expire_snapshots(num_retained_min=1, time_retained=timedelta(minutes=1)),
     "ingest, dry": lambda t: t.ingest([{"city": "oslo", "n": 1}], dry_run=True),

@@ -51,6 +51,7 @@ from tests.whole.program_model import (
     TableModel,
     Version,
     counted,
+    plain,
     schema_of,
 )
 
@@ -68,12 +69,12 @@ READS = {
     },
     "table": {
         "at_reference", "card", "fields", "files", "grid", "inspect", "jobs", "leaves", "online", "partitions", "plan",
-        "processing", "profile",
+        "processing", "profile", "run_change",
         "property_notes", "property_values", "resolved", "savepoint_manager", "savepoints", "schema", "source", "state",
         "state_store", "status", "store", "system_table", "to_dict",
     },
 }  # fmt: skip
-"""Members that change nothing; programs may leave them out."""
+"""Members that change nothing, and what `Session.sql` calls; programs may leave them out."""
 
 
 def columns(types: Sequence[str], role: Role, prefix: str, first: int) -> Iterator[Column]:
@@ -291,6 +292,108 @@ class Programs(RuleBasedStateMachine):
             return
         model.jobs |= {job_id} - {None}  # type: ignore[arg-type]
         self.committed(model, table, rows=(*model.now.rows, *rows))
+        self.note_periodic(model, table)
+
+    # Rows that change.
+
+    @precondition(lambda self: self.tables)
+    @rule(who=which, pick=picks, data=st.data(), by=st.sampled_from(["method", "sql", "keys"]))
+    def delete_rows(self, who: int, pick: int, data: st.DataObject, by: str) -> None:
+        model, table = self.changed_table(who, pick)
+        column = model.now.columns[0]
+        value = data.draw(st.sampled_from(model.pool(column)))
+        where, params = f'"{column.name}" = :value', {"value": value}
+        statement = f"DELETE FROM {model.name} WHERE {where}"
+
+        def delete(**options: Any) -> Any:
+            if by == "keys":
+                return table.overwrite(schema_of(model.now.columns).arrow.empty_table(), keys=[value], **options)
+            if by == "method":
+                return table.delete(where, params=params, **options)
+            return self.sessions[who].sql(statement, engine="duckdb", params=params, **options)
+
+        if not model.now.processing.is_nothing:
+            with self.refused(model, table, sl.InvalidInput):
+                delete()
+            return
+        planned = delete(dry_run=True)
+        kept = [row for row in model.now.rows if plain(row[column.token]) != plain(value)]
+        self.note_change(model, table, planned, delete(), kept, deleted=len(model.now.rows) - len(kept))
+
+    @precondition(lambda self: self.tables)
+    @rule(who=which, pick=picks, data=st.data())
+    def update(self, who: int, pick: int, data: st.DataObject) -> None:
+        model, table = self.changed_table(who, pick)
+        values = [each for each in model.now.columns if each.kind in {"int", "long", "string", "boolean"}]
+        if not values or not model.now.processing.is_nothing:
+            return
+        of, column = model.now.columns[0], data.draw(st.sampled_from(values))
+        value, new = data.draw(st.sampled_from(model.pool(of))), data.draw(st.sampled_from(model.pool(column)))
+        options: dict[str, Any] = {"new_values": {column.name: new}, "params": {"value": value}}
+        planned = table.update(where=f'"{of.name}" = :value', dry_run=True, **options)
+        done = table.update(where=f'"{of.name}" = :value', **options)
+        met = [plain(row[of.token]) == plain(value) for row in model.now.rows]
+        rows = [{**row, column.token: new} if is_met else row for row, is_met in zip(model.now.rows, met, strict=True)]
+        self.note_change(model, table, planned, done, rows, updated=sum(met))
+
+    @precondition(lambda self: self.tables)
+    @rule(who=which, pick=picks, data=st.data(), deletes=st.booleans())
+    def upsert_or_merge(self, who: int, pick: int, data: st.DataObject, deletes: bool) -> None:
+        model, table = self.changed_table(who, pick)
+        if not model.now.processing.is_nothing or model.now.baked:
+            return
+        keys = [each.token for each in model.now.columns if each.role == "row"]
+        new = {tuple(plain(row[key]) for key in keys): row for row in self.drawn_rows(model, data)}
+        names = {column.token: column.name for column in model.now.columns}
+        named = [{names[token]: value for token, value in row.items()} for row in new.values()]
+        source = pa.Table.from_pylist(named, schema_of(model.now.columns).arrow)
+
+        def change(**options: Any) -> Any:
+            if not deletes:
+                return table.upsert(source, **options)
+            return table.merge(source).when_matched_delete().when_not_matched_insert_all().execute(**options)
+
+        planned, done = change(dry_run=True), change()
+        old = [(row, new.get(tuple(plain(row[key]) for key in keys))) for row in model.now.rows]
+        met = {tuple(plain(row[key]) for key in keys) for row, other in old if other is not None}
+        matched = sum(other is not None for _, other in old)
+        rows = [{**row, **(other or {})} for row, other in old if other is None or not deletes]
+        inserted = [row for key, row in new.items() if key not in met]
+        counts = {"deleted" if deletes else "updated": matched, "inserted": len(inserted)}
+        self.note_change(model, table, planned, done, [*rows, *inserted], **counts)
+
+    @precondition(lambda self: self.tables)
+    @rule(who=which, pick=picks, data=st.data())
+    def overwrite(self, who: int, pick: int, data: st.DataObject) -> None:
+        model, table = self.changed_table(who, pick)
+        if not model.now.processing.is_nothing or model.now.baked:
+            return
+        new = self.drawn_rows(model, data)
+        names = {column.token: column.name for column in model.now.columns}
+        named = [{names[token]: value for token, value in row.items()} for row in new]
+        source = pa.Table.from_pylist(named, schema_of(model.now.columns).arrow)
+        with self.refused(model, table, sl.ConfirmationNeeded):
+            table.overwrite(source)
+        planned, done = table.overwrite(source, dry_run=True), table.overwrite(source, force=True)
+        self.note_change(model, table, planned, done, new, inserted=len(new), deleted=len(model.now.rows))
+
+    def changed_table(self, who: int, pick: int) -> tuple[TableModel, sl.Table]:
+        model = self.model(pick)
+        return model, self.session(who).table(model.name)
+
+    def note_change(
+        self, model: TableModel, table: sl.Table, planned: Any, done: Any, rows: Sequence[Any], **counts: int
+    ) -> None:
+        """Note the version that a change of rows made, if it changed any; a dry run counted the same."""
+        found = {name: getattr(done, name) for name in ("inserted", "updated", "deleted")}
+        assert found == {name: getattr(planned, name) for name in found}
+        assert model.now.baked or found == {"inserted": 0, "updated": 0, "deleted": 0, **counts}
+        if done.snapshot is None:
+            assert not any(found.values())
+            assert table.resolved.snapshot_id == model.head
+        else:
+            self.committed(model, table, rows=tuple(rows))
+            assert model.now.baked or done.snapshot.rows == len(rows)
         self.note_periodic(model, table)
 
     @precondition(lambda self: self.tables)

@@ -161,7 +161,7 @@ class ChangeReport(TableReport):
 
 
 @dataclass(frozen=True, slots=True)
-class RowChange:
+class ChangeOfRows:
     """A change of rows of one table.
 
     Parameters
