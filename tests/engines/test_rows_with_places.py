@@ -16,6 +16,7 @@ from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.spark import frames
 from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.model.processing import NOTHING, PythonIterator
+from sleeper_nb.operations.scanning import read_rows
 from sleeper_nb.operations.scanning.live_rows import placed_files, placed_schema, positions_of
 from sleeper_nb.operations.scanning.read_rows import placed_rows
 from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, POSITION, ScanPlan, plan_scan, regions_of
@@ -176,9 +177,17 @@ def test_rows_are_those_of_the_arrow_kernel(session: sl.Session, read: Read, mak
             assert in_order(found) == in_order(kernel)
 
 
-def leaf_by_leaf(plan: ScanPlan, storage: Storage) -> pa.Table:
-    from sleeper_nb.operations.scanning import read_rows
+@pytest.mark.parametrize("make", TABLES, ids=lambda make: make.__name__)
+def test_files_of_several_leaves_can_be_merged(session: sl.Session, make: Any) -> None:
+    """Leaves that share a file may have deleted different rows of it."""
+    table = make(session)
+    plan, storage = plan_scan(table.store.load()), table.store.storage
+    batches = read_rows.merged(plan.files, plan.schema, storage)
+    found = pa.Table.from_batches((batch.cast(plan.schema.arrow) for batch in batches), plan.schema.arrow)
+    assert found["k"].to_pylist() == sorted(row["k"] for row in expected(plan, storage))
 
+
+def leaf_by_leaf(plan: ScanPlan, storage: Storage) -> pa.Table:
     return read_rows.read(plan, storage)
 
 
