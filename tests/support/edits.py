@@ -49,6 +49,7 @@ def change(
     watch: bool = False,
     meanwhile: Callable[[], object] = lambda: None,
     kind: str = "merge",
+    job_id: str | None = None,
 ) -> ChangeReport:
     """Delete, update and insert rows in one commit; `meanwhile` is called after the rows were found."""
 
@@ -68,4 +69,4 @@ def change(
         gone = {name: np.array(sorted(at), np.int64) for name, at in removed.items()}
         return EditList(gone, arrow, ChangeCounts(len(insert), **counts), watched)
 
-    return ChangeOfRows(kind, "table", store, settings, find, lambda _: nullcontext(), Silent()).run()
+    return ChangeOfRows(kind, "table", store, settings, find, lambda _: nullcontext(), Silent()).run(job_id=job_id)

@@ -7,14 +7,20 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from sleeper_nb.clock import ManualClock
+from sleeper_nb.errors import JobDone
+from sleeper_nb.model.files import stored_files
 from sleeper_nb.model.snapshots import SavepointReference
 from sleeper_nb.operations.administration.migrate import migrate_state_store
+from sleeper_nb.operations.changing.apply_edits import ChangeSettings
+from sleeper_nb.operations.check import check_table
 from sleeper_nb.operations.upkeep import expire as expiry
 from sleeper_nb.operations.upkeep import sweep_orphans as orphans
 from sleeper_nb.operations.versioning import resolve as versions
@@ -38,6 +44,7 @@ from tests.support.builders import (
     scan,
     split,
 )
+from tests.support.edits import ALWAYS_VECTORS, NEVER_VECTORS, change
 from tests.support.faults import Trap, TrappedCatalog, TrappedStorage, kill
 
 BEFORE = sorted("abcmxyz" * 2)
@@ -98,6 +105,19 @@ def sweep(store: StateStore) -> None:
     assert not {path for path in on_disk(store) if path.endswith(("one.parquet", "two.parquet"))}
 
 
+def change_once(store: StateStore, how: ChangeSettings) -> None:
+    """Delete a key, change the value of another in both leaves, and insert two, by a job that has an id."""
+    with suppress(JobDone):
+        change(
+            store,
+            delete=lambda row: row["key"] == "b",
+            update=lambda row: {**row, "value": "changed"} if row["key"] in "cx" else None,
+            insert=rows_of("e", "w"),
+            settings=how,
+            job_id="change",
+        )
+
+
 WORK: dict[str, Callable[[StateStore], object]] = {
     "ingest": lambda store: ingest(store, rows_of("d", "w", value="new")),
     "compact": ingest_and_compact,
@@ -109,10 +129,19 @@ WORK: dict[str, Callable[[StateStore], object]] = {
     "sweep": sweep,
     "migrate": migrate_once,
     "rollback": roll_back_to_kept,
+    "change with vectors": partial(change_once, how=ALWAYS_VECTORS),
+    "change without vectors": partial(change_once, how=NEVER_VECTORS),
 }
 
 ADDED = {"ingest": "dw", "compact": "az"}
 """The keys that a run adds."""
+CHANGED = sorted([*(key for key in BEFORE if key != "b"), "e", "w"])
+"""The keys after a change, however often it is tried."""
+
+
+def after(work: str, keys: list[str]) -> list[str]:
+    """Return the keys of the table once a run has followed."""
+    return CHANGED if work.startswith("change") else sorted([*keys, *ADDED.get(work, "")])
 
 
 def opened(folder: Path, seed: int) -> StateStore:
@@ -120,22 +149,22 @@ def opened(folder: Path, seed: int) -> StateStore:
     return a_store(folder, clock=ManualClock(START + timedelta(days=1), seed), create=False)
 
 
-def crash(folder: Path, work: str, at: int, after: bool) -> int:
+def crash(folder: Path, work: str, at: int, is_after: bool) -> int:
     """Do some work in a child that is killed at a call; return its exit code."""
 
     # Forked by a server that has imported everything and runs no threads: quick, and safe beside Arrow's threads.
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload(["pytest", "datafusion", "pyarrow.parquet", "tests.whole.test_crash"])
-    child = server.Process(target=_run, args=(folder, work, at, after))
+    child = server.Process(target=_run, args=(folder, work, at, is_after))
     child.start()
     child.join()
     assert child.exitcode in {0, -signal.SIGKILL}
     return child.exitcode
 
 
-def _run(folder: Path, work: str, at: int, after: bool) -> None:
+def _run(folder: Path, work: str, at: int, is_after: bool) -> None:
     store = opened(folder, 1)
-    trap = Trap(at, kill, after=after)
+    trap = Trap(at, kill, after=is_after)
     WORK[work](reopened(store, TrappedCatalog(store.catalog, trap), TrappedStorage(store.storage, trap)))
     os._exit(0)  # the work is done; what follows is the tests' own business
 
@@ -146,26 +175,29 @@ def check(store: StateStore) -> list[str]:
     kept = [s for s in store.catalog.savepoints(store.table_id) if s.name == "kept"]
     for version in (*store.catalog.snapshots(store.table_id), *store.catalog.savepoints(store.table_id)):
         assert len(keys_in(scan(reopened(store), version))) >= len(BEFORE)
+    assert check_table(store, "table", deep=True, progress=Silent()).ok
     assert keys_in(scan(store, kept[0])) == BEFORE
     ids = [s.id for s in store.catalog.snapshots(store.table_id)]
     assert ids == list(range(ids[0], ids[0] - len(ids), -1))
     return keys_in(scan(store))
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("work", WORK)
-def test_a_crash_at_any_call_loses_nothing_and_running_again_completes(work: str, after: bool, tmp_path: Path):
+def test_a_crash_at_any_call_loses_nothing_and_running_again_completes(work: str, is_after: bool, tmp_path: Path):
     prepared(tmp_path / "prepared")
     for at in range(1, 99):
         folder = tmp_path / str(at)
         shutil.copytree(tmp_path / "prepared", folder)
-        code = crash(folder, work, at, after)
+        code = crash(folder, work, at, is_after)
         store = opened(folder, 2)
         found = check(store)
-        assert found in (BEFORE, sorted([*BEFORE, *ADDED.get(work, "")]))  # all of a commit, or nothing
+        assert found in (BEFORE, after(work, BEFORE))  # all of a commit, or nothing
         store.clock.advance(timedelta(hours=2))  # claims of the dead end
         WORK[work](store)
-        assert check(store) == sorted([*found, *ADDED.get(work, "")])
+        assert check(store) == after(work, found)
+        if work.startswith("change"):
+            check_orphans(store)
         complete(store)
         store.catalog.close()
         shutil.rmtree(folder)
@@ -173,6 +205,17 @@ def test_a_crash_at_any_call_loses_nothing_and_running_again_completes(work: str
             assert at > 1
             return
     pytest.fail("the work never ended")
+
+
+def check_orphans(store: StateStore) -> None:
+    """Hold that a sweep finds what crashed changes wrote, and nothing that a version or the collector needs."""
+    data = {path for path in on_disk(store) if path.startswith("data/")}
+    for path in data:
+        os.utime(store.storage.locate(path), (0, 0))
+    needed = reachable(store) | {*stored_files(store.load().files.table)["filename"].to_pylist()}
+    swept = orphans.sweep_orphans(store, "table", older_than=timedelta(days=1), dry_run=False, progress=Silent())
+    assert {file.path for file in swept.files} == data - needed
+    assert data & on_disk(store) == data & needed
 
 
 def complete(store: StateStore) -> None:

@@ -53,6 +53,7 @@ from sleeper_nb.model.snapshots import (
 )
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.administration.migrate import migrate_state_store
+from sleeper_nb.operations.changing.apply_edits import ChangeSettings
 from sleeper_nb.operations.check import check_table
 from sleeper_nb.operations.loading import sources
 from sleeper_nb.operations.loading.ingest import ingest_arrow
@@ -80,6 +81,7 @@ from tests.support.builders import (
     scan,
     split,
 )
+from tests.support.edits import ALWAYS_VECTORS, NEVER_VECTORS, change
 
 SCHEMA = Schema({"word": "string", "n": "int"}, {"s": "long"}, {"v": "double?"})
 WORDS = ["", "a", "b\0", "é", "z", "\uffff", "\U0001f600"]
@@ -243,6 +245,30 @@ class TableMachine(RuleBasedStateMachine):
         assert before - on_disk(self.store) == {*done.data_files, *done.metadata_files} & before
         if done.data_files:
             self.committed(self.store.head().id, self.history[self.head])
+
+    @rule(
+        gone=words, moved=words, data=st.lists(rows, max_size=3), how=st.sampled_from([ALWAYS_VECTORS, NEVER_VECTORS])
+    )
+    def change_rows(self, gone: str, moved: str, data: list[dict[str, Any]], how: ChangeSettings) -> None:
+        """Delete rows of one word, give those of another the next number and value, and insert rows."""
+        self.clock.advance(timedelta(seconds=1))
+        deleted, updated = self.keys[gone], self.keys[moved]
+        data = [{**row, "word": self.keys[row["word"]]} for row in data]
+
+        def update(row: dict[str, Any]) -> dict[str, Any] | None:
+            return {**row, "n": (row["n"] + 1) % 3, "v": 0.25} if row["word"] == updated else None
+
+        done = change(self.store, delete=lambda row: row["word"] == deleted, update=update, insert=data, settings=how)
+        before = [dict(zip(SCHEMA.names, row, strict=True)) for row in self.history[self.head].elements()]
+        kept = [update(row) or row for row in before if row["word"] != deleted]
+        after = Counter(tuple(row[name] for name in SCHEMA.names) for row in (*kept, *data))
+        assert (done.inserted, done.deleted) == (len(data), len(before) - len(kept))
+        assert done.updated == sum(update(row) is not None for row in before if row["word"] != deleted)
+        if done.snapshot is None:
+            assert after == self.history[self.head]
+            assert not done.updated
+        else:
+            self.committed(done.snapshot.id, after)
 
     @rule(least=st.integers(1, 2))
     def ingest_twice_merge_expire_and_collect(self, least: int) -> None:

@@ -1,8 +1,8 @@
 """State stores under faults: any call to storage or catalog may fail, lose its answer, be overtaken, or be the last.
 
-The model is the set of file names of each version. A change that was said to have won is there; one that was said to
-have lost is not; of one whose writer died, or could not know, all is there or nothing. The data files themselves are
-not needed for that, so steps are quick and there can be many: ``--hypothesis-profile=faults``.
+The model is the set of file names of each version, each with its deletion vector. A change that was said to have won is
+there; one that was said to have lost is not; of one whose writer died, or could not know, all is there or nothing. The
+files themselves are not needed for that, so steps are quick and there can be many: ``--hypothesis-profile=faults``.
 """
 
 from __future__ import annotations
@@ -31,12 +31,16 @@ from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import ManualClock, Retry
 from sleeper_nb.errors import OutcomeUnknown, SleeperError
+from sleeper_nb.model.deletions import DeletionVector
+from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.partitions import PartitionSplit
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot, SnapshotReference
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import (
     AddFiles,
+    ChangeCounts,
+    ChangeRows,
     ReplaceFileReferences,
     Rollback,
     SplitPartitions,
@@ -60,10 +64,18 @@ from tests.support.builders import (
     leaf_of,
     save,
 )
+from tests.support.deleted_rows import replaced_reference
 from tests.support.faults import KINDS, DeadError, Fault, Faulty, FaultyStorage, no_disk
 
+WITHOUT = " without "
+"""Between a data file and its deletion vector, in the model of a version."""
 MOST_ITEMS = 7
 """Items of a transaction of DynamoDB: so few that some changes are staged."""
+
+
+def content(reference: FileReference) -> str:
+    """Return what a reference gives, as the model has it."""
+    return WITHOUT.join(reference.filenames)
 
 
 @dataclass(frozen=True)
@@ -155,8 +167,8 @@ class FaultMachine(RuleBasedStateMachine):
     def attempt(
         self,
         work: Callable[[], object],
-        added: Collection[str] = (),
-        removed: Collection[str] = (),
+        added: Iterable[str] = (),
+        removed: Iterable[str] = (),
         splits: int = 0,
         to: int | None = None,
     ) -> None:
@@ -168,7 +180,7 @@ class FaultMachine(RuleBasedStateMachine):
             said = "unknown"
         except SleeperError:
             said = "not done"
-        ours = self.settle(added, removed, splits, to)
+        ours = self.settle({*added}, {*removed}, splits, to)
         assert ours in {0, 1}
         assert said == "unknown" or bool(ours) == (said == "done")
 
@@ -183,10 +195,26 @@ class FaultMachine(RuleBasedStateMachine):
     @rule(fault=faults, keep=st.integers(0, 2))
     def merge(self, fault: tuple[str, int], keep: int) -> None:
         inputs, output = sorted(self.versions[self.head])[keep:], self.new_name()
-        leaf = self.leaf()
-        change = ReplaceFileReferences("job", leaf, tuple(inputs), a_file(output, leaf))
+        leaf, files = self.leaf(), [each.split(WITHOUT) for each in inputs]
+        vectors = tuple(name for _, *vector in files for name in vector)
+        change = ReplaceFileReferences("job", leaf, tuple(name for name, *_ in files), a_file(output, leaf), vectors)
         store = self.faulty(fault)
         self.attempt(lambda: store.commit(change), {output}, set(inputs))
+
+    @precondition(lambda self: self.versions[self.head])
+    @rule(fault=faults, kept=st.lists(st.booleans(), min_size=1, max_size=4), new=st.integers(0, 2))
+    def change_rows(self, fault: tuple[str, int], kept: list[bool], new: int) -> None:
+        """Delete rows of some files, by a vector or with the whole file, and insert others in new files."""
+        state = self.fresh().load()
+        touched = list(zip(state.files.active_in({self.leaf()}), kept, strict=False))
+        left = [replace(each, rows=0, deletions=DeletionVector(self.new_name(), each.rows, 1))
+                for each, is_kept in touched if is_kept]  # fmt: skip
+        inserted = self.adding(*(self.new_name() for _ in range(new))).references
+        counts = ChangeCounts(inserted=sum(each.rows for each in inserted), deleted=sum(e.rows for e, _ in touched))
+        replaced = tuple(replaced_reference(each) for each, _ in touched)
+        change = ChangeRows("merge", state.snapshot_id, replaced, (*left, *inserted), (), counts)
+        store = self.faulty(fault)
+        self.attempt(lambda: store.commit(change), map(content, (*left, *inserted)), [content(e) for e, _ in touched])
 
     @rule(fault=faults)
     def split(self, fault: tuple[str, int]) -> None:
@@ -280,7 +308,8 @@ class FaultMachine(RuleBasedStateMachine):
         anew = self.fresh()
         for version in found:
             state = anew.load(version)
-            assert set(state.files.active["filename"].to_pylist()) == self.versions[version.number]
+            found = state.files.active_in({each.id for each in state.tree.partitions})
+            assert set(map(content, found)) == self.versions[version.number]
             assert len(state.tree.leaves) == 1 + self.splits[version.number]
 
     def teardown(self) -> None:
