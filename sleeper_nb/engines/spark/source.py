@@ -28,15 +28,17 @@ from pyspark.sql.datasource import (
 
 from sleeper_nb.engines.spark.frames import columns_text, hand_over_keys
 from sleeper_nb.engines.spark.jvm import is_local
-from sleeper_nb.engines.spark.read_tasks import ReadTask, rows_of
+from sleeper_nb.engines.spark.read_tasks import FeedColumns, ReadTask, rows_of
 from sleeper_nb.engines.spark.source_filters import necessary_of
 from sleeper_nb.engines.spark.source_options import AppendOptions, InstancePlace, SourceOptions
 from sleeper_nb.engines.spark.source_table import Opener, SourceTable
 from sleeper_nb.engines.spark.spark_errors import without_stack
 from sleeper_nb.engines.spark.spark_settings import PUSHDOWN
+from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.snapshots import SnapshotReference
 from sleeper_nb.operations.scanning.reach import Reach, around
 from sleeper_nb.operations.scanning.scan_plan import plan_scan
+from sleeper_nb.operations.versioning.appends import CHANGES
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
@@ -92,13 +94,19 @@ class SleeperSource(DataSource):
             self.loaded, self.loaded_schema = version.number, version.schema_id
             columns = table.store.schema(version.schema_id, version.schema_checksum)
             options.chosen((), columns)  # or it raises, before anything is read
-            return columns_text(columns.fields)
+            text = columns_text(columns.fields)
+            return FeedColumns.added_to(text, columns) if options.rules.changes else text
         finally:
             table.close()
 
     @without_stack()
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader that plans and reads a batch."""
+        if self.parsed_options().rules.changes:
+            raise InvalidInput(
+                f"option {CHANGES} is only for streams",
+                hint="write spark.readStream; for the changes between two versions, table.changes(12, 15, images=True)",
+            )
         return PruningReader(self, schema) if self.prunes else VersionReader(self, schema)
 
     @without_stack()

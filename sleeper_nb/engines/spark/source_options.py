@@ -10,6 +10,7 @@ from typing import Final
 
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.jobs import check_job_id
+from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, Permissions
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import (
@@ -20,14 +21,15 @@ from sleeper_nb.model.snapshots import (
     parse_version,
 )
 from sleeper_nb.operations.scanning.scan_plan import PlannedLeaf, regions_of, within_region
-from sleeper_nb.operations.versioning.appends import SKIP_ROLLBACKS, BatchLimits
+from sleeper_nb.operations.versioning.appends import CHANGES, SKIP_CHANGES, SKIP_ROLLBACKS, BatchLimits, StreamRules
 
 TABLE: Final = "table"
 PLACE: Final = ("warehouse", "instance", "region", "endpoint-url")
 VERSION: Final = ("scan.snapshot-id", "scan.savepoint-id", "scan.timestamp", "scan.timestamp-millis", "version")
 LIMITS: Final = ("maxSnapshotsPerTrigger", "maxFilesPerTrigger", "maxRowsPerTrigger")
 REGION: Final = "scan.region"
-OPTIONS: Final = (TABLE, *PLACE, *VERSION, REGION, *LIMITS, SKIP_ROLLBACKS)
+FOLLOWING: Final = (SKIP_ROLLBACKS, SKIP_CHANGES, CHANGES)
+OPTIONS: Final = (TABLE, *PLACE, *VERSION, REGION, *LIMITS, *FOLLOWING)
 """Every option of a read; Spark passes them in lower case."""
 APPEND_OPTIONS: Final = (TABLE, *PLACE, "message", "job-id")
 """Every option of a write."""
@@ -82,8 +84,8 @@ class SourceOptions:
         Which version; None for the current one.
     limits
         The limits of one batch of a stream.
-    skip_rollbacks
-        Whether a stream skips rollbacks.
+    rules
+        What a stream does at snapshots that did more than append rows.
     region
         The row keys whose rows are read, as text; None for all.
     """
@@ -92,7 +94,7 @@ class SourceOptions:
     table: str
     version: VersionReference | None
     limits: BatchLimits
-    skip_rollbacks: bool
+    rules: StreamRules
     region: str | None = None
 
     @classmethod
@@ -109,8 +111,12 @@ class SourceOptions:
         values = _known(options, OPTIONS, APPEND_OPTIONS)
         table = _table(values, ".load()")
         limits = BatchLimits(*(_count(values, name) for name in LIMITS))
-        skip_rollbacks, region = _truth(values, SKIP_ROLLBACKS), values.get(REGION)
-        return cls(place.overridden(values), table, _version(values), limits, skip_rollbacks, region)
+        rules = StreamRules(*(_truth(values, name) for name in FOLLOWING))
+        if rules.changes and rules.skip_changes:
+            raise InvalidInput(
+                f"{CHANGES} and {SKIP_CHANGES} exclude each other: changes are given or skipped", hint="set one of them"
+            )
+        return cls(place.overridden(values), table, _version(values), limits, rules, values.get(REGION))
 
     def chosen(self, leaves: Iterable[PlannedLeaf], schema: Schema) -> Iterable[PlannedLeaf]:
         """Return the leaves that the region reaches, each file restricted to it.
@@ -120,8 +126,12 @@ class SourceOptions:
         InvalidInput
             When the region does not fit the schema.
         """
-        regions = regions_of(schema, region=self.region)
+        regions = self.regions(schema)
         return leaves if regions is None else within_region(leaves, regions[0])
+
+    def regions(self, schema: Schema) -> list[Region] | None:
+        """Return the region that is read, as a list of it; None for the whole table; errors as of `chosen`."""
+        return regions_of(schema, region=self.region)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 
-from sleeper_nb.engines.spark.read_tasks import PURPOSE, ReadTask, TaskLease
+from sleeper_nb.engines.spark.read_tasks import PURPOSE, ChangeTask, FeedColumns, ReadTask, TaskLease
 from sleeper_nb.engines.spark.source_options import InstancePlace
 from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.processing import DataProcessing
@@ -23,6 +23,7 @@ from sleeper_nb.operations.scanning.scan_plan import (
     packed,
 )
 from sleeper_nb.operations.versioning import resolve as versions
+from sleeper_nb.operations.versioning.comparison import VersionComparison
 from sleeper_nb.operations.versioning.leases import Leases, ReadGuard
 from sleeper_nb.operations.versioning.resolve import Resolved
 from sleeper_nb.state_store.state_store_base import StateStore
@@ -119,13 +120,25 @@ class SourceTable:
         processor: Processor,
         parallelism: int,
         lease: TaskLease | None = None,
+        feed: FeedColumns | None = None,
     ) -> list[ReadTask]:
-        """Return the tasks that read some leaves; a leaf can come twice, then its parts are never merged."""
+        """Return the tasks that read some leaves; a leaf can come twice, then its parts are never merged.
+
+        With `feed`, the rows get the columns of a stream of changes.
+        """
         apart = processor.processing.only_filters
         parts = packed(groups_of(leaves, file_by_file=apart), parallelism)
         return [
-            ReadTask(merged_groups(part) if apart else part, processor, self.store.storage, lease) for part in parts
+            ReadTask(merged_groups(part) if apart else part, processor, self.store.storage, lease, feed)
+            for part in parts
         ]
+
+    def change_tasks(self, comparison: VersionComparison, parallelism: int, feed: FeedColumns) -> Iterator[ChangeTask]:
+        """Yield the tasks that read what a snapshot changed, one for each core."""
+        size = max(1, -(-len(comparison.regions) // parallelism))
+        for begin in range(0, len(comparison.regions), size):
+            part = comparison.of(comparison.regions[begin : begin + size])
+            yield ChangeTask(part, self.store.storage, feed)
 
 
 Opener = Callable[[InstancePlace, str], SourceTable]

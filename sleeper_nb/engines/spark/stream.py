@@ -2,7 +2,12 @@
 
 Other changes give no rows: compaction, splitting, garbage collection, migration. A stream cannot follow a rollback, as
 it cannot take rows back: it stops there. With ``streaming.skip-rollbacks`` it goes on: rows that the rollback removed
-stay in the output, and rows that it brought back are not repeated.
+stay in the output, and rows that it brought back are not repeated. Likewise it stops at a snapshot that deleted,
+updated or merged rows; with ``streaming.skip-changes`` it skips that, and the rows that it inserted.
+
+With ``streaming.changes`` the stream has two more columns: ``_change_type`` (``insert``, ``delete``,
+``update_preimage``, ``update_postimage``) and ``_commit_version``, the snapshot. It gives what each change of rows and
+each rollback removed and added, found by comparing the snapshot with the one before, and all other rows as inserted.
 
 The table's filters apply to all rows, by their age when the batch is planned. Its aggregations and its iterator see the
 full state as a whole, and each append by itself: rows with equal keys from two commits are not combined; the query that
@@ -20,9 +25,9 @@ Exactly once, in steps:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -33,21 +38,24 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from sleeper_nb.engines.spark.read_tasks import PURPOSE, ReadTask, rows_of
+from sleeper_nb.engines.spark.read_tasks import PURPOSE, ChangeTask, FeedColumns, ReadTask, rows_of
 from sleeper_nb.engines.spark.source_table import SourceTable
 from sleeper_nb.engines.spark.spark_errors import without_stack
-from sleeper_nb.errors import StateRuleBroken, StorageError
+from sleeper_nb.errors import InvalidInput, StateRuleBroken, StorageError
 from sleeper_nb.model.evolution import for_later_files
+from sleeper_nb.model.processing import NOTHING
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot, SnapshotReference
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.scanning.scan_plan import plan_scan
 from sleeper_nb.operations.versioning.appends import (
+    CHANGES,
     BatchLimits,
     end_of_batch,
     history_between,
     plan_appends,
 )
+from sleeper_nb.operations.versioning.comparison import ComparedRows, compare
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -172,7 +180,7 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         NotFound
             When a snapshot after `start` has expired.
         StateRuleBroken
-            When there is a rollback that may not be skipped, or the checkpoint is of another table.
+            When there is a rollback or a change of rows that may not be skipped, or the checkpoint is of another table.
         """
         began = self._offset(start)
         last = self._table.store.head().id if self._last is None else self._last
@@ -181,7 +189,8 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if bounded and not began.full_state_done:
             end = began.snapshot
         else:
-            end = end_of_batch(history, began.snapshot, self.options.limits if bounded else BatchLimits())
+            limits = self.options.limits if bounded else BatchLimits()
+            end = end_of_batch(history, began.snapshot, limits, self.options.rules)
         return Offset(began.table_id, began.full_state, end, full_state_done=True).to_dict()
 
     @without_stack()
@@ -196,12 +205,12 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Offset(self._table.store.table_id, head, head, full_state_done=True).to_dict()
 
     @without_stack()
-    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ReadTask]:
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ReadTask | ChangeTask]:
         """Return the tasks of a batch; errors as `latestOffset`."""
         began, ended = self._offset(start), self._offset(end)
         after = began.snapshot if began.full_state_done else ended.full_state
         history = self._history(after, ended.snapshot)
-        table, tasks = self._table, []
+        table, tasks = self._table, list[ReadTask | ChangeTask]()
         self._held.close()
         if not began.full_state_done and ended.full_state_done:
             state = table.store.load(table.resolve(SnapshotReference(after)).version)
@@ -209,15 +218,54 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._hold([after], plan.bytes)
             leaves = self.options.chosen(plan.leaves, state.schema)
             processor = table.processor(self._schema(state), state.processing)
-            tasks = table.tasks(leaves, processor, self.source.parallelism)
+            tasks += table.tasks(leaves, processor, self.source.parallelism, feed=self._feed(after))
+        return [*tasks, *self._appended(history), *self._changed(history)]
+
+    def _appended(self, history: Sequence[Snapshot]) -> list[ReadTask]:
+        """Return the tasks that read the appends of a range."""
+        table = self._table
         appends = plan_appends(history, table.store.load)
-        if appends:
-            self._hold({append.kept_by for append in appends}, sum(append.bytes for append in appends))
-            schema = self._schema(history[-1])
-            leaves = self.options.chosen((leaf for append in appends for leaf in append.leaves), schema)
-            processor = table.processor(schema, history[-1].processing).in_part()
-            tasks += table.tasks(leaves, processor, self.source.parallelism)
+        if not appends:
+            return []
+        self._hold({append.kept_by for append in appends}, sum(append.bytes for append in appends))
+        schema = self._schema(history[-1])
+        processor = table.processor(schema, history[-1].processing).in_part()
+        chosen = self.options.chosen
+        if not self.options.rules.changes:
+            leaves = chosen((leaf for append in appends for leaf in append.leaves), schema)
+            return table.tasks(leaves, processor, self.source.parallelism)
+        tasks = []
+        for append in appends:
+            leaves, feed = chosen(append.leaves, schema), self._feed(append.snapshot_id)
+            tasks += table.tasks(leaves, processor, self.source.parallelism, feed=feed)
         return tasks
+
+    def _changed(self, history: Sequence[Snapshot]) -> list[ChangeTask]:
+        """Return the tasks that read what the changes of rows of a range removed and added."""
+        given = [snapshot for snapshot in history if self.options.rules.gives_changes(snapshot)]
+        if not given:
+            return []
+        table, tasks = self._table, list[ChangeTask]()
+        retained = {each.id: each for each in table.store.catalog.snapshots(table.store.table_id)}
+        for snapshot in given:
+            before, after = table.store.load(retained[snapshot.id - 1]), table.store.load(snapshot)
+            schema = self._schema(snapshot)
+            processing = table.processor(schema, snapshot.processing).processing
+            rows = ComparedRows(self.options.regions(schema))
+            comparison = replace(
+                compare(before, after, NOTHING, NOTHING, rows),
+                before=schema,
+                after=schema,
+                newer=schema,
+                processing_before=processing,
+                processing_after=processing,
+            )
+            self._hold([before.snapshot_id, after.snapshot_id], comparison.bytes)
+            tasks += table.change_tasks(comparison, self.source.parallelism, FeedColumns(snapshot.id))
+        return tasks
+
+    def _feed(self, snapshot_id: int) -> FeedColumns | None:
+        return FeedColumns(snapshot_id) if self.options.rules.changes else None
 
     def _schema(self, version: TableState | Snapshot) -> Schema:
         """Return the schema with which to read the files of a version: the one that Spark was given, when that differs.
@@ -261,10 +309,24 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _history(self, after: int, until: int) -> tuple[Snapshot, ...]:
         store = self._table.store
+        self._check_rows_are_apart()
         return history_between(
             store.catalog.snapshots(store.table_id),
             after,
             until,
             table=self._table.name,
-            skip_rollbacks=self.options.skip_rollbacks,
+            rules=self.options.rules,
         )
+
+    def _check_rows_are_apart(self) -> None:
+        """Raise when changes are asked for of a table that combines rows: a change of one row can change others."""
+        table = self._table
+        if not self.options.rules.changes:
+            return
+        head = table.store.head()
+        processor = table.processor(self._schema(head), head.processing)
+        if not processor.processing.only_filters:
+            raise InvalidInput(
+                f"table {table.name!r} combines rows by {processor.processing}, so a stream cannot give their changes",
+                hint=f"leave out {CHANGES}, or compare versions: table.changes(12, 15, images=True)",
+            )

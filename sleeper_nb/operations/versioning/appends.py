@@ -13,7 +13,7 @@ A stream reads a thousand commits from one state. Why one state is enough, in st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
@@ -47,6 +47,72 @@ SAME_ROWS: Final = frozenset(
 ROLLBACK: Final = Rollback.operation
 SKIP_ROLLBACKS: Final = "streaming.skip-rollbacks"
 """The option with which a reader skips rollbacks."""
+SKIP_CHANGES: Final = "streaming.skip-changes"
+"""The option with which a reader skips snapshots that changed rows."""
+CHANGES: Final = "streaming.changes"
+"""The option with which a reader gives all changes of rows, with their kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRules:
+    """What a stream does at snapshots that did more than append rows; by default it stops there.
+
+    Parameters
+    ----------
+    skip_rollbacks
+        Whether it skips rollbacks: the rows that a rollback removed were appended all the same, and the rows that it
+        restored were appended before.
+    skip_changes
+        Whether it skips snapshots that deleted, updated or merged rows; rows that these inserted are not given.
+    changes
+        Whether it gives all rows that such snapshots removed and added, with their kind; those of rollbacks too, where
+        it does not skip them.
+    """
+
+    skip_rollbacks: bool = False
+    skip_changes: bool = False
+    changes: bool = False
+
+    def gives_changes(self, snapshot: Snapshot) -> bool:
+        """Return whether the rows are given that differ from the snapshot before."""
+        is_rollback = snapshot.operation == ROLLBACK and not self.skip_rollbacks
+        return self.changes and (is_rollback or bool(snapshot.changed_rows))
+
+    def rows_of(self, snapshot: Snapshot) -> int | None:
+        """Return about how many rows a snapshot gives; None when it gives none."""
+        if snapshot.operation == APPEND:
+            return snapshot.added_rows
+        if not self.gives_changes(snapshot):
+            return None
+        counts = snapshot.changed_rows
+        return sum(counts.values()) + counts.get("updated", 0) if counts else abs(snapshot.added_rows)
+
+    def check(self, snapshot: Snapshot, table: str) -> None:
+        """Raise when a stream of a table stops at a snapshot."""
+        operation = snapshot.operation
+        if operation == ROLLBACK:
+            if not (self.skip_rollbacks or self.changes):
+                raise StateRuleBroken(
+                    f"snapshot {snapshot.id} of table {table!r} is a rollback, and a stream cannot take back rows",
+                    hint=f"set {SKIP_ROLLBACKS}=true to continue after it, {CHANGES}=true to be given what it changed, "
+                    "or start again with a new checkpoint",
+                )
+        elif snapshot.changed_rows:
+            if not (self.skip_changes or self.changes):
+                raise StateRuleBroken(
+                    f"snapshot {snapshot.id} of table {table!r} has operation {operation!r}, which changed rows, and a "
+                    "stream cannot take back rows",
+                    hint=f"set {CHANGES}=true to be given all changes with their kind, or {SKIP_CHANGES}=true to skip "
+                    "such snapshots with the rows that they inserted, or start again after it, with a new checkpoint",
+                )
+        elif operation not in SAME_ROWS | {APPEND}:
+            raise StateRuleBroken(
+                f"snapshot {snapshot.id} of table {table!r} has operation {operation!r}, which a stream cannot follow",
+                hint="start again after it, with a new checkpoint",
+            )
+
+
+ONLY_APPENDS: Final = StreamRules()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +162,7 @@ class BatchLimits:
 
 
 def history_between(
-    snapshots: Sequence[Snapshot], after: int, until: int, *, table: str, skip_rollbacks: bool = False
+    snapshots: Sequence[Snapshot], after: int, until: int, *, table: str, rules: StreamRules = ONLY_APPENDS
 ) -> tuple[Snapshot, ...]:
     """Return the snapshots `after` < id <= `until`, oldest first.
 
@@ -106,9 +172,8 @@ def history_between(
         All that are retained, in any order.
     table
         The table's name, for errors.
-    skip_rollbacks
-        Whether rollbacks are skipped: the rows that a rollback removed were appended all the same, and the rows that it
-        restored were appended before.
+    rules
+        At which snapshots the reader stops.
 
     Raises
     ------
@@ -116,22 +181,28 @@ def history_between(
         When a snapshot of the range has expired, so that what it appended is unknown. The hint names the earliest
         snapshot that can be reached.
     StateRuleBroken
-        When a snapshot of the range did more than append rows: a rollback, or an operation of a later release.
+        When a snapshot of the range did more than append rows, and the rules do not say what to do then.
     """
     retained = {snapshot.id: snapshot for snapshot in snapshots}
     history = []
     for number in range(after + 1, until + 1):
-        if number not in retained:
-            raise NotFound(
-                f"snapshot {number} of table {table!r} has expired before the stream read it",
-                hint=f"start again with a new checkpoint, at snapshot {_earliest(retained)} or a later one",
-            )
+        _check_retained(number, retained, table)
         history.append(retained[number])
-        _check_streamable(retained[number], table, skip_rollbacks)
+        rules.check(retained[number], table)
+        if rules.gives_changes(retained[number]):
+            _check_retained(number - 1, retained, table)
     return tuple(history)
 
 
-def _earliest(retained: dict[int, Snapshot]) -> int:
+def _check_retained(number: int, retained: Mapping[int, Snapshot], table: str) -> None:
+    if number not in retained:
+        raise NotFound(
+            f"snapshot {number} of table {table!r} has expired before the stream read it",
+            hint=f"start again with a new checkpoint, at snapshot {_earliest(retained)} or a later one",
+        )
+
+
+def _earliest(retained: Mapping[int, Snapshot]) -> int:
     """Return the oldest snapshot after which no snapshot has expired."""
     number = max(retained)
     while number - 1 in retained:
@@ -139,21 +210,9 @@ def _earliest(retained: dict[int, Snapshot]) -> int:
     return number
 
 
-def _check_streamable(snapshot: Snapshot, table: str, skip_rollbacks: bool) -> None:
-    operation = snapshot.operation
-    if operation == ROLLBACK and not skip_rollbacks:
-        raise StateRuleBroken(
-            f"snapshot {snapshot.id} of table {table!r} is a rollback, and a stream cannot take back rows",
-            hint=f"set {SKIP_ROLLBACKS}=true to continue after it, or start again with a new checkpoint",
-        )
-    if operation not in SAME_ROWS | {APPEND, ROLLBACK}:
-        raise StateRuleBroken(
-            f"snapshot {snapshot.id} of table {table!r} has operation {operation!r}, which a stream cannot follow",
-            hint="start again after it, with a new checkpoint",
-        )
-
-
-def end_of_batch(history: Sequence[Snapshot], start: int, limits: BatchLimits) -> int:
+def end_of_batch(
+    history: Sequence[Snapshot], start: int, limits: BatchLimits, rules: StreamRules = ONLY_APPENDS
+) -> int:
     """Return the last snapshot of the next batch; `start` when there is none after it.
 
     Parameters
@@ -163,13 +222,16 @@ def end_of_batch(history: Sequence[Snapshot], start: int, limits: BatchLimits) -
     start
         The last snapshot that was read.
     limits
-        Apply to appends only: a snapshot that appends nothing never ends a batch, and never is a batch of its own.
+        Apply only to snapshots that give rows: another one never ends a batch, and never is a batch of its own.
+    rules
+        Which snapshots give rows.
     """
     appends = files = rows = 0
     end = start
     for snapshot in history:
-        if snapshot.operation == APPEND:
-            appends, files, rows = appends + 1, files + snapshot.added_files, rows + snapshot.added_rows
+        given = rules.rows_of(snapshot)
+        if given is not None:
+            appends, files, rows = appends + 1, files + snapshot.added_files, rows + given
             if appends > 1 and limits.exceeded(appends, files, rows):
                 break
         end = snapshot.id

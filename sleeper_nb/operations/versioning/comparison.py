@@ -104,6 +104,12 @@ class VersionComparison:
         return len({file.filename for leaf in leaves for file in leaf.files})
 
     @property
+    def bytes(self) -> int:
+        """The total size of these files."""
+        leaves = [leaf for region in self.regions for leaf in (region.before, region.after)]
+        return sum({file.filename: file.bytes for leaf in leaves for file in leaf.files}.values())
+
+    @property
     def stored_rows(self) -> bool:
         """Whether rows are compared as they are in the files, unprocessed."""
         return self.processing_before.is_nothing and self.processing_after.is_nothing

@@ -35,7 +35,7 @@ RowChangeKind = Literal["added", "removed"]
 KINDS: tuple[RowChangeKind, ...] = ("added", "removed")
 
 
-class RowChange(NamedTuple):
+class RowDifference(NamedTuple):
     """Rows that only the earlier version has, and rows that only the later one has, each in key order."""
 
     removed: pa.RecordBatch
@@ -81,7 +81,7 @@ def stream_changes(
     kinds: Collection[RowChangeKind] = KINDS,
     *,
     progress: Progress = SILENT,
-) -> Iterator[RowChange]:
+) -> Iterator[RowDifference]:
     """Yield the rows that were added and removed and meet the condition: region by region, in key order within each.
 
     An unchanged row is in neither; a row whose values changed is in both.
@@ -111,16 +111,16 @@ def stream_changes(
 
 def changes_by_region(
     comparison: VersionComparison, storage: Storage, kinds: Collection[RowChangeKind], progress: Progress
-) -> Iterator[Iterator[RowChange]]:
+) -> Iterator[Iterator[RowDifference]]:
     """Yield what `stream_changes` does, for each region in turn; a key is in one region only."""
     with opened_condition(comparison.where) as test:
         for changes in _all_changes(comparison, storage, kinds, progress):
             yield changes if test is None else _meeting(test, changes)
 
 
-def _meeting(test: RowTest, changes: Iterable[RowChange]) -> Iterator[RowChange]:
+def _meeting(test: RowTest, changes: Iterable[RowDifference]) -> Iterator[RowDifference]:
     for change in changes:
-        met = RowChange(_met(test, change.removed), _met(test, change.added))
+        met = RowDifference(_met(test, change.removed), _met(test, change.added))
         if met.removed.num_rows or met.added.num_rows:
             yield met
 
@@ -136,7 +136,7 @@ def _met(test: RowTest, rows: pa.RecordBatch) -> pa.RecordBatch:
 
 def _all_changes(
     comparison: VersionComparison, storage: Storage, kinds: Collection[RowChangeKind], progress: Progress
-) -> Iterator[Iterator[RowChange]]:
+) -> Iterator[Iterator[RowDifference]]:
     schema, keys = comparison.schema, comparison.after.sort_order
     process_before = Processor.of(comparison.processing_before, comparison.before)
     process_after = Processor.of(comparison.processing_after, comparison.after)
@@ -149,9 +149,9 @@ def _all_changes(
         old = _rows(region.before, process_before, names_before, storage, schema)
         new = _rows(region.after, process_after, names_after, storage, schema)
         if not region.after.files:
-            yield (RowChange(batch, nothing) for batch in old if batch.num_rows)
+            yield (RowDifference(batch, nothing) for batch in old if batch.num_rows)
         elif not region.before.files:
-            yield (RowChange(nothing, batch) for batch in new if batch.num_rows)
+            yield (RowDifference(nothing, batch) for batch in new if batch.num_rows)
         else:
             yield difference(old, new, schema, keys)
 
@@ -181,7 +181,7 @@ def _in_schema(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def labelled(change: RowChange, column: str, keys: Sequence[str]) -> pa.RecordBatch:
+def labelled(change: RowDifference, column: str, keys: Sequence[str]) -> pa.RecordBatch:
     """Return the rows of both kinds in key order, with their kind in a first column of the given name."""
     rows = pa.concat_batches([_with_kind(change.removed, column, "removed"), _with_kind(change.added, column, "added")])
     if not change.removed.num_rows or not change.added.num_rows:
@@ -201,7 +201,7 @@ def _with_kind(rows: pa.RecordBatch, column: str, kind: RowChangeKind) -> pa.Rec
 
 def difference(
     before: Iterable[pa.RecordBatch], after: Iterable[pa.RecordBatch], schema: pa.Schema, keys: Sequence[str]
-) -> Iterator[RowChange]:
+) -> Iterator[RowDifference]:
     """Yield the rows that are left of each stream when equal rows of both have cancelled each other.
 
     A row that is twice in one stream and once in the other is left once. Memory holds a batch of each stream, and those
@@ -218,7 +218,7 @@ def difference(
 
     Yields
     ------
-    RowChange
+    RowDifference
         In key order: each begins at the last key of the one before, or after it.
     """
     old, new = _Side(coalesced(before), schema, keys), _Side(coalesced(after), schema, keys)
@@ -230,7 +230,7 @@ def difference(
         for side in (old, new):
             side.advance(frontier)
         removed, added = _not_cancelled(old.due, new.due)
-        change = RowChange(old.take_final(removed, frontier, new), new.take_final(added, frontier, old))
+        change = RowDifference(old.take_final(removed, frontier, new), new.take_final(added, frontier, old))
         if change.removed.num_rows or change.added.num_rows:
             yield change
 

@@ -18,8 +18,8 @@ from sleeper_nb.operations.versioning.comparison import VersionComparison
 from sleeper_nb.operations.versioning.row_changes import (
     KINDS,
     Key,
-    RowChange,
     RowCounts,
+    RowDifference,
     changes_by_region,
     comparable_values,
     key_at,
@@ -98,15 +98,15 @@ def count_images(comparison: VersionComparison, storage: Storage, *, progress: P
     return ImageCounts(inserted, updated, deleted)
 
 
-def _by_whole_keys(changes: Iterable[RowChange], keys: Sequence[str]) -> Iterator[RowChange]:
+def _by_whole_keys(changes: Iterable[RowDifference], keys: Sequence[str]) -> Iterator[RowDifference]:
     """Yield the same rows so that those of one key are together; only rows of the last key are held back."""
-    held: RowChange | None = None
+    held: RowDifference | None = None
     for change in changes:
-        both = change if held is None else RowChange(*map(_joined, held, change))
+        both = change if held is None else RowDifference(*map(_joined, held, change))
         last = max(key_at(rows, rows.num_rows - 1, keys) for rows in both if rows.num_rows)
         cuts = [_first_at(rows, last, keys) for rows in both]
-        done = RowChange(*(rows.slice(0, cut) for rows, cut in zip(both, cuts, strict=True)))
-        held = RowChange(*(rows.slice(cut) for rows, cut in zip(both, cuts, strict=True)))
+        done = RowDifference(*(rows.slice(0, cut) for rows, cut in zip(both, cuts, strict=True)))
+        held = RowDifference(*(rows.slice(cut) for rows, cut in zip(both, cuts, strict=True)))
         if any(rows.num_rows for rows in done):
             yield done
     if held is not None:
@@ -122,7 +122,7 @@ def _joined(first: pa.RecordBatch, second: pa.RecordBatch) -> pa.RecordBatch:
     return pa.concat_batches([first, second]) if first.num_rows else second
 
 
-def _with_kinds(change: RowChange, column: str, keys: Sequence[str], names: KindNames) -> pa.RecordBatch:
+def _with_kinds(change: RowDifference, column: str, keys: Sequence[str], names: KindNames) -> pa.RecordBatch:
     """Return the rows in key order, of one key the removed ones first, with the kind of each in a first column."""
     rows = pa.concat_batches(change)
     removed = change.removed.num_rows

@@ -16,7 +16,7 @@ from sleeper_nb.model.snapshots import (
     SnapshotReference,
     parse_moment,
 )
-from sleeper_nb.operations.versioning.appends import BatchLimits
+from sleeper_nb.operations.versioning.appends import BatchLimits, StreamRules
 
 PLACE = InstancePlace("/warehouse", "demo", "eu-west-2", None)
 
@@ -48,7 +48,7 @@ def test_each_option_names_a_version(name, text, version):
 
 
 def test_no_option_is_the_current_version_of_the_place_that_is_known():
-    assert asked() == SourceOptions(PLACE, "t", None, BatchLimits(), skip_rollbacks=False)
+    assert asked() == SourceOptions(PLACE, "t", None, BatchLimits(), StreamRules())
 
 
 def test_the_argument_of_load_names_the_table():
@@ -114,7 +114,7 @@ def test_limits_and_rollbacks():
         {"table": "t", "maxsnapshotspertrigger": "3", "maxRowsPerTrigger": "9", "streaming.skip-rollbacks": "TRUE"},
         PLACE,
     )
-    assert (found.limits, found.skip_rollbacks) == (BatchLimits(3, None, 9), True)
+    assert (found.limits, found.rules) == (BatchLimits(3, None, 9), StreamRules(skip_rollbacks=True))
 
 
 def test_another_instance():

@@ -24,6 +24,7 @@ from sleeper_nb.operations.upkeep import expire as expiry
 from sleeper_nb.operations.versioning.appends import (
     Append,
     BatchLimits,
+    StreamRules,
     end_of_batch,
     files_appended,
     history_between,
@@ -193,7 +194,7 @@ def test_a_rollback_stops_a_reader_that_was_not_told_to_pass_over_it(store: Stat
     with pytest.raises(StateRuleBroken, match="snapshot 4 of table 't' is a rollback") as caught:
         history_between(history, 1, 5, table="t")
     assert "streaming.skip-rollbacks=true" in caught.value.hint
-    found = history_between(history, 1, 5, table="t", skip_rollbacks=True)
+    found = history_between(history, 1, 5, table="t", rules=StreamRules(skip_rollbacks=True))
     asked: list[int] = []
     appends = plan_appends(found, counting(store, asked))
     assert [append.snapshot_id for append in appends] == [2, 3, 5]
@@ -205,7 +206,7 @@ def test_a_rollback_stops_a_reader_that_was_not_told_to_pass_over_it(store: Stat
 def test_a_reinitialisation_and_an_operation_of_a_later_release_stop_every_reader(operation: str):
     history = [snapshot(2), snapshot(3, operation=operation)]
     with pytest.raises(StateRuleBroken, match=f"operation '{operation}'"):
-        history_between(history, 1, 3, table="t", skip_rollbacks=True)
+        history_between(history, 1, 3, table="t", rules=StreamRules(skip_rollbacks=True))
 
 
 def test_a_commit_whose_files_are_not_all_known_is_an_error_not_fewer_rows(store: StateStore):
