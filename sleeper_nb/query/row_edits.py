@@ -7,7 +7,7 @@ merge counts, which rows go and come, and what is refused. Nothing is written.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from sleeper_nb.sql.delete_update import Assignment, DeleteRows, Target, UpdateR
 from sleeper_nb.sql.found_rows import (
     ACTION,
     MATCHED,
+    RESULT,
     SOURCE,
     SOURCE_ROW,
     MergeQueries,
@@ -199,7 +200,7 @@ class EditFinder:
         assert self.source is not None  # noqa: S101 - whoever runs a merge reads its source first
         keys = [key.name for key in self.schema.row_keys]
         queries = MergeQueries(merge, self._values_of_clauses(merge), self.schema.names, keys)
-        pairs = self.ask(queries.matches(), {SOURCE: self.source})
+        pairs = self._results(queries.matches(), {SOURCE: self.source})
         acting = _acting(pairs.rows, merge.clauses)
         deletes = _in_clauses(acting, merge.clauses, DeleteRow)
         self._check_unambiguous(acting, deletes)
@@ -220,6 +221,17 @@ class EditFinder:
         counts = ChangeCounts(inserted.num_rows, updated, deleted)
         everything = pa.concat_tables([*rows, inserted])
         return EditList(removed, everything, counts, watched, self.source.num_rows)
+
+    def _results(self, query: Composition, rows: Mapping[str, pa.Table]) -> FoundRows:
+        """Return the answer of a query of a merge, with a column for each part of its results."""
+        found = self.ask(query, rows)
+        if RESULT not in found.rows.column_names:
+            return found
+        result, answer = found.rows[RESULT], found.rows.drop_columns([RESULT])
+        for at, field in enumerate(result.type):
+            column = pc.struct_field(result, [at])
+            answer = answer.append_column(field.name, column.cast(pa.int32()) if field.name == ACTION else column)
+        return replace(found, rows=answer)
 
     def _values_of_clauses(self, merge: MergeRows) -> dict[int, Values]:
         """Return the values that each clause gives to columns; those set to a default are left out."""
@@ -302,7 +314,7 @@ class EditFinder:
         left = self.source.filter(pc.invert(matched))
         if not left.num_rows:
             return self._no_rows
-        found = self.ask(queries.inserts(), {SOURCE: left}).rows
+        found = self._results(queries.inserts(), {SOURCE: left}).rows
         parts = []
         for at, clause in enumerate(merge.clauses):
             if isinstance(clause.action, InsertColumns | InsertAll):
@@ -319,7 +331,9 @@ class EditFinder:
         numbers = np.array([counted_here[name] for name in pairs.filenames], np.int32)
         places = _distinct_places(pairs.rows).select([FILE_NUMBER, POSITION])
         files = numbers[places[FILE_NUMBER].to_numpy()] if places.num_rows else numbers[:0]
-        return self.ask(queries.others(), {MATCHED: places.set_column(0, FILE_NUMBER, pa.array(files, pa.int32()))})
+        return self._results(
+            queries.others(), {MATCHED: places.set_column(0, FILE_NUMBER, pa.array(files, pa.int32()))}
+        )
 
     # INSERT OVERWRITE and INSERT … REPLACE
 

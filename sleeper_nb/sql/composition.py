@@ -32,7 +32,15 @@ class QuotedName:
     text: str
 
 
-Piece = str | Slice | Around | QuotedName
+@dataclass(frozen=True, slots=True)
+class InDialect:
+    """Text of this package that is not the same in each engine's SQL."""
+
+    duckdb: str
+    spark: str
+
+
+Piece = str | Slice | Around | QuotedName | InDialect
 """Text of this package, a part of the user's statement, a part with text around it, or a name."""
 
 
@@ -59,6 +67,8 @@ class Composition:
                     text = piece
                 case QuotedName(name):
                     text = quote_name(name, dialect=statement.dialect)
+                case InDialect(duckdb, spark):
+                    text = spark if statement.dialect == "spark" else duckdb
                 case _:
                     around = Around("", piece, "") if isinstance(piece, Slice) else piece
                     _check_is_of(statement, around.part)

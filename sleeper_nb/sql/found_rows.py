@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, POSITION
-from sleeper_nb.sql.composition import Composition, Piece, QuotedName, in_brackets
+from sleeper_nb.sql.composition import Composition, InDialect, Piece, QuotedName, in_brackets
 from sleeper_nb.sql.delete_update import DeleteRows, NamedQueries, UpdateRows
 from sleeper_nb.sql.merge_rows import DoNothing, MergeRows, RowKind, UpdateAll, UpdateColumns, WhenClause
 from sleeper_nb.sql.statement import Slice
+from sleeper_nb.sql.tokens import quote_name
 
 TARGET: Final = "sleeper:target"
 """The table whose rows are changed; its rows have their places in `FILE_NUMBER` and `POSITION`."""
@@ -26,6 +27,8 @@ MATCHED: Final = "sleeper:matched"
 SOURCE_ROW: Final = "sleeper:row"
 ACTION: Final = "sleeper:action"
 """The number of the clause of a merge that a row meets; null for none."""
+RESULT: Final = "sleeper:result"
+"""`ACTION` and the new values of all clauses in one struct; null for a row that meets no clause."""
 _PLACES: Final = (FILE_NUMBER, POSITION)
 
 Values = Mapping[str, Slice | QuotedName | tuple[Piece, ...]]
@@ -150,18 +153,31 @@ class MergeQueries:
         return [(_column(self._target, each), old_column(each)) for each in self.columns if each in needed]
 
     def _results(self, kind: RowKind) -> list[tuple[Sequence[Piece], str]]:
-        """Return the number of the clause of a kind that a row meets, and the values that each clause gives."""
+        """Return the number of the clause of a kind that a row meets, and the values that each clause gives.
+
+        Where clauses have conditions, these are one value of `RESULT`: so each condition is asked once for a row, whose
+        answer may be another one the next time (``random()``), and values are computed only for rows of their clause,
+        as they may fail for others.
+        """
         clauses = [(at, each) for at, each in enumerate(self.merge.clauses) if each.kind == kind]
-        action = _action(clauses)
-        results: list[tuple[Sequence[Piece], str]] = [(action, ACTION)]
+        values = [(at, name) for at, each in clauses for name in self._values_of(at, each)]
+        if not clauses:
+            return [(("CAST(NULL AS INTEGER)",), ACTION)]
+        at, first = clauses[0]
+        if first.condition is None:  # no other clause of the kind can follow
+            own = self._values_of(at, first)
+            return [((f"{at}",), ACTION), *((_value(value), value_column(at, name)) for name, value in own.items())]
+        pieces: list[Piece] = ["CASE"]
         for at, clause in clauses:
-            if isinstance(clause.action, DoNothing):
-                continue
-            for column, value in self.values.get(at, {}).items():
-                # a value is computed only for the rows of its clause: for others it may fail
-                only = ("CASE WHEN (", *action, f") = {at} THEN", *_value(value), "END")
-                results.append((only, value_column(at, column)))
-        return results
+            pieces += ["ELSE"] if clause.condition is None else ["WHEN", in_brackets(clause.condition), "THEN"]
+            own = self._values_of(at, clause)
+            fields = {value_column(other, name): _value(own[name]) if other == at else ("NULL",)
+                      for other, name in values}  # fmt: skip
+            pieces += _struct({ACTION: (f"{at}",), **fields})
+        return [((*pieces, "END"), RESULT)]
+
+    def _values_of(self, at: int, clause: WhenClause) -> Values:
+        return {} if isinstance(clause.action, DoNothing) else self.values.get(at, {})
 
 
 def rows_equal_to_new(target: str, columns: Collection[str]) -> Composition:
@@ -178,14 +194,14 @@ def new_rows_outside(condition: Slice, target: str, named: NamedQueries | None) 
     return Composition((*_with(named), *rows, "WHERE (", in_brackets(condition), ") IS NOT TRUE"))
 
 
-def _action(clauses: Sequence[tuple[int, WhenClause]]) -> tuple[Piece, ...]:
-    """Return the number of the first clause that a row meets."""
-    pieces: list[Piece] = []
-    for at, clause in clauses:
-        if clause.condition is None:
-            return ("CASE", *pieces, f"ELSE {at} END") if pieces else (f"{at}",)
-        pieces += ["WHEN", in_brackets(clause.condition), f"THEN {at}"]
-    return ("CASE", *pieces, "END") if pieces else ("CAST(NULL AS INTEGER)",)
+def _struct(fields: Mapping[str, Sequence[Piece]]) -> Iterator[Piece]:
+    yield InDialect("struct_pack(", "named_struct(")
+    for number, (name, value) in enumerate(fields.items()):
+        if number:
+            yield ","
+        yield InDialect(f"{quote_name(name, dialect='duckdb')} :=", f"'{name}',")
+        yield from value
+    yield ")"
 
 
 def _with(named: NamedQueries | None) -> tuple[Piece, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 import sleeper_nb as sl
@@ -115,3 +117,42 @@ def test_parameters_keep_their_names(table):
     table.update({}, "k = :new_value_0 AND k = :bound_0", new_values={"n": 77}, params=names)
     assert rows_of(table)[3] == (77, "3")
     assert [key for key, (n, _) in rows_of(table).items() if n == 77] == [3]
+
+
+# Values that are other ones the next time.
+
+
+def test_a_condition_by_chance_is_asked_once_for_each_row(session):
+    table = session.create_table("t", SCHEMA)
+    table.ingest([{"k": i, "n": 0, "s": "old"} for i in range(200)])
+    done = session.sql(
+        "MERGE INTO t USING (SELECT k + 100 AS k FROM t) s ON t.k = s.k "
+        "WHEN MATCHED AND random() < 0.5 THEN UPDATE SET n = 1 WHEN MATCHED AND random() < 0.5 THEN DELETE "
+        "WHEN MATCHED THEN UPDATE SET n = 2 "
+        "WHEN NOT MATCHED AND random() < 0.5 THEN INSERT (k, n) VALUES (s.k, 3) "
+        "WHEN NOT MATCHED AND random() < 0.5 THEN DO NOTHING WHEN NOT MATCHED THEN INSERT (k, n) VALUES (s.k, 4) "
+        "WHEN NOT MATCHED BY SOURCE AND random() < 0.5 THEN UPDATE SET n = 5 "
+        "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET n = 6"
+    )
+    found = Counter(n for n, _ in rows_of(table).values())
+    assert set(found) == {1, 2, 3, 4, 5, 6}
+    assert found[1] + found[2] + found[5] + found[6] == done.updated == 200 - done.deleted
+    assert found[3] + found[4] == done.inserted
+
+
+def test_a_value_by_chance_is_the_one_that_is_written(session, table):
+    done = session.sql("UPDATE t SET n = floor(random() * 1000)::INT, s = uuid()::VARCHAR WHERE random() < 0.5")
+    changed = {k: row for k, row in rows_of(table).items() if row != (k, str(k))}
+    assert len(changed) == done.updated
+    assert len({s for _, s in changed.values()}) == done.updated
+
+
+def test_a_value_is_computed_only_for_rows_of_its_clause(session, table):
+    session.sql("UPDATE t SET s = 'none' WHERE k = 5")
+    done = session.sql(
+        "MERGE INTO t USING (SELECT k FROM t) x ON t.k = x.k WHEN MATCHED AND s = 'none' THEN DO NOTHING "
+        "WHEN MATCHED THEN UPDATE SET n = CAST(t.s AS INT) + 1000"
+    )
+    assert done.updated == 9
+    assert rows_of(table)[6] == (1006, "6")
+    assert rows_of(table)[5] == (5, "none")
