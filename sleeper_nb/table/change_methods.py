@@ -12,7 +12,8 @@ from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.changing.change import ChangeReport
-from sleeper_nb.operations.loading.sources import find_sources, opened_sources, read_sources_with_notes
+from sleeper_nb.operations.loading.conform import MISSING, RawColumns, compare, raise_first
+from sleeper_nb.operations.loading.sources import opened_sources, read_source
 from sleeper_nb.operations.scanning.scan_plan import regions_of
 from sleeper_nb.operations.versioning.resolve import Resolved
 from sleeper_nb.query import Engine, Queries
@@ -21,7 +22,7 @@ from sleeper_nb.sql.binding import lookup_in
 from sleeper_nb.sql.tokens import Dialect
 from sleeper_nb.sql.variables import Variables
 from sleeper_nb.storage.filesystem import Storage
-from sleeper_nb.table.changing import AskedChange, AskSource, SourceRows, TableChange, change_of, fitting
+from sleeper_nb.table.changing import AskedChange, AskSource, SourceRows, TableChange, change_of
 from sleeper_nb.table.merge_builder import MergeBuilder
 from sleeper_nb.table.row_statements import (
     NEW_ROWS,
@@ -112,11 +113,7 @@ class ChangesOf:
 
     def _rows(self, data: Any) -> pa.Table:
         """Return new rows in the types of the table: the columns that they have, under the table's names."""
-        state = self.table.store.load()
-        given = rows_given(data, state.schema, self.table.store.storage)
-        fit = fitting(self.table, state, given)
-        wanted = {name.casefold() for name in given.column_names}
-        return fit.select([name for name in fit.column_names if name.casefold() in wanted])
+        return rows_given(data, self.table.store.load().schema, self.table.store.storage)
 
     def _own(self, name: str) -> TableAt | None:
         """Return the table's current version, if the name is the table's."""
@@ -145,16 +142,24 @@ class ChangesOf:
 
 
 def rows_given(data: Any, schema: Schema, storage: Storage) -> pa.Table:
-    """Return the rows of data frames, dictionaries or files, with the columns that they have."""
+    """Return the rows of data frames, dictionaries or files, with those columns of a schema that they have.
+
+    Raises
+    ------
+    InvalidInput
+        When a value does not fit its column, a column is not one of the schema, or files have different columns.
+    """
     variable = Variables({"data": data}).find("data")
     if variable is not None:
-        return variable.to_arrow()
-    if isinstance(data, list) and all(isinstance(each, dict) for each in data):
-        names = dict.fromkeys(name for row in data for name in row)
-        rows = read_sources_with_notes(find_sources(data, storage), schema)[0]
-        return rows.select([name for name in rows.column_names if name in names])
-    with opened_sources(data, storage) as sources:
-        return read_sources_with_notes(sources, schema)[0]
+        read = [compare(RawColumns.of(variable.to_arrow()), schema)]
+    else:
+        with opened_sources(data, storage) as sources:
+            read = [read_source(source, schema) for source in sources]
+    raise_first([each for part in read for each in part.differences if each.kind != MISSING])
+    tables = [pa.table({name: part.columns[name] for name in schema.names if name in part.columns}) for part in read]
+    if any(each.column_names != tables[0].column_names for each in tables):
+        raise InvalidInput("the files have different columns", hint="change rows by one kind of file after the other")
+    return pa.concat_tables(tables)
 
 
 def _check_has_values(rows: pa.Table, columns: Sequence[str]) -> None:

@@ -64,7 +64,7 @@ def line_of(report):
         ('delete-rows trips --where "fare < 0"', (0, 0, 1)),
         ("""delete-rows trips --where "city = 'London' OR city = :there" """, (0, 0, 2)),
         ('update trips --set "fare = fare * 1.1" --set "riders = riders + 1" --where "riders > 1"', (0, 2, 0)),
-        ('update trips --set "fare = 0, riders = 0" --where true', (0, 3, 0)),
+        ('update trips --set fare=0 --set "riders = 0" --where true', (0, 3, 0)),
         ("""update trips --value fare=9 --where "city = 'athens'" """, (0, 1, 0)),
         ("upsert trips $more", (1, 1, 0)),
         ("upsert trips $more --on riders,city", (1, 1, 0)),

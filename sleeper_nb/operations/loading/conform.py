@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import accumulate
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,6 +36,10 @@ BY_NAME = Action("--by-name", "by_name=True")
 CAST = Action("--cast", "cast=True")
 _MOST_LINES = 9
 """More differences than these are counted in an error; a dry run lists all."""
+
+
+MISSING: Final = "missing column"
+"""The kind of the difference that data lack a column which may not be NULL."""
 
 
 def row_number(index: int) -> str:
@@ -409,7 +413,7 @@ def compare_names(
         change: Hint = f"add it; the data has {', '.join(names) or 'no columns'}"
         if near:
             change = _hint_to_rename(f"rename {near!r} to {name!r}", near, name, matching)
-        differences.append(Difference(name, f"missing column {name!r}", change, kind="missing column"))
+        differences.append(Difference(name, f"missing column {name!r}", change, kind=MISSING))
     for name in unknown:
         hint = _hint_for_unknown(name, types.get(name), _nearest(name, absent), schema, matching)
         differences.append(Difference(name, f"unknown column {name!r}", hint, kind="unknown column"))

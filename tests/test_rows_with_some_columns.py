@@ -1,0 +1,72 @@
+"""Rows for an upsert or a merge that lack columns: those keep their values, whatever rules they have."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sleeper_nb as sl
+
+SCHEMA = sl.Schema({"city": "string"}, {"day": "int"}, {"fare": "long", "note": "string?"})
+FIRST = {"city": ["bern", "oslo"], "day": [1, 2], "fare": [5, 6], "note": ["a", "b"]}
+
+
+@pytest.fixture
+def table(tmp_path):
+    with sl.connect(tmp_path / "w") as session:
+        made = session.create_table("t", SCHEMA)
+        made.alter(checks={"paid": "fare > 0"})
+        made.ingest(pa.table(FIRST))
+        yield made
+
+
+def rows(table):
+    return table.scan().to_arrow().sort_by("city").to_pylist()
+
+
+def _file(given, folder):
+    pq.write_table(pa.Table.from_pylist(given), folder / "new.parquet")
+    return folder / "new.parquet"
+
+
+FORMS = {
+    "dicts": lambda given, _: given,
+    "pandas": lambda given, _: pd.DataFrame(given),
+    "Arrow": lambda given, _: pa.Table.from_pylist(given),
+    "file": _file,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_columns_that_new_rows_lack_keep_their_values(table, form, tmp_path):
+    done = table.upsert(FORMS[form]([{"city": "oslo", "note": "c"}], tmp_path))
+    assert (done.inserted, done.updated) == (0, 1)
+    assert rows(table)[1] == {"city": "oslo", "day": 2, "fare": 6, "note": "c"}
+    merge = table.merge(FORMS[form]([{"city": "bern", "fare": 9}], tmp_path)).when_matched_update_all()
+    assert merge.execute().updated == 1
+    assert rows(table)[0] == {"city": "bern", "day": 1, "fare": 9, "note": "a"}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_new_row_needs_all_columns_that_may_not_be_null(table, form, tmp_path):
+    with pytest.raises(sl.InvalidInput, match="missing column") as caught:
+        table.upsert(FORMS[form]([{"city": "oslo", "note": "c"}, {"city": "rome", "note": "d"}], tmp_path))
+    assert "add it" in caught.value.hint
+    assert rows(table) == pa.table(FIRST).to_pylist()
+
+
+def test_a_rule_is_held_by_the_rows_after_the_change_which_errors_name_by_their_key(table):
+    with pytest.raises(sl.InvalidInput, match=r"check 'paid' \(fare > 0\) fails for row city = 'oslo': fare = -1"):
+        table.upsert([{"city": "oslo", "fare": -1}])
+    with pytest.raises(sl.InvalidInput, match="column 'fare', row 1: 'x' is not a number"):
+        table.upsert([{"city": "oslo", "fare": "x"}])
+    assert rows(table) == pa.table(FIRST).to_pylist()
+
+
+def test_files_of_one_change_have_the_same_columns(table, tmp_path):
+    pq.write_table(pa.table({"city": ["oslo"], "note": ["c"]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"city": ["bern"], "fare": [1]}), tmp_path / "b.parquet")
+    with pytest.raises(sl.InvalidInput, match="the files have different columns"):
+        table.upsert([tmp_path / "a.parquet", tmp_path / "b.parquet"])
