@@ -104,6 +104,8 @@ def test_a_table_from_its_creation_to_its_garbage(trips):
         (["diff", "trips", "2", "3"], "from snapshot 2 to snapshot 3"),
         (["diff", "trips@2"], "files added and removed"),
         (["diff", "trips", "2", "--rows", "--limit", "2"], "added"),
+        (["diff", "trips", "2", "--rows", "--images"], "removed, added and updated"),
+        (["diff", "trips", "2", "--images"], "by key: "),
         (["expire", "trips"], "would expire"),
         (["expire", "trips", "--force"], "expired"),
         (["collect-garbage", "trips"], "would delete"),

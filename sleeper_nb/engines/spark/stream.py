@@ -246,9 +246,9 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not given:
             return []
         table, tasks = self._table, list[ChangeTask]()
-        retained = {each.id: each for each in table.store.catalog.snapshots(table.store.table_id)}
         for snapshot in given:
-            before, after = table.store.load(retained[snapshot.id - 1]), table.store.load(snapshot)
+            earlier = table.resolve(SnapshotReference(snapshot.id - 1)).version
+            before, after = table.store.load(earlier), table.store.load(snapshot)
             schema = self._schema(snapshot)
             processing = table.processor(schema, snapshot.processing).processing
             rows = ComparedRows(self.options.regions(schema))

@@ -222,6 +222,7 @@ def merged(
     if not files:
         return
     is_whole = limit is None and len(columns or schema.names) == len(schema.names)
+    is_whole = is_whole and all(file.only is None for file in files)
     context, is_checked = _checked_context(files, storage, is_whole=is_whole)
     placed = _read_by_position(files, schema, storage)
     if placed and len({file.content for file in files}) == 1:  # nothing to merge

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from sleeper_nb.model.deletions import DELETION_FILE
 from sleeper_nb.model.keys import KeyValue, key_text
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.state import TableState
@@ -146,6 +147,8 @@ class Diff(TableReport):
         Whether `rows` are only those with some keys, or that meet a condition.
     images
         How many of the rows were inserted, updated and deleted, by key; None when that was not asked for.
+    vectors_changed
+        How many files both versions read with other deletion vectors, so with other rows.
     """
 
     table: str
@@ -160,6 +163,7 @@ class Diff(TableReport):
     columns: tuple[ChangedColumn, ...] = ()
     some_rows: bool = False
     images: ImageCounts | None = None
+    vectors_changed: int = 0
 
     @property
     def rows_added(self) -> int:
@@ -208,6 +212,9 @@ class Diff(TableReport):
         elif self.images is not None:
             counts = zip(self.images._fields, self.images, strict=True)
             notes.append("by key: " + ", ".join(f"{count:,} {verb}" for verb, count in counts))
+        if self.vectors_changed:
+            verb = "differs" if self.vectors_changed == 1 else "differ"
+            notes.append(f"{counted(self.vectors_changed, 'file')} of both versions {verb} by deletion vectors")
         notes += _column_notes(self.columns)
         notes += _split_notes("split", self.splits)
         notes += _split_notes("no longer split", self.splits_undone)
@@ -260,6 +267,7 @@ def diff(
         columns=_changed_columns(old.schema, new.schema),
         some_rows=some_rows,
         images=images,
+        vectors_changed=_vectors_changed(old, new),
     )
 
 
@@ -302,6 +310,15 @@ def _files_of_one(state: TableState, other: TableState) -> tuple[ChangedFile, ..
         rows = files[name].rows if name in files else 0
         files[name] = ChangedFile(name, rows + reference["rows"], reference["bytes"])
     return tuple(files.values())
+
+
+def _vectors_changed(old: TableState, new: TableState) -> int:
+    """Return how many files both states read with different deletion vectors."""
+    before, after = (
+        set(zip(*(part[name].to_pylist() for name in ("filename", DELETION_FILE)), strict=True))
+        for part in old.files.unshared(new.files)
+    )
+    return len({name for name, _ in before - after} & {name for name, _ in after - before})
 
 
 def _splits(state: TableState) -> dict[ChangedSplit, None]:

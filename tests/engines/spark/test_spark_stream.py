@@ -121,3 +121,28 @@ def test_a_table_in_a_bucket_is_read_and_streamed_by_processes_that_find_the_key
         assert spark.read.format("sleeper").load("t").where("key > 'm'").count() == 1
         start(frame_of(spark), tmp_path).awaitTermination()
     assert keys_in(spark, tmp_path) == ["a", "z"]
+
+
+def test_a_sink_holds_all_changes_with_their_kind(spark, session, tmp_path):
+    table = session.create_table("t", SCHEMA, ["m"])
+    add(table, "a", "z")
+
+    def run(**options):
+        query = start(frame_of(spark, **options), tmp_path)
+        query.awaitTermination()
+
+    with_changes = {"streaming.changes": "true"}
+    run(**with_changes)
+    table.update({"x": "2"}, "key = 'a'")
+    table.delete("key = 'z'")
+    with pytest.raises(Exception, match="snapshot 3 of table 't' has operation 'update', which changed rows"):
+        run()
+    run(**with_changes)
+    rows = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert sorted((row._commit_version, row._change_type, row.key, row.x) for row in rows) == [
+        (2, "insert", "a", 1),
+        (2, "insert", "z", 1),
+        (3, "update_postimage", "a", 2),
+        (3, "update_preimage", "a", 1),
+        (4, "delete", "z", 1),
+    ]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sleeper_nb as sl
+from sleeper_nb.operations.scanning import read_rows
 from sleeper_nb.operations.versioning import row_changes, row_images
 from tests.operations.versioning.test_row_changes import compared
 from tests.support.builders import EMBEDDED, a_store, rows_of
@@ -152,3 +155,35 @@ def test_images_stay_after_a_compaction_a_split_and_an_alteration(table):
     assert table.changes(2, images=True).count_images() == (0, 2, 0)
     table.rollback(2)
     assert table.changes(2).count_images() == (0, 0, 0)
+
+
+@pytest.mark.parametrize("kind", EMBEDDED)
+def test_of_a_large_file_only_row_groups_with_changed_rows_are_read(tmp_path, kind, monkeypatch):
+    monkeypatch.setattr(read_rows, "CHECKED_BYTES", 0)  # the file counts as large
+    vectors = {
+        "sleeper.table.deletion.vector.percent.max": "100", "sleeper.table.deletion.vector.file.bytes.min": "0",
+        "sleeper.table.parquet.rowgroup.rows.max": "10",
+    }  # fmt: skip
+    with sl.connect(tmp_path) as session:
+        schema = sl.Schema({"k": "int"}, values={"v": "long?"})
+        table = session.create_table("t", schema, state_store=kind, properties=vectors)
+        table.ingest([{"k": k, "v": k} for k in range(100)])
+        table.delete("k IN (5, 59, 60, 99)")
+        table.delete("k = 7")
+        (file,) = tmp_path.rglob(Path(table.files()[0]["filename"]).name)
+        damage(file, group=3)
+        with pytest.raises(sl.StorageError):
+            table.scan().to_arrow()
+        assert "1 file of both versions differs by deletion vectors" in repr(table.diff(2))
+        assert kinds_of(table.changes(2)) == [("removed", k, k) for k in (5, 7, 59, 60, 99)]
+        assert kinds_of(table.changes(4, 2)) == [("added", k, k) for k in (5, 7, 59, 60, 99)]
+        assert kinds_of(table.changes(3, 4)) == [("removed", 7, 7)]
+
+
+def damage(file: Path, group: int) -> None:
+    """Overwrite the pages of a row group."""
+    column = pq.ParquetFile(file).metadata.row_group(group).column(1)
+    start = column.dictionary_page_offset or column.data_page_offset
+    with file.open("r+b") as stream:
+        stream.seek(start)
+        stream.write(b"\0" * column.total_compressed_size)
