@@ -41,6 +41,7 @@ from tests.support.builders import (
     collect,
     compact,
     forget_all_but_newest,
+    in_order,
     ingest,
     keys_in,
     on_disk,
@@ -110,6 +111,20 @@ def test_a_vector_comes_back_in_each_version_and_counts_in_its_snapshot(store: S
     ]  # fmt: skip
     assert (made.operation, made.inserted_rows, made.updated_rows, made.deleted_rows) == ("update", 1, 2, 0)
     assert (made.rows, made.added_rows, made.files) == (11, 1, 2)
+    assert in_order(other.load().files.table.to_pylist()) == in_order(store.load().files.table.to_pylist())
+
+
+def test_a_file_that_went_twice_is_kept_for_each_version_that_needs_it(store: StateStore):
+    ingest(store, rows_of(*"abcd"))
+    save(store, "all")
+    for key in "ab":
+        change(store, delete=lambda row, key=key: row["key"] == key)
+    change(store, delete=lambda _: True, settings=NEVER_VECTORS)
+    forget_all_but_newest(store)
+    collect(reopened(store))
+    kept = store.catalog.savepoints(store.table_id)[0]
+    assert keys_in(scan(reopened(store), kept)) == list("abcd")
+    assert check_table(reopened(store), "table", deep=True, progress=Silent()).ok
 
 
 def test_vectors_come_back_from_materialised_metadata_savepoints_and_after_migrations(
