@@ -241,7 +241,7 @@ class _Planner:
 
     def _plan_leaf(self, state: TableState, leaf: Partition, pool: Executor) -> LeafSplit | Unsplit:
         references = state.files.active_in({leaf.id})
-        known = leaf.id, tuple(reference.filename for reference in references)
+        known = leaf.id, tuple(name for reference in references for name in reference.filenames)
         if known not in self._known:
             keys = leaf_keys(self._store.storage, state.schema, leaf, references, pool=pool)
             self._known[known] = plan_leaf(state, leaf, references, keys, self._request, self._store.clock.new_id)
