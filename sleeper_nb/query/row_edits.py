@@ -55,6 +55,7 @@ from sleeper_nb.sql.merge_rows import (
     WhenClause,
 )
 from sleeper_nb.sql.statement import Slice, Statement
+from sleeper_nb.sql.whole_rows import check_no_whole_rows
 from sleeper_nb.sql.writes import RowChange
 
 _Mask = npt.NDArray[np.bool_]
@@ -120,8 +121,10 @@ class EditFinder:
         Raises
         ------
         InvalidInput, NotFound
-            When the statement names no column, several source rows change one row, or a new value does not fit.
+            When the statement names no column, or a row as a whole; several source rows change one row, or a new value
+            does not fit.
         """
+        check_no_whole_rows(self.change, self.statement, self.schema.names)
         match self.change:
             case DeleteRows() as delete:
                 found = self.ask(deleted_rows(delete), {})

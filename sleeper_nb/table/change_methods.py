@@ -109,6 +109,8 @@ class ChangesOf:
         return StatementWriter(self.table.name, self.table.store.load().schema, self._dialect)
 
     def _on(self, on: Sequence[str] | None) -> list[str]:
+        if on is not None and not on:
+            raise InvalidInput("on names no column", hint="name the columns by which rows match, or omit it")
         return [key.name for key in self.table.store.load().schema.row_keys] if on is None else list(on)
 
     def _rows(self, data: Any) -> pa.Table:

@@ -71,6 +71,29 @@ def duckdb_s(text: str) -> str:
     return re.sub(r"\{:(\w+)\}", lambda found: _LITERALS[found[1]], text)
 
 
+_OVERWRITE = re.compile(
+    r"INSERT (?:OVERWRITE t|INTO t) BY NAME (?:REPLACE (?:USING \((?P<on>[^)]*)\)|WHERE (?P<where>.*?)) )?(?P<query>SELECT .*)",
+    re.DOTALL,
+)
+
+
+def in_steps(text: str) -> list[str] | None:
+    """Return an overwrite as statements that DuckDB has, the first of which counts wrong rows; None for any other."""
+    found = _OVERWRITE.fullmatch(text)
+    if found is None:
+        return None
+    new, where, on = f"CREATE OR REPLACE TEMP TABLE new_rows AS {found['query']}", found["where"], found["on"]
+    wrong, gone = "SELECT 0", "true"
+    if where is not None:
+        wrong, gone = f"SELECT count(*) FROM new_rows AS t WHERE ({where}\n) IS NOT TRUE", where
+    if on is not None:
+        names = on.split(", ")
+        wrong = f"SELECT count(*) FROM new_rows WHERE {' OR '.join(f'{name} IS NULL' for name in names)}"
+        equal = " AND ".join(f"new_rows.{name} = t.{name}" for name in names)
+        gone = f"EXISTS (SELECT 1 FROM new_rows WHERE {equal})"
+    return [new, wrong, f"DELETE FROM t WHERE {gone}", "INSERT INTO t BY NAME FROM new_rows"]
+
+
 class StatementMaker:
     """Makes statements by chance.
 
@@ -96,7 +119,7 @@ class StatementMaker:
 
     def statement(self) -> str:
         """Return a statement that changes rows."""
-        kinds = (self.delete, self.update, self.update, self.merge, self.merge, self.merge)
+        kinds = (self.delete, self.update, self.update, self.merge, self.merge, self.merge, self.overwrite)
         return self._one_of(kinds)()
 
     def delete(self) -> str:
@@ -131,6 +154,23 @@ class StatementMaker:
         if not clauses:
             clauses = [self._clause("MATCHED", ["t.", "s."], has_condition=False)]
         return f"{named}MERGE INTO t USING {source} {match} {' '.join(clauses)}"
+
+    def overwrite(self) -> str:
+        """Return an INSERT that replaces rows; DuckDB has none."""
+        every = ", ".join(TYPES)
+        source = self._one_of((
+            self.rows(5), "SELECT * FROM o", f"SELECT {every} FROM t WHERE k > 1", f"SELECT {every} FROM {self._old()}",
+            "SELECT * FROM o WHERE false", f"SELECT {every} FROM t WHERE {self.condition('')}",
+        ))  # fmt: skip
+        replaced = self._one_of(("OVERWRITE", "(k)", "(k, h)", "(n)", "WHERE", "WHERE"))
+        if replaced == "OVERWRITE":
+            return f"INSERT OVERWRITE t BY NAME {source}"
+        if replaced != "WHERE":
+            return f"INSERT INTO t BY NAME REPLACE USING {replaced} {source}"
+        condition = self.condition("t.", subqueries=self._random.random() < 0.2)
+        if self._random.random() < 0.8:
+            source = f"SELECT * FROM ({source}) AS t WHERE ({condition}) IS TRUE"
+        return f"INSERT INTO t BY NAME REPLACE WHERE {condition} {source}"
 
     def _clause(self, kind: str, sides: Sequence[str], *, has_condition: bool) -> str:
         c, separate = self._one_of(sides), self._random.random() < 0.1

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import sleeper_nb as sl
 from tests.support.builders import EMBEDDED, data_files, reachable
-from tests.support.row_statements import PARAMETERS, TYPES, StatementMaker, duckdb_s, ours
+from tests.support.row_statements import PARAMETERS, TYPES, StatementMaker, duckdb_s, in_steps, ours
 
 VALUES = {
     "n": {"type": "int?", "default": 5}, "m": "long?", "x": "double?", "s": {"type": "string?", "default": "it's"},
@@ -114,7 +114,7 @@ class Pair:
     def _peer_run(self, statement: str) -> Exception | None:
         self.peer.execute("BEGIN")
         try:
-            count = self.peer.execute(statement).fetchall()[0][0]
+            count = self._peer_count(statement)
             if self.layout == "unique":
                 twice = self.peer.execute("SELECT 1 FROM t GROUP BY k HAVING count(*) > 1 LIMIT 1").fetchall()
                 if twice:
@@ -127,6 +127,17 @@ class Pair:
             return error
         self.peer.execute("COMMIT")
         return None
+
+    def _peer_count(self, statement: str) -> int:
+        """Run a statement in DuckDB, and return how many rows it changed."""
+        steps = in_steps(statement)
+        if steps is None:
+            return self.peer.execute(statement).fetchall()[0][0]
+        new, wrong, gone, come = steps
+        self.peer.execute(new)
+        if self.peer.execute(wrong).fetchall()[0][0]:
+            raise duckdb.ConstraintException("new rows are outside")
+        return sum(self.peer.execute(step).fetchall()[0][0] for step in (gone, come))
 
     def compare(self, statement: str) -> None:
         rows = self.peer_rows()

@@ -156,3 +156,51 @@ def test_a_value_is_computed_only_for_rows_of_its_clause(session, table):
     assert done.updated == 9
     assert rows_of(table)[6] == (1006, "6")
     assert rows_of(table)[5] == (5, "none")
+
+
+# Rows as a whole would have our own columns in them.
+
+
+@pytest.mark.parametrize("statement", [
+    "UPDATE t SET s = t::VARCHAR WHERE k = 1",
+    "UPDATE t AS x SET s = to_json(x) WHERE k = 1",
+    'UPDATE t AS "a b" SET s = ("a b")::VARCHAR WHERE k = 1',
+    "UPDATE t SET s = struct_pack(t.*)::VARCHAR WHERE k = 1",
+    "DELETE FROM t WHERE t IN (SELECT t FROM t)",
+    "DELETE FROM t WHERE COLUMNS(*) IS NOT NULL",
+    "DELETE FROM t WHERE hash(T) > 0",
+    "MERGE INTO t USING (SELECT * FROM t) s ON t = s WHEN MATCHED THEN DELETE",
+    "MERGE INTO t USING (SELECT * FROM t) s ON t.k = s.k WHEN MATCHED THEN UPDATE SET s = s::VARCHAR",
+    "MERGE INTO t USING (SELECT * FROM t) s2 ON t.k = s2.k WHEN MATCHED THEN UPDATE SET s = s2::VARCHAR",
+    "INSERT INTO t REPLACE WHERE t IS NOT NULL SELECT * FROM t",
+])  # fmt: skip
+def test_a_row_as_a_whole_is_refused(session, table, statement):
+    before = table.resolved.version
+    is_column = "SET s = s::" in statement  # the table's own column
+    if is_column:
+        with pytest.raises(sl.errors.InvalidInput, match="Ambiguous"):
+            session.sql(statement)
+    else:
+        with pytest.raises(sl.errors.InvalidInput, match="stands for a whole row here"):
+            session.sql(statement)
+    assert table.resolved.version == before
+
+
+@pytest.mark.parametrize("condition", [
+    "k * n > 1", "(SELECT count(*) FROM t) > 1", "EXISTS (SELECT * FROM t AS t2 WHERE t2.k = t.k AND t2 IS NOT NULL)",
+    "t.n * t.k >= 0", "len({t: k}::VARCHAR) > 0", "struct_pack(t := k).t >= 0", "k IN (FROM (SELECT k FROM t))",
+])  # fmt: skip
+def test_what_only_looks_like_a_row_as_a_whole_is_allowed(session, table, condition):
+    assert session.sql(f"DELETE FROM t WHERE {condition}", dry_run=True).deleted > 0
+
+
+def test_tables_called_like_types_and_units_take_conditions(session):
+    table = session.create_table("date", sl.Schema({"k": "int"}, {}, {"d": "date?"}))
+    table.upsert([{"k": 1, "d": "2026-01-31"}])
+    condition = "d + INTERVAL 1 day > DATE '2026-01-31' AND CAST(d AS date) = d AND extract(day FROM d) = 31"
+    assert table.delete(condition, dry_run=True).deleted == 1
+
+
+def test_rows_match_by_one_column_at_least(table):
+    with pytest.raises(sl.errors.InvalidInput, match="on names no column"):
+        table.upsert([{"k": 1}], on=[])

@@ -155,9 +155,8 @@ class EditsWriter:
         if not rows.num_rows:
             return
         state, settings = self.state, self.settings.ingest
-        for each in write_rows(self.store.storage, rows, state.schema, state.tree, settings, self.store.clock.new_id):
-            self.written.append(each.filename)
-            yield each
+        new_id, begun = self.store.clock.new_id, self.written.append
+        yield from write_rows(self.store.storage, rows, state.schema, state.tree, settings, new_id, begun)
 
     def _new_file(self, partition_id: str) -> str:
         name = paths.data_file(partition_id, self.store.clock.new_id())

@@ -142,6 +142,7 @@ def write_rows(
     tree: PartitionTree,
     settings: IngestSettings,
     new_id: Callable[[], str],
+    begun: Callable[[str], object] = lambda _: None,
 ) -> Iterator[FileReference]:
     """Cut rows by leaf, sort them, write them to files, and yield the references that the table gets.
 
@@ -157,6 +158,8 @@ def write_rows(
         How files are written.
     new_id
         Returns the name of each file, without its ending; no other writer may use it.
+    begun
+        Is told the name of each file before it is written, for whoever deletes it after an interrupt.
     """
     parts: Iterable[tuple[str, pa.Table, dict[str, int]]]
     if settings.file_per_leaf:
@@ -165,9 +168,9 @@ def write_rows(
         parts = [(tree.root.id, rows, rows_by_leaf(rows, tree, schema))]
     order = [(name, "ascending") for name in schema.sort_order]
     for folder, part, by_leaf in parts:
-        finished = write_sorted(
-            storage, paths.data_file(folder, new_id()), schema, [part.sort_by(order)], settings.writing
-        )
+        name = paths.data_file(folder, new_id())
+        begun(name)
+        finished = write_sorted(storage, name, schema, [part.sort_by(order)], settings.writing)
         if finished is not None:
             yield from references_to(finished, by_leaf)
 
