@@ -829,6 +829,7 @@ class Table(Report):
         change = statement.overwrite(data, where, keys, region)
         return change.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
 
+    @checked
     def run_change(
         self, asked: AskedChange, new_rows: AskSource | None = None, *, dry_run: bool = False, force: bool = False
     ) -> ChangeReport:
