@@ -10,7 +10,7 @@ from pathlib import Path
 HERE = Path(__file__).parents[1]
 OPERATIONS = (
     "create", "ingest", "bulk import", "compact locally", "compact on Spark", "split", "savepoint", "rollback",
-    "expire", "garbage", "sweep", "migrate", "rename", "delete", "alter", "properties", "reads",
+    "expire", "garbage", "sweep", "migrate", "rename", "delete", "alter", "properties", "change rows", "reads",
 )  # fmt: skip
 FAULTS = (
     "kill -9", "answer cut, reset, delayed or dropped", "lost response", "full disk", "read-only", "folder gone",
