@@ -70,3 +70,17 @@ def test_files_of_one_change_have_the_same_columns(table, tmp_path):
     pq.write_table(pa.table({"city": ["bern"], "fare": [1]}), tmp_path / "b.parquet")
     with pytest.raises(sl.InvalidInput, match="the files have different columns"):
         table.upsert([tmp_path / "a.parquet", tmp_path / "b.parquet"])
+
+
+def test_a_merge_reads_columns_that_the_table_lacks(tmp_path):
+    changes = pd.DataFrame({"k": [1, 2, 9, 8], "v": ["a", "b", "c", "d"], "op": ["D", "U", "I", "D"]})
+    with sl.connect(tmp_path) as session:
+        table = session.create_table("t", sl.Schema({"k": "long"}, {}, {"v": "string?"}))
+        table.ingest([{"k": k, "v": "x"} for k in range(4)])
+        for source in (changes, changes.to_dict("records")):
+            merge = table.merge(source).when_matched_delete("source.op = 'D'").when_matched_update_all()
+            done = merge.when_not_matched_insert_all("source.op <> 'D'").execute()
+            assert (done.inserted, done.updated, done.deleted) == (1, 1, 1)
+            rows = table.scan().to_arrow().to_pylist()
+            assert [(row["k"], row["v"]) for row in rows] == [(0, "x"), (2, "b"), (3, "x"), (9, "c")]
+            table.rollback(2)

@@ -72,7 +72,8 @@ class ChangesOf:
         """Return the builder of a merge."""
         if on is not None and predicate is not None:
             raise InvalidInput("a merge takes columns or a predicate, not both", hint="omit one of them")
-        rows, writer = self._rows(data), self._writer
+        state = self.table.store.load()
+        rows, writer = source_given(data, state.schema, self.table.store.storage), self._writer
         match = None if predicate is None else writer.expression(predicate, "a predicate")
         if match is None:
             columns = self._on(on)
@@ -84,7 +85,8 @@ class ChangesOf:
             change = self._change("merge", text, data={NEW_ROWS: rows})
             return change.run(dry_run=dry_run, force=True, message=message, job_id=job_id)
 
-        return MergeBuilder(writer, run, match, rows.column_names)
+        known = {name.casefold() for name in state.schema.names}
+        return MergeBuilder(writer, run, match, [name for name in rows.column_names if name.casefold() in known])
 
     def overwrite(self, data: Any, where: str | None, keys: Any, region: Mapping[str, Any] | str | None) -> TableChange:
         """Return an overwrite."""
@@ -162,6 +164,16 @@ def rows_given(data: Any, schema: Schema, storage: Storage) -> pa.Table:
     if any(each.column_names != tables[0].column_names for each in tables):
         raise InvalidInput("the files have different columns", hint="change rows by one kind of file after the other")
     return pa.concat_tables(tables)
+
+
+def source_given(data: Any, schema: Schema, storage: Storage) -> pa.Table:
+    """Return the rows of a merge's source: also columns that the table lacks, such as the kind of a change."""
+    variable = Variables({"data": data}).find("data")
+    if variable is not None:
+        return variable.to_arrow()
+    if isinstance(data, list) and data and all(isinstance(each, dict) for each in data):
+        return pa.Table.from_pylist(data)
+    return rows_given(data, schema, storage)
 
 
 def _check_has_values(rows: pa.Table, columns: Sequence[str]) -> None:
