@@ -28,7 +28,7 @@ SOURCE_ROW: Final = "sleeper:row"
 ACTION: Final = "sleeper:action"
 """The number of the clause of a merge that a row meets; null for none."""
 RESULT: Final = "sleeper:result"
-"""`ACTION` and the new values of all clauses in one struct; null for a row that meets no clause."""
+"""`ACTION` and the new values of all clauses in one struct; all null for a row that meets no clause."""
 _PLACES: Final = (FILE_NUMBER, POSITION)
 
 Values = Mapping[str, Slice | QuotedName | tuple[Piece, ...]]
@@ -174,6 +174,9 @@ class MergeQueries:
             fields = {value_column(other, name): _value(own[name]) if other == at else ("NULL",)
                       for other, name in values}  # fmt: skip
             pieces += _struct({ACTION: (f"{at}",), **fields})
+        if clause.condition is not None:  # all fields null, no null struct: Spark's fields may not be nullable in one
+            empty = dict.fromkeys((value_column(*each) for each in values), ("NULL",))
+            pieces += ["ELSE", *_struct({ACTION: ("CAST(NULL AS INTEGER)",), **empty})]
         return [((*pieces, "END"), RESULT)]
 
     def _values_of(self, at: int, clause: WhenClause) -> Values:

@@ -72,7 +72,8 @@ def duckdb_s(text: str) -> str:
 
 
 _OVERWRITE = re.compile(
-    r"INSERT (?:OVERWRITE t|INTO t) BY NAME (?:REPLACE (?:USING \((?P<on>[^)]*)\)|WHERE (?P<where>.*?)) )?(?P<query>SELECT .*)",
+    r"INSERT (?:OVERWRITE t|INTO t) BY NAME "
+    r"(?:REPLACE (?:USING \((?P<on>[^)]*)\)|WHERE (?P<where>.*?)) )?(?P<query>SELECT .*)",
     re.DOTALL,
 )
 
