@@ -104,7 +104,7 @@ def test_a_terminal_is_asked_for_the_name_of_the_table(sleeper):
     code, said = at_a_terminal(["delete-table", MADE, "trips"], b"no\n")
     assert (code, "would delete table trips for good" in said) == (1, True)
     assert "snapshots" in said
-    assert "nothing was deleted" in said
+    assert "nothing was changed" in said
     code, said = at_a_terminal(["delete-table", MADE, "trips"], b"trips\n")
     assert (code, "deleted table trips for good" in said) == (0, True)
     assert sleeper("--instance", MADE, "rename", "trips", "x")[0] == 1

@@ -250,5 +250,5 @@ def test_names_of_sql_of_the_session_are_unchanged(session, spark, table):
     for sql in ("flights", "default.flights"):
         answer = session.sql(f"SELECT count(*) AS n FROM {sql}", engine="spark").to_pandas()["n"][0]
         assert answer == 8
-    with pytest.raises(sl.InvalidInput):
+    with pytest.raises(sl.ConfirmationNeeded):
         session.sql("DELETE FROM flights", engine="spark")
