@@ -13,7 +13,7 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database
-from sleeper_nb.engines.spark import frames
+from sleeper_nb.engines.spark import frames, row_places
 from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.model.processing import NOTHING, PythonIterator
 from sleeper_nb.operations.scanning import read_rows
@@ -261,3 +261,16 @@ def test_files_without_vectors_are_read_without_places(session):
     plan = str(session.sql("SELECT * FROM t", engine="duckdb").explain())
     assert "file_row_number" not in plan
     assert "JOIN" not in plan.upper()
+
+
+@pytest.mark.parametrize("most_bytes", [32 << 20, 4096, 0])
+def test_blocks_of_any_size_leave_out_the_same_rows_on_spark(session, spark_engine, monkeypatch, most_bytes):
+    monkeypatch.setattr(row_places, "_MOST_BYTES", most_bytes)
+    table = session.create_table("t", sl.Schema({"k": "int"}), [200_000])
+    table.ingest(pa.table({"k": range(200_100)}))
+    gone = {0, 62, 63, 64, 4_095, 4_096, 65_535, 65_536, 131_071, 199_999, 200_000, 200_063, 200_099}
+    delete_rows(table.store, lambda row: row["k"] in gone)
+    plan = plan_scan(table.store.load())
+    assert len(plan.with_deletions) == 2
+    found = frames.data_frame(spark_engine.session(), plan, table.store.storage).toArrow()["k"].to_pylist()
+    assert sorted(found) == sorted({*range(200_100)} - gone)

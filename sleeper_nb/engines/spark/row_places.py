@@ -1,15 +1,14 @@
 """The places of rows that Spark's own reader reads, and the join that leaves out the deleted ones.
 
 Spark tells the name of a row's file and its place in the file. A number stands for the name, a hash whose last bits are
-free for the place. Deleted rows are kept in blocks of 64 rows, one bit for each: rows of a file come in order, so those
-that follow each other look up the same block, which is in the processor's cache. One row for each deleted one made a
-scan take half as long again.
+free for the place. Deleted rows are kept as arrays of bits, one bit for each row of a block: rows of a file come in
+order, so those that follow each other look up the same array, which is in the processor's cache.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,8 +24,12 @@ if TYPE_CHECKING:
 
 _HASH: Final = "sleeper:hash"
 _BLOCK, _DELETED = "sleeper:block", "sleeper:deleted"
-_ROWS_IN_BLOCK: Final = 6
-"""As a power of two: the bits of one whole number."""
+_WORD: Final = 6
+"""The rows whose bits are in one whole number, as a power of two."""
+_BLOCKS: Final = (16, 12, _WORD)
+"""The rows of a block, as powers of two: the larger, the faster, and the more memory for few rows far apart."""
+_MOST_BYTES: Final = 32 << 20
+"""The most memory for the arrays of one table, unless the smallest blocks need more."""
 _BLOCK_BITS: Final = 28
 """The bits of a hash that are free for the number of a block: no file has 2**34 rows."""
 _MOST_SALTS: Final = 10
@@ -85,9 +88,12 @@ class FileHashes:
         """Return rows of some files without the deleted ones."""
         from pyspark.sql import functions as f
 
-        blocks = f.broadcast(self.spark.createDataFrame(self._blocks(files, storage)))
-        block = f.col(_HASH).bitwiseOR(f.shiftright(POSITION, _ROWS_IN_BLOCK))
-        bit = f.expr(f"shiftright(`{_DELETED}`, CAST(`{POSITION}` & 63 AS INT)) & 1")
+        deleted = {file.filename: positions_of(file.deletions, storage) for file in files}
+        size = _block_size(deleted.values())
+        blocks = f.broadcast(self.spark.createDataFrame(self._blocks(deleted, size)))
+        block = f.col(_HASH).bitwiseOR(f.shiftright(POSITION, size))
+        word = f"`{_DELETED}`[CAST(shiftright(`{POSITION}`, {_WORD}) AS INT) & {(1 << size - _WORD) - 1}]"
+        bit = f.expr(f"shiftright({word}, CAST(`{POSITION}` & 63 AS INT)) & 1")
         return rows.join(blocks, (block == f.col(_BLOCK)) & (bit == 1), "left_anti")
 
     def numbered(self, rows: DataFrame, numbers: Mapping[str, int]) -> DataFrame:
@@ -100,21 +106,35 @@ class FileHashes:
         })  # fmt: skip
         return rows.join(f.broadcast(self.spark.createDataFrame(known)), f.col(_HASH) == f.col(_BLOCK))
 
-    def _blocks(self, files: Sequence[PlannedFile], storage: Storage) -> pa.Table:
+    def _blocks(self, deleted: Mapping[str, Positions], size: int) -> pa.Table:
+        """Return the arrays of bits of the blocks that have deleted rows, and the number of each block and its file."""
         blocks, bits = [], []
-        for file in files:
-            numbers, masks = blocks_of(positions_of(file.deletions, storage))
-            blocks.append(pa.array(numbers | self.hashes[file.filename]))
-            bits.append(pa.array(masks))
-        return pa.table({_BLOCK: pa.chunked_array(blocks, pa.int64()), _DELETED: pa.chunked_array(bits, pa.int64())})
+        for filename, positions in deleted.items():
+            numbers, arrays = _bits_of(positions, size)
+            blocks.append(pa.array(numbers | self.hashes[filename]))
+            bits.append(arrays)
+        return pa.table({_BLOCK: pa.chunked_array(blocks, pa.int64()), _DELETED: pa.chunked_array(bits)})
 
 
-def blocks_of(positions: Positions) -> tuple[Positions, Positions]:
-    """Return the numbers of the blocks of 64 rows that have some positions, and of each the bits of these rows."""
-    numbers, firsts = np.unique(positions >> _ROWS_IN_BLOCK, return_index=True)
-    if not len(numbers):
-        return positions, positions
-    return numbers, np.bitwise_or.reduceat(np.left_shift(np.int64(1), positions & 63), firsts)
+def _block_size(deleted: Collection[Positions]) -> int:
+    """Return how large blocks are, as a power of two: the largest whose arrays do not need too much memory."""
+    for size in _BLOCKS:
+        blocks = sum(np.count_nonzero(np.diff(positions >> size)) + 1 for positions in deleted)
+        if blocks << size >> 3 <= _MOST_BYTES:
+            return size
+    return _BLOCKS[-1]
+
+
+def _bits_of(positions: Positions, size: int) -> tuple[Positions, pa.Array]:
+    """Return the numbers of the blocks of some sorted positions, and for each an array with the bits of its rows."""
+    words, firsts = np.unique(positions >> _WORD, return_index=True)
+    numbers, at = np.unique(words >> size - _WORD, return_inverse=True)
+    width = 1 << size - _WORD
+    bits = np.zeros((len(numbers), width), np.int64)
+    if len(words):
+        bits[at, words & width - 1] = np.bitwise_or.reduceat(np.left_shift(np.int64(1), positions & 63), firsts)
+    ends = np.arange(len(numbers) + 1, dtype=np.int32) * width
+    return numbers, pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.array(bits.ravel()))
 
 
 def _hash(name: str, salt: int) -> Column:
