@@ -10,7 +10,7 @@ The field's names: deletion vectors of Delta and of Iceberg's third format.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, Final
@@ -68,7 +68,10 @@ def vectors_of(references: pa.Table) -> Iterable[DeletionVector | None]:
     return map(DeletionVector.of, references.select([each.name for each in DELETION_COLUMNS]).to_pylist())
 
 
-def cells_of(vector: DeletionVector | None) -> dict[str, Any]:
-    """Return the columns of a reference for a vector, or for none."""
-    values = (None,) * len(DELETION_COLUMNS) if vector is None else vector.cells
-    return dict(zip((each.name for each in DELETION_COLUMNS), values, strict=True))
+def deletion_columns(vectors: Sequence[DeletionVector | None]) -> dict[str, list[Any]]:
+    """Return the columns of references that have some vectors; None for a reference without one."""
+    nothing = (None,) * len(DELETION_COLUMNS)
+    if not any(vectors):  # as in most commits, which may have many references
+        return {each.name: [None] * len(vectors) for each in DELETION_COLUMNS}
+    cells = [nothing if vector is None else vector.cells for vector in vectors]
+    return {each.name: [row[at] for row in cells] for at, each in enumerate(DELETION_COLUMNS)}

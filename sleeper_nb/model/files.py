@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.model import statistics
-from sleeper_nb.model.deletions import DELETION_COLUMNS, DELETION_FILE, DeletionVector, cells_of
+from sleeper_nb.model.deletions import DELETION_COLUMNS, DELETION_FILE, DeletionVector, deletion_columns
 from sleeper_nb.model.keys import KeyValue, arrow_value
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.statistics import ColumnStatistics
@@ -178,8 +178,7 @@ def to_batch(added: Sequence[Addition], schema: pa.Schema) -> pa.RecordBatch:
         "removed_snapshot": [None] * len(added),
         "updated_at": [each.time for each in added],
     }
-    vectors = [cells_of(reference.deletions) for reference in references]
-    values |= {each.name: [cells[each.name] for cells in vectors] for each in DELETION_COLUMNS}
+    values |= deletion_columns([reference.deletions for reference in references])
     for i, key in enumerate(key_names(schema)):
         values[f"min_{key}"] = [reference.min_key[i] for reference in references]
         values[f"max_{key}"] = [reference.max_key[i] for reference in references]
@@ -520,7 +519,7 @@ class FileReferences:
         if unknown:
             return self._with_statistics_of(unknown).with_added(new, snapshot_id, time)
         added = tuple(Addition(reference, snapshot_id, time) for reference in new)
-        filenames = [name for each in new for name in each.filenames]
+        filenames = list(dict.fromkeys(name for each in new for name in each.filenames))
         totals, names = self._totals.plus_values(new), self._names.with_names(filenames)
         shared = self._known_shared and self._known_shared.changed(
             ((each.filename, each.bytes) for each in new if not each.only_this_partition), 1

@@ -462,7 +462,7 @@ def _types(fields: Iterable[Field]) -> list[tuple[str, FieldType]]:
 
 
 def _check_new(references: Sequence[FileReference], state: TableState) -> None:
-    names = [name for reference in references for name in reference.filenames]
+    names = {name for reference in references for name in reference.filenames}
     if state.files.knows(*names):
         known = next(name for name in names if state.files.knows(name))
         raise AlreadyExists(f"file {known} is already in the table")

@@ -394,6 +394,7 @@ class _Examiner:
         self._moving, self._moved_before = moving, moved_before
         self._schema, self._tree, self._checks = state.schema, state.tree, checks
         self._owned = [folder for folder in (storage.outside.instance, storage.root) if folder]
+        self._is_cleaned: dict[str, bool] = {}  # by folder: most files are in a few
         used = {name for each in checks for name in each.broken.columns}
         self._in_checks = [each for each in state.schema.fields if each.name in used]
         self._fields = state.schema.in_files.fields
@@ -431,7 +432,9 @@ class _Examiner:
 
     def _examine(self, file: SourceFile, address: str) -> _Examined:
         size, stamp = file.storage.stamped(file.path)
-        with file.storage.input(file.path) as stream, pq.ParquetFile(stream) as opened:
+        # prefetching hands each read to another thread, which takes longer than reading a local file
+        in_advance = not file.storage.local
+        with file.storage.input(file.path) as stream, pq.ParquetFile(stream, pre_buffer=in_advance) as opened:
             columns, metadata = opened.schema_arrow, opened.metadata  # each is made anew whenever it is asked for
             self._check_columns(columns)
             self._check_folders(file, columns)
@@ -448,7 +451,11 @@ class _Examiner:
         return _Examined(address, DataFile(address, keys.rows, size, *ends, stamp, known), by_leaf)
 
     def _check_place(self, address: str) -> None:
-        if is_in_warehouse(address) or any(lies_within(address, folder) for folder in self._owned):
+        folder = address.rpartition("/")[0]
+        if folder not in self._is_cleaned:
+            is_owned = any(lies_within(address, owned) for owned in self._owned)
+            self._is_cleaned[folder] = is_owned or is_in_warehouse(address)
+        if self._is_cleaned[folder]:
             raise _RefusedError("is in the folder of a warehouse, whose clean-ups may delete it", _MOVE)
 
     def _check_names_of(self, address: str, file: SourceFile) -> None:
