@@ -104,6 +104,7 @@ class SqliteFile:
                 )
             self._connection.create_function("casefold", 1, str.casefold, deterministic=True)
             self._connection.execute(f"PRAGMA synchronous = {'FULL' if self._sync else 'NORMAL'}")
+            self._connection.execute("PRAGMA secure_delete = ON")  # the log has keys, which a purge deletes for good
             if version < self._format_version:
                 with self.transaction() as run:
                     self._upgrade(run)

@@ -24,6 +24,7 @@ from sleeper_nb.errors import InvalidInput
 
 if TYPE_CHECKING:
     from sleeper_nb.operations.changing.change import ChangeReport
+    from sleeper_nb.operations.changing.purge import PurgeReport
     from sleeper_nb.query import Engine
     from sleeper_nb.table import Table
 
@@ -35,6 +36,11 @@ ROWS_WHERE = option(
 SOURCE = positional("source", "a path, a glob, or $name for a variable", "source", metavar="SRC", many=True)
 ENGINE = option("--engine", text="which finds the rows; duckdb if not given", choices=("duckdb", "spark"))
 ALL_ROWS = flag("--force", "change all rows; without it, a notebook shows the plan and a console asks")
+PURGE = flag(
+    "--purge",
+    "for privacy: also delete the older versions, savepoints and files that have such rows, at once; to finish an "
+    "interrupted purge, repeat the line",
+)
 OF_A_CHANGE = (
     MESSAGE, replace(JOB_ID, help="a name for this change: repeating it changes nothing"), ENGINE, DRY_RUN,
 )  # fmt: skip
@@ -42,22 +48,28 @@ OF_A_CHANGE = (
 
 @command(
     "delete-rows",
-    "delete the rows that meet a condition; older versions keep them",
+    "delete the rows that meet a condition; older versions keep them, unless they are purged",
     TABLE,
     ROWS_WHERE,
     *OF_A_CHANGE,
-    ALL_ROWS,
+    PURGE,
+    replace(ALL_ROWS, help="delete all rows, or purge; without it, a notebook shows the plan and a console asks"),
     examples=(
         'delete-rows trips --where "fare < 0" --dry-run',
         'delete-rows trips --where "fare < 0" -m "no refunds"',
         'delete-rows trips --where "fare > (SELECT 5 * avg(fare) FROM trips)"',
         "delete-rows trips --force",
+        "delete-rows trips --where \"city = 'Rome'\" --purge --dry-run",
+        "delete-rows trips --where \"city = 'Rome'\" --purge --force",
     ),
-    words=("remove", "remove-rows", "delete-from", "erase"),
+    words=("remove", "remove-rows", "delete-from", "erase", "purge", "privacy", "gdpr", "forget"),
 )
-def delete_rows(context: Context, arguments: Namespace) -> ChangeReport:
-    table = context.table(arguments.table)
-    delete = partial(table.delete, arguments.where, **_names(context), **_options(context, arguments))
+def delete_rows(context: Context, arguments: Namespace) -> ChangeReport | PurgeReport:
+    table, where = context.table(arguments.table), arguments.where
+    options = {**_names(context), **_options(context, arguments)}
+    if arguments.purge:
+        return change_confirmed(context, arguments, partial(table.delete, where, purge=True, **options))
+    delete = partial(table.delete, where, **options)
     return change_confirmed(context, arguments, delete)
 
 

@@ -17,15 +17,18 @@ if TYPE_CHECKING:
     from sleeper_nb.operations.administration.delete import DeletionReport
     from sleeper_nb.operations.administration.reinitialise import ReinitialiseReport
     from sleeper_nb.operations.changing.change import ChangeReport
+    from sleeper_nb.operations.changing.purge import PurgeReport
     from sleeper_nb.operations.versioning.delete_savepoint import SavepointDeletion
     from sleeper_nb.session import Session
 
 Plan = TypeVar("Plan", "DeletionReport", "ReinitialiseReport", "SavepointDeletion")
-AnyPlan = TypeVar("AnyPlan", "DeletionReport", "ReinitialiseReport", "SavepointDeletion", "ChangeReport")
+AnyPlan = TypeVar("AnyPlan", "DeletionReport", "ReinitialiseReport", "SavepointDeletion", "ChangeReport", "PurgeReport")
+RowPlan = TypeVar("RowPlan", "ChangeReport", "PurgeReport")
 _OF_ROWS = {
-    "delete": "delete all its rows", "update": "update all its rows", "overwrite": "replace all its rows"
+    "delete": "delete all its rows", "update": "update all its rows", "overwrite": "replace all its rows",
+    "purge": "delete all of this for good",
 }  # fmt: skip
-"""What is confirmed about the rows of a table; older versions keep them."""
+"""What is confirmed about the rows of a table; but for a purge, older versions keep them."""
 
 
 def delete_confirmed(
@@ -71,8 +74,8 @@ def delete_confirmed(
         )
 
 
-def change_confirmed(context: Context, arguments: Namespace, change: Callable[..., ChangeReport]) -> ChangeReport:
-    """Change rows; or show the plan with the line that does it, when one was asked for or all rows are meant.
+def change_confirmed(context: Context, arguments: Namespace, change: Callable[..., RowPlan]) -> RowPlan:
+    """Change rows; or show the plan with the line that does it, when one was asked for or it must be confirmed.
 
     Parameters
     ----------
@@ -90,15 +93,13 @@ def change_confirmed(context: Context, arguments: Namespace, change: Callable[..
         return shown_change(arguments, change(force=arguments.force, dry_run=arguments.dry_run))
     except ConfirmationNeeded as needed:
         again, plan = line_again(arguments.words, "--force"), needed.plan
-        done: ChangeReport = confirmed(
-            context, needed, plan, again, lambda: change(force=True, dry_run=False), table_of
-        )
+        done: RowPlan = confirmed(context, needed, plan, again, lambda: change(force=True, dry_run=False), table_of)
         return done
 
 
-def shown_change(arguments: Namespace, report: ChangeReport) -> ChangeReport:
+def shown_change(arguments: Namespace, report: RowPlan) -> RowPlan:
     """Return the report of a change; that of a dry run with the line that does it."""
-    added = ("--force",) if report.is_about_all_rows else ()
+    added = ("--force",) if report.needs_confirmation else ()
     return replace(report, again=line_again(arguments.words, *added)) if report.dry_run else report
 
 

@@ -24,6 +24,7 @@ from sleeper_nb.operations import job_tracking
 from sleeper_nb.operations.changing.apply_edits import ChangeSettings
 from sleeper_nb.operations.changing.change import ChangeOfRows, ChangeReport
 from sleeper_nb.operations.changing.edit_list import EditList
+from sleeper_nb.operations.changing.purge import PurgeOfRows
 from sleeper_nb.operations.loading.conform import RawColumns, compare, raise_first, row_number
 from sleeper_nb.operations.loading.row_checks import opened_checks
 from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, POSITION, TableRows, plan_scan
@@ -198,8 +199,8 @@ class TableChange:
         ConflictError
             When other writers changed the same rows in each attempt; nothing was changed.
         """
-        if dry_run or (self._is_about_all_rows and not force):
-            plan = replace(self._rows_changed().plan(), is_about_all_rows=self._is_about_all_rows)
+        if dry_run or (self.is_about_all_rows and not force):
+            plan = replace(self._rows_changed().plan(), is_about_all_rows=self.is_about_all_rows)
             if dry_run:
                 return plan
             raise ConfirmationNeeded(
@@ -215,7 +216,8 @@ class TableChange:
         return self._saved(report)
 
     @property
-    def _is_about_all_rows(self) -> bool:
+    def is_about_all_rows(self) -> bool:
+        """Whether the statement names no part of the table."""
         match self.asked.change:
             case DeleteRows(_, condition) | UpdateRows(_, _, condition):
                 return condition is None
@@ -259,6 +261,24 @@ class TableChange:
         )
         edits = finder.find()
         return replace(edits, watched=(*edits.watched, *version.watched_in(source.read_from)))
+
+    def purge(self) -> PurgeOfRows:
+        """Return the purge of the rows that a deletion is about."""
+        return PurgeOfRows(self._rows_changed(), self._files_with_rows)
+
+    def _files_with_rows(self, state: TableState, searched: TableState) -> frozenset[str]:
+        """Return the data files with rows that a deletion is about; what its condition reads besides is of `state`."""
+        version = ChangedVersion(self.table, self.asked, state, searched)
+        finder = EditFinder(
+            self.asked.change,
+            self.asked.statement,
+            self.table.name,
+            searched.schema,
+            lambda: plan_scan(searched).filenames,
+            version.answered,
+            partial(fitting, self.table, state),
+        )
+        return frozenset(finder.find().removed)
 
     def _fitting(self, rows: pa.Table, state: TableState) -> pa.Table | None:
         """Return the rows of a source as the statement needs them."""
@@ -310,11 +330,20 @@ class TableChange:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChangedVersion:
-    """The version of a table on which a change of its rows is computed."""
+    """The version of a table on which a change of its rows is computed.
+
+    Parameters
+    ----------
+    table, asked, state
+        The table, the statement, and the version.
+    searched
+        The rows that are looked for, when they are others than the version's: also conditions read the version.
+    """
 
     table: OpenTable
     asked: AskedChange
     state: TableState
+    searched: TableState | None = None
 
     def queries(self, rows: Mapping[str, pa.Table] = MappingProxyType({})) -> Queries:
         """Return what runs queries that read this version of the table, and some rows by name."""
@@ -322,7 +351,7 @@ class ChangedVersion:
 
         def found(name: str, version: VersionReference | None) -> BoundSource | None:
             if name == TARGET:
-                return replace(own, with_places=True)
+                return replace(own if self.searched is None else self._searched(own), with_places=True)
             is_own = version is None and name.casefold() == self.table.name.casefold()
             return own if is_own else queries.lookup(name, version)
 
@@ -334,6 +363,10 @@ class ChangedVersion:
         if snapshot is None:
             raise NotFound(f"snapshot {number} of table {self.table.name!r} expired meanwhile", hint="run it again")
         return TableAt(self.table, Resolved(snapshot)).source()
+
+    def _searched(self, own: BoundSource) -> BoundSource:
+        assert self.searched is not None  # noqa: S101 - as in `queries`
+        return replace(own, rows=TableRows(self.searched), reader=None)
 
     def read_in(self, source: BoundSource) -> TableRows | None:
         """Return what a source of a query reads of this version; None when it is another version or table."""

@@ -42,6 +42,7 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.administration.alter import AlterReport
 from sleeper_nb.operations.administration.property_listing import PropertyValue
 from sleeper_nb.operations.changing.change import ChangeReport
+from sleeper_nb.operations.changing.purge import PurgeReport
 from sleeper_nb.operations.column_profile import ColumnProfile
 from sleeper_nb.operations.compact import CompactionReport
 from sleeper_nb.operations.findings import CheckReport
@@ -69,7 +70,7 @@ from sleeper_nb.query import Engine
 from sleeper_nb.report import Answer, Grid, Listing, Report, Stacked
 from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.state_store.state_store_base import StateStore
-from sleeper_nb.table import changing, configuring, loading, maintaining, monitoring, version_history
+from sleeper_nb.table import changing, configuring, loading, maintaining, monitoring, purging, version_history
 from sleeper_nb.table.change_methods import ChangesOf
 from sleeper_nb.table.changing import AskedChange, AskSource
 from sleeper_nb.table.merge_builder import MergeBuilder
@@ -651,6 +652,35 @@ class Table(Report):
 
     # Change rows.
 
+    @overload
+    def delete(
+        self,
+        where: str | None = None,
+        *,
+        params: Mapping[str, Any] | None = None,
+        data: Mapping[str, Any] | None = None,
+        engine: Engine = "duckdb",
+        message: str | None = None,
+        job_id: str | None = None,
+        dry_run: bool = False,
+        force: bool = False,
+        purge: Literal[False] = False,
+    ) -> ChangeReport: ...
+
+    @overload
+    def delete(
+        self,
+        where: str | None = None,
+        *,
+        params: Mapping[str, Any] | None = None,
+        data: Mapping[str, Any] | None = None,
+        engine: Engine = "duckdb",
+        message: str | None = None,
+        dry_run: bool = False,
+        force: bool = False,
+        purge: Literal[True],
+    ) -> PurgeReport: ...
+
     @checked
     def delete(
         self,
@@ -663,8 +693,9 @@ class Table(Report):
         job_id: str | None = None,
         dry_run: bool = False,
         force: bool = False,
-    ) -> ChangeReport:
-        """Delete the rows that meet a condition, in one commit; older versions keep them.
+        purge: bool = False,
+    ) -> ChangeReport | PurgeReport:
+        """Delete the rows that meet a condition, in one commit; older versions keep them, unless `purge` is set.
 
         Parameters
         ----------
@@ -681,18 +712,32 @@ class Table(Report):
         dry_run
             Change nothing; return how many rows, files and bytes would be touched.
         force
-            Confirm that all rows are meant, where there is no condition.
+            Confirm that all rows are meant, where there is no condition; or a purge.
+        purge
+            Delete the rows for good, as privacy asks for: every data file that has such a row, also one that was
+            deleted before, every snapshot up to the newest that uses such a file, and every savepoint that does. Files
+            go at once, without the usual delay: queries that read an older version then fail, unless they hold a
+            lease, whose files the report names. To finish an interrupted purge, repeat it. Files that were added where
+            they are, exports, copies that a bucket with versioning keeps, and split points of partitions stay. Least
+            and greatest keys in a transaction log in SQLite go with the last session that closes.
+
+        Returns
+        -------
+        ChangeReport or PurgeReport
+            What was done, or would be; a `PurgeReport` of a purge.
 
         Raises
         ------
         ConfirmationNeeded
-            When there is no condition and no `force`; it has the plan.
+            When there is no condition, or a purge deletes versions or savepoints, and no `force`; it has the plan.
         InvalidInput
             When the condition is wrong, or queries filter or combine the table's rows.
         ConflictError
             When other writers changed the same rows in each of ten attempts.
         """
         statement = ChangesOf(self._opened, engine, params, data).delete(where)
+        if purge:
+            return purging.purge(statement, dry_run=dry_run, force=force, message=message, job_id=job_id)
         return statement.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
 
     @checked

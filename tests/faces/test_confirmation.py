@@ -46,6 +46,10 @@ DELETIONS = {
         lambda s, **o: s.table("t").delete_savepoint(1, **o), "delete-savepoint t --id 1", "old"
     ),
     "all rows": Deletion(lambda s, **o: s.table("t").delete(**o), "delete-rows t", "t", asks="delete all its rows"),
+    "purge": Deletion(
+        lambda s, **o: s.table("t").delete("true", purge=True, **o), "delete-rows t --where true --purge",
+        "t", asks="delete all of this for good",
+    ),
     "new values": Deletion(
         lambda s, **o: s.table("t").update({"fare": "1"}, **o), "update t --set fare=1", "t", asks="update all its rows"
     ),

@@ -1,4 +1,4 @@
-"""Change rows of a store by hand: find them in Arrow, as an engine would, and apply the edit list."""
+"""Change and purge rows of a store by hand: find them in Arrow, as an engine would, and apply the edit list."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import ChangeCounts
 from sleeper_nb.operations.changing.apply_edits import ChangeSettings
 from sleeper_nb.operations.changing.change import ChangeOfRows, ChangeReport
 from sleeper_nb.operations.changing.edit_list import EditList
+from sleeper_nb.operations.changing.purge import PurgeOfRows
 from sleeper_nb.operations.loading.ingest import DEFAULT_INGEST
 from sleeper_nb.operations.scanning.live_rows import LiveRows, positions_of
 from sleeper_nb.operations.scanning.scan_plan import plan_scan
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage
+from tests.support.builders import data_files
 
 ALWAYS_VECTORS, NEVER_VECTORS = ChangeSettings(DEFAULT_INGEST, 100, 0), ChangeSettings(DEFAULT_INGEST, 0, 0)
 Row = dict[str, Any]
@@ -70,3 +73,38 @@ def change(
         return EditList(gone, arrow, ChangeCounts(len(insert), **counts), watched)
 
     return ChangeOfRows(kind, "table", store, settings, find, lambda _: nullcontext(), Silent()).run(job_id=job_id)
+
+
+def rows_in_files(store: StateStore) -> list[Row]:
+    """Return every row of every data file in the table's folder, whether or not a version has it."""
+    rows: list[Row] = []
+    for path in data_files(store):
+        content = store.storage.read(path)
+        table = pq.read_table(pa.BufferReader(content)) if content.startswith(b"PAR1") else pa.table({})
+        rows += [] if table.column_names == ["position"] else table.to_pylist()
+    return rows
+
+
+def purge_of(
+    store: StateStore, is_purged: Callable[[Row], bool], meanwhile: Callable[[], object] = lambda: None
+) -> PurgeOfRows:
+    """Return the purge of some rows; `meanwhile` is called each time rows were looked for."""
+
+    def find(state: TableState) -> EditList:
+        removed: dict[str, list[int]] = {}
+        for name, position, row in places(state, store.storage):
+            if is_purged(row):
+                removed.setdefault(name, []).append(position)
+        gone = {name: np.array(sorted(at), np.int64) for name, at in removed.items()}
+        counts = ChangeCounts(deleted=sum(map(len, gone.values())))
+        return EditList(
+            gone, state.schema.arrow.empty_table(), counts, tuple(leaf.region for leaf in state.tree.leaves)
+        )
+
+    def search(_: TableState, searched: TableState) -> set[str]:
+        found = {name for name, _, row in places(searched, store.storage) if is_purged(row)}
+        meanwhile()
+        return found
+
+    deletion = ChangeOfRows("delete", "table", store, ALWAYS_VECTORS, find, lambda _: nullcontext(), Silent())
+    return PurgeOfRows(deletion, search)

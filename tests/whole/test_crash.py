@@ -44,7 +44,7 @@ from tests.support.builders import (
     scan,
     split,
 )
-from tests.support.edits import ALWAYS_VECTORS, NEVER_VECTORS, change
+from tests.support.edits import ALWAYS_VECTORS, NEVER_VECTORS, Row, change, purge_of, rows_in_files
 from tests.support.faults import Trap, TrappedCatalog, TrappedStorage, kill
 
 BEFORE = sorted("abcmxyz" * 2)
@@ -105,6 +105,10 @@ def sweep(store: StateStore) -> None:
     assert not {path for path in on_disk(store) if path.endswith(("one.parquet", "two.parquet"))}
 
 
+def is_first(row: Row) -> bool:
+    return row["value"] == "first"
+
+
 def change_once(store: StateStore, how: ChangeSettings) -> None:
     """Delete a key, change the value of another in both leaves, and insert two, by a job that has an id."""
     with suppress(JobDone):
@@ -131,7 +135,10 @@ WORK: dict[str, Callable[[StateStore], object]] = {
     "rollback": roll_back_to_kept,
     "change with vectors": partial(change_once, how=ALWAYS_VECTORS),
     "change without vectors": partial(change_once, how=NEVER_VECTORS),
+    "purge": lambda store: purge_of(store, is_first).run(),
 }
+LOSSLESS = [work for work in WORK if work != "purge"]
+"""What keeps the rows that it is not about, and each version that is retained."""
 
 ADDED = {"ingest": "dw", "compact": "az"}
 """The keys that a run adds."""
@@ -183,7 +190,7 @@ def check(store: StateStore) -> list[str]:
 
 
 @pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("work", WORK)
+@pytest.mark.parametrize("work", LOSSLESS)
 def test_a_crash_at_any_call_loses_nothing_and_running_again_completes(work: str, is_after: bool, tmp_path: Path):
     prepared(tmp_path / "prepared")
     for at in range(1, 99):
@@ -205,6 +212,31 @@ def test_a_crash_at_any_call_loses_nothing_and_running_again_completes(work: str
             assert at > 1
             return
     pytest.fail("the work never ended")
+
+
+@pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
+def test_a_purge_that_is_killed_at_any_call_is_finished_by_running_it_again(is_after: bool, tmp_path: Path):
+    prepared(tmp_path / "prepared")
+    for at in range(1, 99):
+        folder = tmp_path / str(at)
+        shutil.copytree(tmp_path / "prepared", folder)
+        code = crash(folder, "purge", at, is_after)
+        store = opened(folder, 2)
+        assert keys_in(scan(store)) in (BEFORE, BEFORE[::2])
+        assert reachable(store) <= on_disk(store)
+        assert check_table(store, "table", deep=True, progress=Silent()).ok
+        assert purge_of(store, is_first).run().complete
+        assert not [row for row in rows_in_files(store) if is_first(row)]
+        for version in (*store.catalog.snapshots(store.table_id), *store.catalog.savepoints(store.table_id)):
+            assert {row["value"] for row in scan(reopened(store), version).to_pylist()} == {"second"}
+        assert check_table(store, "table", deep=True, progress=Silent()).ok
+        complete(store)
+        store.catalog.close()
+        shutil.rmtree(folder)
+        if code == 0:
+            assert at > 1
+            return
+    pytest.fail("the purge never ended")
 
 
 def check_orphans(store: StateStore) -> None:

@@ -148,6 +148,7 @@ TABLE: dict[str, Callable[[Any], Any]] = {
     "collect_garbage, dry": lambda t: t.collect_garbage(),
     "compact, dry": lambda t: t.compact("all", dry_run=True),
     "delete, dry": lambda t: t.delete("n >= 0", dry_run=True),
+    "purge, dry": lambda t: t.delete("n >= 0", purge=True, dry_run=True),
     "update, dry": lambda t: t.update({"n": "n + (SELECT count(*) FROM t)"}, "city < 'm'", dry_run=True),
     "upsert, dry": lambda t: t.upsert([{"city": "lima", "n": 1}, {"city": "oslo", "n": 2}], dry_run=True),
     "merge, dry": lambda t: (

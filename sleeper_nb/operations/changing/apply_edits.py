@@ -1,7 +1,8 @@
 """Apply an edit list to a version: write deletion vectors, files in the place of others, and files with new rows.
 
 Of a large file that loses few rows, only the positions of these are written. A file that loses many rows, or is small,
-is written again without them, as reading its vector would cost more. New rows become sorted files of their leaves.
+is written again without them, as reading its vector would cost more; so is a file that is purged, as a vector leaves
+the rows in it. New rows become sorted files of their leaves.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import ChangeRows, ReplacedReference
 from sleeper_nb.operations.changing.edit_list import EditList
 from sleeper_nb.operations.loading.ingest import IngestSettings, reference_to, write_rows, write_sorted
-from sleeper_nb.operations.scanning.live_rows import LiveRows, Positions, positions_of
+from sleeper_nb.operations.scanning.live_rows import NO_POSITIONS, LiveRows, Positions, positions_of
 from sleeper_nb.operations.scanning.scan_plan import keys_in
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
@@ -92,19 +93,19 @@ class EditsWriter:
     def _touched(self, edits: EditList) -> Iterator[_Touched]:
         """Yield each reference that loses rows."""
         active = self.state.files.active
-        names = pa.array(list(edits.removed), pa.string())
+        names = pa.array(list(edits.touched), pa.string())
         owners = active.filter(pa.compute.is_in(active["filename"], names))["partition_id"].unique().to_pylist()
         found = set()
         for reference in self.state.files.active_in(owners):
-            gone = edits.removed.get(reference.filename)
-            if gone is None:
+            if reference.filename not in edits.touched:
                 continue
+            gone, is_purged = edits.removed.get(reference.filename, NO_POSITIONS), reference.filename in edits.purged
             found.add(reference.filename)
-            if not reference.only_this_partition:
+            if len(gone) and not reference.only_this_partition:
                 gone = self._in_partition(reference, gone)
-            if len(gone):
-                yield _Touched(reference, gone)
-        assert found == edits.removed.keys(), "the rows were found in files of this version"  # noqa: S101
+            if len(gone) or is_purged:
+                yield _Touched(reference, gone, is_purged)
+        assert found == edits.touched, "the rows were found in files of this version"  # noqa: S101
 
     def _in_partition(self, reference: FileReference, gone: Positions) -> Positions:
         """Return the positions of those rows of a shared file that are in a reference's partition."""
@@ -123,7 +124,7 @@ class EditsWriter:
             return None
         deleted = np.union1d(positions_of(reference.deletions, self.store.storage), touched.gone)
         is_much = len(deleted) * 100 > (len(deleted) + rows) * self.settings.most_percent
-        if is_much or reference.bytes < self.settings.least_bytes:
+        if touched.is_purged or is_much or reference.bytes < self.settings.least_bytes:
             return self._rewritten(reference, deleted)
         return replace(reference, rows=rows, deletions=self._vector(reference.partition_id, deleted))
 
@@ -166,10 +167,11 @@ class EditsWriter:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Touched:
-    """A reference, and the positions of the rows that its partition loses."""
+    """A reference, the positions of the rows that its partition loses, and whether its file may no longer be used."""
 
     reference: FileReference
     gone: Positions
+    is_purged: bool
 
     @property
     def replaced(self) -> ReplacedReference:

@@ -118,6 +118,11 @@ class ChangeReport(TableReport):
         """Rows that were deleted."""
         return self.counts.deleted
 
+    @property
+    def needs_confirmation(self) -> bool:
+        """Whether it is done only with ``force=True``."""
+        return self.is_about_all_rows
+
     def cells(self) -> tuple[tuple[str, ...], tuple[tuple[object, ...], ...]]:
         """Return one row with the counts."""
         columns = ["table", "operation", "inserted", "updated", "deleted", "files", "bytes"]
@@ -194,7 +199,11 @@ class ChangeOfRows:
         ConflictError
             When the files of the newest version were deleted during each attempt.
         """
-        return replace(self._repeated(lambda state: self._report(state, self.find(state))), dry_run=True)
+        return self._repeated(self.plan_on)
+
+    def plan_on(self, state: TableState) -> ChangeReport:
+        """Return what the change would do to a version; nothing is written."""
+        return replace(self._report(state, self.find(state)), dry_run=True)
 
     def run(self, *, message: str | None = None, author: str | None = None, job_id: str | None = None) -> ChangeReport:
         """Change the rows in one commit.
@@ -268,7 +277,7 @@ class ChangeOfRows:
     def _report(
         self, state: TableState, edits: EditList, change: ChangeRows | None = None, snapshot: Snapshot | None = None
     ) -> ChangeReport:
-        active, names = state.files.active, pa.array(list(edits.removed), pa.string())
+        active, names = state.files.active, pa.array(list(edits.touched), pa.string())
         found = active.filter(pc.is_in(active["filename"], value_set=names))
         touched = dict(zip(found["filename"].to_pylist(), found["bytes"].to_pylist(), strict=True))
         files = {} if change is None else _written(change)

@@ -33,6 +33,8 @@ class EditList:
         Where the change depends on which rows there are; empty when rows that others add meanwhile do not matter.
     source_rows
         Rows of the source of a merge; None without a source.
+    purged
+        Data files that the version may no longer use: what is left of each in a partition is written to another file.
     """
 
     removed: Mapping[str, Positions]
@@ -40,6 +42,7 @@ class EditList:
     counts: ChangeCounts
     watched: tuple[Region, ...] = ()
     source_rows: int | None = None
+    purged: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         gone, new = sum(map(len, self.removed.values())), self.rows.num_rows
@@ -48,6 +51,11 @@ class EditList:
         assert new == done.updated + done.inserted, "each row that comes is updated or inserted"  # noqa: S101
 
     @property
+    def touched(self) -> frozenset[str]:
+        """The data files that lose rows, or are written again."""
+        return self.purged | self.removed.keys()
+
+    @property
     def is_empty(self) -> bool:
         """Whether nothing changes."""
-        return not (self.removed or self.rows.num_rows)
+        return not (self.touched or self.rows.num_rows)

@@ -1,0 +1,48 @@
+"""Purge rows of a table: show the plan, or ask for a confirmation, or do it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sleeper_nb.errors import Action, ConfirmationNeeded, InvalidInput
+from sleeper_nb.operations.changing.purge import PurgeReport
+from sleeper_nb.operations.upkeep.online import check_online
+from sleeper_nb.progress import finishing
+from sleeper_nb.report import counted
+from sleeper_nb.table.changing import TableChange
+
+
+def purge(
+    deletion: TableChange, *, dry_run: bool, force: bool, message: str | None = None, job_id: str | None = None
+) -> PurgeReport:
+    """Delete rows, and all versions, savepoints and files that have them; or return what would be deleted.
+
+    Raises
+    ------
+    ConfirmationNeeded
+        When versions or savepoints would go, or all rows, and neither `dry_run` nor `force` is given; it has the plan.
+    StateRuleBroken
+        When the table is offline.
+    InvalidInput
+        When the condition is wrong, or a job id is given.
+    """
+    table, rows = deletion.table, deletion.purge()
+    if job_id is not None:
+        raise InvalidInput("a purge takes no job id", hint="omit it: a purge that is repeated only finishes it")
+    if not dry_run:
+        check_online(table.components.catalog, table.entry, "purging")
+    with finishing(table.components.progress):
+        if not dry_run and force:
+            return rows.run(message=message, author=table.components.author)
+        plan = rows.plan()
+        plan = replace(plan, change=replace(plan.change, is_about_all_rows=deletion.is_about_all_rows))
+        if dry_run:
+            return plan
+        if not plan.needs_confirmation:
+            return rows.run(message=message, author=table.components.author)
+    raise ConfirmationNeeded(
+        f"this deletes {counted(plan.deleted, 'row')} of table {table.name!r} for good, with "
+        f"{counted(len(plan.expired), 'snapshot')} and {counted(len(plan.savepoints), 'savepoint')}",
+        hint=(Action("--force", "force=True"), " does it; ", Action("--dry-run", "dry_run=True"), " shows the plan"),
+        plan=plan,
+    )

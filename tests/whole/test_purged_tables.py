@@ -1,0 +1,207 @@
+"""A purge by a condition: what the engine finds in files of older versions, other columns and other owners."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.clock import ManualClock
+from sleeper_nb.errors import ConfirmationNeeded, InvalidInput, NotFound, StateRuleBroken
+from sleeper_nb.model.savepoints import savepoint_label
+from sleeper_nb.operations.changing.purge import PurgeReport
+from tests.support.builders import START
+from tests.support.edits import rows_in_files
+
+SCHEMA = sl.Schema({"city": "string"}, {}, {"rider": "string?", "fare": "int"})
+NEVER_REWRITTEN = {
+    "sleeper.table.deletion.vector.percent.max": "100",
+    "sleeper.table.deletion.vector.file.bytes.min": "0",
+}
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[sl.Session]:
+    with sl.connect(tmp_path / "warehouse", clock=ManualClock(START), author="ann") as made:
+        yield made
+
+
+def rides(*riders: str) -> list[dict[str, Any]]:
+    return [{"city": f"c{at}", "rider": rider, "fare": at} for at, rider in enumerate(riders)]
+
+
+@pytest.fixture(params=["S3StateStore", "TransactionLogStateStore"])
+def table(session: sl.Session, request: pytest.FixtureRequest) -> sl.Table:
+    properties = {"sleeper.table.statestore.classname": request.param, **NEVER_REWRITTEN}
+    made = session.create_table("t", SCHEMA, properties=properties)
+    made.ingest(rides("ann", "bob", "eve"))
+    return made
+
+
+def riders(table: sl.Table, column: str = "rider") -> list[str]:
+    return sorted(str(row[column]) for row in rows_in_files(table.store) if column in row)
+
+
+def purge(table: sl.Table, where: str = "rider = 'bob'", **options: Any) -> PurgeReport:
+    return table.delete(where, purge=True, force=True, **options)
+
+
+def test_a_purge_needs_a_confirmation_and_its_plan_changes_nothing(table: sl.Table):
+    table.create_savepoint("before")
+    history = [each.id for each in table.snapshots()]
+    plan = table.delete("rider = 'bob'", purge=True, dry_run=True)
+    with pytest.raises(ConfirmationNeeded, match="1 row of table 't' for good, with 2 snapshots and 1 savepoint") as no:
+        table.delete("rider = 'bob'", purge=True)
+    assert repr(no.value.plan).splitlines()[:6] == repr(plan).splitlines()[:6]
+    assert [each.id for each in table.snapshots()] == history
+    assert riders(table) == ["ann", "bob", "eve"]
+    done = purge(table, message="asked by bob")
+    assert riders(table) == ["ann", "eve"]
+    assert [savepoint_label(each) for each in done.savepoints] == ["before"]
+    assert table.snapshots()[-1].message == "asked by bob"
+    with pytest.raises(NotFound):
+        table.at(2)
+
+
+def test_a_deletion_vector_and_an_update_hide_nothing(table: sl.Table):
+    table.delete("rider = 'bob'")
+    table.update(new_values={"rider": "nobody"}, where="rider = 'eve'")
+    assert riders(table) == ["ann", "bob", "eve", "nobody"]
+    purge(table, "rider IN ('bob', 'eve')")
+    assert riders(table) == ["ann", "nobody"]
+    assert sorted(row["rider"] for row in table.scan().to_arrow().to_pylist()) == ["ann", "nobody"]
+
+
+def test_a_condition_reads_the_current_version_of_the_table_and_parameters(table: sl.Table):
+    table.ingest([{"city": "z", "rider": "max", "fare": 9}])
+    done = purge(table, "fare = (SELECT max(fare) FROM t) OR rider = :who", params={"who": "ann"})
+    assert (done.deleted, riders(table)) == (2, ["bob", "eve"])
+
+
+def test_files_of_older_columns_are_read_with_the_current_ones(table: sl.Table):
+    table.delete("rider = 'bob'")
+    table.alter(rename_columns={"rider": "person"}, add_columns={"tip": "int?"}, types={"fare": "long"})
+    table.ingest([{"city": "z", "person": "max", "fare": 2**40, "tip": 1}])
+    table.compact("all")
+    purge(table, "person = 'bob' AND tip IS NULL")
+    assert riders(table) == ["ann", "eve", "max"]
+
+
+def test_files_and_savepoints_with_other_keys_go_unread(session: sl.Session):
+    table = session.create_table("t", SCHEMA)
+    table.ingest(rides("ann", "bob"))
+    table.create_savepoint("old-keys")
+    properties = Path(session.location) / "config" / "tables" / f"table-{table.entry.id}.properties"
+    with_other_keys = sl.Schema({"rider": "string"}, {}, {"fare": "int"})
+    kept = [line for line in properties.read_text().splitlines() if not line.startswith("sleeper.table.schema=")]
+    properties.write_text(
+        "\n".join([*kept, f"sleeper.table.schema={json.dumps(json.loads(with_other_keys.to_json()))}"])
+    )
+    session.reinitialise_table("t", delete_partitions=True, force=True)
+    table = session.table("t")
+    table.ingest([{"rider": "max", "fare": 1}])
+    done = purge(table)
+    assert riders(table) == ["max"]
+    assert (done.unread, [each.name for each in done.savepoints]) == (1, ["old-keys"])
+    assert "1 of them not searched" in repr(done)
+
+
+def test_older_rows_may_lack_values_that_are_required_now(table: sl.Table):
+    table.create_savepoint("kept")
+    table.alter(not_null={"rider": True})
+    table.update(new_values={"rider": "max"}, where="rider = 'bob'")
+    plan = table.delete("rider = 'nobody'", purge=True, dry_run=True)
+    assert (plan.unread, plan.expired, plan.savepoints) == (0, (), ())
+    purge(table)
+    assert riders(table) == ["ann", "eve", "max"]
+
+
+def test_a_wrong_condition_deletes_nothing(table: sl.Table):
+    with pytest.raises(InvalidInput):
+        purge(table, "driver = 'bob'")
+    assert len(table.snapshots()) == 2
+
+
+def test_all_rows_are_purged_without_a_condition(table: sl.Table):
+    with pytest.raises(ConfirmationNeeded):
+        table.delete(purge=True)
+    table.delete(purge=True, force=True)
+    assert riders(table) == []
+    assert table.scan().to_arrow().num_rows == 0
+
+
+def test_a_purge_is_refused_with_a_job_id_and_on_an_offline_table(table: sl.Table):
+    with pytest.raises(InvalidInput, match="takes no job id"):
+        purge(table, job_id="once")
+    table.set_online(False)
+    with pytest.raises(StateRuleBroken, match="offline"):
+        purge(table)
+    assert table.delete("rider = 'bob'", purge=True, dry_run=True).deleted == 1
+
+
+def test_added_files_are_named_and_stay_and_their_rows_are_copied(session: sl.Session, tmp_path: Path):
+    table = session.create_table("t", SCHEMA)
+    rows = pa.Table.from_pylist(rides("ann", "bob"), SCHEMA.arrow)
+    pq.write_table(rows, tmp_path / "lake.parquet")
+    session.allow(data_paths=[tmp_path])
+    table = session.table("t")
+    table.add_files(tmp_path / "lake.parquet")
+    plan = table.delete("rider = 'bob'", purge=True, dry_run=True)
+    done = purge(table)
+    for report in (plan, done):
+        assert report.others == (str(tmp_path / "lake.parquet"),)
+        assert "files of others" in repr(report)
+    assert (tmp_path / "lake.parquet").exists()
+    assert riders(table) == ["ann"]
+    assert purge(table).others == ()
+
+
+def test_moved_files_are_the_tables_own(session: sl.Session, tmp_path: Path):
+    session.create_table("t", SCHEMA)
+    pq.write_table(pa.Table.from_pylist(rides("ann", "bob"), SCHEMA.arrow), tmp_path / "lake.parquet")
+    session.allow(data_paths=[tmp_path])
+    table = session.table("t")
+    table.add_files(tmp_path / "lake.parquet", move=True)
+    assert purge(table).others == ()
+    assert riders(table) == ["ann"]
+
+
+def test_files_of_no_version_are_counted_with_what_deletes_them(table: sl.Table):
+    table.store.storage.write("data/partition_root/stray.parquet", b"of a writer that was killed")
+    done = purge(table)
+    assert done.strays == 1
+    assert "1 data file of no version, not searched: table.sweep_orphans(dry_run=False)" in repr(done)
+
+
+def test_a_reader_with_a_lease_keeps_its_files_until_it_ends(session: sl.Session, table: sl.Table):
+    release = session.components.leases.hold(table.entry.id, 2, "sql")
+    done = purge(table)
+    assert (done.complete, [each.author for each in done.readers]) == (False, ["ann"])
+    assert "bob" in riders(table)
+    release()
+    assert purge(table).complete
+    assert riders(table) == ["ann", "eve"]
+
+
+def test_upkeep_goes_on_after_a_purge(table: sl.Table):
+    purge(table)
+    table.ingest(rides("max"))
+    table.compact("all")
+    table.store.clock.sleep(timedelta(days=30).total_seconds())
+    table.maintain()
+    assert table.check(deep=True).ok
+    assert sorted(row["rider"] for row in table.scan().to_arrow().to_pylist()) == ["ann", "eve", "max"]
+
+
+@pytest.mark.spark
+def test_spark_finds_the_same_rows(table: sl.Table):
+    table.delete("rider = 'bob'")
+    purge(table, "rider IN ('bob', 'eve')", engine="spark")
+    assert riders(table) == ["ann"]
