@@ -6,12 +6,11 @@ A statement does what a method of `Session` or `Table` does, with the same check
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from inspect import signature
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.model.schema import Check, Schema, free_check_name
@@ -59,31 +58,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sleeper_nb.query import EngineChoice
+    from sleeper_nb.session.session import Session
 
 logger = logging.getLogger(__name__)
 
 
 JUDGED_ROWS: Final = 100_000
 """Rows of a query that are looked at to propose row keys."""
-
-
-class ChangeableSession(Protocol):
-    """What a statement changes: the tables of a session, by its public methods."""
-
-    def create_table(self, *args: Any, **options: Any) -> Any:
-        """As `Session.create_table`."""
-
-    def delete_table(self, *args: Any, **options: Any) -> Report:
-        """As `Session.delete_table`."""
-
-    def reinitialise_table(self, *args: Any, **options: Any) -> Report:
-        """As `Session.reinitialise_table`."""
-
-    def rename_table(self, *args: Any, **options: Any) -> Report:
-        """As `Session.rename_table`."""
-
-    def table(self, name: str) -> Table:
-        """As `Session.table`."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -152,7 +133,7 @@ class SqlWriter:
         Whether nothing may change.
     """
 
-    session: ChangeableSession
+    session: Session
     statement: WritingStatement
     text: SqlText
     queries: Queries
@@ -312,7 +293,6 @@ class SqlWriter:
             for name, text in create.checks:
                 checks.append(Check(name or free_check_name(each.name for each in checks), text))
             rules["checks"] = checks
-        self._check_takes(Schema, rules)
         untyped = next((column for column in create.columns if not column.type), None)
         if untyped is not None:
             hint = f"write its type: {untyped.name} STRING; only AS and a query give types to columns"
@@ -337,8 +317,7 @@ class SqlWriter:
 
     def _alter_columns(self, table: Table, changes: Sequence[ColumnChange]) -> Report:
         """Change columns and checks in one commit."""
-        options: dict[str, dict[str, Any]] = {}
-        dropped: list[str] = []
+        options: dict[str, Any] = {}
         names, where = table.schema.names, f" of table {table.name!r}"
         known = {name.casefold() for name in names}
         for change in changes:
@@ -350,7 +329,7 @@ class SqlWriter:
                     options.setdefault("rename_columns", {})[found(name, names, where, self._text)] = to.text
                 case DroppedColumn(name, if_exists):
                     if not (if_exists and name.text.casefold() not in known):
-                        dropped.append(found(name, names, where, self._text))
+                        options.setdefault("drop_columns", []).append(found(name, names, where, self._text))
                 case AlteredColumn(name, what, value):
                     option, new = self._altered(what, value)
                     options.setdefault(option, {})[found(name, names, where, self._text)] = new
@@ -364,11 +343,9 @@ class SqlWriter:
                 case DroppedCheck(name, if_exists):
                     if not if_exists or any(each.name == name.text for each in table.schema.checks):
                         options.setdefault("checks", {})[name.text] = None
-        if not (options or dropped):
+        if not options:
             return _line(f"table {table.name} has these columns already; nothing was changed")
-        alter: Callable[..., Report] = table.alter
-        self._check_takes(alter, options)
-        return alter(**options, drop_columns=dropped, dry_run=self.dry_run)
+        return table.alter(**options, dry_run=self.dry_run)
 
     def _altered(self, what: str, value: Literal) -> tuple[str, Any]:
         """Return the option of `Table.alter` that changes a column, and its value."""
@@ -390,34 +367,14 @@ class SqlWriter:
         return self._definition(column)
 
     def _definition(self, column: ColumnDefinition) -> Any:
-        extra = [*(["defaults"] if column.default is not None else []), *(["comments"] if column.comment else [])]
-        alter: Callable[..., Report] = Table.alter
-        self._check_takes(alter, extra)
         return definition(column, self._value(column.default))
 
     def _comment(self, comment: CommentOn) -> Report:
         table = self._table(comment.table)
         if comment.column is None:
-            options: dict[str, Any] = {"comment": comment.comment}
-        else:
-            name = found(comment.column, table.schema.names, f" of table {table.name!r}", self._text)
-            options = {"comments": {name: comment.comment or None}}
-        alter: Callable[..., Report] = table.alter
-        self._check_takes(alter, options)
-        return alter(**options, dry_run=self.dry_run)
-
-    def _check_takes(self, method: Callable[..., Any], options: Collection[str]) -> None:
-        """Raise for options that a method of this release does not have yet."""
-        missing = next((each for each in options if each not in signature(method).parameters), None)
-        if missing is not None:
-            what = {
-                "types": "the type of a column",
-                "not_null": "NOT NULL",
-                "defaults": "a DEFAULT",
-                "checks": "a CHECK",
-            }
-            hint = "leave it out of the statement"
-            raise InvalidInput(f"SQL cannot set {what.get(missing, 'a COMMENT')} yet", hint=hint)
+            return table.alter(comment=comment.comment, dry_run=self.dry_run)
+        name = found(comment.column, table.schema.names, f" of table {table.name!r}", self._text)
+        return table.alter(comments={name: comment.comment or None}, dry_run=self.dry_run)
 
     # Procedures.
 
