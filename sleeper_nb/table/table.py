@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, Unpack, overload
@@ -11,7 +12,7 @@ from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import steady
 from sleeper_nb.display.listings import Pictured
 from sleeper_nb.engines.components import OpenTable
-from sleeper_nb.errors import Action, InvalidInput
+from sleeper_nb.errors import Action, InvalidInput, NotFound
 from sleeper_nb.model.evolution import (
     AddCheck,
     DropCheck,
@@ -43,17 +44,18 @@ from sleeper_nb.operations.administration.alter import AlterReport
 from sleeper_nb.operations.administration.property_listing import PropertyValue
 from sleeper_nb.operations.changing.change import ChangeReport
 from sleeper_nb.operations.changing.purge import PurgeReport
+from sleeper_nb.operations.check import check_table
 from sleeper_nb.operations.column_profile import ColumnProfile
 from sleeper_nb.operations.compact import CompactionReport
 from sleeper_nb.operations.findings import CheckReport
-from sleeper_nb.operations.job_tracking import LISTED_JOBS, Which
+from sleeper_nb.operations.job_tracking import LISTED_JOBS, Which, jobs_of, list_jobs
 from sleeper_nb.operations.loading.add_files import AddFilesPlan
 from sleeper_nb.operations.loading.ingest import IngestPlan
 from sleeper_nb.operations.loading.load_options import LoadArguments, LoadOptions
 from sleeper_nb.operations.scanning.export import ExportReport
 from sleeper_nb.operations.scanning.scan_plan import ScanPlan
 from sleeper_nb.operations.split import SplitReport
-from sleeper_nb.operations.status import TableStatus
+from sleeper_nb.operations.status import Housekeeping, TableStatus, table_status
 from sleeper_nb.operations.upkeep.collect_garbage import GarbageReport
 from sleeper_nb.operations.upkeep.expire import ExpiryReport
 from sleeper_nb.operations.upkeep.maintain import MaintenanceReport
@@ -65,12 +67,12 @@ from sleeper_nb.operations.versioning.diff import Diff
 from sleeper_nb.operations.versioning.resolve import Resolved, resolve
 from sleeper_nb.operations.versioning.roll_back import RollbackReport, roll_back
 from sleeper_nb.operations.versioning.savepoint_manager import SavepointManager, list_savepoints
-from sleeper_nb.progress import BackgroundJob
+from sleeper_nb.progress import BackgroundJob, finishing
 from sleeper_nb.query import Engine
 from sleeper_nb.report import Answer, Grid, Listing, Report, Stacked
 from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.state_store.state_store_base import StateStore
-from sleeper_nb.table import changing, configuring, loading, maintaining, monitoring, purging, version_history
+from sleeper_nb.table import changing, configuring, loading, maintaining, purging, version_history
 from sleeper_nb.table.change_methods import ChangesOf
 from sleeper_nb.table.changing import AskedChange, AskSource
 from sleeper_nb.table.merge_builder import MergeBuilder
@@ -1199,11 +1201,16 @@ class Table(Report):
         limit
             The most runs to return. Records are kept for 7 days.
         """
-        return monitoring.jobs(self._opened, which, limit)
+        catalog, now = self.store.catalog, self.store.clock.now()
+        pairs = [(self.entry, run) for run in jobs_of(catalog, self.entry.id, which, limit, now)]
+        return list_jobs(f"jobs of {self.name}", pairs, now, with_table=False)
 
     def leases(self) -> Listing[Lease]:
         """Return the versions that long readers hold, oldest first; garbage collection keeps their files."""
-        return monitoring.leases(self._opened)
+        held, now = self.store.catalog.leases(self.entry.id), self.store.clock.now()
+        cells = tuple((e.id, e.snapshot_id, e.purpose, e.author, e.since, e.until, e.has_ended(now)) for e in held)
+        columns = ("lease", "snapshot", "reader", "who", "since", "until", "ended")
+        return Listing(held, columns, cells, f"leases of {self.name}")
 
     @checked
     def release_lease(self, lease: str) -> Lease:
@@ -1214,11 +1221,17 @@ class Table(Report):
         NotFound
             When there is no such lease, or its reader has just renewed it.
         """
-        return monitoring.release_lease(self._opened, lease)
+        catalog = self.store.catalog
+        held = {each.id: each for each in catalog.leases(self.entry.id)}
+        if lease not in held or not catalog.release_lease(self.entry.id, held[lease]):
+            raise NotFound.of("lease", lease, [*held], where=f" of table {self.name!r}")
+        return held[lease]
 
     def status(self) -> TableStatus:
         """Return the table's state, what is due, and what to do next. Nothing is changed, and Spark is not started."""
-        return monitoring.status(self._opened)
+        current = table_status(self.store, self.name, Housekeeping.of(self.properties))
+        notes = configuring.property_notes(self._opened, self.store.load(current.snapshot))
+        return replace(current, notes=notes)
 
     @checked
     def check(self, deep: bool = False) -> CheckReport:
@@ -1229,7 +1242,9 @@ class Table(Report):
         deep
             Also read every data file: its rows, their order and their keys.
         """
-        return monitoring.check(self._opened, deep=deep)
+        with finishing(self._opened.components.progress) as progress:
+            report = check_table(self.store, self.name, deep=deep, progress=progress)
+        return replace(report, findings=(*report.findings, *configuring.property_findings(self._opened)))
 
 
 def _reference(version: int | str | None, timestamp: datetime | str | None) -> VersionReference | None:
