@@ -96,7 +96,6 @@ class PropertyChanges:
 
 
 ColumnChange = AddedColumn | RenamedColumn | DroppedColumn | AlteredColumn | AddedCheck | DroppedCheck
-_OF_COLUMNS: Final = (AddedColumn, RenamedColumn, DroppedColumn, AlteredColumn, AddedCheck, DroppedCheck)
 
 
 @dataclass(frozen=True, slots=True)

@@ -430,16 +430,6 @@ def lookup_in(find: Callable[[str], ReadableTable | None]) -> Lookup:
     return source
 
 
-def placed_lookup(lookup: Lookup, name: str) -> Lookup:
-    """Return a lookup as another, but the table of one name gives the places of its rows as well."""
-
-    def source(asked: str, reference: VersionReference | None) -> BoundSource | None:
-        found = lookup(asked, reference)
-        return replace(found, with_places=True) if found and asked.casefold() == name.casefold() else found
-
-    return source
-
-
 def metadata_lookup(table: ReadableTable) -> Lookup:
     """Return the lookup of the system tables of one table, by short names too; by default at its own version.
 

@@ -22,7 +22,7 @@ from sleeper_nb.operations.scanning.read_rows import placed_rows
 from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, POSITION, ScanPlan, plan_scan, regions_of
 from sleeper_nb.query.result import QueryResult
 from sleeper_nb.query.run import run_query
-from sleeper_nb.sql.binding import lookup_in, placed_lookup
+from sleeper_nb.sql.binding import lookup_in
 from sleeper_nb.storage.filesystem import Storage
 from tests.support.deleted_rows import delete_rows, has_key, rows_in_file
 from tests.support.engines import ENGINES
@@ -207,9 +207,15 @@ def test_only_rows_that_nothing_processes_have_places(session: sl.Session, read:
 def query(session: sl.Session, engine: str, sql: str, *names: str) -> QueryResult:
     """Run a statement in which table ``t`` has the places of its rows; it may read tables of other names, too."""
     components, tables = session.components, {name: session.table(name) for name in ("t", *names)}
+    lookup = lookup_in(tables.get)
+
+    def placed(name: str, reference: Any) -> Any:
+        found = lookup(name, reference)
+        return replace(found, with_places=True) if found and name.casefold() == "t" else found
+
     return run_query(
         sql.replace('"', "`") if engine == "spark" else sql, engine=engine, parameters={},
-        lookup=placed_lookup(lookup_in(tables.get), "T"), tables=lambda: tuple(tables), engines=components.engines,
+        lookup=placed, tables=lambda: tuple(tables), engines=components.engines,
         clock=components.clock,
     )  # fmt: skip
 

@@ -89,7 +89,8 @@ def rows_of(*keys: Any, value: str | None = None) -> list[dict[str, Any]]:
 def ingest(store: StateStore, data: Any, **options: Any) -> Snapshot:
     """Take over anything that ingest takes."""
     schema = store.load().schema
-    return ingest_arrow(store, sources.read_sources(sources.find_sources(data), schema), **options)
+    rows, _ = sources.read_sources_with_notes(sources.find_sources(data), schema)
+    return ingest_arrow(store, rows, **options)
 
 
 def condition(text: str | None, schema: Schema) -> Condition | None:

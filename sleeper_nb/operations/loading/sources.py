@@ -1,8 +1,8 @@
 """What a user passes to ingest, files or rows in memory, as columns that fit the table's schema.
 
 `find_sources` sorts the user's argument into files and data in memory without reading any; `read_source` and
-`read_sources` read them and compare them with the schema. NaN in a pandas column is NULL,
-as pandas means it, unless the column is masked.
+`read_sources_with_notes` read them and compare them with the schema. NaN in a pandas column is NULL, as pandas means
+it, unless the column is masked.
 """
 
 from __future__ import annotations
@@ -157,23 +157,17 @@ def read_source(source: IngestSource, schema: Schema, matching: Matching = EXACT
     return _with_index_hint(conformed, source.data) if is_pandas(source.data) else conformed
 
 
-def read_sources(sources: Iterable[IngestSource], schema: Schema, matching: Matching = EXACT) -> pa.Table:
-    """Read all sources into one Arrow table with the schema's columns and types.
+def read_sources_with_notes(
+    sources: Iterable[IngestSource], schema: Schema, matching: Matching = EXACT, *, checks: Sequence[RowCheck] = ()
+) -> tuple[pa.Table, tuple[str, ...]]:
+    """Read all sources into one table with the schema's columns and types, and note what the load changes all the same.
+
+    `checks` are the CHECKs that the rows must meet; a row that breaks one is a difference too.
 
     Raises
     ------
     InvalidInput
         For the first difference, with a line for each other column that does not fit.
-    """
-    return read_sources_with_notes(sources, schema, matching)[0]
-
-
-def read_sources_with_notes(
-    sources: Iterable[IngestSource], schema: Schema, matching: Matching = EXACT, *, checks: Sequence[RowCheck] = ()
-) -> tuple[pa.Table, tuple[str, ...]]:
-    """Return all rows as `read_sources` does, and notes on what the load changes although every value fits.
-
-    `checks` are the CHECKs that the rows must meet; a row that breaks one is a difference too.
     """
     sources = tuple(sources)
     read = [read_source(source, schema, matching) for source in sources]

@@ -77,10 +77,7 @@ def session(tmp_path_factory: pytest.TempPathFactory):
 def test_an_export_is_read_as_the_same_values_of_every_type(session: sl.Session, tmp_path: Path, form: str):
     name, options = FORMS[form]
     session.table("given").export(tmp_path / name, **options)
-    read = sources.read_sources(
-        sources.find_sources(tmp_path / name, None, sources.CsvFormat(**options)), SCHEMA
-    ).to_pylist()
-    for wrote, got in zip(ROWS, read, strict=True):
+    for wrote, got in zip(ROWS, read(tmp_path / name, SCHEMA, **options), strict=True):
         for column in SCHEMA.names:
             assert same(got[column], wrote[column]), (column, got[column], wrote[column])
 
@@ -138,7 +135,8 @@ def test_days_and_moments_of_all_years_are_exact(tmp_path: Path):
         table = session.create_table("t", schema)
         table.ingest(rows)
         table.export(tmp_path / "out.csv")
-        assert sources.read_sources(sources.find_sources(tmp_path / "out.csv"), schema) == rows.cast(schema.arrow)
+        found, _ = sources.read_sources_with_notes(sources.find_sources(tmp_path / "out.csv"), schema)
+        assert found == rows.cast(schema.arrow)
         for k, name, number in (
             (1, "d", 11248738),
             (1, "d", -12687429),
@@ -159,7 +157,8 @@ PLAIN = sl.Schema(
 
 
 def read(path: Path, schema: sl.Schema = PLAIN, **options: Any) -> list[dict[str, Any]]:
-    return sources.read_sources(sources.find_sources(path, None, sources.CsvFormat(**options)), schema).to_pylist()
+    rows, _ = sources.read_sources_with_notes(sources.find_sources(path, None, sources.CsvFormat(**options)), schema)
+    return rows.to_pylist()
 
 
 def written(folder: Path, text: str | bytes, name: str = "in.csv") -> Path:
