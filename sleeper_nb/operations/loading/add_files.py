@@ -42,8 +42,8 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.model.statistics import ColumnStatistics, StatisticsColumns
 from sleeper_nb.model.transactions import AddFiles
 from sleeper_nb.operations.loading.casts import JUDGED, InexactValueError, exactly
-from sleeper_nb.operations.loading.conform import Difference, cast_column, inexact, row_number
-from sleeper_nb.operations.loading.ingest import LeafRows, references_to, rows_by_leaf
+from sleeper_nb.operations.loading.conform import Difference, cast_column, inexact, row_after
+from sleeper_nb.operations.loading.ingest import LeafRows, leaf_rows, references_to, rows_by_leaf
 from sleeper_nb.operations.loading.moved_files import Moving, MovingRules, moved_before
 from sleeper_nb.operations.loading.row_checks import OpenedChecks, RowCheck, opened_checks
 from sleeper_nb.operations.loading.source_files import SourceFile, find_files
@@ -220,18 +220,13 @@ def plan_files(
     by_leaf: Counter[str] = Counter()
     for each in fitting if not refused else ():
         by_leaf.update(each.rows_by_leaf)
-    leaves = (
-        LeafRows(leaf.id, leaf.region.text(state.schema), by_leaf[leaf.id])
-        for leaf in state.tree.leaves
-        if by_leaf.get(leaf.id)
-    )
     data_files = [each.file for each in fitting if each.file is not None]
     return AddFilesPlan(
         snapshot_id=state.snapshot_id,
         files=len(data_files),
         rows=sum(file.rows for file in data_files),
         bytes=sum(file.bytes for file in data_files),
-        leaves=tuple(leaves),
+        leaves=leaf_rows(state, by_leaf),
         refused=refused,
         empty=sum(each.file is None and not each.problem for each in examined),
         notes=("whether row keys are unique is checked by the run",) if state.schema.unique_keys else (),
@@ -555,7 +550,7 @@ class _Examiner:
 
     def _check_keys(self, table: pa.Table, before: SortedKeys) -> None:
         for each in self._in_time:
-            column = cast_column(table[each.name], each, partial(_row_after, before.rows), is_row_key=True)
+            column = cast_column(table[each.name], each, partial(row_after, before.rows), is_row_key=True)
             if isinstance(column, Difference):
                 raise _RefusedError(f"does not fit: {column.problem}", OUT_OF_YEARS)
         before.see(table)
@@ -622,10 +617,6 @@ def _column_chunks(metadata: pq.FileMetaData) -> Iterator[pq.ColumnChunkMetaData
         yield from map(group.column, range(group.num_columns))
 
 
-def _row_after(before: int, index: int) -> str:
-    return row_number(before + index)
-
-
 def _check_column(values: pa.Array, of: Field, before: int) -> None:
     """Raise for a value that a load would refuse or change; `before` is the number of rows before these."""
     try:
@@ -639,7 +630,7 @@ def _check_column(values: pa.Array, of: Field, before: int) -> None:
     try:
         loaded = exactly(values, of.type)
     except InexactValueError as error:
-        problem = inexact(error, of, partial(_row_after, before)).problem
+        problem = inexact(error, of, partial(row_after, before)).problem
         raise _RefusedError(f"does not fit: {problem}", error.hint) from error
     if of.type.holds("uuid") and not loaded.equals(values.cast(of.type.arrow)):
         problem = f"has UUIDs in column {of.name!r} that are not written in lower case, with hyphens"

@@ -47,6 +47,11 @@ def row_number(index: int) -> str:
     return f"row {index + 1:,}"
 
 
+def row_after(before: int, index: int) -> str:
+    """Return the name of a row of a part, which begins after some rows."""
+    return row_number(before + index)
+
+
 def for_table(hint: Hint, name: str) -> HintParts:
     """Return a hint whose actions name a table instead of `A_TABLE`."""
     parts = hint if isinstance(hint, tuple) else (hint,)

@@ -21,7 +21,7 @@ from sleeper_nb.model.schema import Field, FieldType, Schema, parse_type
 from sleeper_nb.operations.loading.casts import BAD_VALUE, InexactValueError, exactly
 from sleeper_nb.operations.loading.conform import BY_NAME, IGNORE_EXTRA, Difference, first_line
 from sleeper_nb.operations.loading.file_formats import csv_sample, json_sample, open_parquet, sheet_sample
-from sleeper_nb.operations.loading.in_memory import arrow_of, is_pandas
+from sleeper_nb.operations.loading.in_memory import arrow_of, is_pandas, is_rows
 from sleeper_nb.operations.loading.matching import Matching
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource, InMemory
@@ -104,13 +104,9 @@ def materialised(sources: Iterable[IngestSource]) -> tuple[IngestSource, ...]:
 
 
 def _materialised(source: IngestSource) -> IngestSource:
-    if isinstance(source, SourceFile) or source.is_spark or is_pandas(source.data) or _is_rows(source.data):
+    if isinstance(source, SourceFile) or source.is_spark or is_pandas(source.data) or is_rows(source.data):
         return source
     return InMemory(arrow_of(source.data))
-
-
-def _is_rows(data: Any) -> bool:
-    return isinstance(data, list) and all(isinstance(row, dict) for row in data)
 
 
 def columns_of(sources: Sequence[IngestSource]) -> tuple[DataColumn, ...]:
@@ -191,7 +187,7 @@ def _own_columns(source: IngestSource) -> Iterable[DataColumn]:
         if is_pandas(source.data):
             frame = source.data
             return [_of_series(str(name), frame.iloc[:, i]) for i, name in enumerate(frame.columns)]
-        if _is_rows(source.data):
+        if is_rows(source.data):
             return _of_rows(source.data[:FIRST_ROWS], _of_values)
         return columns_of_arrow(source.data.schema)
     if source.format == "parquet":

@@ -56,6 +56,7 @@ from sleeper_nb.operations.loading.conform import (
     compare_parts,
     first_line,
     inexact,
+    row_after,
     row_number,
     with_count,
     with_default,
@@ -279,7 +280,7 @@ def _parquet_parts(
         groups = list(row_groups) if row_groups is not None else list(range(opened.num_row_groups))
         start = sum(opened.metadata.row_group(i).num_rows for i in range(groups[0])) if groups else 0
         for batch in opened.iter_batches(BATCH_ROWS, row_groups=groups):
-            yield RawColumns.of(pa.Table.from_batches([batch]), partial(_row_after, start), rename)
+            yield RawColumns.of(pa.Table.from_batches([batch]), partial(row_after, start), rename)
             start += batch.num_rows
 
 
@@ -345,10 +346,6 @@ def _contradiction(
     return Difference(
         field.name, problem, "drop it from the file, or rename the folder", kind="differs from its folder"
     )
-
-
-def _row_after(start: int, row: int) -> str:
-    return row_number(start + row)
 
 
 _END = "\x1c\x1d\x1e\x1f"

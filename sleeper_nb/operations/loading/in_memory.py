@@ -21,6 +21,11 @@ def is_spark(data: Any) -> bool:
     return _is_a(data, "pyspark", "DataFrame")
 
 
+def is_rows(data: Any) -> bool:
+    """Return whether data is a list of dictionaries."""
+    return isinstance(data, list) and all(isinstance(row, dict) for row in data)
+
+
 def is_table(data: Any) -> bool:
     """Return whether data has rows and named columns, and can be read more than once."""
     if isinstance(data, type):

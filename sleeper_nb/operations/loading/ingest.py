@@ -373,6 +373,15 @@ class LeafRows:
     rows: int
 
 
+def leaf_rows(state: TableState, by_leaf: Mapping[str, int]) -> tuple[LeafRows, ...]:
+    """Return the leaves that get rows, in key order, from their numbers of rows by leaf id."""
+    return tuple(
+        LeafRows(leaf.id, leaf.region.text(state.schema), by_leaf[leaf.id])
+        for leaf in state.tree.leaves
+        if by_leaf.get(leaf.id)
+    )
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class IngestPlan(TableReport):
     """What an ingest would do: the result of a dry run, which changes nothing.
@@ -466,13 +475,7 @@ def plan_of_counts(
 ) -> IngestPlan:
     """Return the plan for data whose row count, rows by leaf id, and differences are known."""
     differences = tuple(differences)
-    leaves: tuple[LeafRows, ...] = ()
-    if not differences:
-        leaves = tuple(
-            LeafRows(leaf.id, leaf.region.text(state.schema), by_leaf[leaf.id])
-            for leaf in state.tree.leaves
-            if by_leaf.get(leaf.id)
-        )
+    leaves = () if differences else leaf_rows(state, by_leaf)
     files = len(leaves) if strategy == ONE_FILE_PER_LEAF else min(1, len(leaves))
     return IngestPlan(state.snapshot_id, rows, leaves, files, through_spark, strategy, differences)
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.schema import Field, Schema
+from sleeper_nb.operations.loading import in_memory
 from sleeper_nb.operations.loading.casts import BAD_VALUE, InexactValueError
 from sleeper_nb.operations.loading.conform import (
     Conformed,
@@ -63,7 +64,7 @@ class InMemory:
     @property
     def is_spark(self) -> bool:
         """Whether the data is a Spark DataFrame."""
-        return type(self.data).__module__.startswith("pyspark.")
+        return in_memory.is_spark(self.data)
 
 
 IngestSource = SourceFile | InMemory
@@ -234,7 +235,7 @@ def _with_index_hint(conformed: Conformed, frame: Any) -> Conformed:
 
 
 def _raw_columns(data: Any, schema: Schema, matching: Matching) -> RawColumns:
-    if isinstance(data, list) and all(isinstance(row, dict) for row in data):
+    if in_memory.is_rows(data):
         return _from_rows(data, schema, matching)
     if is_pandas(data):
         return _from_pandas(data, schema, matching)
