@@ -183,21 +183,48 @@ def _columns(source: IngestSource) -> Iterable[DataColumn]:
 
 
 def _own_columns(source: IngestSource) -> Iterable[DataColumn]:
+    of_values: Callable[[str, Any], DataColumn] = _of_values
     if isinstance(source, InMemory):
-        if is_pandas(source.data):
-            frame = source.data
-            return [_of_series(str(name), frame.iloc[:, i]) for i, name in enumerate(frame.columns)]
-        if is_rows(source.data):
-            return _of_rows(source.data[:FIRST_ROWS], _of_values)
-        return columns_of_arrow(source.data.schema)
-    if source.format == "parquet":
+        if not is_pandas(source.data) and not is_rows(source.data):
+            return columns_of_arrow(source.data.schema)
+    elif source.format == "parquet":
         with open_parquet(source) as opened:
             return columns_of_arrow(opened.schema_arrow)
+    elif source.format != "excel":
+        of_values = _of_texts if source.format == "csv" else _of_json
+    return [of_values(name, values) for name, values in first_values(source, FIRST_ROWS)]
+
+
+def first_values(source: IngestSource, rows: int) -> list[tuple[str, Any]]:
+    """Return the names of a source's own columns with their first values, which pandas, Python or Arrow holds.
+
+    Parameters
+    ----------
+    source
+        As `materialised` returns it; no Spark DataFrame.
+    rows
+        The most values of a column; those of CSV, JSON and Excel files are as many as their samples have.
+    """
+    if isinstance(source, InMemory):
+        if is_pandas(source.data):
+            head = source.data.head(rows)
+            return [(str(name), head.iloc[:, i]) for i, name in enumerate(head.columns)]
+        return _of_rows(source.data[:rows]) if is_rows(source.data) else _of_arrow(source.data.slice(0, rows))
+    if source.format == "parquet":
+        with open_parquet(source) as opened:
+            return _of_arrow(next(iter(opened.iter_batches(rows)), None))
     if source.format == "csv":
-        return [_of_texts(name, texts) for name, texts in csv_sample(source)]
-    if source.format == "excel":
-        return _of_rows(sheet_sample(source), _of_values)
-    return _of_rows(json_sample(source), _of_json)
+        return csv_sample(source)
+    return _of_rows(sheet_sample(source) if source.format == "excel" else json_sample(source))
+
+
+def _of_arrow(rows: pa.Table | pa.RecordBatch | None) -> list[tuple[str, Any]]:
+    return [] if rows is None else list(zip(rows.schema.names, rows.columns, strict=True))
+
+
+def _of_rows(rows: Sequence[Mapping[Any, Any]]) -> list[tuple[str, Any]]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return [(str(name), [row.get(name) for row in rows]) for name in names]
 
 
 def columns_of_arrow(schema: pa.Schema) -> tuple[DataColumn, ...]:
@@ -211,17 +238,6 @@ def _of_type(name: str, kind: pa.DataType, *, nullable: bool = True) -> DataColu
     except InvalidInput as error:
         hint = (*error.hint_parts, "; ", IGNORE_EXTRA, " leaves it out")
         return DataColumn(name, None, nullable, f"column {name!r}: {error.message}", hint)
-
-
-def _of_series(name: str, series: Any) -> DataColumn:
-    return _of_values(name, series.iloc[:FIRST_ROWS] if series.dtype == object else series)
-
-
-def _of_rows(
-    rows: Sequence[Mapping[Any, Any]], of_values: Callable[[str, list[Any]], DataColumn]
-) -> Iterable[DataColumn]:
-    names = dict.fromkeys(name for row in rows for name in row)
-    return [of_values(str(name), [row.get(name) for row in rows]) for name in names]
 
 
 def _of_values(name: str, values: Any) -> DataColumn:

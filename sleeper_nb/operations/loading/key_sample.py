@@ -14,16 +14,8 @@ from sleeper_nb.model.even_partitions import MOST_LEAVES
 from sleeper_nb.model.schema import KEY_TYPES, Field, Schema
 from sleeper_nb.operations.loading.casts import BAD_VALUE
 from sleeper_nb.operations.loading.conform import Difference, compare_column, raise_first
-from sleeper_nb.operations.loading.data_columns import DataColumn
-from sleeper_nb.operations.loading.file_formats import (
-    csv_sample,
-    folder_column,
-    json_sample,
-    open_parquet,
-    read_parquet,
-    sheet_sample,
-)
-from sleeper_nb.operations.loading.in_memory import is_pandas
+from sleeper_nb.operations.loading.data_columns import DataColumn, first_values
+from sleeper_nb.operations.loading.file_formats import folder_column, open_parquet, read_parquet
 from sleeper_nb.operations.loading.matching import Matching
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource
@@ -187,53 +179,17 @@ class KeyCandidate:
 
 def key_candidates(sources: Sequence[IngestSource], columns: Sequence[DataColumn]) -> tuple[KeyCandidate, ...]:
     """Return the columns as possible row keys: those that can be one first, then by the number of different values."""
-    first = _first_rows(sources[0])
+    first = dict(first_values(sources[0], LOOKED_AT))
     found = []
     for each in columns:
-        values = first.get(each.name_in_data)
-        if values is None:
+        if each.name_in_data not in first:
             continue
         try:
+            values = first[each.name_in_data]
+            if not isinstance(values, pa.Array | pa.ChunkedArray):
+                values = pa.array(values, from_pandas=True)
             distinct = pc.count_distinct(values).as_py()
-        except pa.ArrowException:  # lists, maps and structs are not compared
+        except BAD_VALUE:  # values of several types; lists, maps and structs are not compared
             continue
         found.append(KeyCandidate(each, distinct, values.null_count, len(values)))
     return tuple(sorted(found, key=lambda each: (not each.fits, -each.distinct)))
-
-
-def _first_rows(source: IngestSource) -> dict[str, Any]:
-    """Return the columns of the first rows of a source, as far as Arrow has types for them."""
-    if isinstance(source, SourceFile):
-        if source.format == "parquet":
-            with open_parquet(source) as opened:
-                return _columns(next(iter(opened.iter_batches(LOOKED_AT)), None))
-        if source.format == "excel":
-            return _of_rows(sheet_sample(source))
-        return dict(csv_sample(source)) if source.format == "csv" else _of_rows(json_sample(source))
-    if is_pandas(source.data):
-        head = source.data.head(LOOKED_AT)
-        return _converted((str(name), head.iloc[:, i]) for i, name in enumerate(head.columns))
-    return (
-        _of_rows(source.data[:LOOKED_AT])
-        if isinstance(source.data, list)
-        else _columns(source.data.slice(0, LOOKED_AT))
-    )
-
-
-def _columns(rows: pa.Table | pa.RecordBatch | None) -> dict[str, Any]:
-    return {} if rows is None else dict(zip(rows.schema.names, rows.columns, strict=True))
-
-
-def _of_rows(rows: Sequence[dict[Any, Any]]) -> dict[str, Any]:
-    names = dict.fromkeys(name for row in rows for name in row)
-    return _converted((str(name), [row.get(name) for row in rows]) for name in names)
-
-
-def _converted(columns: Iterator[tuple[str, Any]]) -> dict[str, Any]:
-    converted = {}
-    for name, values in columns:
-        try:
-            converted[name] = pa.array(values, from_pandas=True)
-        except BAD_VALUE:
-            continue
-    return converted
