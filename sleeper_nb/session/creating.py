@@ -57,7 +57,7 @@ from sleeper_nb.operations.loading.data_columns import (
     valid_name,
 )
 from sleeper_nb.operations.loading.in_memory import index_names
-from sleeper_nb.operations.loading.ingest import IngestSettings, plan_ingest, published, write_rows
+from sleeper_nb.operations.loading.ingest import IngestSettings, published, write_rows
 from sleeper_nb.operations.loading.key_sample import (
     LOOKED_AT,
     KeySample,
@@ -81,7 +81,7 @@ from sleeper_nb.report import counted
 from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.table.configuring import check_fit
-from sleeper_nb.table.loading import SPARK_BYTES
+from sleeper_nb.table.loading import is_for_spark, planned_load
 
 logger = logging.getLogger(__name__)
 
@@ -376,9 +376,8 @@ class _Load:
             columns = named(columns_of_arrow(pipeline.schema_of_frame(sources)), matching)
             return cls(tables, wanted, tree, sources, columns, through_spark=True)
         sources = materialised(sources)
-        is_large = loading.bytes_of(sources) >= SPARK_BYTES
         columns = named(columns_of(sources), matching)
-        return cls(tables, wanted, tree, sources, columns, through_spark=is_large)
+        return cls(tables, wanted, tree, sources, columns, through_spark=is_for_spark(sources))
 
     def plan(self) -> CreatePlan:
         """Return what `run` would create; without row keys, the columns as possible keys."""
@@ -396,17 +395,9 @@ class _Load:
         sample = self._sample(schema)
         tree = self._tree(schema, settings, sample)
         state = initial_state(schema, tree, CommitPoint(0, self._tables.components.clock.now()))
-        checks, strategy = self._row_checks(schema), IngestSettings.of(settings).strategy
-        if self._through_spark:
-            from sleeper_nb.engines.spark import pipeline
-
-            found = pipeline.plan_frame(
-                self._engine(), state, self._sources, self._matching, strategy=strategy, checks=checks
-            )
-        else:
-            found = plan_ingest(
-                state, self._sources, strategy=strategy, through_spark=False, matching=self._matching, checks=checks
-            )
+        strategy, on_spark = IngestSettings.of(settings).strategy, self._through_spark
+        engines = self._tables.components.engines
+        found = planned_load(engines, state, self._sources, self._matching, strategy=strategy, on_spark=on_spark)
         return CreatePlan(
             new.name,
             schema,

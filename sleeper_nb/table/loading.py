@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.arguments import described
-from sleeper_nb.engines.components import OpenTable
+from sleeper_nb.engines.components import Engines, OpenTable
 from sleeper_nb.errors import EngineError, InvalidInput, NotFound
 from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.jobs import JobKind, check_job_id
@@ -48,6 +48,11 @@ SPARK_BYTES = 256 * 2**20
 """From this size on, ingested files go through Spark, and so does compaction with ``engine="auto"``."""
 
 
+def is_for_spark(rows: Sequence[IngestSource]) -> bool:
+    """Return whether Spark loads some data: its own DataFrames, and large files."""
+    return sources.is_spark(rows) or sources.bytes_of(rows) >= SPARK_BYTES
+
+
 def load(
     table: OpenTable,
     data: Any,
@@ -76,14 +81,13 @@ def _load(
     dry_run: bool,
     always_spark: bool,
 ) -> Snapshot | IngestPlan:
-    size = sources.bytes_of(rows)
-    through_spark = always_spark or sources.is_spark(rows) or size >= SPARK_BYTES
+    through_spark = always_spark or is_for_spark(rows)
     state = table.store.load()
     check_named_columns(rows, matching, state.schema)
     if dry_run:
         return _plan(table, state, rows, matching, through_spark=through_spark)
     if through_spark:
-        logger.info("table %s: loading through Spark (%d bytes of files)", table.name, size)
+        logger.info("table %s: loading through Spark (%d bytes of files)", table.name, sources.bytes_of(rows))
     notes = property_files.pending_settings(table.properties, state, table.name, table.properties_path)
     with _table_named_in_hints(table.name):
         if through_spark:
@@ -164,24 +168,33 @@ def _stores_of_all(table: OpenTable) -> dict[str, StateStore]:
 def _plan(
     table: OpenTable, state: TableState, rows: Sequence[IngestSource], matching: Matching, *, through_spark: bool
 ) -> IngestPlan:
-    strategy = table.properties[INGEST_STRATEGY]
-    checks = table.components.engines.row_checks(state.schema)
-    if sources.is_spark(rows):
-        from sleeper_nb.engines.spark import pipeline
-
-        plan = pipeline.plan_frame(
-            table.components.engines.spark(), state, rows, matching, strategy=strategy, checks=checks
-        )
-    else:
-        plan = plan_ingest(
-            state, rows, strategy=strategy, through_spark=through_spark, matching=matching, checks=checks
-        )
+    strategy, on_spark = table.properties[INGEST_STRATEGY], sources.is_spark(rows)
+    plan = planned_load(table.components.engines, state, rows, matching, strategy=strategy, on_spark=on_spark)
+    plan = replace(plan, through_spark=through_spark)
     if through_spark and not plan.differences and all(isinstance(each, SourceFile) for each in rows):
         leaves = LeavesWanted.of(table.properties).leaves(state, plan.rows)
         if leaves > 1:
             plan = replace(plan, notes=(*plan.notes, f"the only leaf would be split into up to {leaves:,} first"))
     differences = tuple(replace(each, hint=for_table(each.hint, table.name)) for each in plan.differences)
     return replace(plan, differences=differences)
+
+
+def planned_load(
+    engines: Engines,
+    state: TableState,
+    rows: Sequence[IngestSource],
+    matching: Matching,
+    *,
+    strategy: str,
+    on_spark: bool,
+) -> IngestPlan:
+    """Return the plan of a load; with `on_spark`, Spark looks at the rows."""
+    checks = engines.row_checks(state.schema)
+    if not on_spark:
+        return plan_ingest(state, rows, strategy=strategy, through_spark=False, matching=matching, checks=checks)
+    from sleeper_nb.engines.spark import pipeline
+
+    return pipeline.plan_frame(engines.spark(), state, rows, matching, strategy=strategy, checks=checks)
 
 
 def _ingest(

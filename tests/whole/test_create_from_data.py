@@ -436,7 +436,7 @@ class TestThroughSpark:
         assert not session.tables()
 
     def test_large_files_go_through_spark(self, session, tmp_path, monkeypatch):
-        monkeypatch.setattr("sleeper_nb.session.creating.SPARK_BYTES", 1)
+        monkeypatch.setattr("sleeper_nb.table.loading.SPARK_BYTES", 1)
         path = tmp_path / "x.csv"
         FRAME.to_csv(path, index=False)
         table = session.create_table("t", str(path), row_keys=["n"], leaves=3)
