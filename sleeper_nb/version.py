@@ -29,7 +29,7 @@ from sleeper_nb.display.listings import (
 from sleeper_nb.display.partition_picture import partition_lines, partition_map
 from sleeper_nb.display.preview import DEFAULT_DISPLAY, FirstRows, Reads, preview
 from sleeper_nb.engines.components import Engines, OpenTable
-from sleeper_nb.errors import InvalidInput
+from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.evolution import mapped
 from sleeper_nb.model.partitions import PartitionTree, Region
 from sleeper_nb.model.processing import PROCESSING_PROPERTIES, DataProcessing
@@ -41,7 +41,6 @@ from sleeper_nb.operations import system_tables as definitions
 from sleeper_nb.operations.administration import property_files as property_state
 from sleeper_nb.operations.column_profile import ColumnProfile, profile_listing
 from sleeper_nb.operations.compaction_plan import StrategySettings, plan_compaction
-from sleeper_nb.operations.loading import sources
 from sleeper_nb.operations.loading.source_files import CsvFormat
 from sleeper_nb.operations.scanning.arrow_dataset import dataset_of
 from sleeper_nb.operations.scanning.export import ExportReport, export
@@ -476,7 +475,9 @@ class TableAt(Report):
         state, began = self.state, self._opened.components.clock.now()
         regions = regions_of(state.schema, keys, region)
         chosen = None if columns is None else tuple(columns)
-        sources.check_columns(chosen, state.schema)
+        for name in chosen or ():
+            if name not in state.schema.names:
+                raise NotFound.of("column", name, state.schema.names)
         condition = None if where is None else self._opened.components.engines.condition(where, state.schema)
         planned = self._planner(state, regions, condition)
         return replace(

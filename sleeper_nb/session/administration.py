@@ -11,11 +11,17 @@ from typing import Any
 from sleeper_nb.errors import ConfirmationNeeded, InvalidInput, StorageError
 from sleeper_nb.model.properties import STATE_STORE, TABLE_SCHEMA
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.operations.administration import apply as declaring
 from sleeper_nb.operations.administration import delete as deletion
 from sleeper_nb.operations.administration import migrate as migration
 from sleeper_nb.operations.administration import reinitialise as reinitialising
-from sleeper_nb.operations.administration.apply import ApplyReport
+from sleeper_nb.operations.administration.apply import (
+    ApplyReport,
+    Existing,
+    TableDeclaration,
+    check_all_can,
+    declarations_of,
+    plan_table,
+)
 from sleeper_nb.operations.administration.delete import DeletionReport
 from sleeper_nb.operations.administration.instances import check_table_name
 from sleeper_nb.operations.administration.reinitialise import ReinitialiseReport
@@ -23,7 +29,7 @@ from sleeper_nb.operations.loading.data_columns import SchemaChoice
 from sleeper_nb.operations.split import initial_split_points, with_splits
 from sleeper_nb.report import CONFIRM
 from sleeper_nb.session import creating
-from sleeper_nb.session.creating import NewTable, Wanted
+from sleeper_nb.session.creating import NewTable, TableRequest
 from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.table.configuring import check_fit, set_properties
 
@@ -117,27 +123,29 @@ def apply(
     existing = {}
     for entry in tables.components.catalog.tables():
         table = tables.open_present(entry)
-        existing[table.name.casefold()] = declaring.Existing(table.name, table.store.load().schema, table.properties)
+        existing[table.name.casefold()] = Existing(table.name, table.store.load().schema, table.properties)
     plans = tuple(
-        declaring.plan_table(
+        plan_table(
             each,
             existing.get(each.name.casefold()),
             lambda new: creating.planned(tables, _declared_table(new), new.schema),
             lambda old, settings: check_fit(settings, old.schema, tables.components.clock),
         )
-        for each in declaring.declarations_of(declared)
+        for each in declarations_of(declared)
     )
     if not dry_run and not skip_conflicts:
-        declaring.check_all_can(plans)
+        check_all_can(plans)
     for each in () if dry_run else plans:
         new = each.declared
         if each.action == "create":
-            creating.make(tables, Wanted(_declared_table(new), new.schema, None, SchemaChoice()), dry_run=False)
+            creating.create_table(
+                tables, TableRequest(_declared_table(new), new.schema, None, SchemaChoice()), dry_run=False
+            )
         elif each.action == "change":
             set_properties(tables.named(new.name), each.changes)
     names = {each.declared.name.casefold() for each in plans}
     return ApplyReport(plans, tuple(old.name for key, old in existing.items() if key not in names), dry_run)
 
 
-def _declared_table(declared: declaring.TableDeclaration) -> NewTable:
+def _declared_table(declared: TableDeclaration) -> NewTable:
     return NewTable(declared.name, declared.split_points, properties=declared.properties)

@@ -99,7 +99,7 @@ class NewTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TableRequest:
     """What a user wants to create; parameters as of `Session.create_table`.
 
     Parameters
@@ -262,42 +262,42 @@ def _replaced(tables: TableOpener, new: NewTable, schema: Schema, settings: Tabl
     return _Target(table.store, settings, publish)
 
 
-def make(tables: TableOpener, wanted: Wanted, *, dry_run: bool) -> CreatePlan | None:
+def create_table(tables: TableOpener, request: TableRequest, *, dry_run: bool) -> CreatePlan | None:
     """Create a table as a user wants it, or return what would be created."""
-    wanted.check()
+    request.check()
     tree = None
-    if wanted.like is not None:
-        wanted, tree = _like(tables, wanted)
-    if wanted.data is not None:
-        with _opened(tables, wanted) as sources:
-            load = _Load.of(tables, wanted, tree, sources)
+    if request.like is not None:
+        request, tree = _like(tables, request)
+    if request.data is not None:
+        with _opened(tables, request) as sources:
+            load = _Load.of(tables, request, tree, sources)
             if dry_run:
                 return load.plan()
             with _definition_in_hints():
                 load.run()
         return None
-    assert wanted.schema is not None  # noqa: S101 - checked above
-    settings, new_tree = planned(tables, wanted.new, wanted.schema)
+    assert request.schema is not None  # noqa: S101 - checked above
+    settings, new_tree = planned(tables, request.new, request.schema)
     if dry_run:
-        return CreatePlan(wanted.new.name, wanted.schema, 0, 0, replaces=_exists(tables, wanted.new))
-    _target(tables, wanted.new, wanted.schema, settings).publish(tree or new_tree, ())
+        return CreatePlan(request.new.name, request.schema, 0, 0, replaces=_exists(tables, request.new))
+    _target(tables, request.new, request.schema, settings).publish(tree or new_tree, ())
     return None
 
 
-def _like(tables: TableOpener, wanted: Wanted) -> tuple[Wanted, PartitionTree | None]:
-    """Return what is wanted with the schema and properties of another table, and its partitions if none are given."""
-    assert wanted.like is not None  # noqa: S101 - the caller asked
-    other = tables.named(wanted.like)
+def _like(tables: TableOpener, request: TableRequest) -> tuple[TableRequest, PartitionTree | None]:
+    """Return a request with the schema and properties of another table, and its partitions if none are given."""
+    assert request.like is not None  # noqa: S101 - the caller asked
+    other = tables.named(request.like)
     state = other.store.load()
     own = {TABLE_SCHEMA, STATE_STORE, DATA_PATH, SPLITS_FILE, SPLITS_BASE64}
     texts = {
         name: text for name, text in other.properties.processed_as(state.processing).texts.items() if name not in own
     }
-    keeps_its_own = wanted.new.replaces and _exists(tables, wanted.new)
-    kind = wanted.new.state_store or (None if keeps_its_own else other.properties[STATE_STORE])
-    new = replace(wanted.new, properties={**texts, **wanted.new.properties}, state_store=kind)
-    keeps_tree = new.split_points is None and wanted.leaves is None
-    return replace(wanted, schema=state.schema.as_new, new=new), state.tree if keeps_tree else None
+    keeps_its_own = request.new.replaces and _exists(tables, request.new)
+    kind = request.new.state_store or (None if keeps_its_own else other.properties[STATE_STORE])
+    new = replace(request.new, properties={**texts, **request.new.properties}, state_store=kind)
+    keeps_tree = new.split_points is None and request.leaves is None
+    return replace(request, schema=state.schema.as_new, new=new), state.tree if keeps_tree else None
 
 
 @contextlib.contextmanager
@@ -318,19 +318,19 @@ def _exists(tables: TableOpener, new: NewTable) -> bool:
     return tables.components.catalog.find_table(new.name) is not None
 
 
-def estimated_split_points(tables: TableOpener, wanted: Wanted) -> SplitPointsEstimate:
+def estimated_split_points(tables: TableOpener, request: TableRequest) -> SplitPointsEstimate:
     """Return split points that cut data into even leaves; nothing is created."""
-    if not wanted.choice.row_keys:
+    if not request.choice.row_keys:
         raise InvalidInput(
             "split points need a row key", hint=("choose it: ", Action("--keys NAME", "row_keys=[NAME]"))
         )
-    with _opened(tables, wanted) as sources:
-        return _Load.of(tables, wanted, None, sources).split_points()
+    with _opened(tables, request) as sources:
+        return _Load.of(tables, request, None, sources).split_points()
 
 
-def _opened(tables: TableOpener, wanted: Wanted) -> AbstractContextManager[tuple[IngestSource, ...]]:
+def _opened(tables: TableOpener, request: TableRequest) -> AbstractContextManager[tuple[IngestSource, ...]]:
     """Open the data; files of the web are there until the end."""
-    return loading.opened_sources(wanted.data, tables.storage, wanted.options, tables.components.progress)
+    return loading.opened_sources(request.data, tables.storage, request.options, tables.components.progress)
 
 
 class _Load:
@@ -338,8 +338,8 @@ class _Load:
 
     Parameters
     ----------
-    tables, wanted
-        As of `make`.
+    tables, request
+        As of `create_table`.
     tree
         The table's partitions, when they are not made of the data.
     sources
@@ -353,38 +353,38 @@ class _Load:
     def __init__(
         self,
         tables: TableOpener,
-        wanted: Wanted,
+        request: TableRequest,
         tree: PartitionTree | None,
         sources: tuple[IngestSource, ...],
         columns: tuple[DataColumn, ...],
         *,
         through_spark: bool,
     ) -> None:
-        self._tables, self._wanted, self._given_tree = tables, wanted, tree
+        self._tables, self._request, self._given_tree = tables, request, tree
         self._sources, self._columns, self._through_spark = sources, columns, through_spark
 
     @classmethod
     def of(
-        cls, tables: TableOpener, wanted: Wanted, tree: PartitionTree | None, sources: tuple[IngestSource, ...]
+        cls, tables: TableOpener, request: TableRequest, tree: PartitionTree | None, sources: tuple[IngestSource, ...]
     ) -> _Load:
         """Find the columns of the data."""
-        matching = wanted.options.matching
-        check_named_columns(sources, matching, wanted.schema)
+        matching = request.options.matching
+        check_named_columns(sources, matching, request.schema)
         if loading.is_spark(sources):
             from sleeper_nb.engines.spark import pipeline
 
             columns = named(columns_of_arrow(pipeline.schema_of_frame(sources)), matching)
-            return cls(tables, wanted, tree, sources, columns, through_spark=True)
+            return cls(tables, request, tree, sources, columns, through_spark=True)
         sources = materialised(sources)
         columns = named(columns_of(sources), matching)
-        return cls(tables, wanted, tree, sources, columns, through_spark=is_for_spark(sources))
+        return cls(tables, request, tree, sources, columns, through_spark=is_for_spark(sources))
 
     def plan(self) -> CreatePlan:
         """Return what `run` would create; without row keys, the columns as possible keys."""
-        wanted, new = self._wanted, self._wanted.new
+        request, new = self._request, self._request.new
         size = loading.bytes_of(self._sources)
-        problems = () if wanted.schema else wanted.choice.problems(self._columns)
-        has_keys = wanted.schema is not None or bool(wanted.choice.row_keys)
+        problems = () if request.schema else request.choice.problems(self._columns)
+        has_keys = request.schema is not None or bool(request.choice.row_keys)
         if problems or not has_keys:
             candidates = () if has_keys else self._candidates()
             return CreatePlan(
@@ -414,13 +414,13 @@ class _Load:
         """Return the split points of the first row key; raise when a value of a row key does not fit."""
         schema = self._schema()
         sample = self._sample(schema, refuse=True)
-        leaves = default_leaves(sample.rows) if self._wanted.leaves is None else self._wanted.leaves
+        leaves = default_leaves(sample.rows) if self._request.leaves is None else self._request.leaves
         return SplitPointsEstimate.of(schema, sample, leaves)
 
     def run(self) -> None:
         """Write the rows, and publish the table with them; after an error there is no table and no file."""
         schema = self._schema()
-        target = _target(self._tables, self._wanted.new, schema, _settings(self._tables, self._wanted.new, schema))
+        target = _target(self._tables, self._request.new, schema, _settings(self._tables, self._request.new, schema))
         if self._through_spark:
             self._run_on_spark(schema, target)
             return
@@ -428,7 +428,7 @@ class _Load:
             progress.update("reading")
             checks = self._row_checks(schema)
             rows, notes = loading.read_sources_with_notes(self._sources, schema, self._matching, checks=checks)
-            tree = self._tree(schema, target.settings, sample_of(rows, schema, sample_size(self._wanted.leaves)))
+            tree = self._tree(schema, target.settings, sample_of(rows, schema, sample_size(self._request.leaves)))
             progress.update(f"writing {rows.num_rows:,} rows")
             store = target.store
             files = write_rows(
@@ -470,16 +470,16 @@ class _Load:
         return self._tables.components.engines.row_checks(schema)
 
     def _schema(self) -> Schema:
-        wanted = self._wanted
-        if wanted.schema is not None:
-            return wanted.schema
-        if not wanted.choice.row_keys:
+        request = self._request
+        if request.schema is not None:
+            return request.schema
+        if not request.choice.row_keys:
             raise self._without_keys()
         try:
-            return wanted.choice.schema(self._columns)
+            return request.choice.schema(self._columns)
         except NotFound as error:
             in_index = [name for each in self._sources if isinstance(each, InMemory) for name in index_names(each.data)]
-            if any(name in in_index for name in (*wanted.choice.row_keys, *wanted.choice.sort_keys)):
+            if any(name in in_index for name in (*request.choice.row_keys, *request.choice.sort_keys)):
                 error.hint = (
                     "it is in the index of the data, which is not loaded: make it a column with x.reset_index()"
                 )
@@ -499,7 +499,7 @@ class _Load:
             f"row_keys=[{name!r}]" if as_they_are else f"row_keys=[{name!r}], by_name=True",
         )
         return InvalidInput(
-            f"table {self._wanted.new.name!r} needs row keys: the columns by which it is sorted",
+            f"table {self._request.new.name!r} needs row keys: the columns by which it is sorted",
             hint=(
                 f"the columns with most values are {proposed}; choose with " if best else "choose with ",
                 choice,
@@ -521,7 +521,7 @@ class _Load:
         Sources whose row keys do not fit are left out, as a dry run lists why; with `refuse`, the first such difference
         is raised.
         """
-        size = sample_size(self._wanted.leaves)
+        size = sample_size(self._request.leaves)
         files = [source for source in self._sources if isinstance(source, SourceFile)]
         if len(files) == len(self._sources) and holds_keys(files, self._matching):
             return sample_of_parquet(files, schema, size, refuse=refuse)
@@ -542,15 +542,15 @@ class _Load:
         if self._given_tree is not None:
             return self._given_tree
         new_id = self._tables.components.clock.new_id
-        if self._wanted.new.split_points is not None or settings[SPLITS_FILE]:
-            points = initial_split_points(schema, self._wanted.new.split_points, settings, self._tables.storage)
+        if self._request.new.split_points is not None or settings[SPLITS_FILE]:
+            points = initial_split_points(schema, self._request.new.split_points, settings, self._tables.storage)
             return PartitionTree.from_split_points(schema, points, new_id)
-        leaves = default_leaves(sample.rows) if self._wanted.leaves is None else self._wanted.leaves
+        leaves = default_leaves(sample.rows) if self._request.leaves is None else self._request.leaves
         return even_tree(schema, sample.keys, leaves, new_id)
 
     @property
     def _matching(self) -> Matching:
-        return self._wanted.options.matching
+        return self._request.options.matching
 
     def _engine(self) -> Any:
         return self._tables.components.engines.spark()

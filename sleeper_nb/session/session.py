@@ -285,7 +285,7 @@ class Session:
             When a property has no such value, or one that does not fit the schema; when the data has no such column, or
             values that no field can hold.
         """
-        wanted = creating.Wanted(
+        request = creating.TableRequest(
             creating.NewTable(name, split_points, state_store, properties or {}, message, or_replace),
             schema if isinstance(schema, Schema) else None,
             data if schema is None or isinstance(schema, Schema) else schema,
@@ -298,7 +298,7 @@ class Session:
             raise InvalidInput(f"table {name!r} is to be left as it is, and replaced", hint="give one of the two")
         existing = self._tables.find(name) if if_not_exists else None
         try:
-            made = None if existing is not None else creating.make(self._tables, wanted, dry_run=dry_run)
+            made = None if existing is not None else creating.create_table(self._tables, request, dry_run=dry_run)
         except AlreadyExists:  # another process was faster
             existing = self._tables.find(name) if if_not_exists else None
             if existing is None:
@@ -337,10 +337,10 @@ class Session:
         """
         self._check_open()
         choice = SchemaChoice(tuple(row_keys), types=types or {})
-        wanted = creating.Wanted(
+        request = creating.TableRequest(
             creating.NewTable("table"), None, data, choice, leaves, options=LoadOptions.of(options)
         )
-        return creating.estimated_split_points(self._tables, wanted)
+        return creating.estimated_split_points(self._tables, request)
 
     @checked
     def rename_table(self, old: str, new: str) -> Table:

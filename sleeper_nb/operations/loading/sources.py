@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.operations.loading import in_memory
 from sleeper_nb.operations.loading.casts import BAD_VALUE, InexactValueError
@@ -217,13 +217,6 @@ def _given_names(source: IngestSource, schema: Schema, matching: Matching) -> tu
         return tuple(dict.fromkeys(str(name) for row in source.data for name in row)) if matching.ignore_extra else ()
     columns = "column_names" if hasattr(source.data, "column_names") else "columns"
     return tuple(map(str, getattr(source.data, columns, ())))
-
-
-def check_columns(columns: Iterable[str] | None, schema: Schema) -> None:
-    """Raise `NotFound` for the first name that is not a column; the error suggests the nearest name."""
-    for name in columns or ():
-        if name not in schema.names:
-            raise NotFound.of("column", name, schema.names)
 
 
 def _with_index_hint(conformed: Conformed, frame: Any) -> Conformed:
