@@ -345,7 +345,7 @@ def keeps_columns(before: Schema, after: Schema) -> bool:
 def without_new_promises(before: Schema, after: Schema) -> Schema:
     """Return a later schema in which a column may be NULL where it could be before: as the rows of files are read.
 
-    Whoever commits `after` has checked the rows.
+    The caller, which commits `after`, has checked the rows.
     """
     nullable = {field.column for field in before.values if field.nullable}
     return after.with_values([replace(f, nullable=True) if f.column in nullable else f for f in after.values])

@@ -511,7 +511,7 @@ class SetSchema(Transaction):
     def validate(self, state: TableState) -> None:
         """The new schema can read every file of the state, and no stored column gets another meaning.
 
-        Whoever makes the change has checked the rows of the same state by the rules that are new.
+        The caller has checked the rows of the same state by the rules that are new.
         """
         before = state.schema
         if self.schema_id <= state.schema_id or not keeps_columns(before, self.schema):

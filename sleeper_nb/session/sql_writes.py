@@ -279,10 +279,10 @@ class SqlWriter:
         rows = result.head(JUDGED_ROWS).rename_columns(list(names))
         plan = self.session.create_table(create.name.text, data=rows, or_replace=create.or_replace, dry_run=True)
         best = [each for each in plan.candidates if each.fits][:3]
-        told = ", ".join(f"{each.column.name} ({counted(each.distinct, 'different value')})" for each in best)
+        listed = ", ".join(f"{each.column.name} ({counted(each.distinct, 'different value')})" for each in best)
         words = "CREATE OR REPLACE TABLE" if create.or_replace else "CREATE TABLE"
         hint = f"write {words} {create.name} ROW KEYS ({best[0].column.name if best else '…'}) AS …"
-        hint += f"; columns that can be keys: {told}" if best else f"; the columns are {', '.join(names)}"
+        hint += f"; columns that can be keys: {listed}" if best else f"; the columns are {', '.join(names)}"
         return self._error(f"table {create.name.text!r} has no ROW KEYS", hint, create.name)
 
     def _schema(self, create: CreateTable) -> Schema:

@@ -106,7 +106,7 @@ def _schema(body: Mapping[str, Any]) -> Schema:
     if "schema" in body:
         if given := [name for name in _RULES if name in body]:
             hint = "write it in schema: CHECK (fare >= 0), COMMENT 'text' or UNIQUE KEYS"
-            raise InvalidInput(f"{given[0]} is given beside schema", hint=hint)
+            raise InvalidInput(f"{given[0]} is given together with schema", hint=hint)
         if not isinstance(body["schema"], str):
             raise InvalidInput("schema is not a string", hint='write schema = "city STRING KEY, fare DOUBLE NULL"')
         return read_schema(body["schema"], "schema")

@@ -420,7 +420,7 @@ class _Examiner:
         except _RefusedError as refused:
             return _Examined(address, problem=refused.problem, hint=refused.hint)
         except NotFound:
-            return _Examined(address, problem="does not exist any more", hint="give files that nobody deletes")
+            return _Examined(address, problem="was deleted", hint="list files that stay in place")
         except (pa.ArrowException, OSError, ValueError) as error:
             why = str(error).partition("\n")[0]
             return _Examined(address, problem=f"cannot be read as Parquet: {why}", hint="give Parquet files only")

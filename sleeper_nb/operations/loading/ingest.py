@@ -159,7 +159,7 @@ def write_rows(
     new_id
         Returns the name of each file, without its ending; no other writer may use it.
     begun
-        Is told the name of each file before it is written, for whoever deletes it after an interrupt.
+        Called with each file name before it is written, so that the caller can delete it after an interrupt.
     """
     parts: Iterable[tuple[str, pa.Table, dict[str, int]]]
     if settings.file_per_leaf:

@@ -13,7 +13,7 @@ _PADDING = 4  # between and after streams, null bytes in groups of four
 class XzText(io.RawIOBase):
     """The decompressed bytes of all streams of a file.
 
-    Python's ``lzma`` ignores anything behind a stream that does not begin another one, so that the rows of a damaged
+    Python's ``lzma`` ignores anything after a stream that does not begin another one, so that the rows of a damaged
     stream would be missing without an error.
 
     Parameters

@@ -19,7 +19,7 @@ from sleeper_nb.model.schema import Field, Schema
 
 Sign = Literal["=", "<", "<=", ">", ">="]
 MOST_REGIONS = 1_000
-"""More regions than this are not told apart: a few large ones are used instead."""
+"""More regions than this are merged into larger ones."""
 
 
 @dataclass(frozen=True, slots=True)

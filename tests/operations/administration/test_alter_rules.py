@@ -192,7 +192,7 @@ unique-keys = true
     session.apply({"tables": {"trips": {"schema": of_ddl}}})
     refused(lambda: session.apply({"tables": {"trips": {"schema": ddl}}}), InvalidInput, "−unique keys|−check positive")
     wrong = {"schema": ddl, "comment": "x"}
-    refused(lambda: session.apply({"tables": {"trips": wrong}}), InvalidInput, "comment is given beside schema")
+    refused(lambda: session.apply({"tables": {"trips": wrong}}), InvalidInput, "comment is given together with schema")
     bad = {"row-keys": {"id": "string"}, "checks": {"c": "now() IS NULL"}}
     refused(lambda: session.apply({"tables": {"bad": bad}}), InvalidInput, "check 'c'")
     assert [each.name for each in session.tables()] == ["trips"]
