@@ -168,8 +168,6 @@ def check_table(
 
     Parameters
     ----------
-    store
-        The table's store.
     name
         The table's name, for the report.
     deep

@@ -91,8 +91,6 @@ def compact(
 
     Parameters
     ----------
-    store
-        The table's state store.
     runner
         Runs the jobs: in this process (`run_in_process`) or on Spark.
     strategy, settings
@@ -101,8 +99,6 @@ def compact(
         Only plan; nothing is claimed or changed.
     progress
         Receives the number of finished jobs.
-    author
-        Recorded in the snapshots.
     partition_id
         The only leaf to compact; all leaves when None.
     excluded
@@ -379,15 +375,6 @@ class ClaimedJobs:
     """Claims the inputs of jobs, commits their outputs, and records each step in the catalog.
 
     Claims end by themselves; a thread renews them for as long as the process works on the jobs.
-
-    Parameters
-    ----------
-    store
-        The table's state store.
-    tracker
-        Records the jobs.
-    author
-        Recorded in the snapshots.
     """
 
     def __init__(self, store: StateStore, tracker: JobTracker, author: str | None) -> None:

@@ -110,8 +110,6 @@ def run_iterator(
         Sorted rows with every column of the table.
     function, iterator
         The function, and the name and configuration that it is called with.
-    schema
-        The table's schema.
 
     Raises
     ------

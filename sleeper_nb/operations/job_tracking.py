@@ -37,8 +37,6 @@ class JobTracker:
 
     Parameters
     ----------
-    store
-        The table's state store.
     author
         Who runs the jobs.
     """
@@ -156,10 +154,6 @@ def add_once(store: StateStore, job_id: str, add: Callable[[], Snapshot]) -> Sna
 
     Parameters
     ----------
-    store
-        The table's state store.
-    job_id
-        The job's id.
     add
         Commits rows with this id; of two commits with the same id, the second raises `JobDone`.
 

@@ -92,10 +92,6 @@ class KeysInMemory(LeafKeys):
     ----------
     keys
         A column for each row key, and ``file``: the index of the row's file in `filenames`.
-    filenames
-        The names of the files.
-    schema
-        The table's schema.
     region
         The region that all keys lie in.
     """

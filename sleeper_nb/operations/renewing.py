@@ -12,10 +12,6 @@ class Renewing:
 
     Parameters
     ----------
-    name
-        The name of the thread.
-    every
-        The interval.
     renew
         Renews everything; it must not raise.
     needed

@@ -121,8 +121,6 @@ def aggregate(
         Rows sorted by row keys and sort keys, with the table's types.
     processing
         How the values of each field are combined.
-    schema
-        The table's schema.
 
     Yields
     ------

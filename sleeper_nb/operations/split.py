@@ -162,16 +162,12 @@ def split_partitions(
 
     Parameters
     ----------
-    store
-        The table's state store.
     request
         Which leaves to split, and where.
     dry_run
         Only plan; nothing is changed.
     progress
         Receives the number of leaves whose files were read.
-    author
-        Recorded in the snapshot.
 
     Raises
     ------
@@ -425,8 +421,6 @@ def initial_split_points(
 
     Parameters
     ----------
-    schema
-        The table's schema.
     given
         Values, or their texts as in a split points file; None means no points.
     properties

@@ -71,8 +71,6 @@ class SplitBefore:
 
     Parameters
     ----------
-    leaf_id
-        The leaf.
     splits
         In order.
     tree
@@ -126,8 +124,6 @@ def split_before(
 
     Parameters
     ----------
-    store, state
-        The table.
     wanted
         How many leaves it should have.
     rows

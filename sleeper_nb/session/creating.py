@@ -344,8 +344,6 @@ class _Load:
         The table's partitions, when they are not made of the data.
     sources
         The data; what can be read only once is read.
-    columns
-        Its columns.
     through_spark
         Whether Spark writes the files.
     """

@@ -119,10 +119,6 @@ class SqlWriter:
 
     Parameters
     ----------
-    session
-        The session.
-    statement
-        The statement.
     text
         The same, in each dialect.
     queries

@@ -49,8 +49,6 @@ def insert_names(
         The table's name, and its current schema.
     given
         The names of the query's columns.
-    statement
-        The statement.
 
     Raises
     ------
@@ -110,8 +108,6 @@ def new_schema(
 
     Parameters
     ----------
-    create, statement
-        The statement.
     definitions
         What `definition` returns of each column, by name.
     rules

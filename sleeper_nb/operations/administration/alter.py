@@ -94,8 +94,6 @@ def alter(
 
     Parameters
     ----------
-    store, name
-        The table.
     changes
         Applied in order; see `sleeper_nb.model.evolution.evolved`.
     processing

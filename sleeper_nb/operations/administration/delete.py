@@ -109,8 +109,6 @@ def plan_table_deletion(catalog: Catalog, files: PropertyFiles, entry: TableEntr
         The instance's.
     files
         The properties of the instance's tables, which say where each table's folder is.
-    entry
-        The table.
     """
     now, place = clock.now(), files.place_of(entry.id)
     (stored, snapshots), (head, savepoints, leases) = steady(

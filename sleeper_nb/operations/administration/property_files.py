@@ -232,8 +232,6 @@ class PropertyFiles:
 
         Parameters
         ----------
-        table_id
-            The table.
         changes
             Values that passed `check_changes`.
         check

@@ -137,16 +137,12 @@ def reinitialise(
 
     Parameters
     ----------
-    store, name
-        The table's store and name.
     fresh
         The new schema and partitions.
     force
         Confirms the deletion.
     dry_run
         Only return what would be done.
-    author
-        The author of the commit.
 
     Raises
     ------

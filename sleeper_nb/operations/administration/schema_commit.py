@@ -24,8 +24,6 @@ class SchemaCommit(Generic[C]):
 
     Parameters
     ----------
-    store
-        The table's store.
     make
         Returns the new schema, from a state and the id of the new schema.
     change

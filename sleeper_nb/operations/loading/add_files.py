@@ -251,8 +251,6 @@ def add_files(
 
     Parameters
     ----------
-    store
-        The table's store.
     files
         As `find_parquet` returns them.
     statistics
@@ -365,8 +363,6 @@ class _Examiner:
     ----------
     storage
         The table's folder.
-    state
-        The version.
     statistics
         The columns whose statistics the references keep.
     checks

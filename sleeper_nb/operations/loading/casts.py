@@ -64,8 +64,6 @@ class InexactValueError(Exception):
         The field type that it was cast to; for an element of a list or map, the element's type.
     index
         The index of the row, from 0; None when the whole kind is refused and there is no value to show.
-    value
-        The value.
     path
         Where in its column the value is: ``.zip`` in a struct with a field of that name; "" for the column itself.
     misfit

@@ -168,8 +168,6 @@ class RawColumns:
         The names of all columns, including those that could not be read.
     columns
         The columns that could be read; each has `rows` values.
-    rows
-        The number of rows.
     differences
         Why the other columns could not be read.
     place
@@ -208,8 +206,6 @@ class Conformed:
     ----------
     columns
         The columns that fit, with the type of their field.
-    rows
-        The number of rows.
     differences
         Every way in which the data does not fit. A run raises the first and adds nothing.
     notes
@@ -397,8 +393,6 @@ def compare_names(
     ----------
     names
         The names of the data's columns.
-    schema
-        The table's schema.
     types
         The types of the data's columns, as far as known.
     matching

@@ -147,10 +147,6 @@ def pieces_of(
 
     Parameters
     ----------
-    file
-        The file.
-    schema
-        The table's schema.
     row_groups
         The row groups to read of a Parquet file; all when None.
     matching

@@ -106,8 +106,6 @@ def ingest_arrow(
 
     Parameters
     ----------
-    store
-        The table's state store.
     rows
         Rows with the columns, order and types of `rows_schema`, in any order of keys.
     message, author
@@ -152,8 +150,6 @@ def write_rows(
         The table's folder.
     rows
         Rows with the columns, order and types of `schema`, in any order of keys.
-    schema, tree
-        The table's schema and partitions.
     settings
         How files are written.
     new_id

@@ -158,8 +158,6 @@ class KeyCandidate:
 
     Parameters
     ----------
-    column
-        The column.
     distinct, nulls
         How many different values, and how many nulls, there are.
     rows

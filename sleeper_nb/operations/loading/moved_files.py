@@ -109,8 +109,6 @@ class Moving:
 
     Parameters
     ----------
-    store
-        The table's store.
     folder
         The id of the partition in whose folder they get their names.
     before

@@ -19,8 +19,6 @@ def check_named_columns(sources: Sequence[IngestSource], matching: Matching, sch
 
     Parameters
     ----------
-    sources
-        The data.
     matching
         How its columns become those of the table.
     schema

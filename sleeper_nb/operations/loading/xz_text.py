@@ -15,11 +15,6 @@ class XzText(io.RawIOBase):
 
     Python's ``lzma`` ignores anything after a stream that does not begin another one, so that the rows of a damaged
     stream would be missing without an error.
-
-    Parameters
-    ----------
-    stream
-        The bytes of the file.
     """
 
     def __init__(self, stream: Any) -> None:

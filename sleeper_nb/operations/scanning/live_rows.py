@@ -70,8 +70,6 @@ class LiveRows:
 
     Parameters
     ----------
-    filename
-        The data file.
     deleted
         The positions to leave out.
     schema, storage

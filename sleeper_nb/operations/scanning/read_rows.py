@@ -490,8 +490,6 @@ def check_contents(files: Sequence[PlannedFile], storage: Storage, *, is_whole: 
 
     Parameters
     ----------
-    files
-        The files to read.
     storage
         The table's folder.
     is_whole

@@ -235,8 +235,6 @@ class TableRows:
 
     Parameters
     ----------
-    state
-        The version.
     processing
         What the rows go through.
     reach
@@ -380,8 +378,6 @@ def regions_of(schema: Schema, keys: Any = None, region: Mapping[str, Any] | str
 
     Parameters
     ----------
-    schema
-        The table's schema.
     keys
         One key or a list of keys. A key is a value of the first row key, or a tuple of values for the first few row
         keys.

@@ -125,14 +125,10 @@ def collect_garbage(
 
     Parameters
     ----------
-    store
-        The table's store.
     delay
         How long a file is kept after nothing refers to it.
     dry_run
         Only report what would be deleted.
-    author
-        The author of the commit.
     now
         The moment from which the delay is measured; the clock's when None.
     forgotten

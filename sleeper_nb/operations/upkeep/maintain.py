@@ -143,8 +143,6 @@ def steps_of(
         run.
     retention, gc_delay
         How long snapshots are retained, and how long files are kept after nothing refers to them.
-    author
-        The author of the commits.
     """
     began, head = store.clock.now(), store.head()
     forgotten: list[int] = []

@@ -267,8 +267,6 @@ def files_appended(state: TableState, snapshots: Sequence[Snapshot]) -> Iterator
 
     Parameters
     ----------
-    state
-        The state.
     snapshots
         Snapshots that added rows, in order.
 

@@ -50,8 +50,6 @@ def create_savepoint(
 
     Parameters
     ----------
-    store
-        The table's store.
     saved
         The version. Its snapshot may have expired, when another savepoint still keeps it.
     name, message, author

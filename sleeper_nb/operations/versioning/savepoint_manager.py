@@ -52,11 +52,6 @@ class SavepointManager:
     A savepoint exists when the catalog has its row. A file ``savepoint/savepoint-<id>`` without a row was left by an
     interrupted creation or deletion, and does not count. The file is written before the row and deleted after it, so
     every savepoint that exists has its file, for tools that do not know the catalog.
-
-    Parameters
-    ----------
-    table
-        The table.
     """
 
     def __init__(self, table: HasStore) -> None:
