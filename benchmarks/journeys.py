@@ -1,4 +1,4 @@
-"""Six journeys through the code: how many calls, files, changes of file and climbs each takes.
+"""Nine journeys through the code: how many calls, files, changes of file and climbs each takes.
 
 ``python -m benchmarks.journeys``: each journey runs once to fill caches, and once under a profiler that sees each
 call of our functions, in all threads. A *change of file* is a call from one of our files to another; a *climb* is a
@@ -75,7 +75,7 @@ def followed(heights: dict[str, int]) -> Iterator[Walk]:
 
 
 def journeys(folder: Path) -> dict[str, Callable[[], Any]]:
-    """Return the six, each of which can be made several times."""
+    """Return the nine, each of which can be made several times."""
     session = sl.connect(folder)
     session.create_table("t", sl.Schema(row_keys={"k": "int"}, values={"v": "string"}), [10])
     rows = [{"k": k, "v": str(k)} for k in (1, 3, 5, 11, 13, 15)]
@@ -94,6 +94,11 @@ def journeys(folder: Path) -> dict[str, Callable[[], Any]]:
     def clicked() -> None:
         explorer.tab = next(tabs)
 
+    changed = sl.connect(folder / "changed")  # a table of its own, so that no journey changes what another one reads
+    changed.create_table("t", sl.Schema(row_keys={"k": "int"}, values={"v": "string"}), [10])
+    changed.table("t").ingest([{"k": k, "v": str(k)} for k in range(20)])
+    keys = iter(range(1, 20, 2))
+
     return {
         "ingest of 6 rows": lambda: session.table("t").ingest(rows),
         "VERSION AS OF on DuckDB": lambda: session.sql("SELECT * FROM t VERSION AS OF 2", engine="duckdb").to_arrow(),
@@ -101,6 +106,9 @@ def journeys(folder: Path) -> dict[str, Callable[[], Any]]:
         "session.table": lambda: session.table("t"),
         "move of the explorer's slider": moved,
         "click on a tab": clicked,
+        'sql("DELETE …")': lambda: changed.sql(f"DELETE FROM t WHERE k = {next(keys)}"),
+        "Table.delete": lambda: changed.table("t").delete(f"k = {next(keys)}"),
+        "Table.upsert of 6 rows": lambda: changed.table("t").upsert(rows),
     }
 
 
