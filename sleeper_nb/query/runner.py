@@ -119,9 +119,8 @@ class Runner:
     def _on_duckdb(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
         from sleeper_nb.engines.duckdb import relations
         from sleeper_nb.engines.duckdb.database import interruptible
+        from sleeper_nb.engines.duckdb.duckdb_planning import DuckDBPlanning
         from sleeper_nb.engines.duckdb.duckdb_reads import named_files
-        from sleeper_nb.engines.duckdb.key_values import key_lookups
-        from sleeper_nb.engines.duckdb.pushed_filters import necessary_in
         from sleeper_nb.engines.duckdb.statement_time import moment_of, set_moment
 
         self._check_variables(bound)
@@ -132,10 +131,8 @@ class Runner:
         if why := _why_too_large(bound, values):
             bound = bound.narrowed(Necessary({}, why))
         else:
-            necessary = necessary_in(bound, queries, values, self.engines.duckdb, moment)
-            bound = bound.narrowed(necessary)
-            lookups = key_lookups(bound, queries, values, self.engines.duckdb, moment, necessary)
-            bound, keys = lookups.narrowed(bound, necessary, self.engines.duckdb, dry_run=self.dry_run)
+            planning = DuckDBPlanning(bound, queries, values, self.engines.duckdb, moment, self.dry_run)
+            bound, keys = planning.narrowed()
             note = keys or note
         chosen = self._chosen_for(bound)
 

@@ -74,7 +74,9 @@ class SparkPlanning:
         with with_whole_lists(self.spark):
             necessary = necessary_in(empty, self.stand_ins)
             read = self.bound.narrowed(necessary)
-            joined = joined_keys_in(empty, self.stand_ins) if large_tables(read, necessary) else {}
+            if not large_tables(read, necessary):
+                return read, ""
+            joined = joined_keys_in(empty, self.stand_ins)
         return lookups_of(read, joined, necessary).narrowed(read, necessary, self.database, dry_run=self.dry_run)
 
 

@@ -8,7 +8,6 @@ statement may read of the small input, so that too much of the large table may b
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -22,9 +21,6 @@ import duckdb
 
 from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database, interruptible
-from sleeper_nb.engines.duckdb.duckdb_reads import Query
-from sleeper_nb.engines.duckdb.joined_keys import joined_keys
-from sleeper_nb.engines.duckdb.pushed_filters import planning, variable_table
 from sleeper_nb.model.keys import compared_key, first_and_last
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.operations.scanning.join_rules import ScanKeys, TableColumn
@@ -44,10 +40,7 @@ from sleeper_nb.operations.scanning.scan_plan import ScanPlan, TableRows
 from sleeper_nb.operations.versioning.leases import guarded
 from sleeper_nb.report import counted
 from sleeper_nb.sql.binding import Bound, BoundSource
-from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.variables import BoundVariable
-
-logger = logging.getLogger(__name__)
 
 MANY_FILES: Final = 32
 """From so many files on, opening those that are not needed takes longer than reading keys first."""
@@ -106,45 +99,6 @@ class KeyLookups:
         return necessary.also(tests, texts), _counts(list(sources), values)
 
 
-NO_LOOKUPS: Final = KeyLookups({}, {})
-
-
-def key_lookups(
-    bound: Bound,
-    queries: Mapping[str, Query],
-    values: Mapping[str, Any],
-    database: Database,
-    moment: Mapping[str, str],
-    necessary: Necessary,
-) -> KeyLookups:
-    """Return which keys of small inputs limit the large tables of a statement that DuckDB runs, as `lookups_of`.
-
-    Parameters
-    ----------
-    bound
-        The statement, with its tables read only where their rows can meet what is necessary.
-    queries, values, database, moment
-        As of `sleeper_nb.engines.duckdb.pushed_filters.necessary_in`.
-    necessary
-        What the rows of its tables must meet.
-    """
-    if not large_tables(bound, necessary):
-        return NO_LOOKUPS
-    statement = Statement.of(queries[bound.statement.text].asked, dialect="duckdb")
-    try:
-        with planning(bound, queries, database, moment) as (connection, stand_ins):
-            mark = bound.unused_mark
-            names = {
-                stand_ins[name].table if name in stand_ins else variable_table(mark, name): name
-                for name in bound.by_name
-            }
-            found = joined_keys(connection, statement, values, names)
-    except (duckdb.Error, RecursionError) as error:
-        logger.debug("no keys are read first, as DuckDB does not serialize the plan: %s", error)
-        return NO_LOOKUPS
-    return lookups_of(bound, found, necessary)
-
-
 def large_tables(bound: Bound, necessary: Necessary) -> dict[str, ScanPlan]:
     """Return the tables, by generated name, of which it pays to leave out files by the keys of the other inputs."""
     plans = {name: rows.plan for name, rows in bound.tables.items() if name in necessary.tests}
@@ -156,8 +110,10 @@ def lookups_of(bound: Bound, joined: Mapping[str, tuple[ScanKeys, ...]], necessa
 
     Parameters
     ----------
-    bound, necessary
-        As of `key_lookups`.
+    bound
+        The statement, with its tables read only where their rows can meet what is necessary.
+    necessary
+        What the rows of its tables must meet.
     joined
         What the rows of each scan of a table must meet, by generated name, as the plan of an engine says it.
     """

@@ -12,17 +12,14 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, Final
 
 import duckdb
 
-from sleeper_nb.engines.duckdb.database import Database
-from sleeper_nb.engines.duckdb.duckdb_reads import Query
 from sleeper_nb.engines.duckdb.relations import columns_of
-from sleeper_nb.engines.duckdb.statement_time import depends_on_time, set_moment, unstable_function
+from sleeper_nb.engines.duckdb.statement_time import depends_on_time, unstable_function
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Schema, quoted_name
@@ -32,18 +29,15 @@ from sleeper_nb.operations.scanning.reach import (
     AnyOf,
     Compared,
     IsNull,
-    Necessary,
     OneOf,
     Sign,
     Test,
     begins_with,
     swapped,
 )
-from sleeper_nb.operations.scanning.scan_plan import TableRows
 from sleeper_nb.sql.binding import Bound
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import Token, tokenize
-from sleeper_nb.sql.variables import BoundVariable
 
 logger = logging.getLogger(__name__)
 
@@ -112,88 +106,6 @@ def pushed_filters(
         if name in by_name:
             tests.setdefault(name, []).append(_test(connection, conditions, by_name[name]))
     return {name: AnyOf(tuple(each)) for name, each in tests.items()}
-
-
-def necessary_in(
-    bound: Bound, queries: Mapping[str, Query], values: Mapping[str, Any], database: Database, moment: Mapping[str, str]
-) -> Necessary:
-    """Return what the rows of each table of a statement must meet, by generated name.
-
-    Parameters
-    ----------
-    bound
-        The statement.
-    queries
-        The judged text of it and of the views that it reads, by their text.
-    values
-        Of its parameters.
-    database
-        Plans it.
-    moment
-        The time of the statement, if it asks for the time.
-    """
-    tables = bound.tables
-    if not tables or not any(query.has_conditions for query in queries.values()):
-        return Necessary({}, "the statement has no conditions")
-    if why := next(filter(None, (query.why_not_planned for query in queries.values())), ""):
-        return Necessary({}, why)
-    if any(each.spark_frame is not None for each in bound.variables):
-        return Necessary({}, "the statement also reads a Spark DataFrame")
-    try:
-        with planning(bound, queries, database, moment) as (connection, stand_ins):
-            found = pushed_filters(connection, queries[bound.statement.text].asked, values, tuple(stand_ins.values()))
-    except (duckdb.Error, RecursionError) as error:
-        logger.debug("no partition is left out, as DuckDB does not plan the statement: %s", error)
-        return Necessary({}, "DuckDB cannot plan the statement before it reads rows")
-    return Necessary({name: found[each.table] for name, each in stand_ins.items() if each.table in found})
-
-
-@contextmanager
-def planning(
-    bound: Bound, queries: Mapping[str, Query], database: Database, moment: Mapping[str, str]
-) -> Iterator[tuple[duckdb.DuckDBPyConnection, dict[str, StandIn]]]:
-    """Open the planning database with all that a statement names: empty tables, views and variables.
-
-    Parameters are as of `necessary_in`. Yields the connection, and the stand-in of each table by generated name.
-    """
-    mark = bound.unused_mark
-    stand_ins = {
-        name: StandIn.of(at, rows.state.schema, mark, with_places=name in bound.with_places)
-        for at, (name, rows) in enumerate(bound.tables.items())
-    }
-    with closing(database.connect_planning()) as connection:
-        set_moment(connection, moment)
-        _name_stand_ins(connection, bound, stand_ins, queries, mark)
-        yield connection, stand_ins
-
-
-def variable_table(mark: str, name: str) -> str:
-    """Return the name of the empty table that stands in for a variable with a generated name."""
-    return f"{mark}of{name}"
-
-
-def _name_stand_ins(
-    planning: duckdb.DuckDBPyConnection,
-    bound: Bound,
-    stand_ins: Mapping[str, StandIn],
-    queries: Mapping[str, Query],
-    mark: str,
-) -> None:
-    """Create what the names of a statement stand for: stand-ins, views, and the columns of system tables."""
-    for name, what in bound.named.items():
-        if isinstance(what, Bound):
-            _name_stand_ins(planning, what, stand_ins, queries, mark)
-            query = queries[what.statement.text].asked
-            planning.execute(f"CREATE TEMP VIEW {quoted_name(name)} AS {query}")
-        elif isinstance(what, BoundVariable):
-            table = variable_table(mark, name)
-            planning.register(f"{table}_rows", what.to_arrow().slice(0, 0))
-            planning.execute(f"CREATE TEMP TABLE {table} AS FROM {table}_rows")
-            planning.execute(f"CREATE TEMP VIEW {quoted_name(name)} AS FROM {table}")
-        elif isinstance(what.rows, TableRows):
-            stand_ins[name].create(planning, name)
-        else:
-            planning.register(name, what.rows.columns())
 
 
 def reach_of(connection: duckdb.DuckDBPyConnection, condition: str, schema: Schema) -> Test:

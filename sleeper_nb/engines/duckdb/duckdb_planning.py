@@ -1,0 +1,139 @@
+"""Choose what a statement on DuckDB reads: by its conditions, and by the keys of small inputs that it joins.
+
+DuckDB plans the statement in a database of its own, over empty tables that stand in for the real ones.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import duckdb
+
+from sleeper_nb.engines.duckdb.database import Database
+from sleeper_nb.engines.duckdb.duckdb_reads import Query
+from sleeper_nb.engines.duckdb.joined_keys import joined_keys
+from sleeper_nb.engines.duckdb.key_values import large_tables, lookups_of
+from sleeper_nb.engines.duckdb.pushed_filters import StandIn, pushed_filters
+from sleeper_nb.engines.duckdb.statement_time import set_moment
+from sleeper_nb.model.schema import quoted_name
+from sleeper_nb.operations.scanning.join_rules import ScanKeys
+from sleeper_nb.operations.scanning.reach import Necessary
+from sleeper_nb.operations.scanning.scan_plan import TableRows
+from sleeper_nb.sql.binding import Bound
+from sleeper_nb.sql.statement import Statement
+from sleeper_nb.sql.variables import BoundVariable
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class DuckDBPlanning:
+    """What one statement is planned with.
+
+    Parameters
+    ----------
+    bound
+        The statement.
+    queries
+        The judged text of it and of the views that it reads, by their text.
+    values
+        Of its parameters.
+    database
+        Plans it, and reads the keys of small inputs.
+    moment
+        The time of the statement, if it asks for the time.
+    dry_run
+        Whether no row may be read.
+    """
+
+    bound: Bound
+    queries: Mapping[str, Query]
+    values: Mapping[str, Any]
+    database: Database
+    moment: Mapping[str, str]
+    dry_run: bool
+
+    @cached_property
+    def _mark(self) -> str:
+        return self.bound.unused_mark
+
+    @cached_property
+    def _stand_ins(self) -> dict[str, StandIn]:
+        """The empty tables that stand in for the tables, by generated name."""
+        return {
+            name: StandIn.of(at, rows.state.schema, self._mark, with_places=name in self.bound.with_places)
+            for at, (name, rows) in enumerate(self.bound.tables.items())
+        }
+
+    def narrowed(self) -> tuple[Bound, str]:
+        """Return the statement with less to read, and which keys were read for that, for users."""
+        necessary = self._necessary()
+        read = self.bound.narrowed(necessary)
+        if not large_tables(read, necessary):
+            return read, ""
+        lookups = lookups_of(read, self._joined_keys(), necessary)
+        return lookups.narrowed(read, necessary, self.database, dry_run=self.dry_run)
+
+    def _necessary(self) -> Necessary:
+        """Return what the rows of each table must meet, by generated name."""
+        queries = self.queries.values()
+        if not self.bound.tables or not any(query.has_conditions for query in queries):
+            return Necessary({}, "the statement has no conditions")
+        if why := next(filter(None, (query.why_not_planned for query in queries)), ""):
+            return Necessary({}, why)
+        if any(each.spark_frame is not None for each in self.bound.variables):
+            return Necessary({}, "the statement also reads a Spark DataFrame")
+        try:
+            with self._opened() as connection:
+                text, tables = self.queries[self.bound.statement.text].asked, tuple(self._stand_ins.values())
+                found = pushed_filters(connection, text, self.values, tables)
+        except (duckdb.Error, RecursionError) as error:
+            logger.debug("no partition is left out, as DuckDB does not plan the statement: %s", error)
+            return Necessary({}, "DuckDB cannot plan the statement before it reads rows")
+        return Necessary({name: found[each.table] for name, each in self._stand_ins.items() if each.table in found})
+
+    def _joined_keys(self) -> dict[str, tuple[ScanKeys, ...]]:
+        """Return what the rows of each scan of a table must meet, by generated name; empty when that is not known."""
+        statement = Statement.of(self.queries[self.bound.statement.text].asked, dialect="duckdb")
+        tables = {name: each.table for name, each in self._stand_ins.items()}
+        names = {tables.get(name, self._variable_table(name)): name for name in self.bound.by_name}
+        try:
+            with self._opened() as connection:
+                return joined_keys(connection, statement, self.values, names)
+        except (duckdb.Error, RecursionError) as error:
+            logger.debug("no keys are read first, as DuckDB does not serialize the plan: %s", error)
+            return {}
+
+    @contextmanager
+    def _opened(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Open the planning database with all that the statement names: empty tables, views and variables."""
+        with closing(self.database.connect_planning()) as connection:
+            set_moment(connection, self.moment)
+            self._name_stand_ins(connection, self.bound)
+            yield connection
+
+    def _name_stand_ins(self, connection: duckdb.DuckDBPyConnection, bound: Bound) -> None:
+        """Create what the names of a statement stand for: stand-ins, views, and the columns of system tables."""
+        for name, what in bound.named.items():
+            if isinstance(what, Bound):
+                self._name_stand_ins(connection, what)
+                query = self.queries[what.statement.text].asked
+                connection.execute(f"CREATE TEMP VIEW {quoted_name(name)} AS {query}")
+            elif isinstance(what, BoundVariable):
+                table = self._variable_table(name)
+                connection.register(f"{table}_rows", what.to_arrow().slice(0, 0))
+                connection.execute(f"CREATE TEMP TABLE {table} AS FROM {table}_rows")
+                connection.execute(f"CREATE TEMP VIEW {quoted_name(name)} AS FROM {table}")
+            elif isinstance(what.rows, TableRows):
+                self._stand_ins[name].create(connection, name)
+            else:
+                connection.register(name, what.rows.columns())
+
+    def _variable_table(self, name: str) -> str:
+        """Return the name of the empty table that stands in for a variable with a generated name."""
+        return f"{self._mark}of{name}"
