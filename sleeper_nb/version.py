@@ -59,12 +59,12 @@ from sleeper_nb.operations.scanning.scan_plan import (
 from sleeper_nb.operations.system_tables import KnownAt, rows_at
 from sleeper_nb.operations.upkeep.online import is_online
 from sleeper_nb.operations.versioning import resolve as versions
-from sleeper_nb.operations.versioning import row_changes as changes
+from sleeper_nb.operations.versioning import row_differences as changes
 from sleeper_nb.operations.versioning import row_images
 from sleeper_nb.operations.versioning.comparison import VersionComparison
 from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
 from sleeper_nb.operations.versioning.resolve import Resolved
-from sleeper_nb.operations.versioning.row_changes import KINDS, RowChangeKind, RowCounts
+from sleeper_nb.operations.versioning.row_differences import KINDS, RowChangeKind, RowCounts
 from sleeper_nb.operations.versioning.row_images import ImageCounts
 from sleeper_nb.progress import SILENT, Progress, finishing
 from sleeper_nb.query import run_query

@@ -13,7 +13,7 @@ from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import ConfirmationNeeded, InvalidInput
 from sleeper_nb.model.savepoints import Savepoint, savepoint_label, savepoints_by_snapshot
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.operations.versioning import row_changes, row_images
+from sleeper_nb.operations.versioning import row_differences, row_images
 from sleeper_nb.operations.versioning.comparison import ComparedRows, VersionComparison, compare, newer_schema
 from sleeper_nb.operations.versioning.delete_savepoint import (
     SavepointDeletion,
@@ -97,7 +97,7 @@ def difference(table: OpenTable, before: TableAt, after: TableAt, chosen: Chosen
         found, storage = None, table.store.storage
         if images:
             found = row_images.count_images(comparison, storage, progress=progress)
-        rows = row_changes.count_changes(comparison, storage, progress=progress) if found is None else found.rows
+        rows = row_differences.count_changes(comparison, storage, progress=progress) if found is None else found.rows
     return diff(
         table.name,
         (before.resolved, before.state),

@@ -14,7 +14,7 @@ from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.scanning.scan_plan import files_of
 from sleeper_nb.operations.versioning.resolve import Resolved
-from sleeper_nb.operations.versioning.row_changes import RowCounts
+from sleeper_nb.operations.versioning.row_differences import RowCounts
 from sleeper_nb.operations.versioning.row_images import ImageCounts
 from sleeper_nb.report import Bytes, Grid, Listing, TableReport, cell_text, counted
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.operations.versioning.comparison import VersionComparison
-from sleeper_nb.operations.versioning.row_changes import (
+from sleeper_nb.operations.versioning.row_differences import (
     KINDS,
     Key,
     RowCounts,
@@ -23,7 +23,7 @@ from sleeper_nb.operations.versioning.row_changes import (
     changes_by_region,
     comparable_values,
     key_at,
-    labelled_schema,
+    labelled,
     recorded_counts,
 )
 from sleeper_nb.progress import SILENT, Progress
@@ -70,27 +70,21 @@ def stream_images(
     Parameters
     ----------
     comparison, storage, progress
-        As `row_changes.stream_changes`, whose errors are raised.
+        As `row_differences.stream_changes`, whose errors are raised.
     column, names
         The name of the first column; what rows are called in it that are no images of an update.
     """
     keys = comparison.after.sort_order
     for changes in changes_by_region(comparison, storage, KINDS, progress):
         for change in _by_whole_keys(changes, keys):
-            yield _with_kinds(change, column, keys, names)
+            yield labelled(change, column, keys, _kinds(change, keys, names))
 
 
 def count_images(comparison: VersionComparison, storage: Storage, *, progress: Progress = SILENT) -> ImageCounts:
     """Return how many rows were inserted, updated and deleted; from metadata where only one version has files."""
-    inserted = updated = deleted = 0
-    unknown = []
-    for region in comparison.regions:
-        rows = recorded_counts(comparison, region)
-        if rows is None:
-            unknown.append(region)
-        else:
-            inserted, deleted = inserted + rows.added, deleted + rows.removed
-    for batch in stream_images(comparison.of(unknown), storage, "kind", progress=progress):
+    (inserted, deleted), unknown = recorded_counts(comparison)
+    updated = 0
+    for batch in stream_images(unknown, storage, "kind", progress=progress):
         kinds = pc.value_counts(batch.column(0)).to_pylist()
         counts = {each["values"]: each["counts"] for each in kinds}
         inserted, deleted = inserted + counts.get(DIFF_NAMES.added, 0), deleted + counts.get(DIFF_NAMES.removed, 0)
@@ -122,20 +116,16 @@ def _joined(first: pa.RecordBatch, second: pa.RecordBatch) -> pa.RecordBatch:
     return pa.concat_batches([first, second]) if first.num_rows else second
 
 
-def _with_kinds(change: RowDifference, column: str, keys: Sequence[str], names: KindNames) -> pa.RecordBatch:
-    """Return the rows in key order, of one key the removed ones first, with the kind of each in a first column."""
+def _kinds(change: RowDifference, keys: Sequence[str], names: KindNames) -> pa.Array:
+    """Return the kind of each removed row, then of each added one."""
     rows = pa.concat_batches(change)
-    removed = change.removed.num_rows
-    kinds = np.where(np.arange(rows.num_rows) < removed, names.removed, names.added).astype(object)
+    is_removed = np.arange(rows.num_rows) < change.removed.num_rows
+    kinds = np.where(is_removed, names.removed, names.added).astype(object)
     columns = {f"key {i}": comparable_values(rows[name]) for i, name in enumerate(keys)}
-    sign = np.where(np.arange(rows.num_rows) < removed, -1, 1)
+    sign = np.where(is_removed, -1, 1)
     by_key = pa.table({**columns, "sign": sign, "place": np.arange(rows.num_rows)}).group_by(list(columns))
     sums = by_key.aggregate([("sign", "sum"), ("place", "count"), ("place", "min"), ("place", "max")])
     pairs = sums.filter(pc.and_(pc.equal(sums["sign_sum"], 0), pc.equal(sums["place_count"], 2)))
     kinds[pairs["place_min"].to_numpy()] = PREIMAGE
     kinds[pairs["place_max"].to_numpy()] = POSTIMAGE
-    schema = labelled_schema(rows.schema, column)
-    found = pa.RecordBatch.from_arrays([pa.array(kinds, pa.string()), *rows.columns], schema=schema)
-    if not removed or removed == rows.num_rows:
-        return found
-    return found.take(pc.sort_indices(rows, sort_keys=[(key, "ascending") for key in keys]))  # a stable sort
+    return pa.array(kinds, pa.string())

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import sleeper_nb as sl
 from sleeper_nb.operations.scanning import read_rows
-from sleeper_nb.operations.versioning import row_changes, row_images
-from tests.operations.versioning.test_row_changes import compared
+from sleeper_nb.operations.versioning import row_differences, row_images
+from tests.operations.versioning.test_row_differences import compared
 from tests.support.builders import EMBEDDED, a_store, rows_of
 from tests.support.builders import ingest as add_rows
 from tests.support.edits import ALWAYS_VECTORS, NEVER_VECTORS, change
@@ -52,7 +52,7 @@ def test_a_key_with_one_removed_and_one_added_row_is_an_update(tmp_path_factory,
     with pytest.MonkeyPatch.context() as patch:
         if small:  # so that rows of one key are in several batches
             patch.setattr(
-                row_changes, "coalesced", lambda batches: (b.slice(i, 1) for b in batches for i in range(len(b)))
+                row_differences, "coalesced", lambda batches: (b.slice(i, 1) for b in batches for i in range(len(b)))
             )
         versions = []
         for data in (old, new):

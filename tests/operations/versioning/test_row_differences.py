@@ -19,9 +19,9 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.model.processing import NOTHING, DataProcessing
 from sleeper_nb.operations.scanning import read_rows as reading
 from sleeper_nb.operations.scanning.scan_plan import plan_scan
-from sleeper_nb.operations.versioning import row_changes as changes
+from sleeper_nb.operations.versioning import row_differences as changes
 from sleeper_nb.operations.versioning.comparison import VersionComparison, compare
-from sleeper_nb.operations.versioning.row_changes import comparable_values, difference
+from sleeper_nb.operations.versioning.row_differences import comparable_values, difference
 from sleeper_nb.state_store.state_store_base import StateStore
 from tests.support.builders import (
     EMBEDDED,
@@ -129,7 +129,7 @@ def test_streams_of_any_batches_cancel_each_other_like_counters(old, new, size):
         return table, iter(table.to_batches(max_chunksize=size))
 
     with pytest.MonkeyPatch.context() as patch:  # so that batches are not coalesced and stay small
-        patch.setattr("sleeper_nb.operations.versioning.row_changes.coalesced", iter)
+        patch.setattr("sleeper_nb.operations.versioning.row_differences.coalesced", iter)
         (before, one), (after, other) = batches(old), batches(new)
         found = list(difference(one, other, KEYED.arrow, KEYED.sort_order))
     removed = sum((counted(change.removed) for change in found), Counter())

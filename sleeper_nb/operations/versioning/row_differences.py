@@ -54,25 +54,28 @@ def count_changes(comparison: VersionComparison, storage: Storage, *, progress: 
 
     A region where files were only added, or only removed, is counted from metadata when rows are not processed.
     """
-    added = removed = 0
-    unknown = []
-    for region in comparison.regions:
-        rows = recorded_counts(comparison, region)
-        if rows is None:
-            unknown.append(region)
-        else:
-            added, removed = added + rows.added, removed + rows.removed
-    for change in stream_changes(comparison.of(unknown), storage, progress=progress):
+    (added, removed), unknown = recorded_counts(comparison)
+    for change in stream_changes(unknown, storage, progress=progress):
         added, removed = added + change.added.num_rows, removed + change.removed.num_rows
     return RowCounts(added, removed)
 
 
-def recorded_counts(comparison: VersionComparison, region: DifferingRegion) -> RowCounts | None:
-    """Return the counts of a region that has files of one version only; None where metadata does not have them."""
-    if not comparison.stored_rows or comparison.where is not None or (region.before.files and region.after.files):
-        return None
-    added, removed = region.after.rows, region.before.rows
-    return None if added is None or removed is None else RowCounts(added, removed)
+def recorded_counts(comparison: VersionComparison) -> tuple[RowCounts, VersionComparison]:
+    """Return the counts of the regions whose metadata has them, and the comparison of the other regions.
+
+    Metadata has them where only one version has files, when rows are not processed and no condition is asked.
+    """
+    added = removed = 0
+    unknown = []
+    has_counts = comparison.stored_rows and comparison.where is None
+    for region in comparison.regions:
+        is_counted = has_counts and not (region.before.files and region.after.files)
+        after, before = (region.after.rows, region.before.rows) if is_counted else (None, None)
+        if after is None or before is None:
+            unknown.append(region)
+        else:
+            added, removed = added + after, removed + before
+    return RowCounts(added, removed), comparison.of(unknown)
 
 
 def stream_changes(
@@ -181,22 +184,31 @@ def _in_schema(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def labelled(change: RowDifference, column: str, keys: Sequence[str]) -> pa.RecordBatch:
-    """Return the rows of both kinds in key order, with their kind in a first column of the given name."""
-    rows = pa.concat_batches([_with_kind(change.removed, column, "removed"), _with_kind(change.added, column, "added")])
-    if not change.removed.num_rows or not change.added.num_rows:
-        return rows
-    return rows.take(pc.sort_indices(rows, sort_keys=[(key, "ascending") for key in keys]))
+def labelled(change: RowDifference, column: str, keys: Sequence[str], kinds: pa.Array | None = None) -> pa.RecordBatch:
+    """Return the rows in key order, of one key the removed ones first, with the kind of each in a first column.
+
+    Parameters
+    ----------
+    change, keys
+        The rows, and the columns that they are sorted by.
+    column
+        The name of the first column.
+    kinds
+        The kind of each removed row, then of each added one; those of `KINDS` by default.
+    """
+    rows, removed = pa.concat_batches(change), change.removed.num_rows
+    if kinds is None:
+        parts = zip(("removed", "added"), change, strict=True)
+        kinds = pa.concat_arrays([pa.repeat(pa.scalar(kind), part.num_rows) for kind, part in parts])
+    found = pa.RecordBatch.from_arrays([kinds, *rows.columns], schema=labelled_schema(rows.schema, column))
+    if not removed or removed == rows.num_rows:
+        return found
+    return found.take(pc.sort_indices(rows, sort_keys=[(key, "ascending") for key in keys]))  # a stable sort
 
 
 def labelled_schema(schema: pa.Schema, column: str) -> pa.Schema:
     """Return the columns of `labelled` rows."""
     return schema.insert(0, pa.field(column, pa.string(), nullable=False))
-
-
-def _with_kind(rows: pa.RecordBatch, column: str, kind: RowChangeKind) -> pa.RecordBatch:
-    kinds = pa.repeat(pa.scalar(kind), rows.num_rows)
-    return pa.RecordBatch.from_arrays([kinds, *rows.columns], schema=labelled_schema(rows.schema, column))
 
 
 def difference(
