@@ -171,7 +171,9 @@ def test_whole_leaves_are_counted_without_reading_and_parts_of_them_are_read(sto
     assert (planning.plan_scan(state).rows, planning.plan_scan(state, region).rows) == (4, 2)
     part = planning.regions_of(state.schema, keys=["d"])
     assert planning.plan_scan(state, part).rows is None
-    assert list(planning.plan_scan(state).by_region()) == [leaf.region for leaf in state.tree.leaves]
+    assert list(planning.plan_scan(state).by_region_and_deletions()) == [
+        (leaf.region, False) for leaf in state.tree.leaves
+    ]
 
 
 def test_a_file_stays_while_one_leaf_uses_it_and_goes_when_none_does(store: StateStore):

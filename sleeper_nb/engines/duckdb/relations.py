@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import takewhile
@@ -28,7 +28,7 @@ from sleeper_nb.errors import InvalidInput, SleeperError, StorageError
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import FieldType, Schema, quoted_name
 from sleeper_nb.operations.row_processing import Processor, in_microseconds
-from sleeper_nb.operations.scanning.live_rows import PlacedFile, placed_files, placed_schema, positions_of
+from sleeper_nb.operations.scanning.live_rows import placed_files, placed_schema, positions_of
 from sleeper_nb.operations.scanning.read_rows import check_contents, check_files, placed_rows, stream
 from sleeper_nb.operations.scanning.scan_plan import (
     FILE_NUMBER,
@@ -64,25 +64,24 @@ def processed(rows: duckdb.DuckDBPyRelation, plan: ScanPlan) -> duckdb.DuckDBPyR
     return combined(rows, done, schema) if done.aggregations else rows
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessedRows:
-    """The rows of a plan as an Arrow stream: DuckDB opens a new one each time it scans the relation."""
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrowStream:
+    """Rows as an Arrow stream: DuckDB opens a new one each time it scans the relation."""
 
-    plan: ScanPlan
-    storage: Storage
-
-    @classmethod
-    def of(cls, plan: ScanPlan, storage: Storage) -> ProcessedRows:
-        """Return it; an iterator that does not exist raises at once."""
-        Processor.of(plan.processing, plan.schema)
-        return cls(plan, storage)
+    schema: pa.Schema
+    batches: Callable[[], Iterator[pa.RecordBatch]]
 
     def __arrow_c_schema__(self) -> object:
-        return self.plan.schema.arrow.__arrow_c_schema__()
+        return self.schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        rows = pa.RecordBatchReader.from_batches(self.plan.schema.arrow, stream(self.plan, self.storage))
-        return rows.__arrow_c_stream__(requested_schema)
+        return pa.RecordBatchReader.from_batches(self.schema, self.batches()).__arrow_c_stream__(requested_schema)
+
+
+def _processed_stream(plan: ScanPlan, storage: Storage) -> ArrowStream:
+    """Return the rows of a plan as our own reader processes them; an iterator that does not exist raises at once."""
+    Processor.of(plan.processing, plan.schema)
+    return ArrowStream(plan.schema.arrow, lambda: stream(plan, storage))
 
 
 # How DuckDB quotes an error of a stream that it reads: the end of a Python stack.
@@ -94,23 +93,6 @@ _REFUSED = re.compile(r'^Permission Error: Cannot access \w+ "(.*?)"')
 
 _MOST_LISTED = 3
 _CANDIDATES = "Candidate bindings: "
-
-
-@dataclass(frozen=True, slots=True)
-class RowsWithPlaces:
-    """The rows of some files with their places as an Arrow stream, which DuckDB opens as that of `ProcessedRows`."""
-
-    files: Sequence[PlacedFile]
-    schema: Schema
-    storage: Storage
-
-    def __arrow_c_schema__(self) -> object:
-        return placed_schema(self.schema.arrow).__arrow_c_schema__()
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        read = placed_rows(self.files, self.schema, self.storage)
-        rows = pa.RecordBatchReader.from_batches(placed_schema(self.schema.arrow), read)
-        return rows.__arrow_c_stream__(requested_schema)
 
 
 def relation(
@@ -153,13 +135,14 @@ def _relation(
 ) -> duckdb.DuckDBPyRelation:
     if not is_native(plan):
         logger.debug("rows of snapshot %s are processed by our own reader, not by DuckDB", plan.snapshot_id)
-        return _with_uuids(connection.from_arrow(ProcessedRows.of(plan, storage)), plan.schema)
+        return _with_uuids(connection.from_arrow(_processed_stream(plan, storage)), plan.schema)
     _check(plan, storage, is_whole)
-    parts = []
-    for region, filenames in plan.by_region().items():
-        part = data_files(connection, storage, filenames, plan.schema)
-        parts.append(part if region is None else part.filter(_inside(region, plan.schema)))
-    if plan.with_deletions:
+    parts, grouped = [], plan.by_region_and_deletions()
+    for (region, has_deleted), files in grouped.items():
+        if not has_deleted:
+            part = data_files(connection, storage, [file.filename for file in files], plan.schema)
+            parts.append(part if region is None else part.filter(_inside(region, plan.schema)))
+    if any(has_deleted for _, has_deleted in grouped):
         parts += _live_parts(connection, only_with_deletions(plan), storage)
     if not parts:
         return _no_rows(connection, plan.schema)
@@ -178,7 +161,8 @@ def _relation_with_places(
     _check(plan, storage, is_whole)
     parts = _placed_parts(connection, plan, storage)
     if parts is None:
-        parts = [connection.from_arrow(RowsWithPlaces(files, plan.schema, storage))]
+        placed = ArrowStream(placed_schema(plan.schema.arrow), lambda: placed_rows(files, plan.schema, storage))
+        parts = [connection.from_arrow(placed)]
     return _with_uuids(_union(parts), plan.schema, PLACES.names)
 
 
@@ -206,7 +190,7 @@ def _live_parts(
     """Return the rows of files with deletion vectors, without deleted ones, which nothing processes."""
     parts = _placed_parts(connection, plan, storage)
     if parts is None:
-        return [connection.from_arrow(ProcessedRows.of(plan, storage))]
+        return [connection.from_arrow(_processed_stream(plan, storage))]
     return [part.select(*map(column, plan.schema.names)) for part in parts]
 
 

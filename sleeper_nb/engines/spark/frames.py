@@ -186,11 +186,13 @@ def data_frame(spark: SparkSession, plan: ScanPlan, storage: Storage, *, with_pl
         logger.debug("%d files are read by Python tasks, not by Spark's own reader", len(plan.files))
         return _by_tasks(spark, plan, storage)
     check_files(plan.files, storage)  # Spark reads an empty file as one without rows
-    stored, parts = columns_text(plan.schema.in_files.fields), []
-    for region, filenames in plan.by_region().items():
-        part = _renamed(exact_reader(spark).schema(stored).parquet(*map(storage.locate, filenames)), plan.schema)
-        parts.append(part if region is None else part.filter(_inside(region, plan.schema)))
-    if plan.with_deletions:
+    stored, parts, grouped = columns_text(plan.schema.in_files.fields), [], plan.by_region_and_deletions()
+    for (region, has_deleted), files in grouped.items():
+        if not has_deleted:
+            paths = [storage.locate(file.filename) for file in files]
+            part = _renamed(exact_reader(spark).schema(stored).parquet(*paths), plan.schema)
+            parts.append(part if region is None else part.filter(_inside(region, plan.schema)))
+    if any(has_deleted for _, has_deleted in grouped):
         parts += _live_parts(spark, only_with_deletions(plan), storage)
     rows_of_parts = reduce(lambda left, right: left.unionAll(right), parts)
     return reduce(lambda frame, test: frame.filter(test), _kept(plan.processing, plan.schema), rows_of_parts)

@@ -129,17 +129,6 @@ class ScanPlan(TableReport):
         known = [count for count in counts if count is not None]
         return sum(known) if self.processing.is_nothing and len(known) == len(counts) else None
 
-    def by_region(self) -> dict[Region | None, list[str]]:
-        """Return the names of the files without deleted rows, by the region they are filtered to; None for whole files.
-
-        Those with deleted rows are in `with_deletions`.
-        """
-        filenames: dict[Region | None, list[str]] = {}
-        for file in self.files:
-            if file.deletions is None:
-                filenames.setdefault(file.region, []).append(file.filename)
-        return filenames
-
     def by_region_and_deletions(self) -> dict[tuple[Region | None, bool], list[PlannedFile]]:
         """Return all files by the region they are filtered to, and by whether they have deletion vectors."""
         files: dict[tuple[Region | None, bool], list[PlannedFile]] = {}
@@ -151,11 +140,6 @@ class ScanPlan(TableReport):
     def filenames(self) -> tuple[str, ...]:
         """The names of the files, each once; the number of a file in it is what `FILE_NUMBER` says."""
         return tuple(dict.fromkeys(file.filename for file in self.files))
-
-    @property
-    def with_deletions(self) -> tuple[PlannedFile, ...]:
-        """The files with deletion vectors, as in `files`."""
-        return tuple(file for file in self.files if file.deletions is not None)
 
     @property
     def bytes(self) -> int:
