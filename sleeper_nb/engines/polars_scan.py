@@ -13,6 +13,7 @@ import pyarrow as pa
 from sleeper_nb.errors import EngineError
 from sleeper_nb.operations.scanning.reach import (
     ANY_ROW,
+    UNKNOWN,
     AllOf,
     AnyOf,
     Compared,
@@ -21,7 +22,7 @@ from sleeper_nb.operations.scanning.reach import (
     Sign,
     Test,
     begins_with,
-    swapped,
+    comparison,
 )
 
 if TYPE_CHECKING:
@@ -81,21 +82,18 @@ def _read(node: Any) -> Test:
             return AllOf((_read(value["left"]), _read(value["right"])))
         if value["op"] in {"Or", "LogicalOr"}:
             return AnyOf((_read(value["left"]), _read(value["right"])))
-        return _compared(value["left"], value["op"], value["right"])
+        sign = _SIGNS.get(value["op"])
+        return ANY_ROW if sign is None else comparison(sign, _side(value["left"]), _side(value["right"]))
     if kind == "Function":
         return _of_function(value["function"], value["input"])
     return ANY_ROW
 
 
-def _compared(left: Any, op: str, right: Any) -> Test:
-    sign = _SIGNS.get(op)
-    if sign is None:
-        return ANY_ROW
-    if "Column" in left and "Literal" in right:
-        return Compared(left["Column"], sign, _value(right))
-    if "Literal" in left and "Column" in right:
-        return Compared(right["Column"], swapped(sign), _value(left))
-    return ANY_ROW
+def _side(node: Any) -> tuple[str | None, Any]:
+    """Return the column that a side of a comparison is, and its value."""
+    if not isinstance(node, dict):
+        return None, UNKNOWN
+    return node.get("Column"), _value(node) if "Literal" in node else UNKNOWN
 
 
 def _of_function(function: Any, inputs: Sequence[Any]) -> Test:

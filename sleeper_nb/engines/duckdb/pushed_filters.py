@@ -25,15 +25,15 @@ from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Schema, quoted_name
 from sleeper_nb.operations.scanning.reach import (
     ANY_ROW,
+    UNKNOWN,
     AllOf,
     AnyOf,
-    Compared,
     IsNull,
     OneOf,
     Sign,
     Test,
     begins_with,
-    swapped,
+    comparison,
 )
 from sleeper_nb.sql.binding import Bound
 from sleeper_nb.sql.statement import Statement
@@ -47,7 +47,6 @@ SIGNS: Final[Mapping[str, Sign]] = {
 }  # fmt: skip
 _PREFIXES: Final = frozenset({"starts_with", "prefix", "^@"})
 _HEX: Final = re.compile(r"\\x([0-9A-Fa-f]{2})")
-_UNKNOWN: Final = object()
 _ROWS: Final = "rows of the scan"
 
 
@@ -208,7 +207,7 @@ def _read(node: Mapping[str, Any], columns: Mapping[str, str]) -> Test:
         return begins_with(column, beginning) if column and isinstance(beginning, str) else ANY_ROW
     if kind == "COMPARE_IN" and (column := _column(children[0], columns)):
         values = tuple(_value(child) for child in children[1:])
-        return ANY_ROW if _UNKNOWN in values else OneOf(column, values)
+        return ANY_ROW if UNKNOWN in values else OneOf(column, values)
     if kind == "OPERATOR_IS_NULL" and (column := _column(children[0], columns)):
         return IsNull(column)
     return ANY_ROW
@@ -220,11 +219,7 @@ def _compared(node: Mapping[str, Any], sign: Sign, columns: Mapping[str, str]) -
     if sign == "=" and all(side.get("function_name") == "row" for side in (left, right)):
         pairs = zip(_arguments(left), _arguments(right), strict=False)
         return AllOf(tuple(_compared({"left": one, "right": other}, "=", columns) for one, other in pairs))
-    for column_node, value_node, as_read in ((left, right, sign), (right, left, swapped(sign))):
-        column, value = _column(column_node, columns), _value(value_node)
-        if column is not None and value is not _UNKNOWN:
-            return Compared(column, as_read, value)
-    return ANY_ROW
+    return comparison(sign, *((_column(each, columns), _value(each)) for each in (left, right)))
 
 
 def _arguments(function: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -232,7 +227,7 @@ def _arguments(function: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _value(node: Mapping[str, Any]) -> Any:
-    """Return the value of a whole number, a text, a blob, a date or a timestamp; `_UNKNOWN` of anything else."""
+    """Return the value of a whole number, a text, a blob, a date or a timestamp; `UNKNOWN` of anything else."""
     literal = node.get("literal") or {}
     if literal.get("kind") == "INTEGER":
         return int(literal["text"])
@@ -240,12 +235,12 @@ def _value(node: Mapping[str, Any]) -> Any:
         return literal["text"]
     inner = (node.get("child") or {}).get("literal") or {}
     if node.get("class") != "CAST" or inner.get("kind") != "STRING":
-        return _UNKNOWN
+        return UNKNOWN
     read = _LITERALS.get(str(node["type_expr"].get("type_name")).upper())
     try:
-        return _UNKNOWN if read is None else read(inner["text"])
+        return UNKNOWN if read is None else read(inner["text"])
     except ValueError:  # beyond the years 1 to 9999, or infinity
-        return _UNKNOWN
+        return UNKNOWN
 
 
 def _blob(text: str) -> bytes:

@@ -20,16 +20,16 @@ from sleeper_nb.model.schema import Schema, quoted_name
 from sleeper_nb.operations.scanning.reach import (
     ANY_ROW,
     MOST_REGIONS,
+    UNKNOWN,
     AllOf,
     AnyOf,
-    Compared,
     IsNull,
     Necessary,
     OneOf,
     Sign,
     Test,
     begins_with,
-    swapped,
+    comparison,
 )
 from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, PLACES, POSITION
 from sleeper_nb.sql.statement import Statement
@@ -44,7 +44,6 @@ _SIGNS: Final[Mapping[str, Sign]] = {
     "GreaterThanOrEqual": ">=",
 }  # fmt: skip
 _NUMBERS: Final = frozenset({"integer", "long"})
-_UNKNOWN: Final = object()
 
 _LONGEST_IN: Final = "spark.sql.optimizer.inSetConversionThreshold"
 _CONDITIONS: Final = frozenset({"WHERE", "HAVING", "ON", "USING", "NATURAL", "QUALIFY"})
@@ -179,7 +178,7 @@ class _Reader:
             parts = tuple(self.test(each) for each in node.inner)
             return AllOf(parts) if node.kind == "And" else AnyOf(parts)
         if node.kind in _SIGNS:
-            return self._compared(node.inner, _SIGNS[node.kind])
+            return comparison(_SIGNS[node.kind], *((self._column(each), self._value(each)) for each in node.inner))
         column = self._column(node.inner[0]) if node.inner else None
         if column is None:
             return ANY_ROW
@@ -190,15 +189,7 @@ class _Reader:
             return begins_with(column, prefix) if isinstance(prefix, str) else ANY_ROW
         if node.kind == "In":
             values = tuple(self._value(each) for each in node.inner[1:])
-            return ANY_ROW if _UNKNOWN in values else OneOf(column, values)
-        return ANY_ROW
-
-    def _compared(self, sides: Sequence[JsonNode], sign: Sign) -> Test:
-        left, right = sides
-        for column_node, value_node, as_read in ((left, right, sign), (right, left, swapped(sign))):
-            column, value = self._column(column_node), self._value(value_node)
-            if column is not None and value is not _UNKNOWN:
-                return Compared(column, as_read, value)
+            return ANY_ROW if UNKNOWN in values else OneOf(column, values)
         return ANY_ROW
 
     def _column(self, node: JsonNode) -> str | None:
@@ -206,12 +197,12 @@ class _Reader:
         return self.columns.get(node.values["name"]) if node.kind == "AttributeReference" else None
 
     def _value(self, node: JsonNode) -> Any:
-        """Return the value of a whole number, a text, a date or a timestamp; `_UNKNOWN` of any other expression."""
+        """Return the value of a whole number, a text, a date or a timestamp; `UNKNOWN` of any other expression."""
         kind, value = node.values.get("dataType"), node.values.get("value")
         if node.kind != "Literal" or value is None:
-            return _UNKNOWN
+            return UNKNOWN
         if not isinstance(kind, str):  # an array, a map or a struct
-            return _UNKNOWN
+            return UNKNOWN
         if kind in _NUMBERS:
             return int(value)
         try:
@@ -220,8 +211,8 @@ class _Reader:
             if kind == "timestamp":
                 return self.clock.instant(value)
         except (ValueError, OverflowError):  # beyond the years 1 to 9999
-            return _UNKNOWN
-        return str(value) if kind == "string" else _UNKNOWN
+            return UNKNOWN
+        return str(value) if kind == "string" else UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,12 +225,12 @@ class _PlanClock:
     jvm: Any
 
     def instant(self, shown: str) -> Any:
-        """Return the instant of a local time; `_UNKNOWN` when a clock shows it twice or never."""
+        """Return the instant of a local time; `UNKNOWN` when a clock shows it twice or never."""
         local = datetime.fromisoformat(shown)
         spark_sql = self.jvm.org.apache.spark.sql
         name = spark_sql.internal.SQLConf.get().sessionLocalTimeZone()
         zone = spark_sql.catalyst.util.DateTimeUtils.getZoneId(name)
         offsets = zone.getRules().getValidOffsets(self.jvm.java.time.LocalDateTime.parse(shown.replace(" ", "T")))
         if offsets.size() != 1:
-            return _UNKNOWN
+            return UNKNOWN
         return (local - timedelta(seconds=offsets.get(0).getTotalSeconds())).replace(tzinfo=UTC)

@@ -72,6 +72,21 @@ def swapped(sign: Sign) -> Sign:
     return _SWAPPED[sign]
 
 
+UNKNOWN: Final = object()
+"""The value of an expression that is not known to be a constant."""
+
+
+def comparison(sign: Sign, left: tuple[str | None, Any], right: tuple[str | None, Any]) -> Test:
+    """Return the test of a comparison of a column with a value, on either side; `ANY_ROW` of any other comparison.
+
+    Each side is the name of a column, None of any other expression, and its value, `UNKNOWN` of no constant.
+    """
+    for (column, _), (_, value), as_read in ((left, right, sign), (right, left, swapped(sign))):
+        if column is not None and value is not UNKNOWN:
+            return Compared(column, as_read, value)
+    return ANY_ROW
+
+
 def begins_with(column: str, prefix: str) -> Test:
     """Return the test that a text column begins with a text."""
     parts: list[Test] = [Compared(column, ">=", prefix)]
