@@ -57,7 +57,6 @@ _WORDS: Final = frozenset({"DIV", "MINUS", "REGEXP", "RLIKE"})
 
 _NEAR: Final = re.compile(r'Parser Error: syntax error at or near "(.*)"')
 _DROP: Final = ("DROP", "VIEW", "IF", "EXISTS")
-_FORMATS: Final = frozenset({"PARQUET", "CSV", "JSON", "ORC", "TEXT", "AVRO", "BINARYFILE"})
 _NO_FUNCTION: Final = re.compile(r"(?:Function with name |cannot call table function )[\"']?(\w+)", re.IGNORECASE)
 
 
@@ -125,11 +124,7 @@ def _spark_words(tokens: Sequence[Token], message: str) -> str:
     for at, token in enumerate(tokens):
         if spells(tokens, at, "<", "=>"):
             return "<=>"
-        if (
-            token.word in _FORMATS
-            and spells(tokens, at + 1, ".")
-            and [each.kind for each in tokens[at + 2 : at + 3]] == ["quoted"]
-        ):
+        if names_file(tokens, at):
             return f"{token.text}.`…`"
         if near is None:  # DuckDB could parse it
             continue
@@ -139,6 +134,16 @@ def _spark_words(tokens: Sequence[Token], message: str) -> str:
         if token.word in _WORDS and [each.text for each in tokens[at + 1 : at + 2]] == [near[1]]:
             return token.word
     return ""
+
+
+_FILE_FORMATS: Final = frozenset({"PARQUET", "CSV", "JSON", "ORC", "TEXT", "AVRO", "BINARYFILE"})
+
+
+def names_file(tokens: Sequence[Token], at: int) -> bool:
+    """Return whether a file is named at a place among tokens, as Spark's SQL does: ``csv.`data.csv```."""
+    if tokens[at].word not in _FILE_FORMATS or not spells(tokens, at + 1, "."):
+        return False
+    return [each.kind for each in tokens[at + 2 : at + 3]] == ["quoted"]
 
 
 def _kept(tokens: Sequence[Token], views: Container[str]) -> str:

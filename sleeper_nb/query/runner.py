@@ -15,7 +15,7 @@ from sleeper_nb.engines.components import Engines
 from sleeper_nb.errors import SleeperError
 from sleeper_nb.operations.scanning.reach import Necessary
 from sleeper_nb.operations.scanning.scan_plan import TableRows
-from sleeper_nb.query.engine_choice import ChosenEngine, Engine, means_the_same
+from sleeper_nb.query.engine_choice import ChosenEngine, Engine, means_the_same, names_file
 from sleeper_nb.query.from_metadata import answer_from_metadata
 from sleeper_nb.query.result import DuckDBResult, QueryOrigin, QueryResult, SparkResult
 from sleeper_nb.query.spark_planning import SparkPlanning
@@ -307,7 +307,6 @@ def _frame(
 
 
 _MAKES_ROWS: Final = re.compile(r"RANGE|SEQUENCE|REPEAT|STACK|INLINE\w*|EXPLODE\w*|POSEXPLODE\w*")
-_FILE_FORMATS: Final = frozenset({"PARQUET", "CSV", "JSON", "ORC", "TEXT", "AVRO", "BINARYFILE"})
 
 
 def _expected_bytes(bound: Bound) -> int | None:
@@ -324,7 +323,6 @@ def _reads_more_than_tables(statement: Statement) -> bool:
             return True
         if _MAKES_ROWS.fullmatch(token.word) and spells(tokens, at + 1, "("):
             return True
-        is_path = spells(tokens, at + 1, ".") and at + 2 < len(tokens) and tokens[at + 2].kind == "quoted"
-        if token.word in _FILE_FORMATS and is_path:
+        if names_file(tokens, at):
             return True
     return False
