@@ -491,7 +491,7 @@ class TableAt(Report):
         processing, necessary = self._processing(state.schema), list[Test]()
         if condition is not None:
             regions = parts_met(regions, condition.necessary, state.schema)
-            necessary = [condition.reach, *condition.necessary]
+            necessary = [condition.test, *condition.necessary]
 
         def planned(test: Test) -> ScanPlan:
             return plan_scan(state, regions, processing, Reach.of(AllOf((*necessary, test)), state.schema))

@@ -126,9 +126,9 @@ class SetUniqueKeys:
     unique: bool
 
 
-ColumnChange = AddColumn | RenameColumn | DropColumn | AddMember | WidenColumn
+FieldChange = AddColumn | RenameColumn | DropColumn | AddMember | WidenColumn
 RuleChange = SetDefault | SetNotNull | SetComment | AddCheck | DropCheck | SetUniqueKeys
-SchemaChange = ColumnChange | RuleChange
+SchemaChange = FieldChange | RuleChange
 
 
 def evolved(schema: Schema, changes: Iterable[SchemaChange], schema_id: int) -> Schema:

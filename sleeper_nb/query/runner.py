@@ -232,8 +232,8 @@ def _read_on_spark(
     planning: SparkPlanning, values: Mapping[str, Any], local_files: bool
 ) -> tuple[Bound, str, DataFrame]:
     """Return a statement that leaves out what Spark's plan of it excludes, which keys were read first, and its rows."""
+    from sleeper_nb.engines.spark.frame_conditions import why_not_planned
     from sleeper_nb.engines.spark.one_moment import asks_for_time
-    from sleeper_nb.engines.spark.optimized_plan import why_not_planned
 
     bound = planning.bound
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sleeper_nb.engines.duckdb.database import Database
-    from sleeper_nb.engines.spark.optimized_plan import EmptyFrame
+    from sleeper_nb.engines.spark.frame_conditions import EmptyFrame
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class SparkPlanning:
     @cached_property
     def stand_ins(self) -> dict[str, EmptyFrame]:
         """The empty frames that stand in for the tables and variables, by generated name."""
-        from sleeper_nb.engines.spark.optimized_plan import EmptyFrame
+        from sleeper_nb.engines.spark.frame_conditions import EmptyFrame
 
         mark, tables = self.bound.unused_mark, self.bound.tables
         found = {
@@ -68,8 +68,8 @@ class SparkPlanning:
             The statement over the empty frames.
         """
         from sleeper_nb.engines.duckdb.key_values import large_tables, lookups_of
-        from sleeper_nb.engines.spark.joined_scans import joined_keys_in
-        from sleeper_nb.engines.spark.optimized_plan import necessary_in, with_whole_lists
+        from sleeper_nb.engines.spark.frame_conditions import necessary_in, with_whole_lists
+        from sleeper_nb.engines.spark.frame_joins import joined_keys_in
 
         with with_whole_lists(self.spark):
             necessary = necessary_in(empty, self.stand_ins)
@@ -83,7 +83,7 @@ class SparkPlanning:
 def _of_variables(spark: SparkSession, bound: Bound, first: int, mark: str) -> dict[str, EmptyFrame]:
     """Return stand-ins for variables with rows in memory, by generated name."""
     from sleeper_nb.engines.spark import frames
-    from sleeper_nb.engines.spark.optimized_plan import EmptyFrame
+    from sleeper_nb.engines.spark.frame_conditions import EmptyFrame
     from sleeper_nb.sql.variables import BoundVariable
 
     stand_ins = {}

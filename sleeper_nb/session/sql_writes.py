@@ -35,7 +35,8 @@ from sleeper_nb.sql.alteration import (
     RenamedColumn,
 )
 from sleeper_nb.sql.delete_update import DeleteRows, UpdateRows
-from sleeper_nb.sql.grammar import Literal, Name, Parameter, placed
+from sleeper_nb.sql.grammar import Constant as Literal
+from sleeper_nb.sql.grammar import Name, Parameter, placed
 from sleeper_nb.sql.insertion import InsertRows, OverwriteRows
 from sleeper_nb.sql.merge_rows import MergeRows
 from sleeper_nb.sql.parameters import plain_value, unknown_parameter

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from sleeper_nb.sql.grammar import Literal as Constant
-from sleeper_nb.sql.grammar import Name, StatementReader
+from sleeper_nb.sql.grammar import Constant, Name, StatementReader
 from sleeper_nb.sql.table_definition import (
     DEFAULT_HINT,
     ColumnDefinition,

@@ -44,7 +44,7 @@ class Parameter:
     name: Name
 
 
-Literal = str | int | float | Decimal | bool | None | Parameter | tuple["Literal", ...]
+Constant = str | int | float | Decimal | bool | None | Parameter | tuple["Constant", ...]
 """A value as written: a text, a number, a constant, a parameter, or a list of these."""
 
 
@@ -160,7 +160,7 @@ class StatementReader:
         self.at += 1
         return unquote(token, dialect=self.statement.dialect)
 
-    def literal(self, hint: Hint) -> Literal:
+    def literal(self, hint: Hint) -> Constant:
         """Read a literal, a parameter, or a list of them: ``[1, 2]``, ``ARRAY[1, 2]``, ``array(1, 2)``."""
         if self.spells("ARRAY", "[") or self.spells("ARRAY", "("):
             self.at += 1
@@ -187,8 +187,8 @@ class StatementReader:
                 return Parameter(self.name("a parameter", hint))
         raise self.error("a value is expected", hint)
 
-    def _items(self, closing: str, hint: Hint) -> tuple[Literal, ...]:
-        items: list[Literal] = []
+    def _items(self, closing: str, hint: Hint) -> tuple[Constant, ...]:
+        items: list[Constant] = []
         while not self.skip(closing):
             if items:
                 self.expect(",", hint=hint)

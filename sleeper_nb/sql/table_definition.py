@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.sql.grammar import Literal, Name, StatementReader, begins_query, opens_query
+from sleeper_nb.sql.grammar import Constant, Name, StatementReader, begins_query, opens_query
 from sleeper_nb.sql.statement import QueryPart
 from sleeper_nb.sql.tokens import skip_brackets
 
@@ -58,7 +58,7 @@ class ColumnDefinition:
     name: Name
     type: str = ""
     not_null: bool = False
-    default: Literal = None
+    default: Constant = None
     comment: str = ""
 
 
@@ -94,7 +94,7 @@ class CreateTable:
     columns: tuple[ColumnDefinition, ...] = ()
     row_keys: tuple[Name, ...] = ()
     sort_keys: tuple[Name, ...] = ()
-    splits: tuple[Literal, ...] | None = None
+    splits: tuple[Constant, ...] | None = None
     leaves: int | None = None
     properties: tuple[tuple[str, str], ...] = ()
     comment: str = ""

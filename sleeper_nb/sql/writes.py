@@ -13,7 +13,7 @@ from sleeper_nb.errors import InvalidInput
 from sleeper_nb.sql.alteration import AlterTable, read_alter_table
 from sleeper_nb.sql.beginning import end_of_explain
 from sleeper_nb.sql.delete_update import DeleteRows, NamedQueries, UpdateRows, read_delete, read_update
-from sleeper_nb.sql.grammar import Literal, Name, StatementReader
+from sleeper_nb.sql.grammar import Constant, Name, StatementReader
 from sleeper_nb.sql.insertion import InsertRows, OverwriteRows, read_insert
 from sleeper_nb.sql.merge_rows import MergeRows, read_merge
 from sleeper_nb.sql.references import names_of_with
@@ -62,8 +62,8 @@ class CallProcedure:
     """``CALL sys.compact('t')``: arguments by position, then by name."""
 
     procedure: Name
-    arguments: tuple[Literal, ...]
-    named: tuple[tuple[Name, Literal], ...]
+    arguments: tuple[Constant, ...]
+    named: tuple[tuple[Name, Constant], ...]
 
 
 RowChange = DeleteRows | UpdateRows | MergeRows | OverwriteRows
@@ -202,8 +202,8 @@ def _call(reader: StatementReader) -> CallProcedure:
     schema, _, procedure = whole.text.partition(".")
     if schema.casefold() != "sys" or not procedure:
         raise reader.error(f"there is no procedure {whole.text!r}", _CALL_HINT, whole.at)
-    arguments: list[Literal] = []
-    named: list[tuple[Name, Literal]] = []
+    arguments: list[Constant] = []
+    named: list[tuple[Name, Constant]] = []
     reader.expect("(", hint=_CALL_HINT)
     while not reader.skip(")"):
         if arguments or named:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sleeper_nb.engines.duckdb.database import connect_anew, interruptible
-from sleeper_nb.engines.duckdb.pushed_filters import SIGNS, reach_of
+from sleeper_nb.engines.duckdb.pushed_filters import SIGNS, test_of
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
 from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound
 from sleeper_nb.model.schema import Schema
@@ -71,7 +71,7 @@ class DuckDBCondition:
         Returns a new connection.
     is_understood
         Whether a row meets the condition exactly when it meets `necessary`.
-    reach
+    test
         What a row must meet at least, to choose partitions and files.
     """
 
@@ -82,7 +82,7 @@ class DuckDBCondition:
     necessary: tuple[Compared, ...]
     connect: Callable[[], duckdb.DuckDBPyConnection] = field(compare=False, repr=False)
     is_understood: bool = False
-    reach: Test = field(default=ANY_ROW, compare=False, repr=False)
+    test: Test = field(default=ANY_ROW, compare=False, repr=False)
 
     @classmethod
     def of(
@@ -124,11 +124,11 @@ class DuckDBCondition:
         return cls.of(f"NOT (\n{text}\n)", schema, connect)
 
     def planned(self, connection: duckdb.DuckDBPyConnection, schema: Schema) -> Self:
-        """Return the condition with its `reach`, as a connection of the planning database finds it.
+        """Return the condition with its `test`, as a connection of the planning database finds it.
 
         `necessary` already has all of a condition that only joins comparisons with numbers and texts by AND.
         """
-        return self if self.is_understood else replace(self, reach=reach_of(connection, self.text, schema))
+        return self if self.is_understood else replace(self, test=test_of(connection, self.text, schema))
 
     def picklable(self) -> Self:
         """Return the condition for tasks in other processes, which have no session; it can be pickled."""

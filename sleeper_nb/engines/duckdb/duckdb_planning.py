@@ -16,9 +16,9 @@ import duckdb
 
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.duckdb.duckdb_reads import Query
-from sleeper_nb.engines.duckdb.joined_keys import joined_keys
+from sleeper_nb.engines.duckdb.joined_scans import joined_keys_in
 from sleeper_nb.engines.duckdb.key_values import large_tables, lookups_of
-from sleeper_nb.engines.duckdb.pushed_filters import StandIn, pushed_filters
+from sleeper_nb.engines.duckdb.pushed_filters import EmptyTable, pushed_filters
 from sleeper_nb.engines.duckdb.statement_time import set_moment
 from sleeper_nb.model.schema import quoted_name
 from sleeper_nb.operations.scanning.join_rules import ScanKeys
@@ -63,10 +63,10 @@ class DuckDBPlanning:
         return self.bound.unused_mark
 
     @cached_property
-    def _stand_ins(self) -> dict[str, StandIn]:
+    def _stand_ins(self) -> dict[str, EmptyTable]:
         """The empty tables that stand in for the tables, by generated name."""
         return {
-            name: StandIn.of(at, rows.state.schema, self._mark, with_places=name in self.bound.with_places)
+            name: EmptyTable.of(at, rows.state.schema, self._mark, with_places=name in self.bound.with_places)
             for at, (name, rows) in enumerate(self.bound.tables.items())
         }
 
@@ -104,7 +104,7 @@ class DuckDBPlanning:
         names = {tables.get(name, self._variable_table(name)): name for name in self.bound.by_name}
         try:
             with self._opened() as connection:
-                return joined_keys(connection, statement, self.values, names)
+                return joined_keys_in(connection, statement, self.values, names)
         except (duckdb.Error, RecursionError) as error:
             logger.debug("no keys are read first, as DuckDB does not serialize the plan: %s", error)
             return {}

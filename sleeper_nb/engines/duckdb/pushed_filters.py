@@ -51,7 +51,7 @@ _ROWS: Final = "rows of the scan"
 
 
 @dataclass(frozen=True, slots=True)
-class StandIn:
+class EmptyTable:
     """The names of the empty table that stands in for a table: `table`, and its `columns`.
 
     They are in the order of the schema; after them may follow those for the places of rows.
@@ -62,7 +62,7 @@ class StandIn:
     schema: Schema
 
     @classmethod
-    def of(cls, number: int, schema: Schema, mark: str, *, with_places: bool = False) -> StandIn:
+    def of(cls, number: int, schema: Schema, mark: str, *, with_places: bool = False) -> EmptyTable:
         """Return the names of the stand-in with a number; each begins with `mark`."""
         width = len(columns_of(schema, with_places=with_places))
         return cls(f"{mark}{number}", tuple(f"{mark}{number}_{i}" for i in range(width)), schema)
@@ -78,7 +78,7 @@ class StandIn:
 
 
 def pushed_filters(
-    connection: duckdb.DuckDBPyConnection, text: str, values: Mapping[str, Any], tables: Sequence[StandIn]
+    connection: duckdb.DuckDBPyConnection, text: str, values: Mapping[str, Any], tables: Sequence[EmptyTable]
 ) -> dict[str, Test]:
     """Return what the rows of each stand-in must meet, by its table's name; a stand-in that is left out is not read.
 
@@ -107,13 +107,13 @@ def pushed_filters(
     return {name: AnyOf(tuple(each)) for name, each in tests.items()}
 
 
-def reach_of(connection: duckdb.DuckDBPyConnection, condition: str, schema: Schema) -> Test:
+def test_of(connection: duckdb.DuckDBPyConnection, condition: str, schema: Schema) -> Test:
     """Return what the rows of a table must meet at least to meet a condition, which was checked before.
 
     A condition on the time at which it is evaluated is not planned: each read evaluates it again.
     """
     statement = Statement.of(f'SELECT * FROM "{_ROWS}" WHERE (\n{condition}\n)', dialect="duckdb")  # noqa: S608 - judged before
-    table = StandIn.of(0, schema, Bound(statement, {}, ()).unused_mark)
+    table = EmptyTable.of(0, schema, Bound(statement, {}, ()).unused_mark)
     try:
         table.create(connection, _ROWS)
         nodes = tree_nodes(syntax_tree(connection, statement.text))
@@ -145,7 +145,7 @@ def _joined(lines: Any) -> str:
     return lines if isinstance(lines, str) else "\n".join(map(str, lines))
 
 
-def _test(connection: duckdb.DuckDBPyConnection, conditions: Iterable[str], table: StandIn) -> Test:
+def _test(connection: duckdb.DuckDBPyConnection, conditions: Iterable[str], table: EmptyTable) -> Test:
     """Return the test of some conditions; without those that cannot be read."""
     parts = [part for text in conditions for part in _parts(text)]
     columns = dict(zip(table.columns, table.schema.names, strict=False))  # no place tells which keys are needed

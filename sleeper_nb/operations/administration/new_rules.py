@@ -70,7 +70,7 @@ class RowsChecked:
         files = set(state.files.active["filename"].to_pylist())
         unseen = files - self._seen
         for rule in self._rules(state.schema, after):
-            plan = plan_scan(read, reach=Reach(test=rule.broken.reach))
+            plan = plan_scan(read, reach=Reach(test=rule.broken.test))
             self._check_rule(rule, _only(plan, unseen, whole=rule.whole_files))
         if unseen and after.unique_keys and not state.schema.unique_keys:
             check_unique(read, self._storage)

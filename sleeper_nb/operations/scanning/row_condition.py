@@ -1,7 +1,7 @@
 """The interface of a user's condition on rows, as scans use it; the DuckDB engine implements and evaluates it.
 
 A scan uses a condition three times: `parts_met` narrows the regions by the comparisons of row keys that every matching
-row must meet, `Condition.reach` leaves out more partitions and files, and `RowTest` then filters the rows that are
+row must meet, `Condition.test` leaves out more partitions and files, and `RowTest` then filters the rows that are
 read by the whole condition.
 """
 
@@ -52,7 +52,7 @@ class Condition(Protocol):
         """
 
     @property
-    def reach(self) -> Test:
+    def test(self) -> Test:
         """What a row must meet at least, also where alternatives, lists and beginnings of texts say so."""
 
     def picklable(self) -> Condition:

@@ -54,7 +54,7 @@ class ComparedRows:
         regions: Sequence[Region] | None = regions_of(schema, keys, region)
         if where is None:
             return cls(regions)
-        return cls(parts_met(regions, where.necessary, schema), regions_met(where.reach, schema), where)
+        return cls(parts_met(regions, where.necessary, schema), regions_met(where.test, schema), where)
 
     def parts_of(self, region: Region) -> list[Region]:
         """Return the parts of a region that are compared."""

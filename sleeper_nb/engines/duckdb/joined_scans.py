@@ -64,7 +64,7 @@ class _NotUnderstood(Exception):  # noqa: N818 - no error: nothing is left out
     pass
 
 
-def joined_keys(
+def joined_keys_in(
     connection: duckdb.DuckDBPyConnection, statement: Statement, values: Mapping[str, Any], tables: Mapping[str, str]
 ) -> dict[str, tuple[ScanKeys, ...]]:
     """Return what the rows of each scan of a table must meet, by the table's name; empty when that is not known.

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sleeper_nb.engines.spark.optimized_plan import EmptyFrame
+from sleeper_nb.engines.spark.frame_conditions import EmptyFrame
 from sleeper_nb.engines.spark.plan_json import JsonNode, is_deterministic, plans_of, tree
 from sleeper_nb.operations.scanning import join_rules
 from sleeper_nb.operations.scanning.join_rules import NOTHING_KNOWN, Operator, Origin, ScanKeys

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sleeper_nb.engines.spark import frames
-from sleeper_nb.engines.spark.joined_scans import joined_keys_in
-from sleeper_nb.engines.spark.optimized_plan import EmptyFrame
+from sleeper_nb.engines.spark.frame_conditions import EmptyFrame
+from sleeper_nb.engines.spark.frame_joins import joined_keys_in
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.scanning.join_rules import JoinedKey
 from sleeper_nb.sql.statement import Statement
