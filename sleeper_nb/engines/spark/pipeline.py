@@ -237,14 +237,7 @@ def plan_frame(
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with opened_checks(in_tasks) as opened:
             for batch in batches:
-                compared = _compared(pa.Table.from_batches([batch]), schema, matching)
-                differences = compared.differences or tuple(opened.differences(compared.table(schema)))
-                rows: list[dict[str, Any]] = [{"rows": compared.rows}]
-                rows += [{"difference": pickle.dumps(each)} for each in differences]
-                if not differences:
-                    keys = pa.table({key.name: compared.columns[key.name] for key in schema.row_keys})
-                    rows += [{"leaf": leaf, "rows": n} for leaf, n in rows_by_leaf(keys, tree, schema).items()]
-                yield pa.RecordBatch.from_pylist(rows, schema=_LOOKED_AT)
+                yield _looked_at(_compared(pa.Table.from_batches([batch]), schema, matching), opened, schema, tree)
 
     def action(spark: SparkSession) -> tuple[list[Any], Conformed]:
         frame = frame_of(spark, sources, schema, matching)
@@ -252,6 +245,25 @@ def plan_frame(
         return frame.mapInArrow(task, "leaf string, rows long, difference binary").collect(), of_names
 
     answers, of_names = engine.run(action, "planning the import")
+    return _summed(answers, of_names, state, strategy)
+
+
+_LOOKED_AT = pa.schema([("leaf", pa.string()), ("rows", pa.int64()), ("difference", pa.binary())])
+
+
+def _looked_at(rows: Conformed, checks: OpenedChecks, schema: Schema, tree: PartitionTree) -> pa.RecordBatch:
+    """Return what a task says about some rows: their number, each difference, and how many are for each leaf."""
+    differences = rows.differences or tuple(checks.differences(rows.table(schema)))
+    answers: list[dict[str, Any]] = [{"rows": rows.rows}]
+    answers += [{"difference": pickle.dumps(each)} for each in differences]
+    if not differences:
+        keys = pa.table({key.name: rows.columns[key.name] for key in schema.row_keys})
+        answers += [{"leaf": leaf, "rows": n} for leaf, n in rows_by_leaf(keys, tree, schema).items()]
+    return pa.RecordBatch.from_pylist(answers, schema=_LOOKED_AT)
+
+
+def _summed(answers: Iterable[Any], of_names: Conformed, state: TableState, strategy: str) -> IngestPlan:
+    """Return the plan of an import, of what its tasks say and of how the names of the columns compare."""
     total = 0
     by_leaf: Counter[str] = Counter()
     of_values: list[Difference] = []
@@ -263,7 +275,7 @@ def plan_frame(
         else:
             total += row["rows"]
     named = {each.column for each in of_names.differences}
-    order = {name: place for place, name in enumerate(schema.names)}
+    order = {name: place for place, name in enumerate(state.schema.names)}
     more = grouped(sorted((d for d in of_values if d.column not in named), key=lambda d: order.get(d.column, -1)))
     plan = plan_of_counts(state, total, by_leaf, [*of_names.differences, *more], strategy=strategy, through_spark=True)
     return replace(plan, notes=of_names.notes)
@@ -271,9 +283,6 @@ def plan_frame(
 
 def _compared(rows: pa.Table, schema: Schema, matching: Matching) -> Conformed:
     return compare(RawColumns.of(rows, no_place, partial(matching.names, schema=schema)), schema, matching)
-
-
-_LOOKED_AT = pa.schema([("leaf", pa.string()), ("rows", pa.int64()), ("difference", pa.binary())])
 
 
 def _footers(files: Sequence[SourceFile]) -> dict[str, tuple[pa.Schema, int]]:
