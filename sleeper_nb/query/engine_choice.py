@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
+from sleeper_nb.sql.composition import Composition
 from sleeper_nb.sql.statement import SqlText, Statement
 from sleeper_nb.sql.tokens import Token, spells, unquote
 
@@ -65,6 +66,8 @@ def why_only_spark(sql: SqlText, views: Callable[[], Container[str]]) -> str:
 
     `views` returns the names, in lower case, of the views that only Spark keeps.
     """
+    if isinstance(sql.part, Composition):  # a SELECT of this package
+        return ""
     try:
         statement = sql.query("spark")
     except InvalidInput:
