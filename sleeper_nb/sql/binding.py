@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import cached_property
 from itertools import count
 from typing import Any, Protocol
 
@@ -109,7 +110,7 @@ Lookup = Callable[[str, VersionReference | None], BoundSource | None]
 """Returns the source of a table's name at a version; None when there is no table of that name."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Bound:
     """A statement that an engine can run once it knows what the generated names stand for.
 
@@ -141,7 +142,7 @@ class Bound:
         written = self.whole or self.written or self.statement
         return Texts(self.statement.after(len(run.tokens)) if has_views else written, run)
 
-    @property
+    @cached_property
     def sources(self) -> tuple[BoundSource, ...]:
         """Each table and version that is read, in the statement's order."""
         return tuple(what for what in self.read if isinstance(what, BoundSource))
@@ -151,7 +152,7 @@ class Bound:
         """The variables that are read, each once."""
         return tuple({what.name: what for what in self.read if isinstance(what, BoundVariable)}.values())
 
-    @property
+    @cached_property
     def read(self) -> tuple[BoundSource | BoundVariable, ...]:
         """What is read, also by the views, in the statement's order."""
         read: list[BoundSource | BoundVariable] = []
@@ -159,19 +160,19 @@ class Bound:
             read += what.read if isinstance(what, Bound) else [what]
         return tuple(read)
 
-    @property
+    @cached_property
     def tables(self) -> dict[str, TableRows]:
         """The tables that are read, by generated name, those of views included."""
         sources = ((name, what.rows) for name, what in self.by_name.items() if isinstance(what, BoundSource))
         return {name: rows for name, rows in sources if isinstance(rows, TableRows)}
 
-    @property
+    @cached_property
     def with_places(self) -> frozenset[str]:
         """The generated names of the tables whose rows are read with their places."""
         read = self.by_name.items()
         return frozenset(name for name, what in read if isinstance(what, BoundSource) and what.with_places)
 
-    @property
+    @cached_property
     def by_name(self) -> dict[str, BoundSource | BoundVariable]:
         """What is read, also by the views, by generated name."""
         found: dict[str, BoundSource | BoundVariable] = {}
@@ -198,7 +199,7 @@ class Bound:
         of_views = (each for what in self.named.values() if isinstance(what, Bound) for each in what.absent)
         return (*self.unknown, *of_views)
 
-    @property
+    @cached_property
     def statements(self) -> tuple[Statement, ...]:
         """The statement itself, and those of the views that it reads."""
         views = (what for what in self.named.values() if isinstance(what, Bound))

@@ -89,7 +89,7 @@ class OpenedGroups:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, repr=False)
 class ScanPlan(TableReport):
     """What a scan reads and what it skips, as a funnel from the whole table down to row groups.
 
@@ -117,7 +117,7 @@ class ScanPlan(TableReport):
     processing: DataProcessing = NOTHING
     opened: OpenedGroups | None = None
 
-    @property
+    @cached_property
     def files(self) -> tuple[PlannedFile, ...]:
         """All files, leaf by leaf; a file with rows in two leaves appears twice, with a different region each time."""
         return tuple(file for leaf in self.leaves for file in leaf.files)
@@ -136,12 +136,12 @@ class ScanPlan(TableReport):
             files.setdefault((file.region, file.deletions is not None), []).append(file)
         return files
 
-    @property
+    @cached_property
     def filenames(self) -> tuple[str, ...]:
         """The names of the files, each once; the number of a file in it is what `FILE_NUMBER` says."""
         return tuple(dict.fromkeys(file.filename for file in self.files))
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         """The total size of the files that are opened."""
         return sum({f.filename: f.bytes for f in self.files}.values())
