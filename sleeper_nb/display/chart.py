@@ -67,10 +67,6 @@ class Point(NamedTuple):
     x
         Its place: of a line the number, or milliseconds since 1970; of bars the number of the bar; of a histogram where
         the range begins.
-    y
-        Its height.
-    label
-        What it says.
     end
         Where the range of a histogram ends.
     """

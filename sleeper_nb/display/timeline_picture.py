@@ -122,8 +122,6 @@ def timeline(
         The number of a version to mark with a bar.
     before
         The number of a version to mark with an outline.
-    name
-        The table's name.
     """
     places = _places(snapshots, savepoints, _MOST_PLACES)
     flags = _flags(places)

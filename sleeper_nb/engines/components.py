@@ -36,8 +36,6 @@ class Engines:
     ----------
     spark
         Returns the session's Spark engine; Spark itself starts with its first work.
-    duckdb
-        The session's DuckDB database.
     local_files
         Whether SQL may read files of this machine.
     cluster
@@ -91,8 +89,6 @@ class Components:
         The instance's catalog; the source of time and ids; the progress callback; Spark and DuckDB.
     author
         The name that history records for each commit.
-    background
-        The session's background jobs.
     leases
         The leases that keep the files of long readers.
     property_files

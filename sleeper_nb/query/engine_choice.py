@@ -97,8 +97,6 @@ def why_spark_after(
     ----------
     error
         DuckDB's error, or ours about a text without an end.
-    sql
-        The statement.
     views
         Returns the names, in lower case, of the views that Spark keeps.
     has_function

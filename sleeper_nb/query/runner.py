@@ -62,8 +62,6 @@ class Runner:
         As in `sleeper_nb.query.run.run_query`.
     limit
         From how many bytes on a statement is not run, and `BetterOnSpark` is raised.
-    began
-        When the statement began.
     dry_run
         Whether no row may be read, not even to plan.
     """

@@ -28,8 +28,6 @@ class SparkPlanning:
 
     Parameters
     ----------
-    spark
-        The Spark session.
     bound
         The statement, which reads whole tables.
     database

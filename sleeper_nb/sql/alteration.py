@@ -51,10 +51,6 @@ class AlteredColumn:
 
     Parameters
     ----------
-    name
-        The column.
-    what
-        What is changed.
     value
         The new type, constant or comment; None drops a default, as "" does a comment.
     """

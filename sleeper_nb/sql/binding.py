@@ -46,8 +46,6 @@ class BoundSource:
 
     Parameters
     ----------
-    table, resolved
-        The table and the version.
     rows, storage
         Its rows, and where they are.
     reader
@@ -232,8 +230,6 @@ class Binder:
     ----------
     dialect
         Of the engine that will run them.
-    lookup
-        Finds tables.
     tables
         Returns the names of all tables, for the hint about a misspelt one.
     evaluate
@@ -258,8 +254,6 @@ class Binder:
 
         Parameters
         ----------
-        statement
-            The statement.
         references
             The tables that it names; by default they are searched here.
         prefix

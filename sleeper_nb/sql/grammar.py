@@ -53,8 +53,6 @@ class StatementReader:
 
     Parameters
     ----------
-    statement
-        One statement.
     at
         The index of the first token to read.
 

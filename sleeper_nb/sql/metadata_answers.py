@@ -21,8 +21,6 @@ class Aggregate:
 
     Parameters
     ----------
-    function
-        What is computed.
     column
         The column that it is computed of, as written; None for ``count(*)``.
     """
@@ -38,8 +36,6 @@ def aggregates_of(statement: Statement, table: str) -> tuple[Aggregate, ...] | N
 
     Parameters
     ----------
-    statement
-        A statement.
     table
         The name of the table in it.
     """
@@ -86,8 +82,6 @@ def lists_columns(statement: Statement, table: str) -> bool:
 
     Parameters
     ----------
-    statement
-        A statement.
     table
         The name of the table in it.
     """

@@ -22,10 +22,6 @@ def name_error(error: SleeperError, bound: Bound, names: Callable[[], tuple[str,
 
     Parameters
     ----------
-    error
-        The engine's error.
-    bound
-        The statement that failed.
     names
         Returns the names of all tables.
     """

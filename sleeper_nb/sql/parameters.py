@@ -92,8 +92,6 @@ def plain_values(statement: Statement, given: Mapping[str, Any]) -> dict[str, An
 
     Parameters
     ----------
-    statement
-        The statement.
     given
         Values of Python, numpy, pandas, Arrow or Polars by name; those that are no values of SQL only count when the
         statement uses them.

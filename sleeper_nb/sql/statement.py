@@ -71,8 +71,6 @@ class TextOrigin:
 
     Parameters
     ----------
-    written
-        The user's statement.
     spans
         Spans of the composed text, in its order; text between them is of this package.
     """
@@ -102,8 +100,6 @@ class Statement:
         The statement, without the ``;`` at its end.
     dialect
         Which engine's SQL it is written in.
-    tokens
-        The tokens of the text.
     origin
         Where its parts were written, when it was composed of them.
     """

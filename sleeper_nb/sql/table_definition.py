@@ -43,12 +43,8 @@ class ColumnDefinition:
 
     Parameters
     ----------
-    name
-        Its name.
     type
         Its type as written; "" where a query gives it.
-    not_null
-        Whether NULL is refused.
     default
         The constant of its default; None for none.
     comment
@@ -68,16 +64,10 @@ class CreateTable:
 
     Parameters
     ----------
-    name
-        The table.
     columns
         As written in brackets after the name; their types may be missing where a query gives them.
-    row_keys, sort_keys
-        Names of columns.
     splits, leaves
         The split points, or else the number of leaf partitions.
-    properties
-        Names and values.
     comment
         The table's comment; "" for none.
     checks
@@ -86,8 +76,6 @@ class CreateTable:
         What happens when the table exists.
     like
         The table whose schema it gets.
-    query
-        The query of its rows.
     """
 
     name: Name

@@ -24,8 +24,6 @@ class BoundVariable:
 
     Parameters
     ----------
-    name
-        The variable's name.
     rows
         Its rows; a Spark DataFrame computes them when it is asked.
     """

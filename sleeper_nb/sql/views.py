@@ -24,8 +24,6 @@ class ViewChange:
 
     Parameters
     ----------
-    name
-        The view's name.
     query
         The query of a new view; None when the session has no such view afterwards.
     by_spark

@@ -88,10 +88,6 @@ class WritingStatement:
 
     Parameters
     ----------
-    statement
-        The whole of it.
-    change
-        What it does.
     is_explained
         Whether ``EXPLAIN`` is before it.
     """

@@ -56,8 +56,6 @@ class Network:
         Gives times, waits and jitter.
     progress
         Shows each request that is sent again, and why, until it has ended.
-    quota
-        The quota described above.
     """
 
     def __init__(self, clock: Clock | None = None, progress: Progress = SILENT, quota: int = QUOTA) -> None:

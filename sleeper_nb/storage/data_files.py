@@ -205,8 +205,6 @@ class DataFileWriter:
         The file's path below it.
     schema
         The table's schema. Batches must have its columns and be sorted by its row keys, then sort keys.
-    settings
-        How the file is written.
     """
 
     def __init__(

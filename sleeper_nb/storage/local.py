@@ -21,8 +21,6 @@ class LocalPlace:
 
     Parameters
     ----------
-    root
-        The folder.
     sync
         Whether to wait for the disk; if not, a power cut can empty the files that were written last.
     """

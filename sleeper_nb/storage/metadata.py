@@ -171,13 +171,7 @@ def read_saved_log(storage: Storage, path: str, checksum: str | None = None) -> 
 
 
 class ManifestList:
-    """Describes the metadata files of savepoints: which files they are, how large, and how many data files each lists.
-
-    Parameters
-    ----------
-    storage
-        The table's folder.
-    """
+    """Describes the metadata files of savepoints: which they are, how large, and how many data files each lists."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage

@@ -78,8 +78,6 @@ def explain_s3(error: Exception, located: str, bucket: str, ask: Callable[[], No
     ----------
     error
         From boto3, or an `OSError` from Arrow.
-    located
-        The object's address.
     ask
         Sends a request to the bucket by boto3, since S3's answer about a single object may not say what is wrong.
     """
@@ -198,15 +196,7 @@ def _part(client: Any, bucket: str, key: str, wanted: str, size: int | None) -> 
 
 
 class S3Object(io.RawIOBase):
-    """One object, read range by range.
-
-    Parameters
-    ----------
-    ask
-        Makes requests.
-    bucket, key
-        The object.
-    """
+    """One object, read range by range."""
 
     def __init__(self, ask: Ask, bucket: str, key: str) -> None:
         self._ask, self._bucket, self._key, self._at = ask, bucket, key, 0

@@ -58,8 +58,6 @@ class Rows:
         ----------
         prefix, between
             Which sort keys: those that begin with a prefix, or those from one to another, both included.
-        newest_first
-            Reverse the order.
         where, values
             A filter expression of DynamoDB on other attributes, and the values that it names.
         columns

@@ -392,10 +392,6 @@ def _translated(verb: str, where: str, error: Exception, names: Sequence[str]) -
     ----------
     verb
         What failed: to ``"read"`` the condition, or to ``"compute"`` it for some row.
-    where
-        The condition.
-    error
-        What DuckDB raised.
     names
         The columns that the condition may name.
     """

@@ -120,8 +120,6 @@ def judged(connection: duckdb.DuckDBPyConnection, statement: Statement) -> Query
     ----------
     connection
         Whose parser judges; nothing is run.
-    statement
-        One statement.
 
     Raises
     ------

@@ -39,8 +39,6 @@ class WatchedAction(Generic[T]):
     ----------
     session
         The session that the action gets.
-    action
-        What to run.
     description
         What Spark calls the jobs.
     tag

@@ -62,10 +62,8 @@ class AppendPlan:
     ----------
     run_id
         The id of this append; the names of its files begin with it.
-    began
-        When it was planned.
     schema, tree, settings, storage, checks
-        The table's, at that moment.
+        The table's, when the append was planned.
     """
 
     run_id: str

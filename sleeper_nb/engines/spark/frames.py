@@ -275,8 +275,6 @@ def met(rows: DataFrame, schema: Schema, condition: Condition, columns: Iterable
     ----------
     rows
         As `data_frame` returns them.
-    schema
-        The table's.
     condition
         A checked condition.
     columns

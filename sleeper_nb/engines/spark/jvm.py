@@ -48,14 +48,10 @@ class JvmPlan:
 
     Parameters
     ----------
-    java
-        The Java to run.
     flags
-        Its flags, without those that differ between two starts with one configuration.
+        Java's flags, without those that differ between two starts with one configuration.
     classpath
         Spark's jars, as the ``-cp`` flag takes them.
-    conf
-        Spark's settings.
     """
 
     java: Java
@@ -208,8 +204,6 @@ def plan_jvm(java: Java, conf: Mapping[str, str]) -> JvmPlan:
 
     Parameters
     ----------
-    java
-        The Java to run.
     conf
         Spark's settings. Those that concern the JVM itself are turned into flags: ``spark.driver.memory``,
         ``spark.driver.extraJavaOptions``, ``spark.driver.extraClassPath`` and ``spark.sleeper.jit``.

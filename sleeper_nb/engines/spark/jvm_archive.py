@@ -100,8 +100,6 @@ def make_in_background(plan: JvmPlan, archive: JvmArchive, log: Path) -> subproc
     ----------
     plan
         How the JVM that will use it was started.
-    archive
-        The archive to make.
     log
         The file for the output of the process.
     """

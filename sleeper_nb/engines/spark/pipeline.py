@@ -481,14 +481,8 @@ class SparkLoad:
 
     Parameters
     ----------
-    engine
-        Runs the tasks.
     store
         The table's; the table need not exist yet.
-    sources
-        What is loaded.
-    settings
-        How files are written.
     matching
         How columns become those of the table.
     row_checks

@@ -41,8 +41,6 @@ class TaskLease:
     ----------
     leases
         Opens the leases of the instance, in any process.
-    table_id, snapshot_id
-        The version.
     """
 
     leases: Callable[[], AbstractContextManager[Leases]]
@@ -101,8 +99,6 @@ class ReadTask(InputPartition):
         The groups of files, read one after the other; rows of several groups are never merged.
     processor
         What processes the rows of each.
-    storage
-        The table's folder.
     lease
         Protects the files during the read; None when another process does, or the read is short.
     feed
@@ -141,8 +137,6 @@ class ChangeTask(InputPartition):
     ----------
     comparison
         Of the snapshot with the one before.
-    storage
-        The table's folder.
     feed
         What is added to each row.
     """

@@ -76,10 +76,6 @@ class SourceOptions:
 
     Parameters
     ----------
-    place
-        The instance.
-    table
-        The name of the table.
     version
         Which version; None for the current one.
     limits
@@ -140,10 +136,6 @@ class AppendOptions:
 
     Parameters
     ----------
-    place
-        The instance.
-    table
-        The name of the table.
     message, job_id
         As `sleeper_nb.Table.ingest` takes them.
     """

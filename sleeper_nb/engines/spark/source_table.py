@@ -60,10 +60,6 @@ class SourceTable:
 
     Parameters
     ----------
-    name
-        The table's name.
-    store
-        Its versions.
     properties
         Returns its current properties.
     leases
@@ -76,8 +72,6 @@ class SourceTable:
         Records a job that failed: its id, when it began, and the reason.
     row_checks
         Returns the CHECKs of a schema, parsed and bound.
-    close
-        Closes the instance.
     """
 
     name: str

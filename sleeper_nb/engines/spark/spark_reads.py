@@ -59,8 +59,6 @@ def check_reads(session: SparkSession, statement: Statement, *, local_files: boo
     ----------
     session
         Whose parser judges; nothing is run.
-    statement
-        One statement.
     local_files
         Whether SQL may read local files.
 
