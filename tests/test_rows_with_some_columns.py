@@ -84,3 +84,57 @@ def test_a_merge_reads_columns_that_the_table_lacks(tmp_path):
             rows = table.scan().to_arrow().to_pylist()
             assert [(row["k"], row["v"]) for row in rows] == [(0, "x"), (2, "b"), (3, "x"), (9, "c")]
             table.rollback(2)
+
+
+UNLIKE = [{"city": "bern", "fare": 9}, {"city": "oslo", "note": "c"}]
+
+
+def _merged(table, given):
+    return table.merge(given).when_matched_update_all().execute()
+
+
+@pytest.mark.parametrize("change", [lambda table, given: table.upsert(given), _merged], ids=["upsert", "merge"])
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (UNLIKE, "row 1 (city = 'bern') has no 'note', which other rows have"),
+        ([*UNLIKE[:1], {"city": "oslo"}], "row 2 (city = 'oslo') has no 'fare', which other rows have"),
+        ([{"fare": 9}, {"city": "oslo", "fare": 9}], "row 1 has no 'city', which other rows have"),
+    ],
+)
+def test_rows_of_one_change_have_the_same_columns(table, change, given, problem):
+    with pytest.raises(sl.InvalidInput) as caught:
+        change(table, given)
+    assert caught.value.message == problem
+    assert "None for NULL" in caught.value.hint
+    assert "two calls" in caught.value.hint
+    assert rows(table) == pa.table(FIRST).to_pylist()
+
+
+def test_rows_of_each_part_of_one_change_have_the_same_columns(table):
+    with pytest.raises(sl.InvalidInput, match="row 1 .city = 'bern'. has no 'note'"):
+        table.upsert([UNLIKE, pd.DataFrame(UNLIKE)])
+
+
+def test_what_a_row_lacks_is_given_as_none_or_in_two_calls(table):
+    table.upsert([{"city": "bern", "fare": 9, "note": None}, {"city": "oslo", "fare": 8, "note": "c"}])
+    assert [(row["fare"], row["note"]) for row in rows(table)] == [(9, None), (8, "c")]
+    for row in ({"city": "bern", "fare": 7}, {"city": "oslo", "note": "d"}):
+        table.upsert([row])
+    assert [(row["fare"], row["note"]) for row in rows(table)] == [(7, None), (8, "d")]
+
+
+def test_a_merge_by_a_predicate_names_rows_by_their_number(table):
+    with pytest.raises(sl.InvalidInput, match="row 1 has no 'note'"):
+        table.merge(UNLIKE, predicate="source.city = target.city")
+
+
+def test_rows_of_an_overwrite_may_lack_columns_as_those_of_an_ingest(table):
+    new = [{"city": "oslo", "day": 2, "fare": 9}, {"city": "oslo", "day": 3, "fare": 9, "note": "c"}]
+    table.overwrite(new, where="city = 'oslo'")
+    assert [row["note"] for row in rows(table)] == ["a", None, "c"]
+
+
+def test_a_wrong_name_in_some_rows_is_unknown(table):
+    with pytest.raises(sl.InvalidInput, match="unknown column 'nota'"):
+        table.upsert([{"city": "bern", "fare": 9}, {"city": "oslo", "fare": 8, "nota": "c"}])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,8 @@ from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.changing.change import ChangeReport
-from sleeper_nb.operations.loading.conform import MISSING, RawColumns, compare, raise_first
+from sleeper_nb.operations.loading.conform import MISSING, RawColumns, compare, raise_first, row_number
+from sleeper_nb.operations.loading.row_checks import values_text
 from sleeper_nb.operations.loading.sources import opened_sources, read_source
 from sleeper_nb.operations.scanning.scan_plan import regions_of
 from sleeper_nb.operations.versioning.resolve import Resolved
@@ -63,7 +64,9 @@ class ChangesOf:
 
     def upsert(self, data: Any, on: Sequence[str] | None) -> TableChange:
         """Return an upsert."""
-        rows, columns = self._rows(data), self._on(on)
+        columns = self._on(on)
+        _check_same_columns(data, columns, self.table.store.load().schema.names)
+        rows = self._rows(data)
         statement = self._writer.upsert(columns, rows.column_names)
         _check_has_values(rows, columns)
         return self._change("upsert", statement, data={NEW_ROWS: rows})
@@ -73,6 +76,7 @@ class ChangesOf:
         if on is not None and predicate is not None:
             raise InvalidInput("a merge takes columns or a predicate, not both", hint="omit one of them")
         state = self.table.store.load()
+        _check_same_columns(data, self._on(on) if predicate is None else ())
         rows, writer = source_given(data, state.schema, self.table.store.storage), self._writer
         match = None if predicate is None else writer.expression(predicate, "a predicate")
         if match is None:
@@ -174,6 +178,35 @@ def source_given(data: Any, schema: Schema, storage: Storage) -> pa.Table:
     if isinstance(data, list) and data and all(isinstance(each, dict) for each in data):
         return pa.Table.from_pylist(data)
     return rows_given(data, schema, storage)
+
+
+def _check_same_columns(data: Any, keys: Sequence[str], columns: Collection[str] | None = None) -> None:
+    """Raise when some dictionaries lack a column of others: NULL would replace the value that such a row has.
+
+    Parameters
+    ----------
+    data, keys
+        What the user gave as new rows; the columns by which rows match, for the message.
+    columns
+        Which columns count; all when None.
+    """
+    if not isinstance(data, list):
+        return
+    if not all(isinstance(each, dict) for each in data):
+        for part in data:
+            _check_same_columns(part, keys, columns)
+        return
+    names = dict.fromkeys(name for row in data for name in row if columns is None or name in columns)
+    lacking = next(((at, row, name) for at, row in enumerate(data) for name in names if name not in row), None)
+    if lacking is None:
+        return
+    at, row, name = lacking
+    known = {str(each).casefold(): value for each, value in row.items()}
+    key = values_text({each: known[each.casefold()] for each in keys if each.casefold() in known})
+    raise InvalidInput(
+        f"{row_number(at)}{f' ({key})' if key else ''} has no {name!r}, which other rows have",
+        hint="give each row the value: None for NULL; or change the rows that have it and the others in two calls",
+    )
 
 
 def _check_has_values(rows: pa.Table, columns: Sequence[str]) -> None:

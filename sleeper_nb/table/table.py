@@ -796,8 +796,8 @@ class Table(Report):
         Parameters
         ----------
         data
-            The new rows: what `ingest` takes, without a Spark DataFrame. Columns that they lack keep their values in
-            rows that are updated.
+            The new rows: what `ingest` takes, without a Spark DataFrame. Columns that all of them lack keep their values
+            in rows that are updated.
         on
             The columns by which rows match; the row keys when None.
         engine, message, job_id, dry_run
@@ -806,7 +806,8 @@ class Table(Report):
         Raises
         ------
         InvalidInput
-            When two new rows match the same row, a value by which rows match is null, or a value does not fit.
+            When two new rows match the same row, a value by which rows match is null, or a value does not fit; when
+            some dictionaries lack a key that others have.
         ConflictError
             As `delete`. Rows that others add meanwhile are seen: two upserts never both insert a key.
         """
@@ -859,7 +860,8 @@ class Table(Report):
         Parameters
         ----------
         data
-            The new rows, as in `upsert`. Each must be in the part that is replaced.
+            The new rows, as in `upsert`; what a dictionary lacks is the column's default or NULL, as in `ingest`. Each
+            row must be in the part that is replaced. Without rows, the part is deleted.
         where, params
             The part, as a condition; or
         keys, region
