@@ -112,7 +112,7 @@ def test_rows_of_one_change_have_the_same_columns(table, change, given, problem)
 
 
 def test_rows_of_each_part_of_one_change_have_the_same_columns(table):
-    with pytest.raises(sl.InvalidInput, match="row 1 .city = 'bern'. has no 'note'"):
+    with pytest.raises(sl.InvalidInput, match=r"row 1 \(city = 'bern'\) has no 'note'"):
         table.upsert([UNLIKE, pd.DataFrame(UNLIKE)])
 
 

@@ -796,8 +796,8 @@ class Table(Report):
         Parameters
         ----------
         data
-            The new rows: what `ingest` takes, without a Spark DataFrame. Columns that all of them lack keep their values
-            in rows that are updated.
+            The new rows: what `ingest` takes, without a Spark DataFrame. Columns that all of them lack keep their
+            values in rows that are updated.
         on
             The columns by which rows match; the row keys when None.
         engine, message, job_id, dry_run

@@ -173,8 +173,21 @@ def test_a_value_is_computed_only_for_rows_of_its_clause(session, table):
     "MERGE INTO t USING (SELECT * FROM t) s ON t.k = s.k WHEN MATCHED THEN UPDATE SET s = s::VARCHAR",
     "MERGE INTO t USING (SELECT * FROM t) s2 ON t.k = s2.k WHEN MATCHED THEN UPDATE SET s = s2::VARCHAR",
     "INSERT INTO t REPLACE WHERE t IS NOT NULL SELECT * FROM t",
+    "DELETE FROM t WHERE EXISTS (SELECT 1 FROM u b WHERE b = t)",
+    "DELETE FROM t WHERE EXISTS (SELECT 1 FROM (SELECT * FROM u) b, LATERAL (SELECT t AS r) WHERE b = r)",
+    "DELETE FROM t WHERE EXISTS (SELECT 1 FROM t AS other WHERE hash(t) > 0)",
+    "DELETE FROM t WHERE EXISTS (SELECT 1 FROM u WHERE k IN (SELECT k FROM t) AND t::VARCHAR LIKE '%1%')",
+    "DELETE FROM t WHERE EXISTS (SELECT COLUMNS(t.*) FROM u)",
+    "DELETE FROM t WHERE k IN (SELECT k FROM t UNION SELECT k FROM u WHERE u IS DISTINCT FROM t)",
+    "DELETE FROM t WHERE EXISTS (FROM u WHERE (t).k = 1)",
+    'DELETE FROM t AS "a b" WHERE EXISTS (SELECT 1 FROM u WHERE u = "A B")',
+    "UPDATE t SET s = (SELECT t::VARCHAR FROM u LIMIT 1) WHERE k = 1",
+    "MERGE INTO t USING u ON t.k = u.k WHEN MATCHED AND EXISTS (SELECT 1 FROM u x WHERE x = u) THEN DELETE",
+    "MERGE INTO t USING u ON EXISTS (SELECT 1 FROM u x WHERE x = t) WHEN MATCHED THEN DELETE",
+    "INSERT INTO t REPLACE WHERE EXISTS (SELECT 1 FROM u WHERE u = t) SELECT * FROM t",
 ])  # fmt: skip
 def test_a_row_as_a_whole_is_refused(session, table, statement):
+    session.sql("CREATE TABLE u ROW KEYS (k) AS SELECT * FROM t")
     before = table.resolved.version
     is_column = "SET s = s::" in statement  # the table's own column
     if is_column:
@@ -188,6 +201,12 @@ def test_a_row_as_a_whole_is_refused(session, table, statement):
 
 @pytest.mark.parametrize("condition", [
     "k * n > 1", "(SELECT count(*) FROM t) > 1", "EXISTS (SELECT * FROM t AS t2 WHERE t2.k = t.k AND t2 IS NOT NULL)",
+    "k IN (SELECT max(t.k) FROM t GROUP BY ALL HAVING t.k > 1)", "k IN (SELECT t2.k FROM t t2 JOIN t ON t2 = t)",
+    "EXISTS (SELECT t.* FROM t)", "EXISTS (SELECT 1 FROM (SELECT * FROM t) AS t WHERE t IS NOT NULL)",
+    "EXISTS (SELECT 1 FROM (SELECT * FROM t) t WHERE EXISTS (SELECT t))",
+    "k IN (WITH t AS MATERIALIZED (SELECT k FROM t) SELECT t.k FROM t WHERE t IS NOT NULL)",
+    "k IN (SELECT v.t FROM (SELECT k AS t FROM t) v)", "EXISTS (SELECT 1 FROM t VERSION AS OF 2 AS t WHERE t = t)",
+    "EXISTS (SELECT 1 FROM (t JOIN t AS t2 ON t.k = t2.k) WHERE t IS NOT NULL)",
     "t.n * t.k >= 0", "len({t: k}::VARCHAR) > 0", "struct_pack(t := k).t >= 0", "k IN (FROM (SELECT k FROM t))",
 ])  # fmt: skip
 def test_what_only_looks_like_a_row_as_a_whole_is_allowed(session, table, condition):
@@ -204,3 +223,13 @@ def test_tables_called_like_types_and_units_take_conditions(session):
 def test_rows_match_by_one_column_at_least(table):
     with pytest.raises(sl.errors.InvalidInput, match="on names no column"):
         table.upsert([{"k": 1}], on=[])
+
+
+@pytest.mark.usefixtures("table")
+def test_a_column_that_is_called_as_the_table_needs_its_own_table_in_a_subquery(session):
+    session.sql("CREATE TABLE u ROW KEYS (t) AS SELECT 1 AS t")
+    with pytest.raises(sl.errors.InvalidInput, match="t stands for a whole row here") as caught:
+        session.sql("DELETE FROM t WHERE k IN (SELECT t FROM u)")
+    assert "for a column t of another table write u.t" in caught.value.hint
+    assert caught.value.place.splitlines()[-1].index("^") == caught.value.place.splitlines()[0].index("t FROM u")
+    assert session.sql("DELETE FROM t WHERE k IN (SELECT u.t FROM u)", dry_run=True).deleted == 1
