@@ -186,7 +186,7 @@ Which = Literal["all", "running", "failed"]
 LISTED_JOBS = 50
 """How many runs a list of jobs shows by default."""
 CLAIM_ENDED = "claim ended: its process has died, and its inputs are free again"
-RUN_AGAIN = "a later run of the job added the rows: this one added nothing and cannot add anything any more"
+RUN_AGAIN = "a later run of the job did the work: this one changed nothing and cannot change anything any more"
 STALE_REASONS = frozenset({CLAIM_ENDED, RUN_AGAIN})
 """Reasons why a job that is recorded as running has died, or runs in vain."""
 _COLUMNS = (
@@ -197,8 +197,8 @@ _COLUMNS = (
 def jobs_of(catalog: Catalog, table_id: str, which: Which, limit: int, now: datetime) -> tuple[Job, ...]:
     """Return the newest runs of a table's jobs, newest first.
 
-    An unfinished compaction without a claim has the reason `CLAIM_ENDED`, an unfinished ingest whose id a later run has
-    finished has the reason `RUN_AGAIN`.
+    An unfinished compaction without a claim has the reason `CLAIM_ENDED`, an unfinished load or change whose id a later
+    run has finished has the reason `RUN_AGAIN`.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ def jobs_of(catalog: Catalog, table_id: str, which: Which, limit: int, now: date
 
 
 def _with_overtaken(jobs: Sequence[Job]) -> tuple[Job, ...]:
-    """Return jobs, newest first, with a reason for unfinished ingests whose id a later run has finished."""
+    """Return jobs, newest first, with a reason for unfinished loads and changes whose id a later run has finished."""
     done: set[str] = set()
     marked = []
     for job in jobs:

@@ -182,6 +182,17 @@ def test_a_load_that_died_does_not_seem_to_run_when_its_job_has_been_done(sessio
     assert [one.reason for one in trips.jobs() if one.id == "ingest 1"] == [None, RUN_AGAIN]
 
 
+def test_a_change_that_died_has_a_reason_that_is_true_for_changes(session: sl.Session, trips: sl.Table):
+    clock, store = session.components.clock, trips.store
+    trips.ingest([{"city": "lima"}])
+    job = Job(id="clean", kind="change", state="RUNNING", created=clock.now(), started=clock.now())
+    store.catalog.put_job(store.table_id, job)
+    clock.sleep(1)
+    trips.delete("city = 'lima'", job_id="clean")
+    assert [(one.id, one.reason) for one in trips.jobs("failed")] == [("clean", RUN_AGAIN)]
+    assert "added" not in RUN_AGAIN
+
+
 def test_jobs_says_what_it_cannot_list(trips: sl.Table):
     for wrong in ({"limit": 0}, {"which": "lost"}):
         with pytest.raises(InvalidInput):
