@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -138,3 +139,40 @@ def test_rows_of_an_overwrite_may_lack_columns_as_those_of_an_ingest(table):
 def test_a_wrong_name_in_some_rows_is_unknown(table):
     with pytest.raises(sl.InvalidInput, match="unknown column 'nota'"):
         table.upsert([{"city": "bern", "fare": 9}, {"city": "oslo", "fare": 8, "nota": "c"}])
+
+
+NOTHING = {
+    "a list": [],
+    "pandas": pd.DataFrame({"city": [], "day": [], "fare": []}),
+    "pandas with a key": pd.DataFrame({"city": []}),
+    "pandas without columns": pd.DataFrame(),
+    "Arrow": pa.table(FIRST).slice(0, 0),
+    "Arrow without columns": pa.table({}),
+    "polars": pl.DataFrame({"city": [], "fare": []}),
+    "polars without columns": pl.DataFrame(),
+}
+
+
+@pytest.mark.parametrize("nothing", NOTHING.values(), ids=NOTHING)
+def test_a_part_is_replaced_by_no_rows(table, nothing):
+    assert table.overwrite(nothing, where="city = 'oslo'", dry_run=True).deleted == 1
+    done = table.overwrite(nothing, where="city = 'oslo'")
+    assert (done.inserted, done.deleted) == (0, 1)
+    assert [row["city"] for row in rows(table)] == ["bern"]
+    with pytest.raises(sl.errors.ConfirmationNeeded) as caught:
+        table.overwrite(nothing)
+    assert (caught.value.plan.inserted, caught.value.plan.deleted) == (0, 1)
+    assert table.overwrite(nothing, force=True).deleted == 1
+    assert rows(table) == []
+
+
+@pytest.mark.parametrize("nothing", [[], pd.DataFrame(), pa.table({}), pl.DataFrame()])
+def test_an_upsert_or_merge_of_no_rows_changes_none(table, nothing):
+    assert table.upsert(nothing).snapshot is None
+    assert table.merge(nothing).when_matched_update_all().when_not_matched_insert_all().execute().snapshot is None
+
+
+def test_a_wrong_column_of_no_rows_is_an_error(table):
+    with pytest.raises(sl.InvalidInput, match="unknown column 'town'"):
+        table.overwrite(pd.DataFrame({"town": []}), where="city = 'oslo'")
+    assert rows(table) == pa.table(FIRST).to_pylist()

@@ -16,6 +16,8 @@ from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.model.schema import Check, Schema, free_check_name
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.administration.instances import check_table_name
+from sleeper_nb.operations.loading.conform import by_statement, without_options
+from sleeper_nb.operations.loading.ingest import IngestPlan
 from sleeper_nb.operations.system_tables import MARK
 from sleeper_nb.operations.versioning.periodic_savepoints import LoadedAndSaved
 from sleeper_nb.query import Queries, QueryResult, RowsToLoad
@@ -167,6 +169,12 @@ class SqlWriter:
 
     def _explained(self) -> Report:
         part = self.statement.query
+        if part is None and isinstance(self.statement.change, RowChange):
+            counts = " instead: it counts the rows, files and bytes, and changes nothing"
+            raise InvalidInput(
+                f"EXPLAIN shows the plan of a query, and {self.statement.words} changes rows",
+                hint=("use ", Action("--dry-run", "dry_run=True"), counts),
+            )
         if part is None:
             hint = ("to see what it would do: ", Action("--dry-run", "dry_run=True"))
             raise InvalidInput(f"EXPLAIN shows the plan of a query, and {self.statement.words} has none", hint=hint)
@@ -195,9 +203,9 @@ class SqlWriter:
         table = self._table(insert.table)
         result = self.query(insert.query)
         names = insert_names(insert, table.name, table.schema, result.names, self._text)
-        with result.rows_to_load(names) as rows:
+        with _hints_of_statement(), result.rows_to_load(names) as rows:
             if self.dry_run:
-                return _planned(table.ingest(rows, dry_run=True), result)
+                return _planned(_with_hints_of_statement(table.ingest(rows, dry_run=True)), result)
             before = table.resolved.snapshot_id
             snapshot = table.ingest(rows)
         added = snapshot.added_rows if snapshot.id > before else 0  # Spark does not count what it hands over
@@ -253,7 +261,7 @@ class SqlWriter:
             options |= self._keys_and_types(create, names)
             if not create.row_keys and not self.dry_run:
                 raise self._without_keys(create, result, names)
-        with result.rows_to_load(names) as rows:
+        with _hints_of_statement(), result.rows_to_load(names) as rows:
             made = self.session.create_table(create.name.text, data=rows, leaves=create.leaves, **options)
         if self.dry_run:
             return _planned(made, result)
@@ -438,6 +446,21 @@ class SqlWriter:
             if not error.place:
                 placed(error, self._text, name.at)
             raise
+
+
+@contextmanager
+def _hints_of_statement() -> Iterator[None]:
+    """Make the hint of an error about values say what SQL takes, not what a load does."""
+    try:
+        yield
+    except InvalidInput as error:
+        error.hint = without_options(error.hint_parts, by_statement)
+        raise
+
+
+def _with_hints_of_statement(plan: IngestPlan) -> IngestPlan:
+    found = [replace(each, hint=without_options(each.hint, by_statement)) for each in plan.differences]
+    return replace(plan, differences=tuple(found))
 
 
 def _planned(plan: Report, result: QueryResult) -> Stacked:

@@ -98,8 +98,8 @@ class WritingStatement:
 
     @property
     def words(self) -> str:
-        """The word or words that it begins with, in upper case: ``INSERT INTO``, ``UPDATE``."""
-        start = end_of_explain(self.statement)
+        """The word or words that it begins with, after EXPLAIN and WITH: ``INSERT INTO``, ``UPDATE``."""
+        _, start = names_of_with(self.statement, end_of_explain(self.statement))
         return " ".join(self.statement.words()[start : start + (1 if isinstance(self.change, UpdateRows) else 2)])
 
     @property

@@ -12,7 +12,17 @@ from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.changing.change import ChangeReport
-from sleeper_nb.operations.loading.conform import MISSING, RawColumns, compare, raise_first, row_number
+from sleeper_nb.operations.loading.conform import (
+    MISSING,
+    Conversion,
+    RawColumns,
+    by_hand,
+    by_new_value,
+    by_statement,
+    compare,
+    raise_first,
+    row_number,
+)
 from sleeper_nb.operations.loading.row_checks import values_text
 from sleeper_nb.operations.loading.sources import opened_sources, read_source
 from sleeper_nb.operations.scanning.scan_plan import regions_of
@@ -23,7 +33,14 @@ from sleeper_nb.sql.binding import lookup_in
 from sleeper_nb.sql.tokens import Dialect
 from sleeper_nb.sql.variables import Variables
 from sleeper_nb.storage.filesystem import Storage
-from sleeper_nb.table.changing import AskedChange, AskSource, SourceRows, TableChange, change_of
+from sleeper_nb.table.changing import (
+    AskedChange,
+    AskSource,
+    SourceRows,
+    TableChange,
+    change_of,
+    hints_of_change,
+)
 from sleeper_nb.table.merge_builder import MergeBuilder
 from sleeper_nb.table.row_statements import (
     NEW_ROWS,
@@ -60,7 +77,7 @@ class ChangesOf:
     def update(self, updates: Mapping[str, str], new_values: Mapping[str, Any], where: str | None) -> TableChange:
         """Return an update."""
         statement = self._writer.update(updates, new_values, where, self.params or {})
-        return self._change("update", statement.text, statement.parameters)
+        return self._change("update", statement.text, statement.parameters, conversion=by_new_value)
 
     def upsert(self, data: Any, on: Sequence[str] | None) -> TableChange:
         """Return an upsert."""
@@ -77,7 +94,8 @@ class ChangesOf:
             raise InvalidInput("a merge takes columns or a predicate, not both", hint="omit one of them")
         state = self.table.store.load()
         _check_same_columns(data, self._on(on) if predicate is None else ())
-        rows, writer = source_given(data, state.schema, self.table.store.storage), self._writer
+        with hints_of_change(self.table.name, by_hand):
+            rows, writer = source_given(data, state.schema, self.table.store.storage), self._writer
         match = None if predicate is None else writer.expression(predicate, "a predicate")
         if match is None:
             columns = self._on(on)
@@ -121,7 +139,8 @@ class ChangesOf:
 
     def _rows(self, data: Any) -> pa.Table:
         """Return new rows in the types of the table: the columns that they have, under the table's names."""
-        return rows_given(data, self.table.store.load().schema, self.table.store.storage)
+        with hints_of_change(self.table.name, by_hand):
+            return rows_given(data, self.table.store.load().schema, self.table.store.storage)
 
     def _own(self, name: str) -> TableAt | None:
         """Return the table's current version, if the name is the table's."""
@@ -136,6 +155,7 @@ class ChangesOf:
         *,
         data: Mapping[str, Any] | None = None,
         new_rows: AskSource | None = None,
+        conversion: Conversion = by_statement,
     ) -> TableChange:
         queries = Queries(
             engine=self.engine,
@@ -146,7 +166,7 @@ class ChangesOf:
             parameters={**(self.params or {}), **(parameters or {})},
             data={**(self.data or {}), **(data or {})},
         )
-        return change_of(self.table, operation, AskedChange.of(text, queries), new_rows)
+        return change_of(self.table, operation, AskedChange.of(text, queries, conversion), new_rows)
 
 
 def rows_given(data: Any, schema: Schema, storage: Storage) -> pa.Table:
@@ -157,13 +177,19 @@ def rows_given(data: Any, schema: Schema, storage: Storage) -> pa.Table:
     InvalidInput
         When a value does not fit its column, a column is not one of the schema, or files have different columns.
     """
+    if _is_nothing(data):
+        return schema.arrow.empty_table()
     variable = Variables({"data": data}).find("data")
     if variable is not None:
         read = [compare(RawColumns.of(variable.to_arrow()), schema)]
     else:
         with opened_sources(data, storage) as sources:
             read = [read_source(source, schema) for source in sources]
-    raise_first([each for part in read for each in part.differences if each.kind != MISSING])
+    different = [each for part in read for each in part.differences if each.kind != MISSING]
+    if not any(part.rows for part in read):  # of no rows, neither types nor missing columns matter
+        raise_first([each for each in different if each.column not in schema.names])
+        return schema.arrow.empty_table()
+    raise_first(different)
     tables = [pa.table({name: part.columns[name] for name in schema.names if name in part.columns}) for part in read]
     if any(each.column_names != tables[0].column_names for each in tables):
         raise InvalidInput("the files have different columns", hint="change rows by one kind of file after the other")
@@ -172,12 +198,19 @@ def rows_given(data: Any, schema: Schema, storage: Storage) -> pa.Table:
 
 def source_given(data: Any, schema: Schema, storage: Storage) -> pa.Table:
     """Return the rows of a merge's source: also columns that the table lacks, such as the kind of a change."""
+    if _is_nothing(data):
+        return schema.arrow.empty_table()
     variable = Variables({"data": data}).find("data")
     if variable is not None:
         return variable.to_arrow()
     if isinstance(data, list) and data and all(isinstance(each, dict) for each in data):
         return pa.Table.from_pylist(data)
     return rows_given(data, schema, storage)
+
+
+def _is_nothing(data: Any) -> bool:
+    """Return whether data has neither rows nor columns, as an empty list of dictionaries: it is no rows of a table."""
+    return getattr(data, "shape", None) == (0, 0)
 
 
 def _check_same_columns(data: Any, keys: Sequence[str], columns: Collection[str] | None = None) -> None:

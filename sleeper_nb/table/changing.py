@@ -25,7 +25,16 @@ from sleeper_nb.operations.changing.apply_edits import ChangeSettings
 from sleeper_nb.operations.changing.change import ChangeOfRows, ChangeReport
 from sleeper_nb.operations.changing.edit_list import EditList
 from sleeper_nb.operations.changing.purge import PurgeOfRows
-from sleeper_nb.operations.loading.conform import RawColumns, compare, raise_first, row_number
+from sleeper_nb.operations.loading.conform import (
+    Conversion,
+    RawColumns,
+    by_statement,
+    compare,
+    for_table,
+    raise_first,
+    row_number,
+    without_options,
+)
 from sleeper_nb.operations.loading.row_checks import opened_checks
 from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, POSITION, TableRows, plan_scan
 from sleeper_nb.operations.versioning.leases import ReadGuard
@@ -65,12 +74,15 @@ class AskedChange:
         The statement as it was written, as it was read, and what it says.
     queries
         Run its queries.
+    conversion
+        How a value becomes one of another type, for hints.
     """
 
     text: SqlText
     statement: Statement
     change: Change
     queries: Queries
+    conversion: Conversion = by_statement
 
     @property
     def operation(self) -> str:
@@ -78,13 +90,13 @@ class AskedChange:
         return _OPERATIONS[type(self.change)]
 
     @classmethod
-    def of(cls, sql: str, queries: Queries) -> AskedChange:
+    def of(cls, sql: str, queries: Queries, conversion: Conversion = by_statement) -> AskedChange:
         """Return the statement of a text that this package wrote around parts of a user's."""
         text = SqlText(sql)
         writing = read_writing_statement(text.whole("spark" if queries.engine == "spark" else "duckdb"))
         assert writing is not None  # noqa: S101 - the text begins like one
         assert isinstance(writing.change, Change)  # noqa: S101
-        return cls(text, writing.statement, writing.change, queries)
+        return cls(text, writing.statement, writing.change, queries, conversion)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,6 +168,16 @@ def check_unprocessed(table: OpenTable, state: TableState) -> None:
             f"rows of table {table.name!r} cannot be changed: queries show what is left after {processing}",
             hint="load rows that change others, or copy the table: CREATE TABLE … AS SELECT",
         )
+
+
+@contextmanager
+def hints_of_change(table: str, conversion: Conversion) -> Iterator[None]:
+    """Make the hint of an error about values say what a change of rows of a table takes, not what a load does."""
+    try:
+        yield
+    except InvalidInput as error:
+        error.hint = for_table(without_options(error.hint_parts, conversion), table)
+        raise
 
 
 def fitting(table: OpenTable, state: TableState, rows: pa.Table, place: Callable[[int], str] = row_number) -> pa.Table:
@@ -246,6 +268,10 @@ class TableChange:
             yield
 
     def _find(self, state: TableState) -> EditList:
+        with hints_of_change(self.table.name, self.asked.conversion):
+            return self._found(state)
+
+    def _found(self, state: TableState) -> EditList:
         check_unprocessed(self.table, state)
         version = ChangedVersion(self.table, self.asked, state)
         source = SourceRows(pa.table({})) if self.source is None else self.source.on(version)

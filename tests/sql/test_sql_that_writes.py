@@ -109,6 +109,12 @@ def test_a_dry_run_of_an_insert_counts_rows_and_bytes_and_changes_nothing(sessio
         ("INSERT INTO trips SELECT 1; SELECT 2", "a second statement follows", None, "one statement"),
         ("EXPLAIN DROP TABLE trips",
          "EXPLAIN shows the plan of a query, and DROP TABLE has none", None, "dry_run=True"),
+        ("EXPLAIN DELETE FROM trips WHERE fare < 0", "and DELETE FROM changes rows", None,
+         "use dry_run=True instead: it counts the rows"),
+        ("EXPLAIN WITH a AS (SELECT 1), b AS (SELECT 2) UPDATE trips SET fare = 1 WHERE fare IN (FROM a)",
+         "EXPLAIN shows the plan of a query, and UPDATE changes rows", None, "use dry_run=True instead"),
+        ("EXPLAIN WITH a AS (SELECT 'x' AS c) MERGE INTO trips USING a ON a.c = city WHEN MATCHED THEN DELETE",
+         "and MERGE INTO changes rows", None, "use dry_run=True instead"),
     ],
 )  # fmt: skip
 def test_a_wrong_statement_is_explained_at_its_place(session, engine, sql, words, place, hint):

@@ -34,6 +34,10 @@ A_TABLE = "<table>"
 IGNORE_EXTRA = Action("--ignore-extra", "ignore_extra=True")
 BY_NAME = Action("--by-name", "by_name=True")
 CAST = Action("--cast", "cast=True")
+_TO_TEXT = "to store it as text, "
+_ADD, _OR_ADD, _WITH = "add ", ", or add ", " with "
+"""What leads to an option of a load in a hint."""
+_DRY_RUN_SAYS = "; a dry run says for each what to change"
 _MOST_LINES = 9
 """More differences than these are counted in an error; a dry run lists all."""
 
@@ -68,6 +72,43 @@ def for_new_table(hint: Hint) -> HintParts:
         _in_definition(part) if isinstance(part, Action) and part.line.startswith(f"alter {A_TABLE} ") else part
         for part in parts
     )
+
+
+Conversion = Callable[[str], Hint]
+"""Says how a value becomes one of a type of SQL, where no option of a load does it."""
+
+
+def by_statement(of_type: str) -> Hint:
+    """Say how a value of a statement becomes another type."""
+    return f"write CAST(… AS {of_type})"
+
+
+def by_new_value(of_type: str) -> Hint:
+    """Say how a new value of an update becomes another type."""
+    python = f"CAST(… AS {of_type}) in updates, or give {'a text' if of_type == 'STRING' else 'a bool'} in new_values"
+    return ("write ", Action(f'--set "… = CAST(… AS {of_type})"', python))
+
+
+def by_hand(of_type: str) -> Hint:
+    """Say how a value of new rows becomes another type."""
+    return f"convert it first, such as {'str(x)' if of_type == 'STRING' else 'to True'}"
+
+
+def without_options(hint: Hint, conversion: Conversion) -> HintParts:
+    """Return a hint of a load for what takes no options of a load, such as a change of rows."""
+    parts = [*hint] if isinstance(hint, tuple) else [hint]
+    kept: list[str | Action] = []
+    for part in parts:
+        if part == _DRY_RUN_SAYS:
+            continue
+        if part not in {CAST, IGNORE_EXTRA, BY_NAME} or kept[-1:] not in ([_ADD], [_OR_ADD], [_WITH]):
+            kept.append(part)
+            continue
+        kept.pop()
+        if part == CAST:
+            instead = conversion("STRING" if _TO_TEXT in kept else "BOOLEAN")
+            kept += [*instead] if isinstance(instead, tuple) else [instead]
+    return tuple(kept)
 
 
 def _in_definition(altering: Action) -> str:
@@ -253,7 +294,7 @@ def raise_first(differences: Sequence[Difference]) -> None:
         if more := len(others) - len(lines):
             lines.append(f"and {counted(more, 'more difference')}")
         error.place = "\n".join(lines)
-        error.hint = (*error.hint_parts, "; a dry run says for each what to change")
+        error.hint = (*error.hint_parts, _DRY_RUN_SAYS)
     raise error
 
 
@@ -430,7 +471,7 @@ def _hint_for_unknown(
 
 def _hint_to_rename(change: str, name: str, other: str, matching: Matching) -> Hint:
     """Return a hint, with the option that makes it needless where the names are similar enough."""
-    return (f"{change}, or add ", BY_NAME) if folded(name) == folded(other) and not matching.by_name else change
+    return (change, _OR_ADD, BY_NAME) if folded(name) == folded(other) and not matching.by_name else change
 
 
 def _hint_to_add(name: str, kind: pa.DataType | None) -> HintParts:
@@ -439,14 +480,15 @@ def _hint_to_add(name: str, kind: pa.DataType | None) -> HintParts:
         Field(name, FieldType("string"))
     except InvalidInput:
         name_rule = ", or rename it: a name is a letter followed by letters, digits and _"
-        return ("leave it out with ", IGNORE_EXTRA, name_rule)
+        return ("leave it out", _WITH, IGNORE_EXTRA, name_rule)
     try:
         of_type = f"{FieldType.from_arrow(kind)}?" if kind is not None else "string?"
     except InvalidInput:
-        return ("leave it out with ", IGNORE_EXTRA)
+        return ("leave it out", _WITH, IGNORE_EXTRA)
     added = Action(f'alter {A_TABLE} --add-column "{name} {of_type}"', f"table.alter({{{name!r}: {of_type!r}}})")
     return (
-        "leave it out with ",
+        "leave it out",
+        _WITH,
         IGNORE_EXTRA,
         ", or add it: ",
         added,
@@ -567,9 +609,9 @@ def inexact(
     if matching.cast:
         pass  # the cast was requested already
     elif is_word(error.value, error.target):
-        hint = ("to read it as a boolean, add ", CAST, "; nothing was changed")
+        hint = ("to read it as a boolean, ", _ADD, CAST, "; nothing was changed")
     elif error.is_refused and can_be_requested(error.kind, error.target.name):
-        hint = ("to store it as text, add ", CAST, "; nothing was changed")
+        hint = (_TO_TEXT, _ADD, CAST, "; nothing was changed")
     example = error.shown if error.index is not None else ""
     short = f"{kind.strip()} {verdict}".strip()
     return Difference(target.name, problem, hint, kind=short, example=example, place=row)
