@@ -77,7 +77,9 @@ may be NULL unless they are `NOT NULL` |
 | `INSERT INTO t [(a, b)] SELECT …` or `VALUES (…)`, `INSERT INTO t BY NAME SELECT …` | adds rows, by position or by \
 name; columns that are left out are NULL |
 | `DELETE FROM t [x] [WHERE …]` | deletes rows, in one commit; as `delete-rows` |
-| `UPDATE t [x] SET a = …, b = DEFAULT [WHERE …]` | sets columns, in one commit; as `update` |
+| `UPDATE t [x] SET a = …, b = DEFAULT [WHERE …]` | sets columns, in one commit; as `update`. \
+`SET s.a = …` sets a field of a struct and keeps the others; a struct that is NULL becomes one whose other fields are \
+NULL, as in Spark. In `MERGE` too |
 | `MERGE INTO t [x] USING u or (SELECT …) [y] ON … WHEN MATCHED [AND …] THEN UPDATE SET a = y.a, UPDATE SET *, DELETE \
 or DO NOTHING WHEN NOT MATCHED [AND …] THEN INSERT (a, b) VALUES (y.a, y.b), INSERT * or DO NOTHING WHEN NOT MATCHED \
 BY SOURCE [AND …] THEN UPDATE SET a = … or DELETE` | updates, deletes and inserts rows, in one commit; the first \

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.partitions import Region
-from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.schema import Field, FieldType, Member, Schema
 from sleeper_nb.model.transactions import ChangeCounts
 from sleeper_nb.operations.changing.edit_list import EditList
 from sleeper_nb.operations.loading.conform import no_place
@@ -34,11 +34,14 @@ from sleeper_nb.sql.found_rows import (
     SOURCE,
     SOURCE_ROW,
     MergeQueries,
+    NewFields,
+    Value,
     Values,
     deleted_rows,
     new_rows_outside,
     old_column,
     rows_equal_to_new,
+    struct_with,
     updated_rows,
     value_column,
 )
@@ -156,13 +159,58 @@ class EditFinder:
         counts = ChangeCounts(updated=found.rows.num_rows)
         return EditList(_by_file(found.rows, found.filenames), rows, counts, found.watched)
 
-    def _assigned(self, assignments: Iterable[Assignment], target: Target | None) -> dict[str, Slice | None]:
-        """Return the new value of each assigned column, by its name in the table; None for its default."""
-        assigned: dict[str, Slice | None] = {}
+    def _assigned(self, assignments: Iterable[Assignment], target: Target | None) -> dict[str, Value | None]:
+        """Return the new value of each assigned column, by its name in the table; None for its default.
+
+        With a target, fields of a struct may be assigned alone.
+        """
+        assigned: dict[str, Value | None] = {}
+        structs: dict[str, NewFields] = {}
         for each in assignments:
             name = each.column if target is None else target.own(each.column, self.schema.names)
-            assigned[self._column(name)] = each.value
+            struct = None if target is None else self._struct_of(name)
+            if struct is None:
+                assigned[self._column(name)] = each.value
+            else:
+                self._set_field(structs.setdefault(struct.name, {}), struct, name, each.value)
+        if target is not None:
+            fields = {field.name: field for field in self.schema.fields}
+            assigned |= {name: struct_with(target.name, fields[name], new) for name, new in structs.items()}
         return assigned
+
+    def _struct_of(self, name: Name) -> Field | None:
+        """Return the column that a name with dots is a field of."""
+        first, dot, _ = name.text.partition(".")
+        own = (field for field in self.schema.fields if field.name.casefold() == first.casefold())
+        return next(own, None) if dot else None
+
+    def _set_field(self, new: NewFields, struct: Field, name: Name, value: Slice | None) -> None:
+        """Note the new value of a field of a struct, perhaps of a struct in it."""
+        path, kind = [struct.name], struct.type
+        *outer, last = name.text.split(".")[1:]
+        for part in outer:
+            member = self._member(kind, part, path, name)
+            inner = new.setdefault(member.name, {})
+            assert isinstance(inner, dict)  # noqa: S101 - no name gets two values
+            new, kind = inner, member.type
+            path.append(member.name)
+        member = self._member(kind, last, path, name)
+        if value is None:
+            error = InvalidInput(f"field {name.text!r} has no default", hint="write NULL or another value")
+            raise placed(error, self.statement, name.at)
+        new[member.name] = value
+
+    def _member(self, kind: FieldType, part: str, path: Sequence[str], name: Name) -> Member:
+        """Return a field of a struct whose place is `path`; `name` is all that was written."""
+        if kind.name != "struct":
+            problem = f"{'.'.join(path)!r} is of type {kind}, which has no fields"
+            raise placed(InvalidInput(problem, hint="assign it as a whole"), self.statement, name.at)
+        members: Sequence[Member] = kind.arguments
+        found = next((each for each in members if each.name.casefold() == part.casefold()), None)
+        if found is None:
+            missing = NotFound.of("field", part, [each.name for each in members], where=f" of {'.'.join(path)!r}")
+            raise placed(missing, self.statement, name.at)
+        return found
 
     def _column(self, name: Name) -> str:
         column = next((each for each in self.schema.names if each.casefold() == name.text.casefold()), None)
@@ -171,7 +219,7 @@ class EditFinder:
         first, dot, rest = name.text.partition(".")
         if dot and any(each.casefold() == first.casefold() for each in self.schema.names):
             alone = InvalidInput(
-                f"field {rest!r} of {first!r} cannot be set alone", hint=f"assign the whole of {first}"
+                f"field {rest!r} of {first!r} cannot be set alone in a new row", hint=f"give the whole of {first}"
             )
             raise placed(alone, self.statement, name.at)
         missing = NotFound.of("column", name.text, self.schema.names, where=f" of table {self.table!r}")
@@ -187,7 +235,7 @@ class EditFinder:
             f"row {values_text({name: values_of(each[at : at + 1])[0] for name, each in columns.items()})}"
         )
 
-    def _with_defaults(self, rows: pa.Table, assigned: Mapping[str, Slice | None]) -> pa.Table:
+    def _with_defaults(self, rows: pa.Table, assigned: Mapping[str, Value | None]) -> pa.Table:
         """Return rows with the columns that are set to their defaults."""
         fields = {field.name: field for field in self.schema.fields}
         for name, value in assigned.items():

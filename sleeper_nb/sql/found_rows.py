@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from sleeper_nb.model.schema import Field, FieldType
 from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, POSITION
 from sleeper_nb.sql.composition import Composition, InDialect, Piece, QuotedName, in_brackets
 from sleeper_nb.sql.delete_update import DeleteRows, NamedQueries, UpdateRows
@@ -31,8 +32,12 @@ RESULT: Final = "sleeper:result"
 """`ACTION` and the new values of all clauses in one struct; all null for a row that meets no clause."""
 _PLACES: Final = (FILE_NUMBER, POSITION)
 
-Values = Mapping[str, Slice | QuotedName | tuple[Piece, ...]]
+Value = Slice | QuotedName | tuple[Piece, ...]
+"""A new value: a part of the statement, a name, or pieces of a composition."""
+Values = Mapping[str, Value]
 """The new value of each column that gets one."""
+NewFields = dict[str, "Slice | NewFields"]
+"""The new value of each field of a struct that gets one; those of its own fields for a struct in it."""
 
 
 def value_column(clause: int, column: str) -> str:
@@ -53,7 +58,42 @@ def deleted_rows(delete: DeleteRows) -> Composition:
     )  # fmt: skip
 
 
-def updated_rows(update: UpdateRows, values: Mapping[str, Slice], columns: Sequence[str]) -> Composition:
+def struct_with(target: str, column: Field, new: NewFields) -> tuple[Piece, ...]:
+    """Return a struct column with new values of some fields; the others stay, and are null where the struct is null.
+
+    Parameters
+    ----------
+    target, column
+        The name of the table in the query, and the column.
+    new
+        The new values.
+    """
+    return tuple(_struct_with(_column(target, column.name), column.type, new))
+
+
+def _struct_with(old: tuple[Piece, ...], kind: FieldType, new: NewFields) -> Iterator[Piece]:
+    fields: dict[str, Sequence[Piece]] = {}
+    for member in kind.arguments:
+        value, inner = new.get(member.name), _field_of(old, member.name)
+        if isinstance(value, dict):
+            fields[member.name] = _nullable(_struct_with(inner, member.type, value))
+        else:
+            fields[member.name] = inner if value is None else _nullable([in_brackets(value)])
+    return _struct(fields)
+
+
+def _nullable(value: Iterable[Piece]) -> tuple[Piece, ...]:
+    """Return a value that Spark takes for one that may be null: PySpark cannot read a null struct of other fields."""
+    return (InDialect("(", "(CASE WHEN TRUE OR TRUE THEN"), *value, InDialect(")", "END)"))
+
+
+def _field_of(struct: tuple[Piece, ...], name: str) -> tuple[Piece, ...]:
+    text = name.replace("'", "''")
+    after = InDialect(f", '{text}')", f").{quote_name(name, dialect='spark')}")
+    return (InDialect("struct_extract(", "("), *struct, after)
+
+
+def updated_rows(update: UpdateRows, values: Values, columns: Sequence[str]) -> Composition:
     """Return the query of the places of the rows to update, and of all their columns with new values.
 
     Parameters
@@ -73,7 +113,7 @@ def updated_rows(update: UpdateRows, values: Mapping[str, Slice], columns: Seque
     tests: list[Piece] = [] if update.condition is None else [in_brackets(update.condition), "AND"]
     for number, value in enumerate(values.values()):
         # always true, but an engine refuses here what is not one value for each row: unnest, windows, aggregates
-        tests += [*(["AND"] if number else []), "((", in_brackets(value), ") IS NULL OR TRUE)"]
+        tests += [*(["AND"] if number else []), "((", *_value(value), ") IS NULL OR TRUE)"]
     where = ("WHERE", *tests) if values else _where(update.condition)
     return Composition((*named, *_from(name), *where))
 
@@ -227,7 +267,7 @@ def _column(relation: str, column: str) -> tuple[Piece, ...]:
     return QuotedName(relation), ".", QuotedName(column)
 
 
-def _value(value: Slice | QuotedName | tuple[Piece, ...]) -> tuple[Piece, ...]:
+def _value(value: Value) -> tuple[Piece, ...]:
     if isinstance(value, Slice):
         return (in_brackets(value),)
     return value if isinstance(value, tuple) else (value,)
