@@ -123,6 +123,7 @@ RETAINED_MIN, RETAINED_MAX = "snapshot.num-retained.min", "snapshot.num-retained
 SPLITTING_MIN_ROWS = "sleeper.table.partition.splitting.min.rows"
 VECTOR_PERCENT = "sleeper.table.deletion.vector.percent.max"
 VECTOR_LEAST_BYTES = "sleeper.table.deletion.vector.file.bytes.min"
+CHANGE_ISOLATION = "sleeper.table.change.isolation"
 IMPORT_MIN_LEAVES = "sleeper.table.bulk.import.min.leaf.partitions"
 SPLITTING_THRESHOLD = "sleeper.table.partition.splitting.threshold"
 STATISTICS = "sleeper.table.statistics.columns"
@@ -181,6 +182,9 @@ PROPERTIES: dict[str, Property] = {
                  "the most rows of a data file, in percent, that a change deletes without writing the file again"),
         Property(VECTOR_LEAST_BYTES, "262144", _whole(0, 2**63 - 1), "bytes",
                  "a change of rows writes a smaller data file again, without the rows that it deletes"),
+        Property(CHANGE_ISOLATION, "serializable", _one_of("serializable", "snapshot"), "serializable or snapshot",
+                 "whether a DELETE or UPDATE is computed again when others added rows where it looked; with snapshot, "
+                 "these rows stay as they are. Changes of the same rows are never lost with either"),
         Property(STATISTICS, "auto", _statistics, "auto, none, or column names separated by commas",
                  "the columns whose least and greatest values each file's metadata has, so that conditions leave out "
                  "files; auto: dates, timestamps and sort keys"),

@@ -16,7 +16,7 @@ from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import Action, ConfirmationNeeded, InvalidInput, NotFound
 from sleeper_nb.model.jobs import MadeBefore, check_job_id
 from sleeper_nb.model.partitions import Region
-from sleeper_nb.model.properties import SAVEPOINT_INTERVAL
+from sleeper_nb.model.properties import CHANGE_ISOLATION, SAVEPOINT_INTERVAL
 from sleeper_nb.model.snapshots import Snapshot, VersionReference
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import ChangeCounts
@@ -286,7 +286,12 @@ class TableChange:
             self._fitting(source.rows, state),
         )
         edits = finder.find()
-        return replace(edits, watched=(*edits.watched, *version.watched_in(source.read_from)))
+        is_of_snapshot = self.table.properties[CHANGE_ISOLATION] == "snapshot"
+        return replace(
+            edits,
+            watched=(*edits.watched, *version.watched_in(source.read_from)),
+            ignores_added=is_of_snapshot and isinstance(self.asked.change, DeleteRows | UpdateRows),
+        )
 
     def purge(self) -> PurgeOfRows:
         """Return the purge of the rows that a deletion is about."""

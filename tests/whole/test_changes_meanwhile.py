@@ -244,6 +244,65 @@ def test_appends_do_not_make_an_update_of_other_keys_start_again(race: Race):
     assert race.rows == [(1, 1), (50, 0), (60, 0), (200, 0)]
 
 
+# The property sleeper.table.change.isolation.
+
+
+def isolated(race: Race, isolation: str) -> None:
+    race.mine.set_properties({"sleeper.table.change.isolation": isolation})
+
+
+@pytest.mark.parametrize(("isolation", "attempts", "left"), [("serializable", 2, []), ("snapshot", 1, [(3, 0)])])
+def test_rows_that_are_added_where_a_delete_looks_stay_with_snapshot_isolation(
+    race: Race, isolation: str, attempts: int, left: list[tuple[int, int]]
+):
+    race.mine.ingest(rows((1, 0), (2, 0)))
+    isolated(race, isolation)
+    race.meanwhile(lambda table: table.ingest(rows((3, 0))))
+    race.mine.delete("k < 10")
+    assert race.others.attempts == attempts
+    assert race.rows == left
+
+
+def test_an_update_leaves_added_rows_as_they_are_with_snapshot_isolation(race: Race):
+    race.mine.ingest(rows((1, 0), (2, 0)))
+    isolated(race, "snapshot")
+    race.meanwhile(lambda table: table.ingest(rows((1, 5), (3, 0))))
+    race.session.sql("UPDATE t SET n = n + 1 WHERE n = 0 AND k IN (SELECT k FROM t)")
+    assert race.others.attempts == 1
+    assert race.rows == [(1, 1), (1, 5), (2, 1), (3, 0)]
+    assert is_sound(race)
+
+
+def test_changes_of_the_same_rows_and_upserts_start_again_also_with_snapshot_isolation(race: Race):
+    race.mine.ingest(rows(*((k, 0) for k in range(4))))
+    isolated(race, "snapshot")
+    race.meanwhile(lambda table: table.update({"n": "10"}, "k = 1"))
+    race.mine.update({"n": "n + 1"}, "k < 3")
+    assert race.rows == [(0, 1), (1, 11), (2, 1), (3, 0)]
+    race.meanwhile(lambda table: table.delete("k = 0"))
+    race.mine.update({"n": "n + 1"}, "k < 3")
+    assert race.rows == [(1, 12), (2, 2), (3, 0)]
+    race.meanwhile(lambda table: table.ingest(rows((7, 1))))
+    assert race.mine.upsert(rows((7, 2))).updated == 1
+    race.meanwhile(lambda table: table.ingest(rows((8, 1))))
+    race.session.sql("INSERT OVERWRITE t SELECT k, n + 10 AS n, text FROM t", force=True)
+    assert race.rows == [(1, 22), (2, 12), (3, 10), (7, 12), (8, 11)]
+    race.meanwhile(lambda table: table.ingest(rows((9, 1))))
+    race.mine.merge(rows((1, 0))).when_not_matched_by_source_delete().execute()
+    assert race.rows == [(1, 22)]
+    assert is_sound(race)
+
+
+def test_a_unique_key_that_is_added_meanwhile_is_found_also_with_snapshot_isolation(race: Race):
+    race.mine.ingest(rows((1, 1)))
+    race.mine.alter(unique_keys=True)
+    isolated(race, "snapshot")
+    race.meanwhile(lambda table: table.ingest(rows((2, 2))))
+    with pytest.raises(SleeperError, match="unique keys"):
+        race.mine.update({"k": "2"}, "k = 1")
+    assert race.rows == [(1, 1), (2, 2)]
+
+
 # The files.
 
 

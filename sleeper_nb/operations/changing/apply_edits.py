@@ -86,7 +86,7 @@ class EditsWriter:
             self.state.snapshot_id,
             tuple(each.replaced for each in touched),
             (*left, *self._inserted(edits.rows)),
-            edits.watched,
+            () if edits.ignores_added else edits.watched,
             edits.counts,
         )
 

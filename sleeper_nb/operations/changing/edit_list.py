@@ -35,6 +35,8 @@ class EditList:
         Rows of the source of a merge; None without a source.
     purged
         Data files that the version may no longer use: what is left of each in a partition is written to another file.
+    ignores_added
+        Whether it stays right when others add rows there: it is about the rows of its version only.
     """
 
     removed: Mapping[str, Positions]
@@ -43,6 +45,7 @@ class EditList:
     watched: tuple[Region, ...] = ()
     source_rows: int | None = None
     purged: frozenset[str] = frozenset()
+    ignores_added: bool = False
 
     def __post_init__(self) -> None:
         gone, new = sum(map(len, self.removed.values())), self.rows.num_rows
