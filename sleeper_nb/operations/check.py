@@ -34,7 +34,7 @@ from sleeper_nb.model.savepoints import Savepoint, is_file_of
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import from_entry, has_checksum
-from sleeper_nb.operations.check_data import DataUse, data_faults
+from sleeper_nb.operations.check_data import LOST_VECTOR, VECTOR, DataUse, data_faults
 from sleeper_nb.operations.check_rules import catalog_faults, changed_rows, state_faults
 from sleeper_nb.operations.findings import (
     CheckedVersion,
@@ -113,6 +113,7 @@ class _NamedFiles:
     """
 
     kept: list[pa.Table] = field(default_factory=list)
+    vectors: set[str] = field(default_factory=set)
     last: pa.Table | None = None
 
     def add(self, active: pa.Table) -> pa.Table:
@@ -122,6 +123,7 @@ class _NamedFiles:
             new = new.filter(_differs(new, self.last))
         if new.num_rows:
             self.kept.append(stored_files(new).combine_chunks())
+            self.vectors.update(new[DELETION_FILE].drop_null().to_pylist())
         self.last = active
         return changed
 
@@ -187,13 +189,13 @@ def check_table(
     named = seen.files.distinct()
     foreign, changed = _foreign_files(store.storage, named)
     seen.suspicions += changed
-    seen.suspicions += _missing_files(named, {path: file.bytes for path, file in data.items()} | foreign)
+    sizes = {path: file.bytes for path, file in data.items()} | foreign
+    seen.suspicions += _missing_files(named, seen.files.vectors, sizes)
     log = store.catalog.whole_log(store.table_id) if deep else {}
     if deep:
         seen.suspicions += _log_faults(log, catalogued.snapshots)
-        damaged = {suspicion.filename for suspicion in seen.suspicions}
-        uses = [use for use in seen.uses.values() if use.filename not in damaged]
-        seen.suspicions += data_faults(store.storage, uses, progress)
+        damaged = {suspicion.filename for suspicion in seen.suspicions if suspicion.filename}
+        seen.suspicions += data_faults(store.storage, [*seen.uses.values()], progress, damaged)
     old_files = {f.path: f for f in (*metadata.values(), *data.values()) if began - f.modified > orphan_age}
     orphans = _orphans(store, seen, named, catalogued, old_files)
     findings = to_findings(_catalog_file_faults(store)) if deep else ()
@@ -344,8 +346,8 @@ def _check_version(fresh: StateStore, version: CheckedVersion, seen: _Seen, *, d
             seen.uses.setdefault(reference, use)
 
 
-def _missing_files(named: pa.Table | None, sizes: Mapping[str, int]) -> Iterator[Suspicion]:
-    """Yield data files that versions name but that do not exist, or do not have the recorded size."""
+def _missing_files(named: pa.Table | None, vectors: Collection[str], sizes: Mapping[str, int]) -> Iterator[Suspicion]:
+    """Yield files that versions name but that do not exist, or do not have the recorded size; some are `vectors`."""
     if named is None:
         return
     stored = pa.table({"filename": pa.array(list(sizes), pa.string()), "stored": pa.array(sizes.values(), pa.int64())})
@@ -353,11 +355,11 @@ def _missing_files(named: pa.Table | None, sizes: Mapping[str, int]) -> Iterator
     wrong = joined.filter(pc.fill_null(pc.not_equal(joined["bytes"], joined["stored"]), fill_value=True))
     for row in sorted(wrong.to_pylist(), key=lambda row: row["filename"]):
         filename, recorded, actual = row["filename"], row["bytes"], row["stored"]
-        if actual is None:
-            yield Suspicion("data file", f"{filename} is not there", "its rows are lost", filename=filename)
-        else:
-            what = f"{filename} has {actual:,} bytes, not {recorded:,}"
-            yield Suspicion("data file", what, "it was changed or cut after it was written", filename=filename)
+        is_gone, is_vector = actual is None, filename in vectors
+        what = f"{filename} is not there" if is_gone else f"{filename} has {actual:,} bytes, not {recorded:,}"
+        means = "its rows are lost" if is_gone else "it was changed or cut after it was written"
+        kind, means = (VECTOR, LOST_VECTOR) if is_vector else ("data file", means)
+        yield Suspicion(kind, what, means, filename=filename)
 
 
 def _foreign_files(storage: Storage, named: pa.Table | None) -> tuple[dict[str, int], list[Suspicion]]:
@@ -474,7 +476,7 @@ def _confirmed(store: StateStore, suspicions: list[Suspicion], old_metadata: Col
     fresh = _without_cache(store)
     for key, version in retained.items():
         try:
-            names = fresh.load(version).files.active["filename"]
+            names = stored_files(fresh.load(version).files.active)["filename"]
         except NetworkError:
             raise
         except Exception:  # noqa: BLE001, S112 - reported already, or the version is newer than the check

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sleeper_nb.errors import NetworkError
+from sleeper_nb.errors import NetworkError, SleeperError
 from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.keys import key_text
 from sleeper_nb.model.partitions import Region
@@ -21,6 +22,12 @@ from sleeper_nb.storage.data_files import SortedKeys
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.integrity import CHANGED, DAMAGED, damaged, is_as_recorded
 from sleeper_nb.storage.paths import is_foreign
+
+VECTOR: Final = "deletion vector"
+"""The kind of findings about the file of a deletion vector."""
+LOST_VECTOR: Final = (
+    "it is not known which rows are deleted: restore it from a copy, or roll back to a version without it"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +44,17 @@ class DataUse:
         return self.reference.filename
 
 
-def data_faults(storage: Storage, uses: Sequence[DataUse], progress: Progress) -> Iterator[Suspicion]:
-    """Read each data file once, and yield what is wrong with it."""
+def data_faults(
+    storage: Storage, uses: Sequence[DataUse], progress: Progress, damaged_files: Collection[str] = ()
+) -> Iterator[Suspicion]:
+    """Read each data file and its deletion vectors once, and yield what is wrong with them.
+
+    Nothing is yielded for `damaged_files`, which were reported before.
+    """
     by_file: dict[str, list[DataUse]] = defaultdict(list)
     for use in uses:
-        by_file[use.filename].append(use)
+        if use.filename not in damaged_files:
+            by_file[use.filename].append(use)
     for i, (filename, of_file) in enumerate(by_file.items()):
         progress.update("reading data files", i, len(by_file))
         try:
@@ -50,7 +63,6 @@ def data_faults(storage: Storage, uses: Sequence[DataUse], progress: Progress) -
                 yield Suspicion("data file", what, "its rows may be wrong, or lost", filename=filename)
                 continue
             keys, bad_texts = _read_through(storage, filename, of_file[0].schema)
-            _check_vectors(storage, of_file, keys.rows)
         except NetworkError:
             raise  # this says nothing about the file
         except Exception as error:  # noqa: BLE001 - a damaged file can raise anything when it is read
@@ -58,6 +70,7 @@ def data_faults(storage: Storage, uses: Sequence[DataUse], progress: Progress) -
             what = f"{filename} cannot be read: {why}"
             yield Suspicion("data file", what, "its rows are lost", filename=filename)
             continue
+        yield from _vector_faults(storage, of_file, keys.rows, damaged_files)
         for name in bad_texts:
             what = f"{filename} has text that is not UTF-8 in column {name!r}"
             means = "queries of that column fail: roll back to a version without this file, and ingest its rows again"
@@ -87,12 +100,22 @@ def _read_through(storage: Storage, filename: str, schema: Schema) -> tuple[Sort
     return keys, bad_texts
 
 
-def _check_vectors(storage: Storage, uses: Sequence[DataUse], rows: int) -> None:
-    """Raise for a deletion vector that cannot be read, or that names rows which its data file does not have."""
+def _vector_faults(
+    storage: Storage, uses: Sequence[DataUse], rows: int, damaged_files: Collection[str]
+) -> Iterator[Suspicion]:
+    """Yield the deletion vectors of a file that cannot be read, or that name rows which the file does not have."""
     for vector in {use.reference.deletions for use in uses}:
-        positions = positions_of(vector, storage)
-        if vector is not None and len(positions) and not 0 <= positions[0] <= positions[-1] < rows:
-            raise damaged(storage, vector.filename)
+        if vector is None or vector.filename in damaged_files:
+            continue
+        try:
+            positions = positions_of(vector, storage)
+            if len(positions) and not 0 <= positions[0] <= positions[-1] < rows:
+                raise damaged(storage, vector.filename)
+        except NetworkError:
+            raise  # this says nothing about the file
+        except SleeperError as error:
+            what = f"{vector.filename} cannot be read: {error.message}"
+            yield Suspicion(VECTOR, what, LOST_VECTOR, filename=vector.filename)
 
 
 def _key_faults(keys: SortedKeys, uses: Sequence[DataUse]) -> Iterator[tuple[str, str]]:
