@@ -104,6 +104,14 @@ def test_nested_texts_of_polars_are_read(session: sl.Session, engine: Any):
     assert result.to_dict() == {"z": ["c"], "l": [["a", "b"]]}
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_table_without_rows_may_have_nested_columns(session: sl.Session, engine: Any):
+    schema = pa.schema({"n": pa.int64(), "l": pa.list_(pa.int32()), "r": pa.struct({"a": pa.string()})})
+    for rows in (schema.empty_table(), pa.Table.from_batches([], schema)):
+        found = session.sql("SELECT * FROM nothing", engine=engine, data={"nothing": rows}).to_arrow()
+        assert (found.num_rows, found.column_names) == (0, ["n", "l", "r"])
+
+
 def test_a_class_made_from_the_data_frame_of_pandas_is_one(session: sl.Session):
     class Named(pd.DataFrame):
         pass

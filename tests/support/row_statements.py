@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 TYPES = {
     "k": "INTEGER", "h": "VARCHAR", "n": "INTEGER", "m": "BIGINT", "x": "DOUBLE", "s": "VARCHAR", "d": "DATE",
@@ -104,19 +104,33 @@ class StatementMaker:
         Chooses.
     versions
         Snapshots of the table that may be read.
+    types
+        The columns of the table.
     """
 
-    def __init__(self, random: Random, versions: Sequence[int]) -> None:
-        self._random, self._versions = random, versions
+    constants: ClassVar = _VALUES
+    """Literals by column."""
+    from_row: ClassVar = _FROM_ROW
+    """Expressions by column; ``{c}`` stands before the columns of a row."""
+    aliases: ClassVar = (("", ""), ("", "t."), (" AS x", "x."), (' "a b"', '"a b".'))
+    """What follows the name of a table, and what then qualifies its columns."""
+
+    def __init__(self, random: Random, versions: Sequence[int], types: Mapping[str, str] = TYPES) -> None:
+        self._random, self._versions, self._types = random, versions, types
 
     def rows(self, most: int = 8) -> str:
         """Return a query of rows of the table."""
         made = [self._row() for _ in range(self._random.randint(1, most))]
-        cast = ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in TYPES.items())
-        return f"SELECT {cast} FROM (VALUES {', '.join(made)}) v({', '.join(TYPES)})"
+        cast = ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in self._types.items())
+        return f"SELECT {cast} FROM (VALUES {', '.join(made)}) v({', '.join(self._types)})"
 
     def _row(self) -> str:
-        return f"({', '.join(self._one_of(_VALUES[name]) for name in TYPES)})"
+        return f"({', '.join(self._one_of(self.constants[name]) for name in self._types)})"
+
+    @property
+    def changed(self) -> Sequence[str]:
+        """The columns that statements set."""
+        return list(self._types)
 
     def statement(self) -> str:
         """Return a statement that changes rows."""
@@ -126,7 +140,7 @@ class StatementMaker:
     def delete(self) -> str:
         """Return a DELETE."""
         named = self._with()
-        alias, c = self._one_of((("", ""), ("", "t."), (" AS x", "x."), (' "a b"', '"a b".')))
+        alias, c = self._one_of(self.aliases)
         where = "" if self._random.random() < 0.05 else f" WHERE {self.condition(c, bool(named))}"
         return f"{named}DELETE FROM t{alias}{where}"
 
@@ -158,11 +172,7 @@ class StatementMaker:
 
     def overwrite(self) -> str:
         """Return an INSERT that replaces rows; DuckDB has none."""
-        every = ", ".join(TYPES)
-        source = self._one_of((
-            self.rows(5), "SELECT * FROM o", f"SELECT {every} FROM t WHERE k > 1", f"SELECT {every} FROM {self._old()}",
-            "SELECT * FROM o WHERE false", f"SELECT {every} FROM t WHERE {self.condition('')}",
-        ))  # fmt: skip
+        source = self._one_of(self._new_rows())
         replaced = self._one_of(("OVERWRITE", "(k)", "(k, h)", "(n)", "WHERE", "WHERE"))
         if replaced == "OVERWRITE":
             return f"INSERT OVERWRITE t BY NAME {source}"
@@ -173,11 +183,19 @@ class StatementMaker:
             source = f"SELECT * FROM ({source}) AS t WHERE ({condition}) IS TRUE"
         return f"INSERT INTO t BY NAME REPLACE WHERE {condition} {source}"
 
+    def _new_rows(self) -> Sequence[str]:
+        """Return queries of rows with all columns."""
+        every = ", ".join(self._types)
+        return (
+            self.rows(5), "SELECT * FROM o", f"SELECT {every} FROM t WHERE k > 1", f"SELECT {every} FROM {self._old()}",
+            "SELECT * FROM o WHERE false", f"SELECT {every} FROM t WHERE {self.condition('')}",
+        )  # fmt: skip
+
     def _clause(self, kind: str, sides: Sequence[str], *, has_condition: bool) -> str:
         c, separate = self._one_of(sides), self._random.random() < 0.1
         condition = f" AND {self.condition(c, subqueries=separate)}" if has_condition else ""
         if kind == "NOT MATCHED":
-            names = ["k", "h", *self._some([name for name in TYPES if name not in {"k", "h"}])]
+            names = ["k", "h", *self._some([name for name in self.changed if name not in {"k", "h"}])]
             self._random.shuffle(names)
             values = [self._one_of((f"s.{name}", f"s.{name}", self._value(name, sides))) for name in names]
             insert = f"INSERT ({', '.join(names)}) VALUES ({', '.join(values)})"
@@ -188,7 +206,7 @@ class StatementMaker:
         return f"WHEN {kind}{condition} THEN {action}"
 
     def _source(self, has_with: bool) -> str:
-        every = ", ".join(TYPES)
+        every = ", ".join(self._types)
         return self._one_of((
             "o AS s", "o s", f"({self.rows(5)}) AS s", f"(SELECT DISTINCT ON (k, h) {every} FROM o ORDER BY ALL) AS s",
             f"(SELECT DISTINCT ON (k) {every} FROM o ORDER BY ALL) AS s", f"(SELECT {every} FROM t WHERE k > 1) AS s",
@@ -204,7 +222,10 @@ class StatementMaker:
             return self._one_of((f"({left} AND {right})", f"({left} OR {right})", f"NOT ({left})"))
         if subqueries and self._random.random() < 0.3:
             return self._subquery(c, has_with)
-        return self._one_of((
+        return self._one_of(self._tests(c))
+
+    def _tests(self, c: str) -> Sequence[str]:
+        return (
             f"{c}k > 1", f"{c}k = 3", f"{c}k BETWEEN 1 AND 4", f"{c}n > 1", f"{c}n IS NULL", f"{c}n <> 1", "true",
             f"{c}k = {{:p}}", f"{c}s = {{:word}}", f"{c}s LIKE 'a%' -- a ; comment\n", f"{c}x > 0", f"{c}x = 'nan'",
             f"{c}d < DATE '2000-01-01'", f"{c}ts >= TIMESTAMPTZ '2000-01-01 00:00:00+00'", f"{c}e < 1.5",
@@ -212,7 +233,7 @@ class StatementMaker:
             f"{c}h /* h */ < 'b'",
             f"coalesce({c}n, 0) % 2 = 0", f"{c}s || ';' = 'it''s;'", f"{c}u IS NOT NULL", f"{c}y", f"NOT {c}y",
             f"{c}o > TIME '12:00:00'", f"{c}n = {{:nothing}}", f"{c}m > 9223372036854775800", f"{c}x = 0",
-        ))  # fmt: skip
+        )  # fmt: skip
 
     def _subquery(self, c: str, has_with: bool) -> str:
         name = c[:-1] or "t"
@@ -232,7 +253,7 @@ class StatementMaker:
         return f"WITH named AS (SELECT k, n FROM {self._one_of(('o', 't', self._old()))} WHERE k < 4) "
 
     def _assigned(self, sides: Sequence[str]) -> str:
-        names = list(TYPES) if self._random.random() < 0.1 else self._some(TYPES, least=1, most=4)
+        names = list(self.changed) if self._random.random() < 0.1 else self._some(self.changed, least=1, most=4)
         return ", ".join(f"{name} = {self._value(name, sides, can_default=True)}" for name in names)
 
     def _value(self, name: str, sides: Sequence[str], *, can_default: bool = False) -> str:
@@ -240,12 +261,83 @@ class StatementMaker:
         if written == "default" and can_default and name not in {"k", "h"}:
             return "DEFAULT"
         if written == "constant":
-            return self._one_of(_VALUES[name])
+            return self._one_of(self.constants[name])
         c = self._one_of(sides)
-        return f"{c}{name}" if written == "other" else self._one_of(_FROM_ROW[name]).format(c=c)
+        return f"{c}{name}" if written == "other" else self._one_of(self.from_row[name]).format(c=c)
 
     def _some(self, names: Any, least: int = 0, most: int = 3) -> list[str]:
         return self._random.sample(list(names), self._random.randint(least, most))
 
     def _one_of(self, choices: Sequence[Any]) -> Any:
         return choices[self._random.randrange(len(choices))]
+
+
+ON_SPARK = {name: kind for name, kind in TYPES.items() if name != "o"}
+"""The columns that Spark has without a setting."""
+_SHARED_VALUES: Mapping[str, Sequence[str]] = {
+    **{name: _VALUES[name] for name in ("k", "n", "m", "e", "y", "d")},
+    "h": ("''", "'a'", "'B'", "'é'"),
+    "x": ("CAST(1.5 AS DOUBLE)", "CAST('nan' AS DOUBLE)", "NULL"),
+    "s": ("''", "'a'", "'é -- ;'", "NULL"),
+}
+_SHARED_FROM_ROW: Mapping[str, Sequence[str]] = {
+    "k": ("{c}k + 1", "-{c}k", "{c}k % 3", "7", "{{:p}}"),
+    "h": ("{c}h || 'x'", "upper({c}h)", "coalesce({c}s, 'none')", "{{:word}}"),
+    "n": ("{c}n + 1", "{c}k", "CASE WHEN {c}n > 1 THEN {c}n ELSE -1 END", "(SELECT max(n) FROM o)"),
+    "m": ("{c}m + 1", "{c}k", "(SELECT count(*) FROM t)"),
+    "x": ("-{c}x", "{c}x / 2", "CAST({c}n AS DOUBLE)"),
+    "s": ("{c}s || 'q'", "{c}h", "NULL", "{{:word}}", "replace({c}s, 'a', 'e')"),
+    "d": ("{c}d + 1", "{c}d"),
+    "e": ("CAST({c}e * 2 AS DECIMAL(10,2))", "{c}e"),
+    "y": ("NOT {c}y", "{c}n > 1", "{c}n IS NULL"),
+}
+
+
+class SharedStatementMaker(StatementMaker):
+    """Makes statements that DuckDB and Spark take alike; they set fewer columns, and leave the others as they are."""
+
+    constants: ClassVar = _SHARED_VALUES
+    from_row: ClassVar = _SHARED_FROM_ROW
+    aliases: ClassVar = StatementMaker.aliases[:3]
+
+    @property
+    def changed(self) -> Sequence[str]:
+        """The columns that statements set."""
+        return list(_SHARED_VALUES)
+
+    def rows(self, most: int = 8) -> str:
+        """Return a query of rows with the columns that statements set."""
+        made = [f"({', '.join(self._one_of(values) for values in _SHARED_VALUES.values())})"
+                for _ in range(self._random.randint(1, most))]  # fmt: skip
+        types = {**self._types, "h": "STRING", "s": "STRING"}
+        cast = ", ".join(f"CAST({name} AS {types[name]}) AS {name}" for name in _SHARED_VALUES)
+        return f"SELECT {cast} FROM (VALUES {', '.join(made)}) v({', '.join(_SHARED_VALUES)})"
+
+    def _new_rows(self) -> Sequence[str]:
+        every = ", ".join(self._types)
+        return (
+            self.rows(5), "SELECT * FROM o", f"SELECT {every} FROM t WHERE k > 1", f"SELECT {every} FROM {self._old()}",
+            "SELECT * FROM o WHERE false",
+        )  # fmt: skip
+
+    def _source(self, has_with: bool) -> str:
+        one_each = ", ".join(f"max({name}) AS {name}" for name in _SHARED_VALUES if name not in {"k", "h"})
+        return self._one_of((
+            "o AS s", f"({self.rows(5)}) AS s", f"(SELECT k, h, {one_each} FROM o GROUP BY k, h) AS s",
+            f"(SELECT k, h, {one_each} FROM ({self.rows(5)}) r GROUP BY k, h) AS s",
+            f"(SELECT k, min(h) AS h, {one_each} FROM o GROUP BY k) AS s",
+            f"(SELECT k, h, {one_each} FROM {self._old()} GROUP BY k, h) AS s", "(SELECT * FROM o WHERE false) s",
+            *(["(SELECT * FROM o WHERE k IN (SELECT k FROM named)) AS s"] if has_with else []),
+        ))  # fmt: skip
+
+    def _tests(self, c: str) -> Sequence[str]:
+        of_table = () if c == "s." else (f"{c}r.a = 1", f"{c}u IS NOT NULL", f"{c}ts IS NULL")
+        return (
+            *of_table,
+            f"{c}k > 1", f"{c}k = 3", f"{c}k BETWEEN 1 AND 4", f"{c}n > 1", f"{c}n IS NULL", f"{c}n <> 1", "true",
+            f"{c}k = {{:p}}", f"{c}s = {{:word}}", f"{c}s LIKE 'a%' -- a ; comment\n", f"{c}x > 0",
+            f"{c}x = CAST('nan' AS DOUBLE)", f"{c}d < DATE '2000-01-01'", f"{c}e < 1.5",
+            f"CASE WHEN {c}n IS NULL THEN {c}k > 2 ELSE {c}n < 2 END", f"{c}h /* h */ < 'b'",
+            f"coalesce({c}n, 0) % 2 = 0", f"{c}s || ';' = 'a;'", f"{c}y", f"NOT {c}y",
+            f"{c}m > 9223372036854775800", f"{c}x = 0",
+        )  # fmt: skip

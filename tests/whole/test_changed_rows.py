@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -37,13 +38,12 @@ VECTORS = {
 }
 SHARED = {"sleeper.table.ingest.file.writing.strategy": "one_reference_per_leaf"}
 LAYOUTS = ("one leaf", "leaves", "shared", "split later", "altered", "unique")
-COLUMNS = ", ".join(TYPES)
-"""As text, the columns in the order of both tables."""
 
 
 def in_order(rows: Any) -> list[str]:
     # DuckDB keeps 0.0 where an update sets -0.0
-    return sorted(repr(row).replace("-0.0", "0.0") for row in rows.select(list(TYPES)).to_pylist())
+    names = [name for name in TYPES if name in rows.column_names]
+    return sorted(repr(row).replace("-0.0", "0.0") for row in rows.select(names).to_pylist())
 
 
 def assert_same(found: list[str], expected: list[str], statement: str) -> None:
@@ -58,18 +58,25 @@ class Pair:
     session: sl.Session
     peer: duckdb.DuckDBPyConnection
     layout: str
+    types: Mapping[str, str]
+    engine: str
     versions: dict[int, list[str]] = field(default_factory=dict)
 
     @property
     def table(self) -> sl.Table:
         return self.session.table("t")
 
+    @property
+    def columns(self) -> str:
+        """The columns in the order of both tables."""
+        return ", ".join(self.types)
+
     def rows(self, version: int | None = None) -> list[str]:
         clause = "" if version is None else f" VERSION AS OF {version}"
-        return in_order(self.session.sql(f"SELECT {COLUMNS} FROM t{clause}").to_arrow())
+        return in_order(self.session.sql(f"SELECT {self.columns} FROM t{clause}").to_arrow())
 
     def peer_rows(self) -> list[str]:
-        return in_order(self.peer.sql(f"SELECT {COLUMNS} FROM t").to_arrow_table())
+        return in_order(self.peer.sql(f"SELECT {self.columns} FROM t").to_arrow_table())
 
     def remember(self) -> None:
         """Keep the current version, for later statements and comparisons."""
@@ -83,8 +90,8 @@ class Pair:
         before, error = self.table.resolved.version, None
         files = data_files(self.table.store)
         try:
-            plan = self.session.sql(ours(statement), params=PARAMETERS, dry_run=True)
-            done = self.session.sql(ours(statement), params=PARAMETERS, force=True)
+            plan = self.session.sql(ours(statement), params=PARAMETERS, engine=self.engine, dry_run=True)
+            done = self.session.sql(ours(statement), params=PARAMETERS, engine=self.engine, force=True)
         except sl.SleeperError as found:
             error = found
         peer_error = self._peer_run(duckdb_s(statement))
@@ -105,7 +112,7 @@ class Pair:
 
     def _take_over(self) -> None:
         """Give DuckDB's table our rows."""
-        rows = self.session.sql(f"SELECT {COLUMNS} FROM t").to_arrow()
+        rows = self.session.sql(f"SELECT {self.columns} FROM t").to_arrow()
         self.peer.register("rows", rows)
         self.peer.execute("DELETE FROM t")
         self.peer.execute("INSERT INTO t BY NAME FROM rows")
@@ -178,11 +185,13 @@ def statement_is_stricter_there(statement: str, error: Exception | None) -> bool
     return "Overflow" in text or ("more than once" in text and "DELETE" in statement)
 
 
-def made_table(session: sl.Session, random: Random, layout: str, vectors: str, kind: str) -> list[str]:
+def made_table(
+    session: sl.Session, random: Random, layout: str, vectors: str, kind: str, types: Mapping[str, str]
+) -> list[str]:
     """Make the table, and return the queries of its rows."""
     properties = {**VECTORS[vectors], **(SHARED if layout == "shared" else {})}
     points = {"leaves": [1, 3], "shared": [1, 3], "altered": [2]}.get(layout)
-    values: dict[str, Any] = dict(VALUES)
+    values: dict[str, Any] = {name: kind for name, kind in VALUES.items() if name in types}
     if layout == "altered":
         for name in ("s", "l"):
             del values[name]
@@ -191,7 +200,7 @@ def made_table(session: sl.Session, random: Random, layout: str, vectors: str, k
     schema = sl.Schema({"k": "int"}, {"h": "string"}, values, unique_keys=layout == "unique",
                        checks={} if layout == "altered" else CHECKS)  # fmt: skip
     table = session.create_table("t", schema, points, properties=properties, state_store=kind)
-    maker = StatementMaker(random, ())
+    maker = StatementMaker(random, (), types)
     batches = [maker.rows() for _ in range(random.randint(1, 3))]
     if layout == "unique":
         batches = [f"SELECT DISTINCT ON (k) * FROM ({' UNION ALL '.join(batches)}) ORDER BY ALL"]
@@ -219,18 +228,21 @@ def made_table(session: sl.Session, random: Random, layout: str, vectors: str, k
     return batches
 
 
-def made_pair(folder: Path, random: Random, layout: str, vectors: str, kind: str) -> Pair:
-    session, peer = sl.connect(folder), duckdb.connect()
+def made_pair(
+    folder: Path, random: Random, layout: str, vectors: str, kind: str, types: Mapping[str, str] = TYPES,
+    spark: Any = None,
+) -> Pair:  # fmt: skip
+    session, peer = sl.connect(folder, spark=spark), duckdb.connect()
     peer.execute("SET TimeZone = 'UTC'")
     checks = ", ".join(f"CHECK ({text})" for text in CHECKS.values())
     rules = {"k": " NOT NULL", "h": " NOT NULL", "n": " DEFAULT 5", "s": " DEFAULT 'it''s'"}
-    columns = ", ".join(f"{name} {of}{rules.get(name, '')}" for name, of in TYPES.items())
+    columns = ", ".join(f"{name} {of}{rules.get(name, '')}" for name, of in types.items())
     peer.execute(f"CREATE TABLE t ({columns}, {checks})")
-    other = StatementMaker(random, ()).rows()
+    other = StatementMaker(random, (), types).rows()
     peer.execute(f"CREATE TABLE o AS {other}")
     session.sql(f"CREATE TABLE o ROW KEYS (k) SORT KEYS (h) AS {other}")
-    pair = Pair(session, peer, layout)
-    for query in made_table(session, random, layout, vectors, kind):
+    pair = Pair(session, peer, layout, types, "duckdb" if spark is None else "spark")
+    for query in made_table(session, random, layout, vectors, kind, types):
         peer.execute(f"INSERT INTO t BY NAME {query}")
     pair.compare("new table")
     return pair

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from random import Random
+from typing import Any
+
 import duckdb
 import pytest
 
 import sleeper_nb as sl
+from tests.support.builders import EMBEDDED
+from tests.support.row_statements import ON_SPARK, SharedStatementMaker
+from tests.whole.test_changed_rows import LAYOUTS, VECTORS, in_order, made_pair
 
 pytestmark = pytest.mark.spark
 
@@ -53,3 +59,30 @@ def test_changed_rows_are_those_of_duckdb_s_own_tables(tmp_path, spark_engine, l
                 "MERGE INTO t USING (SELECT 1 AS k, i AS n FROM o LATERAL VIEW explode(array(1, 2)) e AS i) AS s "
                 "ON t.n = -1 WHEN MATCHED THEN UPDATE SET n = s.n", engine="spark",
             )  # fmt: skip
+
+
+def run_program(folder: Any, spark_engine: Any, layout: str, seed: int) -> None:
+    """Run some statements on Spark; then hold that it reads each version as DuckDB's table was."""
+    random = Random(f"{layout} {seed}")  # noqa: S311 - chooses statements
+    vectors, kind = list(VECTORS)[seed % len(VECTORS)], EMBEDDED[seed % len(EMBEDDED)]
+    pair = made_pair(folder, random, layout, vectors, kind, ON_SPARK, spark_engine.session())
+    with pair.session:
+        for _ in range(3):
+            pair.run(SharedStatementMaker(random, list(pair.versions), ON_SPARK).statement())
+        for number in pair.versions:
+            names = "k, h, n, m, x, s, d, e, y"
+            found = pair.session.sql(f"SELECT {names} FROM t VERSION AS OF {number}", engine="spark").to_arrow()
+            assert in_order(found) == in_order(pair.peer.sql(f"SELECT {names} FROM t_at_{number}").to_arrow_table())
+        pair.compare_versions()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_generated_statements_on_spark_give_the_rows_of_duckdb_s_own_tables(tmp_path, spark_engine, layout):
+    run_program(tmp_path, spark_engine, layout, LAYOUTS.index(layout))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(10, 20))
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_many_generated_statements_on_spark_give_the_rows_of_duckdb_s_own_tables(tmp_path, spark_engine, layout, seed):
+    run_program(tmp_path, spark_engine, layout, seed)

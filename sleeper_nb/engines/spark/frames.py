@@ -362,7 +362,13 @@ def system_table(spark: SparkSession, rows: SystemRows) -> DataFrame:
         with rows.storage.input(rows.path) as stream:
             columns = from_arrow_schema(parquet.read_schema(stream), prefer_timestamp_ntz=False)
         return exact_reader(spark).schema(columns).parquet(rows.storage.locate(rows.path))
-    return spark.createDataFrame(rows.columns())
+    return of_arrow(spark, rows.columns())
+
+
+def of_arrow(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """Return rows as a DataFrame."""
+    # PySpark fails at a list, struct or map of a table without any batch
+    return spark.createDataFrame(rows if rows.num_rows else rows.schema.empty_table())
 
 
 def of_variable(spark: SparkSession, variable: BoundVariable) -> DataFrame:
@@ -371,7 +377,7 @@ def of_variable(spark: SparkSession, variable: BoundVariable) -> DataFrame:
     if frame is not None and frame.sparkSession is spark:
         return frame
     try:
-        return spark.createDataFrame(variable.to_arrow())
+        return of_arrow(spark, variable.to_arrow())
     except (TypeError, ValueError) as error:  # PySpark's own errors are of these classes too
         problem = f"Spark cannot read {variable}: {first_line(error)}"
         raise InvalidInput(problem, hint="convert the column first, or run the statement on DuckDB") from error

@@ -39,6 +39,7 @@ from sleeper_nb.engines.spark.frames import (
     hand_over_keys,
     jvm_opens,
     key_literal,
+    of_arrow,
     schema_for_spark,
 )
 from sleeper_nb.errors import OutcomeUnknown
@@ -125,7 +126,7 @@ def frame_of(
     logger.debug("%d files are read by Python tasks, not by Spark's own reader", len(files))
     # Spark reads nanoseconds as whole numbers, and refuses string views: conform first, as in process.
     frames = [
-        spark.createDataFrame(read_source(source, schema, matching).table(schema))
+        of_arrow(spark, read_source(source, schema, matching).table(schema))
         for source in sources
         if isinstance(source, InMemory)
     ]
