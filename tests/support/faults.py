@@ -118,30 +118,49 @@ class TrappedCatalog:
         return trapped
 
 
-class FullDisk(Storage):
-    """A folder on a disk that is full after so many bytes."""
+@dataclass
+class Room:
+    """The bytes that a disk has left."""
 
-    def __init__(self, real: Storage, room: int) -> None:
+    bytes: int
+
+
+class FullDisk(Storage):
+    """A folder on a disk that is full after so many bytes, as are the folders below it."""
+
+    def __init__(self, real: Storage, room: int | Room) -> None:
         super().__init__(real.place)
-        self.room = room
+        self._room = Room(room) if isinstance(room, int) else room
+
+    @property
+    def room(self) -> int:
+        """The bytes that are left."""
+        return self._room.bytes
+
+    @room.setter
+    def room(self, left: int) -> None:
+        self._room.bytes = left
+
+    def below(self, folder: str) -> Storage:
+        return FullDisk(super().below(folder), self._room)
 
     @contextlib.contextmanager
     def output(self, path: str) -> Iterator[Any]:
         with super().output(path) as stream:
-            yield _Narrow(stream, self)
+            yield _Narrow(stream, self._room)
 
 
 class _Narrow:
     """A stream that takes no more bytes than there is room for."""
 
-    def __init__(self, stream: pa.NativeFile, disk: FullDisk) -> None:
-        self._stream, self._disk = stream, disk
+    def __init__(self, stream: pa.NativeFile, room: Room) -> None:
+        self._stream, self._room = stream, room
 
     def write(self, content: Any) -> int:
         size = memoryview(content).nbytes
-        if size > self._disk.room:
+        if size > self._room.bytes:
             raise OSError(errno.ENOSPC, "No space left on device")
-        self._disk.room -= size
+        self._room.bytes -= size
         return int(self._stream.write(content))
 
     def __getattr__(self, name: str) -> Any:

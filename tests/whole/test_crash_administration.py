@@ -24,7 +24,7 @@ from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.local import LocalPlace
 from tests.servers.memory import MemoryDynamoDB, OnMemory, memory_catalog
 from tests.support.builders import EMBEDDED, KEYED, START, keys_in, rows_of
-from tests.support.faults import DeadError, Fault, TrappedCatalog, TrappedStorage
+from tests.support.faults import DeadError, Fault, FullDisk, TrappedCatalog, TrappedStorage
 
 KINDS = (*EMBEDDED, "DynamoDBStateStore")
 POINTS = ["g", "n"]
@@ -42,11 +42,14 @@ class Place:
         return Place(to, self.memory.copied() if self.memory else None)
 
     @contextlib.contextmanager
-    def opened(self, fault: Fault | None = None, seed: int = 0) -> Iterator[Session]:
+    def opened(self, fault: Fault | None = None, seed: int = 0, room: int | None = None) -> Iterator[Session]:
+        """Open a session, which may meet a fault, or a disk with so many bytes left."""
         clock = ManualClock(START, seed)
         storage, catalog = Storage(LocalPlace(self.folder, sync=False)), self._catalog(clock, fault)
         if fault is not None:
             storage = TrappedStorage(storage, fault)
+        if room is not None:
+            storage = FullDisk(storage, room)
         session = Session(
             "default", storage, catalog, clock=clock, progress=SILENT, author=None, spark=None, spark_config={}
         )

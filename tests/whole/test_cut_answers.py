@@ -25,6 +25,7 @@ from tests.servers.memory import MemoryDynamoDB
 from tests.servers.proxy import Fate
 from tests.servers.wire import FATES, Wire
 from tests.support.builders import START
+from tests.support.row_changes import PROPERTIES, ROW_CHANGES
 
 pytestmark = pytest.mark.long
 
@@ -34,7 +35,7 @@ KINDS_AT_ONCE = 4
 """A request is made five times at most: so many answers to it can be cut before one arrives whole."""
 NOW = {
     "sleeper.table.gc.delay.minutes": "0", "snapshot.num-retained.min": "1", "snapshot.time-retained": "1 d",
-    "sleeper.table.compaction.strategy.class": "all",
+    "sleeper.table.compaction.strategy.class": "all", **PROPERTIES,
 }  # fmt: skip
 OLD = 1_700_000_000
 """When all files were written, so that a file that nothing names counts as an orphan."""
@@ -75,6 +76,9 @@ OPERATIONS: dict[str, Callable[[sl.Session], object]] = {
     "rollback": lambda session: session.table("t").rollback("savepoint.kept"),
     "save": lambda session: session.table("t").create_savepoint("more"),
     "delete table": lambda session: session.delete_table("u", force=True),
+}
+OPERATIONS |= {
+    name: (lambda session, change=change: change.run(session.table("t"))) for name, change in ROW_CHANGES.items()
 }
 LONG = {("maintain", "S3StateStore"), ("maintain", "TransactionLogStateStore")}
 """Whose steps are operations of their own here too."""
@@ -166,6 +170,12 @@ def run(
     return failed, memory
 
 
+def changed(name: str, before: Rows) -> Rows:
+    """Return the rows that a change of rows leaves."""
+    after = ROW_CHANGES[name].after({str(row["key"]): int(str(row["n"])) for row in before})
+    return [{"key": key, "n": after[key]} for key in sorted(after)]
+
+
 def is_changed(place: Place, work: Path, memory: MemoryDynamoDB) -> bool:
     """Return whether a run has changed anything: an item, or which files there are."""
     return memory != place.memory or paths_below(work) != paths_below(place.folder)
@@ -187,6 +197,12 @@ def check(wire: Wire, place: Place, work: Path, memory: MemoryDynamoDB, name: st
             assert now in (place.current, sorted([*place.current, *rows("new")], key=lambda row: str(row["key"])))
         elif name == "rollback":
             assert now in (place.current, place.kept)
+        elif name in ROW_CHANGES:
+            after = changed(name, place.current)
+            assert now in (place.current, after)
+            for _ in range(2):  # the job does what it has not done
+                OPERATIONS[name](session)
+                assert table.scan().to_arrow().to_pylist() == after
         else:
             assert now == place.current
         report = table.check()

@@ -41,6 +41,10 @@ WORK: dict[str, Callable[[sl.Session], object]] = {
     "reinitialise": lambda s: s.reinitialise_table("t", force=True),
     "alter": lambda s: table(s).alter(add_columns={"more": "string?"}),
     "properties": lambda s: table(s).set_properties({"sleeper.table.gc.delay.minutes": "3"}),
+    "change rows": lambda s: (
+        table(s).merge(rows_of("a", "q")).when_matched_delete().when_not_matched_insert_all().execute()
+    ),
+    "delete rows": lambda s: table(s).delete("key IN ('a', 'c')"),
 }
 ONLY_CATALOG = {"expire", "rename"}
 """Work that writes to the catalog alone: a session that has it open can do it, wherever no file may be written."""
