@@ -337,8 +337,9 @@ class Programs(RuleBasedStateMachine):
         self.note_change(model, table, planned, done, rows, updated=sum(met))
 
     @precondition(lambda self: self.tables)
-    @rule(who=which, pick=picks, data=st.data(), deletes=st.booleans())
-    def upsert_or_merge(self, who: int, pick: int, data: st.DataObject, deletes: bool) -> None:
+    @rule(who=which, pick=picks, data=st.data(), how=st.sampled_from(["upsert", "delete", "replace"]))
+    def upsert_or_merge(self, who: int, pick: int, data: st.DataObject, how: str) -> None:
+        """Update rows of new keys, delete them, or replace all rows; each as a job that runs twice and changes once."""
         model, table = self.changed_table(who, pick)
         if not model.now.processing.is_nothing or model.now.baked:
             return
@@ -348,18 +349,27 @@ class Programs(RuleBasedStateMachine):
         named = [{names[token]: value for token, value in row.items()} for row in new.values()]
         source = pa.Table.from_pylist(named, schema_of(model.now.columns).arrow)
 
-        def change(**options: Any) -> Any:
-            if not deletes:
-                return table.upsert(source, **options)
-            return table.merge(source).when_matched_delete().when_not_matched_insert_all().execute(**options)
+        model.next_token += 1
+        job = f"change-{model.next_token}"
 
-        planned, done = change(dry_run=True), change()
+        def change(**options: Any) -> Any:
+            if how == "upsert":
+                return table.upsert(source, **options)
+            merge = table.merge(source).when_not_matched_insert_all()
+            if how == "delete":
+                return merge.when_matched_delete().execute(**options)
+            return merge.when_matched_update_all().when_not_matched_by_source_delete().execute(**options)
+
+        planned, done = change(dry_run=True), change(job_id=job)
+        change(job_id=job)
         old = [(row, new.get(tuple(plain(row[key]) for key in keys))) for row in model.now.rows]
         met = {tuple(plain(row[key]) for key in keys) for row, other in old if other is not None}
         matched = sum(other is not None for _, other in old)
-        rows = [{**row, **(other or {})} for row, other in old if other is None or not deletes]
+        left = {"upsert": old, "delete": [each for each in old if each[1] is None]}
+        rows = [{**row, **(other or {})} for row, other in left.get(how, [each for each in old if each[1] is not None])]
         inserted = [row for key, row in new.items() if key not in met]
-        counts = {"deleted" if deletes else "updated": matched, "inserted": len(inserted)}
+        updated, deleted = (0 if how == "delete" else matched), len(old) - len(rows)
+        counts = {"updated": updated, "deleted": deleted, "inserted": len(inserted)}
         self.note_change(model, table, planned, done, [*rows, *inserted], **counts)
 
     @precondition(lambda self: self.tables)
@@ -376,6 +386,24 @@ class Programs(RuleBasedStateMachine):
             table.overwrite(source)
         planned, done = table.overwrite(source, dry_run=True), table.overwrite(source, force=True)
         self.note_change(model, table, planned, done, new, inserted=len(new), deleted=len(model.now.rows))
+
+    @precondition(lambda self: self.tables)
+    @rule(who=which, pick=picks, data=st.data())
+    def overwrite_a_part(self, who: int, pick: int, data: st.DataObject) -> None:
+        model, table = self.changed_table(who, pick)
+        if not model.now.processing.is_nothing or model.now.baked:
+            return
+        column = model.now.columns[0]
+        value = data.draw(st.sampled_from(model.pool(column)))
+        new = [{**row, column.token: value} for row in self.drawn_rows(model, data)]
+        names = {column.token: column.name for column in model.now.columns}
+        named = [{names[token]: each for token, each in row.items()} for row in new]
+        source = pa.Table.from_pylist(named, schema_of(model.now.columns).arrow)
+        kept = [row for row in model.now.rows if plain(row[column.token]) != plain(value)]
+        part: dict[str, Any] = {"where": f'"{column.name}" = :value', "params": {"value": value}}
+        planned, done = table.overwrite(source, **part, dry_run=True), table.overwrite(source, **part)
+        counts = {"inserted": len(new), "deleted": len(model.now.rows) - len(kept)}
+        self.note_change(model, table, planned, done, [*kept, *new], **counts)
 
     def changed_table(self, who: int, pick: int) -> tuple[TableModel, sl.Table]:
         model = self.model(pick)
