@@ -73,7 +73,19 @@ READERS: dict[str, Callable[[sl.Session, sl.Table, Path], list[Any]]] = {
 ON_SPARK: dict[str, Callable[[sl.Session], list[Any]]] = {
     "sql": lambda s: s.sql("SELECT n FROM t", engine="spark").to_arrow()["n"].to_pylist(),
     "to_spark": lambda s: s.table("t").scan().to_spark().toArrow()["n"].to_pylist(),
-}
+    "where": lambda s: s.table("t").scan(where="n >= 0").to_spark().toArrow()["n"].to_pylist(),
+    "regions": lambda s: [
+        n for region in ({"k": (None, 15)}, {"k": (15, None)})
+        for n in s.table("t").scan(region=region).to_spark().toArrow()["n"].to_pylist()],
+    "source": lambda s: source(s).toArrow()["n"].to_pylist(),
+    "source with a condition": lambda s: source(s).where("k < 15").union(source(s).where("k >= 15"))
+    .toArrow()["n"].to_pylist(),
+}  # fmt: skip
+
+
+def source(session: sl.Session) -> Any:
+    """Read through Spark's data source."""
+    return session.spark().session().read.format("sleeper").option("table", "t").load()
 
 
 def numbers(rows: list[dict[str, Any]]) -> list[int]:
@@ -144,7 +156,65 @@ def test_rows_stay_deleted_through_every_operation(session, table):
     assert files == used
 
 
+def test_statistics_of_deleted_rows_answer_nothing(session, table):
+    """The least and the greatest key and value are deleted, in one leaf or in all."""
+    table.compact(strategy="all")
+    rows = {row["n"]: row["k"] for row in KEPT}
+    sql = "SELECT count(*) AS c, min(k) AS a, max(k) AS b, min(n) AS d, max(n) AS e, count(v) AS f FROM t"
+
+    def check() -> None:
+        keys = rows.values()
+        expected = [len(rows), min(keys), max(keys), min(rows), max(rows), len(rows)]
+        assert [*session.sql(sql, engine="duckdb").to_arrow().to_pylist()[0].values()] == expected
+        few = {number: key for number, key in rows.items() if key < 12}
+        found = session.sql("SELECT count(*) AS c, min(k) AS a, max(n) AS b FROM t WHERE k < 12", engine="duckdb")
+        assert [*found.to_arrow().to_pylist()[0].values()] == [len(few), min(few.values()), max(few)]
+        profile = {each.name: each for each in table.profile()}
+        assert {each.rows for each in profile.values()} == {len(rows)}
+        ends = [(each.least, each.greatest) for name, each in profile.items() if name in {"k", "n"}]
+        assert ends == [(min(keys), max(keys)), (min(rows), max(rows))]
+        last = session.sql("SELECT n FROM t ORDER BY n DESC LIMIT 3", engine="duckdb").to_arrow()["n"].to_pylist()
+        assert last == sorted(rows, reverse=True)[:3]
+        assert session.sql(f"SELECT n FROM t WHERE n >= {min(rows)}").to_arrow().num_rows == len(rows)
+
+    check()
+    for _ in range(3):
+        gone = {min(rows.values()), max(rows.values()), rows[min(rows)], rows[max(rows)]}
+        delete_rows(table.store, lambda row, gone=gone: row["k"] in gone)
+        rows = {number: key for number, key in rows.items() if key not in gone}
+        check()
+
+
+def test_split_points_are_those_of_the_rows_that_are_left(session):
+    made = session.create_table("halves", SCHEMA)
+    made.ingest([{"k": k, "v": None, "n": k} for k in range(100)])
+    delete_rows(made.store, lambda row: row["k"] < 60)
+    report = made.split_partitions(threshold=30)
+    assert [part for leaf in report.splits for part in leaf.parts]
+    assert [leaf.region.ranges[0].min for leaf in made.partitions.leaves][1:] == [80]
+    assert sorted(made.scan(columns=["k"]).to_arrow()["k"].to_pylist()) == list(range(60, 100))
+    assert [leaf["rows"] for leaf in made.leaves()] == [20, 20]
+
+
 @pytest.mark.spark
-@pytest.mark.parametrize("reader", ON_SPARK)
-def test_a_reader_on_spark_gives_no_deleted_row(session, table, spark_engine, reader):
-    assert sorted(ON_SPARK[reader](session)) == numbers(KEPT)
+@pytest.mark.parametrize("table", ["S3StateStore"], indirect=True)
+def test_no_reader_on_spark_gives_a_deleted_row(session, table, spark_engine):
+    for name, read in ON_SPARK.items():
+        assert sorted(read(session)) == numbers(KEPT), name
+
+
+@pytest.mark.spark
+def test_spark_adds_to_and_compacts_files_with_vectors(tmp_path, spark_engine):
+    with sl.connect(tmp_path / "house", spark=spark_engine.session()) as session:
+        table = session.create_table("t", SCHEMA)
+        table.ingest(EVERY)
+        table.split_partitions(at=10)
+        delete_rows(table.store, lambda row: row["k"] in FIRST)
+        table.bulk_import([{"k": 40, "v": "added", "n": 100}, {"k": 0, "v": "added", "n": 101}])
+        expected = sorted([*numbers(left(FIRST)), 100, 101])
+        for _ in range(2):
+            found = session.sql("SELECT n FROM t", engine="spark").to_arrow()["n"].to_pylist()
+            assert sorted(found) == numbers(table.scan().to_arrow().to_pylist()) == expected
+            table.compact(strategy="all", engine="spark")
+            assert table.state.files.active["deletion_file"].null_count == len(table.state.files.active)
+            assert table.check(deep=True).findings == ()
