@@ -67,7 +67,7 @@ from sleeper_nb.operations.versioning.resolve import Resolved
 from sleeper_nb.operations.versioning.row_differences import KINDS, RowChangeKind, RowCounts
 from sleeper_nb.operations.versioning.row_images import ImageCounts
 from sleeper_nb.progress import SILENT, Progress, finishing
-from sleeper_nb.query import run_query
+from sleeper_nb.query import Queries
 from sleeper_nb.report import (
     Answer,
     Bytes,
@@ -600,16 +600,15 @@ class TableAt(Report):
         """
         # A handle of its own, so that all system tables of this statement are of one moment, and of now.
         here = TableAt(self._opened, self.resolved, self._read_with)
-        result = run_query(
-            sql,
+        queries = Queries(
             engine="duckdb",
-            parameters=params or {},
-            lookup=metadata_lookup(here),
-            tables=lambda: tuple(definitions.SYSTEM_TABLES),
             engines=self._opened.components.engines,
             clock=self._opened.components.clock,
+            lookup=metadata_lookup(here),
+            tables=lambda: tuple(definitions.SYSTEM_TABLES),
+            parameters=params or {},
         )
-        return result.answer(f"metadata of {self.name} at {here.resolved}")
+        return queries.run(sql).answer(f"metadata of {self.name} at {here.resolved}")
 
     def card(self) -> Stacked:
         """Return the commit or savepoint of the version, the table's totals in it, and its first ten rows."""

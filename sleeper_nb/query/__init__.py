@@ -7,8 +7,7 @@ from sleeper_nb.query.engine_choice import ENGINES, Engine, EngineChoice
 from sleeper_nb.query.queries import Queries
 from sleeper_nb.query.result import QueryResult
 from sleeper_nb.query.rows_to_load import RowsToLoad
-from sleeper_nb.query.run import run_query
 
 __all__ = [
-    "ENGINES", "Engine", "EngineChoice", "EnginePlan", "Queries", "QueryCost", "QueryResult", "RowsToLoad", "run_query",
+    "ENGINES", "Engine", "EngineChoice", "EnginePlan", "Queries", "QueryCost", "QueryResult", "RowsToLoad",
 ]  # fmt: skip

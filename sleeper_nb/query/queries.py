@@ -1,39 +1,61 @@
-"""Run the queries that one statement consists of: with the same engine, parameters, tables, views and variables."""
+"""Run the queries of a statement: choose its engine, bind its tables at their versions, change the views it names."""
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import math
 from collections.abc import Callable, Mapping, MutableMapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import Engines
-from sleeper_nb.query.engine_choice import EngineChoice
+from sleeper_nb.errors import Action, InvalidInput, NotFound, SleeperError
+from sleeper_nb.query.engine_choice import (
+    BY_DEFAULT,
+    LARGE_GIB,
+    ChosenEngine,
+    EngineChoice,
+    changes_spark,
+    why_only_spark,
+    why_spark_after,
+)
 from sleeper_nb.query.result import QueryResult
-from sleeper_nb.query.run import run_query
-from sleeper_nb.sql.binding import Lookup
+from sleeper_nb.query.runner import BetterOnSpark, Runner
+from sleeper_nb.sql.binding import Binder, Lookup
+from sleeper_nb.sql.references import table_references
 from sleeper_nb.sql.statement import SqlText, Statement
 from sleeper_nb.sql.variables import Variables
+from sleeper_nb.sql.views import changed_view
+
+logger = logging.getLogger(__name__)
+
+_IF_SPARK: Final = ("if it is in Spark's SQL, name the engine: ", Action("--engine spark", 'engine="spark"'))
+
+_LIST_TABLES: Final = "SELECT unnest(CAST(:tables AS VARCHAR[])) AS table_name"
+_NAME_VIEW: Final = "SELECT :view AS view"
 
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """Runs queries.
+    """Runs the queries that one statement consists of, each with the same engine, parameters, tables and variables.
 
     Parameters
     ----------
     engine
-        Which engine runs them.
+        Which engine runs them; ``"auto"`` chooses (`sleeper_nb.query.engine_choice`).
     engines, clock
         Run them; tells how long an answer took.
     lookup, tables
         Finds a table at a version; returns the names of all.
     parameters
-        Values of ``:name``.
+        Values of ``:name``, and of ``$name`` on DuckDB.
     data
-        What they may read by name besides tables and views.
+        What they may read by name besides tables and views: data frames and the like.
     views
-        The queries of the session's views, by name in lower case; None when none are kept.
+        The queries of the session's views, by name in lower case; a statement may change them. None when none are kept.
     dry_run
         Whether nothing may change, not even the views.
     """
@@ -48,17 +70,131 @@ class Queries:
     views: MutableMapping[str, Statement] | None = None
     dry_run: bool = False
 
-    def run(self, text: SqlText) -> QueryResult:
-        """Return the result of a query; parameters and errors as of `run_query`."""
-        return run_query(
-            text,
-            engine=self.engine,
-            parameters=self.parameters,
-            lookup=self.lookup,
-            tables=self.tables,
-            engines=self.engines,
-            clock=self.clock,
-            views=self.views,
-            variables=Variables(self.data),
-            dry_run=self.dry_run,
+    def run(self, sql: str | SqlText) -> QueryResult:
+        """Bind the versions that a statement names, and hand it to an engine.
+
+        Parameters
+        ----------
+        sql
+            One statement; of one that writes, with the place of its query, or how that is composed.
+
+        Raises
+        ------
+        NotFound
+            When a table, version or parameter is unknown, naming the nearest.
+        InvalidInput
+            When the engine cannot read the statement.
+        """
+        text = SqlText(sql) if isinstance(sql, str) else sql
+        run = partial(self._run_on, text, Variables(self.data))
+        if self.engine != "auto":
+            return run(ChosenEngine(self.engine))
+        engines = self.engines
+        on_spark = partial(_views_on_spark, engines, self._kept_views)
+        why = f"the warehouse names cluster {engines.cluster}" if engines.cluster else why_only_spark(text, on_spark)
+        if not why:
+            try:
+                return run(BY_DEFAULT, LARGE_GIB * 2**30)
+            except BetterOnSpark as better:
+                if better.if_it_can:
+                    return _on_spark_if_it_can(run, better.why)
+                why = better.why
+            except (InvalidInput, NotFound) as error:
+                why = why_spark_after(error, text, on_spark, partial(_is_spark_function, engines))
+                if not why:
+                    _suggest_spark(error)
+                    raise
+        logger.info("Spark runs the statement: %s", why)
+        return run(ChosenEngine("spark", why))
+
+    @property
+    def _kept_views(self) -> MutableMapping[str, Statement]:
+        return {} if self.views is None else self.views
+
+    def _run_on(
+        self, text: SqlText, variables: Variables, chosen: ChosenEngine, limit: float = math.inf
+    ) -> QueryResult:
+        """Return the result on an engine; raise `BetterOnSpark` for one that reads `limit` bytes or more."""
+        clock = self.clock
+
+        def tables() -> tuple[str, ...]:
+            return (*self.tables(), *variables.names)
+
+        runner = Runner(chosen, tables, self.parameters, self.engines, clock, limit, clock.now(), self.dry_run)
+        kept = self._kept_views
+        binder = Binder(
+            chosen.name, self.lookup, self.tables, lambda each: runner.value(binder.bind(each)), kept, variables
         )
+        if text.part is None:
+            return self._whole(text.whole(chosen.name), runner, binder)
+        query = text.query(chosen.name)
+        whole = text.whole(chosen.name) if query.origin is None else None
+        return runner.run(replace(binder.bind(query), whole=whole))
+
+    def _whole(self, statement: Statement, runner: Runner, binder: Binder) -> QueryResult:
+        """Return the result of a whole statement of a user, which may change a view."""
+        if statement.words() == ("SHOW", "TABLES"):  # an engine knows only its own tables, and would list none
+            return runner.own(_LIST_TABLES, {"tables": list(binder.tables())})
+        if self.dry_run and runner.engine == "spark" and changes_spark(statement):
+            raise InvalidInput(
+                "the statement changes the Spark session and reads no rows", hint="run it without a dry run"
+            )
+        references = table_references(statement)
+        change = changed_view(statement, references, binder)
+        if change is None:
+            return runner.run(binder.bind(statement, references))
+        if self.views is None:
+            raise InvalidInput(
+                f"{change.name!r} would not exist after the statement", hint="write WITH … AS (…) SELECT …"
+            )
+        if self.dry_run:
+            raise InvalidInput(
+                f"the statement changes view {change.name!r} and reads no rows", hint="run it without a dry run"
+            )
+        if change.by_spark:
+            with contextlib.suppress(*([NotFound] if change.if_exists else [])):
+                runner.run(binder.bind(statement, references))
+        elif change.query is not None:
+            replace(runner.of_any_size(), dry_run=True).run(
+                binder.without(change.key).bind(change.query)
+            )  # or it raises, and nothing is changed
+        change.apply(self.views)
+        return runner.own(_NAME_VIEW, {"view": change.name})
+
+
+def _suggest_spark(error: SleeperError) -> None:
+    """Say in the hint of DuckDB's error that Spark may read the statement, unless it says already what is meant."""
+    if not error.message.startswith("DuckDB: "):
+        return
+    if "No function matches" in error.message:  # Spark may have the function with other arguments
+        error.hint = (*error.hint_parts, "; ", *_IF_SPARK)
+    elif not error.hint_parts:
+        error.hint = _IF_SPARK
+
+
+def _on_spark_if_it_can(run: Callable[[ChosenEngine], QueryResult], why: str) -> QueryResult:
+    """Return the result of a statement on Spark; on DuckDB when Spark does not run it."""
+    logger.info("Spark runs the statement: %s", why)
+    try:
+        return run(ChosenEngine("spark", why))
+    except SleeperError as error:
+        logger.info("DuckDB runs the statement, as Spark does not: %s", error)
+    return run(ChosenEngine("duckdb", f"{why}, but Spark does not run it"))
+
+
+def _is_spark_function(engines: Engines, name: str) -> bool:
+    """Return whether Spark has a function of a name, in lower case: one of its own or, if it runs, a registered one."""
+    from sleeper_nb.engines.spark.gateway import has_function
+    from sleeper_nb.engines.spark.sql_rules import function_names
+
+    spark = engines.spark()
+    return name in function_names() or (spark.started and has_function(spark.session(), name))
+
+
+def _views_on_spark(engines: Engines, views: Mapping[str, Statement]) -> frozenset[str]:
+    """Return the names, in lower case, of the views that only Spark can read: the session's and its own."""
+    from sleeper_nb.engines.spark.gateway import own_views
+
+    spark = engines.spark()
+    own = {name.casefold() for name in own_views(spark.session())} if spark.started else set()
+    return frozenset(own - views.keys() | {name for name, query in views.items() if query.dialect == "spark"})

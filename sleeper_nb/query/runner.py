@@ -59,7 +59,7 @@ class Runner:
     chosen
         The engine, and why.
     tables, parameters, engines, clock
-        As in `sleeper_nb.query.run.run_query`.
+        As in `sleeper_nb.query.queries.Queries`.
     limit
         From how many bytes on a statement is not run, and `BetterOnSpark` is raised.
     dry_run

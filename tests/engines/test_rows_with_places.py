@@ -20,8 +20,8 @@ from sleeper_nb.operations.scanning import read_rows
 from sleeper_nb.operations.scanning.live_rows import placed_files, placed_schema, positions_of
 from sleeper_nb.operations.scanning.read_rows import placed_rows
 from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, POSITION, ScanPlan, plan_scan, regions_of
+from sleeper_nb.query.queries import Queries
 from sleeper_nb.query.result import QueryResult
-from sleeper_nb.query.run import run_query
 from sleeper_nb.sql.binding import lookup_in
 from sleeper_nb.storage.filesystem import Storage
 from tests.support.deleted_rows import delete_rows, has_key, rows_in_file
@@ -213,11 +213,8 @@ def query(session: sl.Session, engine: str, sql: str, *names: str) -> QueryResul
         found = lookup(name, reference)
         return replace(found, with_places=True) if found and name.casefold() == "t" else found
 
-    return run_query(
-        sql.replace('"', "`") if engine == "spark" else sql, engine=engine, parameters={},
-        lookup=placed, tables=lambda: tuple(tables), engines=components.engines,
-        clock=components.clock,
-    )  # fmt: skip
+    queries = Queries(engine, components.engines, components.clock, placed, lambda: tuple(tables))
+    return queries.run(sql.replace('"', "`") if engine == "spark" else sql)
 
 
 PLACES = f'"{FILE_NUMBER}" AS file, "{POSITION}" AS at'

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import sleeper_nb as sl
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.query import run_query
+from sleeper_nb.query import Queries
 from sleeper_nb.sql.binding import lookup_in
 from sleeper_nb.sql.composition import Around, Composition, Piece, QuotedName, in_brackets
 from sleeper_nb.sql.delete_update import DeleteRows, UpdateRows
@@ -37,8 +37,7 @@ def found(session: sl.Session, sql: str, engine: Any, **parameters: object) -> l
     """The rows that a statement changes, and the new values of an update or merge, as an engine finds them."""
     statement = Statement.of(sql, dialect="spark" if engine == "spark" else "duckdb")
     composed = SqlText(sql).only(Composition(tuple(pieces(read_writing_statement(statement).change))))
-    result = run_query(
-        composed,
+    queries = Queries(
         engine=engine,
         parameters=parameters,
         lookup=lookup_in(session._tables.find),
@@ -47,7 +46,7 @@ def found(session: sl.Session, sql: str, engine: Any, **parameters: object) -> l
         clock=session.components.clock,
         views=session._views,
     )
-    return sorted(tuple(row.values()) for row in result.to_arrow().to_pylist())
+    return sorted(tuple(row.values()) for row in queries.run(composed).to_arrow().to_pylist())
 
 
 def pieces(change: DeleteRows | UpdateRows | MergeRows) -> Iterator[Piece]:
