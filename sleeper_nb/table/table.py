@@ -1,4 +1,4 @@
-"""`Table`: what a user calls on an open table. Each method hands its work to the part of the table that does it."""
+"""`Table`: what a user calls on an open table. Each method hands its work to the part that does it."""
 
 from __future__ import annotations
 
