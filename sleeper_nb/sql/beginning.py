@@ -9,9 +9,10 @@ from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import Dialect, skip_brackets, spells
 
 _SPARK_OPTIONS: Final = frozenset({"EXTENDED", "FORMATTED", "CODEGEN", "COST", "LOGICAL"})
+_WRITES: Final = "CREATE TABLE, INSERT INTO, UPDATE, DELETE FROM, MERGE INTO, ALTER TABLE, DROP TABLE, TRUNCATE or CALL"
 _HINTS: Final[dict[Dialect, str]] = {
-    "duckdb": "begin with SELECT, WITH, FROM, DESCRIBE or SUMMARIZE; tables are changed by commands",
-    "spark": "begin with SELECT, WITH, FROM, SHOW or DESCRIBE; tables are changed by commands",
+    "duckdb": f"begin with SELECT, WITH, FROM, DESCRIBE or SUMMARIZE; or with {_WRITES}",
+    "spark": f"begin with SELECT, WITH, FROM, SHOW or DESCRIBE; or with {_WRITES}",
 }
 NOT_ALONE: Final = "run one statement at a time"
 

@@ -288,7 +288,7 @@ class Binder:
         source = self.lookup(reference.name, self._version(reference.clause))
         if source is not None and reference.role == "write":
             hint = "begin the statement with INSERT INTO, DELETE FROM, UPDATE or MERGE INTO"
-            raise InvalidInput(f"SQL cannot change table {source.table!r}", hint=hint)
+            raise InvalidInput(f"this statement cannot change table {source.table!r}", hint=hint)
         return source
 
     def _view(self, reference: TableReference, name: str) -> Bound | None:

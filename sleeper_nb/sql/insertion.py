@@ -7,9 +7,10 @@ from typing import Final
 
 from sleeper_nb.sql.delete_update import NamedQueries, check_no_evolution, check_not_named, read_distinct_names
 from sleeper_nb.sql.expressions import read_expression
-from sleeper_nb.sql.grammar import Name, StatementReader, begins_query, opens_query
+from sleeper_nb.sql.foreign_statements import to_add_new_rows, to_update_rows
+from sleeper_nb.sql.grammar import Name, StatementReader, begins_query, is_name, opens_query
 from sleeper_nb.sql.statement import QueryPart, Slice
-from sleeper_nb.sql.tokens import skip_brackets
+from sleeper_nb.sql.tokens import skip_brackets, spells
 
 _HINT: Final = "write INSERT INTO t SELECT …, INSERT INTO t (a, b) VALUES (…) or INSERT INTO t BY NAME SELECT …"
 _REPLACE_HINT: Final = (
@@ -76,6 +77,7 @@ def read_insert(reader: StatementReader, named: NamedQueries | None) -> InsertRo
     start = reader.offset
     reader.skip("INSERT")
     check_no_evolution(reader)
+    _check_no_alternative(reader)
     if reader.skip("INTO"):
         return _insert(reader, named, start)
     if not reader.skip("OVERWRITE") or _is_folder(reader):
@@ -85,8 +87,24 @@ def read_insert(reader: StatementReader, named: NamedQueries | None) -> InsertRo
     check_not_named(reader, table, named)
     _check_no_partition(reader, table)
     columns, by_name = _columns(reader, _OVERWRITE_HINT)
-    insert = InsertRows(table, _query(reader, start, _OVERWRITE_HINT), columns, by_name)
+    insert = InsertRows(table, _query(reader, table, start, _OVERWRITE_HINT), columns, by_name)
     return OverwriteRows(insert, ReplacedAll(), named)
+
+
+def _check_no_alternative(reader: StatementReader) -> None:
+    """Raise for ``INSERT OR REPLACE`` and the like, and where INTO is missing."""
+    at = reader.offset
+    if reader.skip("OR") and reader.word in _ALTERNATIVES:
+        words, hint = f"OR {reader.word}", _ALTERNATIVES[reader.word]
+        reader.at += 1
+        reader.skip("INTO")
+        raise reader.error(f"INSERT takes no {words}", hint(str(reader.table(_HINT))), at)
+    token = reader.peek()
+    if token is not None and token.word not in {"INTO", "OVERWRITE"} and is_name(token):
+        raise reader.error("INTO is expected", _HINT.replace("INTO t", f"INTO {token.text}"))
+
+
+_ALTERNATIVES: Final = {"REPLACE": to_update_rows, "IGNORE": to_add_new_rows}
 
 
 def _is_folder(reader: StatementReader) -> bool:
@@ -101,14 +119,14 @@ def _insert(reader: StatementReader, named: NamedQueries | None, start: int) -> 
     _check_no_partition(reader, table)
     columns, by_name = _columns(reader, _HINT)
     if not reader.spells("REPLACE"):
-        return InsertRows(table, _query(reader, start, _HINT), columns, by_name)
+        return InsertRows(table, _query(reader, table, start, _HINT), columns, by_name)
     at = reader.offset
     reader.skip("REPLACE")
     check_not_named(reader, table, named)
     replaced = _replaced(reader, table, at)
     if columns is None and not by_name:
         columns, by_name = _columns(reader, _REPLACE_HINT)
-    insert = InsertRows(table, _query(reader, start, _REPLACE_HINT), columns, by_name)
+    insert = InsertRows(table, _query(reader, table, start, _REPLACE_HINT), columns, by_name)
     return OverwriteRows(insert, replaced, named)
 
 
@@ -136,11 +154,11 @@ def _columns(reader: StatementReader, hint: str) -> tuple[tuple[Name, ...] | Non
     return columns, by_name
 
 
-def _query(reader: StatementReader, start: int, hint: str) -> QueryPart:
+def _query(reader: StatementReader, table: Name, start: int, hint: str) -> QueryPart:
     if not begins_query(reader):
         raise reader.error("a query or VALUES is expected", hint)
     query = QueryPart(start, reader.offset)
-    _check_end(reader)
+    _check_end(reader, table)
     return query
 
 
@@ -155,18 +173,19 @@ _AFTER_CONFLICT: Final = (("(",), ("DO",), ("ON", "CONSTRAINT"))
 """What follows ``ON CONFLICT`` in its clause; otherwise the words join a table on a column of that name."""
 
 
-def _check_end(reader: StatementReader) -> None:
-    """Raise for clauses of DuckDB after the query, which would change rows or return them."""
-    if reader.statement.dialect != "duckdb":
-        return
+def _check_end(reader: StatementReader, table: Name) -> None:
+    """Raise for clauses of other databases after the query, which would change rows or return them."""
     while not reader.is_at_end:
         if reader.spells("(") or reader.spells("["):
             reader.at = skip_brackets(reader.tokens, reader.at)
             continue
         if any(reader.spells("ON", "CONFLICT", *after) for after in _AFTER_CONFLICT):
-            hint = "leave it out: keys are not unique, so no row conflicts with another"
+            leaves = any(spells(reader.tokens, at, "DO", "NOTHING") for at in range(reader.at, len(reader.tokens)))
+            hint = (to_add_new_rows if leaves else to_update_rows)(str(table))
             raise reader.error("INSERT takes no ON CONFLICT", hint, reader.offset)
-        if reader.spells("RETURNING"):
+        if reader.spells("ON", "DUPLICATE", "KEY", "UPDATE"):
+            raise reader.error("INSERT takes no ON DUPLICATE KEY", to_update_rows(str(table)), reader.offset)
+        if reader.spells("RETURNING") and reader.statement.dialect == "duckdb":
             hint = "leave it out: the answer has the number of rows and the new snapshot"
             raise reader.error("INSERT takes no RETURNING", hint, reader.offset)
         reader.at += 1

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.sql.foreign_statements import no_index
 from sleeper_nb.sql.grammar import Constant, Name, StatementReader, begins_query, opens_query
 from sleeper_nb.sql.statement import QueryPart
 from sleeper_nb.sql.tokens import skip_brackets
@@ -99,6 +100,8 @@ def read_create_table(reader: StatementReader) -> CreateTable | None:
     reader.skip("CREATE")
     or_replace = reader.skip("OR", "REPLACE")
     if not reader.skip("TABLE"):
+        if reader.spells("INDEX") or reader.spells("UNIQUE", "INDEX"):
+            raise no_index(reader)
         reader.at = begin
         return None
     if_not_exists = reader.skip("IF", "NOT", "EXISTS")

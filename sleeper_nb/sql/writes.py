@@ -9,10 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from sleeper_nb.errors import InvalidInput
+from sleeper_nb.errors import Hint, InvalidInput
 from sleeper_nb.sql.alteration import AlterTable, read_alter_table
 from sleeper_nb.sql.beginning import end_of_explain
 from sleeper_nb.sql.delete_update import DeleteRows, NamedQueries, UpdateRows, read_delete, read_update
+from sleeper_nb.sql.foreign_statements import (
+    refuse_copy,
+    refuse_optimize,
+    refuse_replace,
+    refuse_restore,
+    refuse_transaction,
+    refuse_upsert,
+    refuse_vacuum,
+)
 from sleeper_nb.sql.grammar import Constant, Name, StatementReader
 from sleeper_nb.sql.insertion import InsertRows, OverwriteRows, read_insert
 from sleeper_nb.sql.merge_rows import MergeRows, read_merge
@@ -124,6 +133,8 @@ def read_writing_statement(statement: Statement) -> WritingStatement | None:
     if word in _ROW_READERS:
         named = NamedQueries(statement.between(start, verb), names) if names else None
         change = _ROW_READERS[word](StatementReader(statement, verb), named)
+    elif word in _FOREIGN and not names:
+        _FOREIGN[word](StatementReader(statement, verb))
     elif word in _READERS and not names:
         change = _READERS[word](StatementReader(statement, verb))
     return None if change is None else WritingStatement(statement, change, is_explained=start > 0)
@@ -140,9 +151,13 @@ def is_writing(text: str) -> bool:
 
 
 def _drop(reader: StatementReader) -> DropTable | None:
+    hint: Hint = "write DROP TABLE [IF EXISTS] t"
     if not reader.skip("DROP", "TABLE"):
+        after = reader.peek(1)
+        if after is not None and len(reader.tokens) == reader.at + 2 and after.kind in {"word", "quoted"}:
+            reader.skip("DROP")
+            raise reader.error("TABLE or VIEW is expected", f"write DROP TABLE {after.text}")
         return None
-    hint = "write DROP TABLE [IF EXISTS] t"
     if_exists = reader.skip("IF", "EXISTS")
     table = reader.table(hint)
     reader.expect_end(hint)
@@ -223,6 +238,13 @@ _READERS: Final = {
     "COMMENT": _comment, "DESCRIBE": _describe, "DESC": _describe, "CALL": _call,
 }  # fmt: skip
 """How a statement is read that begins with a word."""
+
+_FOREIGN: Final = {
+    "REPLACE": refuse_replace, "UPSERT": refuse_upsert, "COPY": refuse_copy, "VACUUM": refuse_vacuum,
+    "OPTIMIZE": refuse_optimize, "RESTORE": refuse_restore, "BEGIN": refuse_transaction, "START": refuse_transaction,
+    "COMMIT": refuse_transaction, "ROLLBACK": refuse_transaction,
+}  # fmt: skip
+"""What refuses the statements of other databases, by their first word."""
 
 _ROW_READERS: Final = {"INSERT": read_insert, "DELETE": read_delete, "UPDATE": read_update, "MERGE": read_merge}
 """How a statement about rows is read, which may have a ``WITH`` before it."""

@@ -15,13 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import InvalidInput
+from sleeper_nb.errors import Action, Hint, InvalidInput
 from sleeper_nb.model.files import CONTENT
 from sleeper_nb.model.keys import KeyValue, key_after
 from sleeper_nb.model.partitions import Partition, Range, Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import CommitPoint, TableState
 from sleeper_nb.model.transactions import AddFiles, ChangeRows
+from sleeper_nb.operations.loading.conform import A_TABLE
 from sleeper_nb.operations.loading.row_checks import values_text
 from sleeper_nb.operations.scanning.read_rows import merged
 from sleeper_nb.operations.scanning.scan_plan import PlannedFile, files_in, plan_scan
@@ -93,10 +94,13 @@ class UniqueKeysOfLoad:
         found = [each._replace(region=part) for each, part in parts if part is not None]
         names = [field.name for field in schema.row_keys]
         rows = sum(batch.num_rows for batch in merged(found, schema, self._storage, columns=names))
+        hint: Hint = "load each row key once"
+        if rows <= 1:
+            hint = ("to replace the rows that have these keys: ", Action(f"upsert {A_TABLE} $df", "table.upsert(df)"))
         where = f"occurs {rows:,} times in the rows" if rows > 1 else "is in the table already"
         return InvalidInput(
             f"the row key {_text(key, schema)} {where}, and the table has unique keys; nothing was changed",
-            hint="load each row key once",
+            hint=hint,
         )
 
 

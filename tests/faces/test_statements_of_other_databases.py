@@ -1,0 +1,89 @@
+"""Statements that other databases have, typed after ``%sleeper sql``: what to type here instead."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from sleeper_nb.errors import SleeperError, hint_text
+
+
+@pytest.fixture
+def refused(cell, shell):
+    """Type what stands behind the magic, and return its error."""
+    shell.user_ns["df"] = pd.DataFrame({"id": [1, 2], "city": ["a", "b"]})
+    cell("%sleeper use ./warehouse")
+    cell("%sleeper create t --from $df --keys id")
+
+    def typed(line):
+        with pytest.raises(SleeperError) as caught:
+            cell(f"%sleeper {line}")
+        return caught.value.message, hint_text(caught.value.hint_parts, "%sleeper")
+
+    return typed
+
+
+@pytest.mark.parametrize("engine", ["", "--engine spark "])
+@pytest.mark.parametrize(
+    ("statement", "problem"),
+    [
+        ("INSERT INTO t VALUES (1, 'x') ON CONFLICT (id) DO UPDATE SET city = 'y'", "INSERT takes no ON CONFLICT"),
+        ("INSERT INTO t VALUES (1, 'x') ON DUPLICATE KEY UPDATE city = 'y'", "INSERT takes no ON DUPLICATE KEY"),
+        ("INSERT OR REPLACE INTO t VALUES (1, 'x')", "INSERT takes no OR REPLACE"),
+        ("REPLACE INTO t VALUES (1, 'x')", "there is no REPLACE INTO"),
+        ("UPSERT INTO t VALUES (1, 'x')", "there is no UPSERT INTO"),
+    ],
+)
+def test_what_updates_rows_that_exist_is_an_upsert(refused, engine, statement, problem):
+    message, hint = refused(f"sql {engine}{statement}")
+    assert problem in message
+    assert hint.startswith("to update rows that exist: %sleeper upsert t $df, or MERGE INTO t USING s ON t.k = s.k ")
+
+
+@pytest.mark.parametrize(
+    "statement", ["INSERT INTO t VALUES (1, 'x') ON CONFLICT DO NOTHING", "INSERT OR IGNORE INTO t VALUES (1, 'x')"]
+)
+def test_what_leaves_rows_that_exist_is_a_merge(refused, statement):
+    _, hint = refused(f"sql {statement}")
+    assert hint == "to add only rows that are new: MERGE INTO t USING s ON t.k = s.k WHEN NOT MATCHED THEN INSERT *"
+
+
+@pytest.mark.parametrize(
+    ("statement", "problem", "hint"),
+    [
+        ("INSERT t VALUES (1, 'x')", "INTO is expected before 't'", "write INSERT INTO t "),
+        ("REPLACE TABLE t AS SELECT 1", "there is no REPLACE TABLE", "write CREATE OR REPLACE TABLE t"),
+        ("COPY t FROM 'a b.csv'", "there is no COPY", "to load a file: %sleeper ingest t 'a b.csv'"),
+        ("COPY INTO t FROM 'a.csv'", "there is no COPY", "to load a file: %sleeper ingest t a.csv"),
+        ("COPY t TO 'a.csv'", "there is no COPY", "to write a file: %sleeper export t a.csv"),
+        ("COPY (SELECT 1) TO 'a.csv'", "there is no COPY", "to write a file: %sleeper sql --as pandas -o df SELECT"),
+        ("VACUUM", "there is no VACUUM", "to delete old files: %sleeper maintain"),
+        ("VACUUM t RETAIN 0 HOURS", "there is no VACUUM", "to delete old files: %sleeper collect-garbage t --force"),
+        ("OPTIMIZE t ZORDER BY (id)", "there is no OPTIMIZE", "to merge files: %sleeper compact t"),
+        ("OPTIMIZE TABLE t", "there is no OPTIMIZE", "to merge files: %sleeper compact t"),
+        ("RESTORE TABLE t TO VERSION AS OF 1", "there is no RESTORE", "to restore a version: %sleeper rollback t 1"),
+        ("RESTORE t", "there is no RESTORE", "to restore a version: %sleeper rollback t 1"),
+        ("BEGIN", "there are no transactions of several statements", "each statement is one commit"),
+        ("START TRANSACTION", "there are no transactions of several statements", "each statement is one commit"),
+        ("COMMIT", "there are no transactions of several statements", "each statement is one commit"),
+        ("ROLLBACK", "there are no transactions", "each statement is one commit, which %sleeper rollback t 1 undoes"),
+        ("CREATE UNIQUE INDEX i ON t (id)", "there are no indexes", "a table is sorted by its keys"),
+        ("DROP t", "TABLE or VIEW is expected before 't'", "write DROP TABLE t"),
+        ("CREATE SCHEMA s", "no query begins with 'CREATE'", "begin with SELECT"),
+    ],
+)
+def test_another_statement_names_what_does_it(refused, statement, problem, hint):
+    message, said = refused(f"sql {statement}")
+    assert problem in message
+    assert said.startswith(hint)
+    assert "changed by commands" not in said
+
+
+def test_a_key_that_a_table_has_is_not_said_to_be_loaded_twice(refused, cell):
+    cell("%sleeper alter t --unique-keys true")
+    for line in ("sql INSERT INTO t VALUES (1, 'x')", "ingest t $df"):
+        message, hint = refused(line)
+        assert "is in the table already, and the table has unique keys" in message
+        assert hint == "to replace the rows that have these keys: %sleeper upsert t $df"
+    message, hint = refused("sql INSERT INTO t VALUES (7, 'x'), (7, 'y')")
+    assert ("occurs 2 times in the rows" in message, hint) == (True, "load each row key once")
