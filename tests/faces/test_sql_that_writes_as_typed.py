@@ -50,6 +50,17 @@ def test_an_option_for_rows_is_refused_before_anything_is_changed(typed, option)
     assert typed("sql SELECT count(*) AS n FROM trips").to_dict() == {"n": [2]}
 
 
+def test_a_truncation_says_what_it_loses_and_what_keeps_it(typed):
+    typed("sql", "CREATE TABLE trips ROW KEYS (city) AS FROM df")
+    typed("sql INSERT INTO trips FROM df")
+    plan = repr(typed("sql TRUNCATE trips"))
+    assert "2: can no longer be read; to keep them: %sleeper delete-rows trips --force" in plan
+    typed("create-savepoint trips --name kept")
+    assert "can no longer be read (savepoints can)" in repr(typed("sql TRUNCATE trips"))
+    typed("delete-rows trips --force")
+    assert len(typed("history trips")) == 3
+
+
 def test_the_answer_can_be_kept(typed, shell):
     typed("sql -o made CREATE TABLE trips ROW KEYS (city) AS FROM df")
     assert shell.user_ns["made"].rows == 2

@@ -238,7 +238,8 @@ def _reference(use: str, version: str) -> VersionReference | None:
 def _no_write(name: str) -> SleeperError:
     return SleeperError(
         f"SQL of Spark cannot write to table {name!r}",
-        hint=f'write df.write.format("sleeper").option("table", "{name}").mode("append").save()',
+        hint='run the statement as session.sql("…", engine="spark"); or append a DataFrame: '
+        f'df.write.format("sleeper").option("table", "{name}").mode("append").save()',
     )
 
 

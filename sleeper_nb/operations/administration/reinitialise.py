@@ -115,7 +115,7 @@ class ReinitialiseReport(Report):
         rows: tuple[tuple[object, ...], ...] = (
             ("rows", cell_text(self.rows)),
             ("data files", f"{self.files:,}, {Bytes(self.bytes)}"),
-            ("older snapshots", cell_text(self.snapshots)),
+            ("older snapshots", self._fate_of_snapshots),
             ("leaf partitions", f"{self.partitions_before:,}, then {self.partitions_after:,}"),
             ("schema", "the new one of the properties file" if self.new_schema else "stays"),
             ("savepoints", f"{', '.join(self.savepoints)}: stay, and can be read" if self.savepoints else "none"),
@@ -128,6 +128,15 @@ class ReinitialiseReport(Report):
             footer = "garbage collection deletes the files after its delay"
             footer += "; delete the savepoints to free the others" if self.savepoints else ""
         return Grid(("", ""), rows, title, footer)
+
+    @property
+    def _fate_of_snapshots(self) -> str:
+        """How many snapshots are forgotten; before it is done, how to delete the rows and keep these."""
+        if not (self.dry_run and self.snapshots):
+            return cell_text(self.snapshots)
+        keeping = Action(f"delete-rows {self.table} --force", "table.delete(force=True)").text(self.prefix)
+        rest = " (savepoints can)" if self.savepoints else ""
+        return f"{self.snapshots:,}: can no longer be read{rest}; to keep them: {keeping}"
 
 
 def reinitialise(

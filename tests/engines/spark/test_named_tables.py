@@ -146,7 +146,8 @@ def test_sql_of_spark_writes_to_no_table(spark, table, statement):
     error = error_of(lambda: spark.sql(statement))
     assert error == (
         "SQL of Spark cannot write to table 'flights'\n"
-        'hint: write df.write.format("sleeper").option("table", "flights").mode("append").save()'
+        'hint: run the statement as session.sql("…", engine="spark"); or append a DataFrame: '
+        'df.write.format("sleeper").option("table", "flights").mode("append").save()'
     )
     assert len(table.snapshots()) == 3
 
