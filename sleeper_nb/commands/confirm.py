@@ -27,6 +27,7 @@ RowPlan = TypeVar("RowPlan", "ChangeReport", "PurgeReport")
 _OF_ROWS = {
     "delete": "delete all its rows", "update": "update all its rows", "overwrite": "replace all its rows",
     "purge": "delete all of this for good",
+    "merge": "delete all its rows",
 }  # fmt: skip
 """What is confirmed about the rows of a table; but for a purge, older versions keep them."""
 

@@ -16,6 +16,7 @@ from typing import Literal, get_args
 from sleeper_nb.catalog.catalog_base import Catalog, TableEntry
 from sleeper_nb.errors import (
     Cancelled,
+    ConfirmationNeeded,
     InvalidInput,
     JobDone,
     SleeperError,
@@ -136,7 +137,7 @@ def run_tracked(
     tracker.began(job_id, began)
     try:
         snapshot = add()
-    except JobDone as error:
+    except (JobDone, ConfirmationNeeded) as error:
         tracker.cancelled(job_id, f"{error.message}: nothing was changed")
         raise
     except BaseException as error:

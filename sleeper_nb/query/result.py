@@ -153,6 +153,11 @@ class QueryResult(Report, Tabular, ABC):
 
     @property
     @abstractmethod
+    def kinds(self) -> tuple[str, ...]:
+        """The type of each column, in the words of the engine."""
+
+    @property
+    @abstractmethod
     def names(self) -> tuple[str, ...]:
         """The names of the columns, in order; no row is read."""
 
@@ -323,6 +328,10 @@ class DuckDBResult(QueryResult):
     def names(self) -> tuple[str, ...]:  # noqa: D102 - the contract is in QueryResult
         return tuple(self._rows.columns)
 
+    @property
+    def kinds(self) -> tuple[str, ...]:  # noqa: D102 - the contract is in QueryResult
+        return tuple(map(str, self._rows.types))
+
     def _to_load(self, names: Sequence[str]) -> RowsToLoad:
         return RowsToLoad(self._batches(LOADED_ROWS), names)
 
@@ -391,6 +400,10 @@ class SparkResult(QueryResult):
     @property
     def names(self) -> tuple[str, ...]:  # noqa: D102 - the contract is in QueryResult
         return tuple(self._frame.columns)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:  # noqa: D102 - the contract is in QueryResult
+        return tuple(kind for _, kind in self._frame.dtypes)
 
     def _to_load(self, names: Sequence[str]) -> DataFrame:
         return self._frame.toDF(*names)

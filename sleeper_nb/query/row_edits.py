@@ -107,6 +107,8 @@ class EditFinder:
         Answer queries on the version; make rows fit the table.
     source
         The rows of a merge's source, numbered in `SOURCE_ROW`; of an overwrite, the new rows as they fit the table.
+    check
+        Raises for a statement that means something else than it seems to, before rows are read.
     """
 
     change: RowChange
@@ -117,6 +119,7 @@ class EditFinder:
     ask: Ask
     fit: Fit
     source: pa.Table | None = None
+    check: Callable[[], None] = lambda: None
 
     def find(self) -> EditList:
         """Return what changes.
@@ -128,6 +131,7 @@ class EditFinder:
             does not fit.
         """
         check_no_whole_rows(self.change, self.statement, self.schema.names)
+        self.check()
         match self.change:
             case DeleteRows() as delete:
                 found = self.ask(deleted_rows(delete), {})
@@ -271,7 +275,8 @@ class EditFinder:
             removed = _merged_places([removed, _by_file(acting, others.filenames)])
         counts = ChangeCounts(inserted.num_rows, updated, deleted)
         everything = pa.concat_tables([*rows, inserted])
-        return EditList(removed, everything, counts, watched, self.source.num_rows)
+        several = _repeated(gone[1])
+        return EditList(removed, everything, counts, watched, self.source.num_rows, with_several=several)
 
     def _results(self, query: Composition, rows: Mapping[str, pa.Table]) -> FoundRows:
         """Return the answer of a query of a merge, with a column for each part of its results."""
@@ -437,6 +442,12 @@ def _distinct_places(rows: pa.Table) -> pa.Table:
     """Return rows with each place once."""
     _, first = np.unique(_numbers(rows), return_index=True)
     return rows.take(pa.array(np.sort(first)))
+
+
+def _repeated(pairs: pa.Table) -> int:
+    """Return how many rows of a source are in several pairs."""
+    _, times = np.unique(pairs[SOURCE_ROW].to_numpy(), return_counts=True)
+    return int((times > 1).sum())
 
 
 def _acting(rows: pa.Table, clauses: Sequence[WhenClause]) -> pa.Table:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from sleeper_nb.sql.grammar import StatementReader
-from sleeper_nb.sql.statement import Slice
-from sleeper_nb.sql.tokens import CLOSING, Token, spells
+from sleeper_nb.sql.statement import Slice, Statement
+from sleeper_nb.sql.tokens import CLOSING, Token, spells, unquote
 
 _CLOSERS: Final = frozenset(CLOSING.values())
 
@@ -78,6 +78,13 @@ def read_expression(
     if reader.at == first:
         raise reader.error(f"{what} is expected", hint)
     return reader.statement.between(first, reader.at)
+
+
+def names_in(statement: Statement, part: Slice) -> frozenset[str]:
+    """Return the words and quoted names in a part of a statement, in lower case; some are names of columns."""
+    tokens = statement.tokens[statement.index_from(part.at) : statement.index_from(part.end)]
+    names = (each for each in tokens if each.kind in {"word", "quoted"})
+    return frozenset(unquote(each, dialect=statement.dialect).casefold() for each in names)
 
 
 def _check_begins(reader: StatementReader, what: str, hint: str) -> None:

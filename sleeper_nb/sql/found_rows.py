@@ -14,10 +14,12 @@ from typing import Final
 from sleeper_nb.model.schema import Field, FieldType
 from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, POSITION
 from sleeper_nb.sql.composition import Composition, InDialect, Piece, QuotedName, in_brackets
-from sleeper_nb.sql.delete_update import DeleteRows, NamedQueries, UpdateRows
+from sleeper_nb.sql.delete_update import DeleteRows, NamedQueries, Target, UpdateRows
+from sleeper_nb.sql.insertion import OverwriteRows, ReplacedWhere
 from sleeper_nb.sql.merge_rows import DoNothing, MergeRows, RowKind, UpdateAll, UpdateColumns, WhenClause
 from sleeper_nb.sql.statement import Slice
 from sleeper_nb.sql.tokens import quote_name
+from sleeper_nb.sql.writes import RowChange
 
 TARGET: Final = "sleeper:target"
 """The table whose rows are changed; its rows have their places in `FILE_NUMBER` and `POSITION`."""
@@ -235,6 +237,37 @@ def new_rows_outside(condition: Slice, target: str, named: NamedQueries | None) 
     """Return the query of the new rows that do not meet the condition by which others are replaced."""
     rows = ("SELECT * FROM", QuotedName(SOURCE), "AS", QuotedName(target))
     return Composition((*_with(named), *rows, "WHERE (", in_brackets(condition), ") IS NOT TRUE"))
+
+
+def conditions_of(change: RowChange) -> Iterator[tuple[tuple[Slice, ...], Composition]]:
+    """Yield the conditions of a statement, and a query with a column for each; its tables need no rows."""
+    match change:
+        case DeleteRows(condition=Slice() as condition) | UpdateRows(condition=Slice() as condition):
+            yield _typed(change.named_queries, (condition,), _from(change.target.name))
+        case OverwriteRows(replaced=ReplacedWhere(condition)):
+            yield _typed(change.named_queries, (condition,), _from(Target(change.table).name))
+        case MergeRows():
+            yield from _conditions_of_merge(change)
+
+
+def _conditions_of_merge(merge: MergeRows) -> Iterator[tuple[tuple[Slice, ...], Composition]]:
+    target = _from(merge.target.name)
+    source = (QuotedName(SOURCE), "AS", QuotedName(SOURCE if merge.source.name is None else merge.source.name.text))
+    tables: Mapping[RowKind, tuple[Piece, ...]] = {
+        "matched": (*target, "CROSS JOIN", *source), "not matched": ("FROM", *source), "not matched by source": target,
+    }  # fmt: skip
+    for kind, relations in tables.items():
+        conditions = [merge.condition] if kind == "matched" else []
+        conditions += [clause.condition for clause in merge.of_kind(kind)]
+        if found := tuple(filter(None, conditions)):
+            yield _typed(merge.named_queries, found, relations)
+
+
+def _typed(
+    named: NamedQueries | None, conditions: tuple[Slice, ...], tables: Sequence[Piece]
+) -> tuple[tuple[Slice, ...], Composition]:
+    chosen = [((in_brackets(each),), f"condition {number}") for number, each in enumerate(conditions)]
+    return conditions, Composition((*_with(named), "SELECT", *_list(chosen), *tables))
 
 
 def _struct(fields: Mapping[str, Sequence[Piece]]) -> Iterator[Piece]:

@@ -15,14 +15,16 @@ from sleeper_nb.operations.changing.change import ChangeReport
 from sleeper_nb.operations.loading.conform import (
     MISSING,
     Conversion,
-    RawColumns,
     by_hand,
     by_new_value,
     by_statement,
-    compare,
+    extra_notes,
     raise_first,
     row_number,
+    table_in_hints,
 )
+from sleeper_nb.operations.loading.load_options import AS_IT_IS, LoadOptions
+from sleeper_nb.operations.loading.named_columns import check_named_columns
 from sleeper_nb.operations.loading.row_checks import values_text
 from sleeper_nb.operations.loading.sources import opened_sources, read_source
 from sleeper_nb.operations.scanning.scan_plan import regions_of
@@ -44,8 +46,6 @@ from sleeper_nb.table.changing import (
 from sleeper_nb.table.merge_builder import MergeBuilder
 from sleeper_nb.table.row_statements import (
     NEW_ROWS,
-    SOURCE_NAME,
-    TARGET_NAME,
     RowStatement,
     StatementWriter,
     in_regions,
@@ -79,38 +79,47 @@ class ChangesOf:
         statement = self._writer.update(updates, new_values, where, self.params or {})
         return self._change("update", statement.text, statement.parameters, conversion=by_new_value)
 
-    def upsert(self, data: Any, on: Sequence[str] | None) -> TableChange:
+    def upsert(self, data: Any, on: Sequence[str] | None, options: LoadOptions = AS_IT_IS) -> TableChange:
         """Return an upsert."""
-        columns = self._on(on)
-        _check_same_columns(data, columns, self.table.store.load().schema.names)
-        rows = self._rows(data)
+        columns, names = self._on(on), self.table.store.load().schema.names
+        _check_same_columns(data, columns, None if options.matching.renames_columns else names)
+        rows, extra = self._rows(data, options)
         statement = self._writer.upsert(columns, rows.column_names)
         _check_has_values(rows, columns)
-        return self._change("upsert", statement, data={NEW_ROWS: rows})
+        return self._change("upsert", statement, data={NEW_ROWS: rows}, remarks=(_matched_by(columns), *extra))
 
     def merge(self, data: Any, on: Sequence[str] | None, predicate: str | None) -> MergeBuilder:
         """Return the builder of a merge."""
         if on is not None and predicate is not None:
             raise InvalidInput("a merge takes columns or a predicate, not both", hint="omit one of them")
         state = self.table.store.load()
-        _check_same_columns(data, self._on(on) if predicate is None else ())
+        columns = self._on(on) if predicate is None else []
+        _check_same_columns(data, columns)
         with hints_of_change(self.table.name, by_hand):
             rows, writer = source_given(data, state.schema, self.table.store.storage), self._writer
-        match = None if predicate is None else writer.expression(predicate, "a predicate")
-        if match is None:
-            columns = self._on(on)
+        if predicate is None:
+            match = writer.equal(columns, rows.column_names)
             _check_has_values(rows, columns)
-            names = map(writer.quoted, columns)
-            match = " AND ".join(f"{writer.quoted(TARGET_NAME)}.{n} = {writer.quoted(SOURCE_NAME)}.{n}" for n in names)
+        else:
+            match = writer.expression(predicate, "a predicate")
 
-        def run(text: str, dry_run: bool, message: str | None, job_id: str | None) -> ChangeReport:
-            change = self._change("merge", text, data={NEW_ROWS: rows})
-            return change.run(dry_run=dry_run, force=True, message=message, job_id=job_id)
+        remarks = (_matched_by(columns),) if columns else ()
+
+        def run(text: str, *, dry_run: bool, force: bool, message: str | None, job_id: str | None) -> ChangeReport:
+            change = self._change("merge", text, data={NEW_ROWS: rows}, remarks=remarks)
+            return change.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
 
         known = {name.casefold() for name in state.schema.names}
         return MergeBuilder(writer, run, match, [name for name in rows.column_names if name.casefold() in known])
 
-    def overwrite(self, data: Any, where: str | None, keys: Any, region: Mapping[str, Any] | str | None) -> TableChange:
+    def overwrite(
+        self,
+        data: Any,
+        where: str | None,
+        keys: Any,
+        region: Mapping[str, Any] | str | None,
+        options: LoadOptions = AS_IT_IS,
+    ) -> TableChange:
         """Return an overwrite."""
         schema = self.table.store.load().schema
         regions = regions_of(schema, keys, region)
@@ -121,8 +130,9 @@ class ChangesOf:
             part = in_regions(regions, schema, self._dialect)
         statement = self._writer.overwrite(None if part is None else part.text)
         parameters = {} if part is None else part.parameters
-        new_rows = SourceRows(self._rows(data))
-        return self._change("overwrite", statement, parameters, new_rows=lambda _: new_rows)
+        rows, extra = self._rows(data, options)
+        new_rows = SourceRows(rows)
+        return self._change("overwrite", statement, parameters, new_rows=lambda _: new_rows, remarks=extra)
 
     @property
     def _dialect(self) -> Dialect:
@@ -133,14 +143,18 @@ class ChangesOf:
         return StatementWriter(self.table.name, self.table.store.load().schema, self._dialect)
 
     def _on(self, on: Sequence[str] | None) -> list[str]:
+        """Return the columns by which rows match; row keys alone would make equal what differs in sort keys."""
         if on is not None and not on:
             raise InvalidInput("on names no column", hint="name the columns by which rows match, or omit it")
-        return [key.name for key in self.table.store.load().schema.row_keys] if on is None else list(on)
+        if on is not None:
+            return list(on)
+        schema = self.table.store.load().schema
+        return [key.name for key in schema.row_keys] if schema.unique_keys else list(schema.sort_order)
 
-    def _rows(self, data: Any) -> pa.Table:
-        """Return new rows in the types of the table: the columns that they have, under the table's names."""
-        with hints_of_change(self.table.name, by_hand):
-            return rows_given(data, self.table.store.load().schema, self.table.store.storage)
+    def _rows(self, data: Any, options: LoadOptions) -> tuple[pa.Table, tuple[str, ...]]:
+        """Return new rows in the types of the table: the columns that they have, under the table's names; and notes."""
+        with table_in_hints(self.table.name):
+            return rows_given(data, self.table.store.load().schema, self.table.store.storage, options)
 
     def _own(self, name: str) -> TableAt | None:
         """Return the table's current version, if the name is the table's."""
@@ -156,6 +170,7 @@ class ChangesOf:
         data: Mapping[str, Any] | None = None,
         new_rows: AskSource | None = None,
         conversion: Conversion = by_statement,
+        remarks: Sequence[str] = (),
     ) -> TableChange:
         queries = Queries(
             engine=self.engine,
@@ -166,11 +181,18 @@ class ChangesOf:
             parameters={**(self.params or {}), **(parameters or {})},
             data={**(self.data or {}), **(data or {})},
         )
-        return change_of(self.table, operation, AskedChange.of(text, queries, conversion), new_rows)
+        asked = AskedChange.of(text, queries, conversion)
+        return change_of(self.table, operation, asked, new_rows, remarks)
 
 
-def rows_given(data: Any, schema: Schema, storage: Storage) -> pa.Table:
-    """Return the rows of data frames, dictionaries or files, with those columns of a schema that they have.
+def _matched_by(columns: Sequence[str]) -> str:
+    return f"rows match by {', '.join(columns)}"
+
+
+def rows_given(
+    data: Any, schema: Schema, storage: Storage, options: LoadOptions = AS_IT_IS
+) -> tuple[pa.Table, tuple[str, ...]]:
+    """Return the rows of data frames, dictionaries or files, with those columns of a schema that they have; and notes.
 
     Raises
     ------
@@ -178,22 +200,21 @@ def rows_given(data: Any, schema: Schema, storage: Storage) -> pa.Table:
         When a value does not fit its column, a column is not one of the schema, or files have different columns.
     """
     if _is_nothing(data):
-        return schema.arrow.empty_table()
-    variable = Variables({"data": data}).find("data")
-    if variable is not None:
-        read = [compare(RawColumns.of(variable.to_arrow()), schema)]
-    else:
-        with opened_sources(data, storage) as sources:
-            read = [read_source(source, schema) for source in sources]
+        return schema.arrow.empty_table(), ()
+    variable, matching = Variables({"data": data}).find("data"), options.matching
+    with opened_sources(data if variable is None else variable.to_arrow(), storage, options) as sources:
+        check_named_columns(sources, matching, schema)
+        read = [read_source(source, schema, matching) for source in sources]
     different = [each for part in read for each in part.differences if each.kind != MISSING]
     if not any(part.rows for part in read):  # of no rows, neither types nor missing columns matter
         raise_first([each for each in different if each.column not in schema.names])
-        return schema.arrow.empty_table()
+        return schema.arrow.empty_table(), ()
     raise_first(different)
     tables = [pa.table({name: part.columns[name] for name in schema.names if name in part.columns}) for part in read]
     if any(each.column_names != tables[0].column_names for each in tables):
-        raise InvalidInput("the files have different columns", hint="change rows by one kind of file after the other")
-    return pa.concat_tables(tables)
+        raise InvalidInput("the files have different columns", hint="give files with different columns one at a time")
+    left_out = dict.fromkeys(name for part in read for name in part.left_out)
+    return pa.concat_tables(tables), extra_notes(tuple(left_out))
 
 
 def source_given(data: Any, schema: Schema, storage: Storage) -> pa.Table:
@@ -205,7 +226,7 @@ def source_given(data: Any, schema: Schema, storage: Storage) -> pa.Table:
         return variable.to_arrow()
     if isinstance(data, list) and data and all(isinstance(each, dict) for each in data):
         return pa.Table.from_pylist(data)
-    return rows_given(data, schema, storage)
+    return rows_given(data, schema, storage)[0]
 
 
 def _is_nothing(data: Any) -> bool:

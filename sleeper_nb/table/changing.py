@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,6 +33,7 @@ from sleeper_nb.operations.loading.conform import (
     for_table,
     raise_first,
     row_number,
+    table_in_hints,
     without_options,
 )
 from sleeper_nb.operations.loading.row_checks import opened_checks
@@ -40,16 +41,18 @@ from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, POSITION, Tabl
 from sleeper_nb.operations.versioning.leases import ReadGuard
 from sleeper_nb.operations.versioning.periodic_savepoints import LoadedAndSaved, saved_if_due
 from sleeper_nb.operations.versioning.resolve import Resolved
+from sleeper_nb.query.condition_types import check_are_conditions
 from sleeper_nb.query.queries import Queries
 from sleeper_nb.query.result import QueryResult
 from sleeper_nb.query.row_edits import EditFinder, FoundRows
 from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.sql.composition import Composition
 from sleeper_nb.sql.delete_update import DeleteRows, UpdateRows
+from sleeper_nb.sql.expressions import names_in
 from sleeper_nb.sql.found_rows import ACTION, SOURCE_ROW, TARGET, source_rows
-from sleeper_nb.sql.insertion import OverwriteRows, ReplacedAll
+from sleeper_nb.sql.insertion import OverwriteRows, ReplacedAll, ReplacedByColumns
 from sleeper_nb.sql.merge_rows import MergeRows
-from sleeper_nb.sql.statement import SqlText, Statement
+from sleeper_nb.sql.statement import Slice, SqlText, Statement
 from sleeper_nb.sql.writes import RowChange as Change
 from sleeper_nb.sql.writes import read_writing_statement
 from sleeper_nb.version import TableAt
@@ -137,7 +140,13 @@ class Source:
         return found
 
 
-def change_of(table: OpenTable, operation: str, asked: AskedChange, new_rows: AskSource | None = None) -> TableChange:
+def change_of(
+    table: OpenTable,
+    operation: str,
+    asked: AskedChange,
+    new_rows: AskSource | None = None,
+    remarks: Sequence[str] = (),
+) -> TableChange:
     """Return a change of rows, ready to run.
 
     Parameters
@@ -146,6 +155,8 @@ def change_of(table: OpenTable, operation: str, asked: AskedChange, new_rows: As
         As in `TableChange`.
     new_rows
         Reads the rows of an overwrite, as the user gave them.
+    remarks
+        As in `TableChange`.
 
     Raises
     ------
@@ -156,8 +167,10 @@ def change_of(table: OpenTable, operation: str, asked: AskedChange, new_rows: As
     merge = asked.change
     if isinstance(merge, MergeRows):
         query = asked.text.only(source_rows(merge))
-        return TableChange(table, operation, asked, Source(lambda queries: SourceRows.of(queries.run(query))))
-    return TableChange(table, operation, asked, None if new_rows is None else Source(new_rows))
+        read = Source(lambda queries: SourceRows.of(queries.run(query)))
+        return TableChange(table, operation, asked, read, tuple(remarks))
+    source = None if new_rows is None else Source(new_rows)
+    return TableChange(table, operation, asked, source, tuple(remarks))
 
 
 def check_unprocessed(table: OpenTable, state: TableState) -> None:
@@ -202,12 +215,15 @@ class TableChange:
         The statement, and what runs its queries.
     source
         The source of a merge, or the new rows of an overwrite.
+    remarks
+        What its report says of the source, besides counts.
     """
 
     table: OpenTable
     operation: str
     asked: AskedChange
     source: Source | None = None
+    remarks: tuple[str, ...] = ()
 
     def run(self, *, dry_run: bool, force: bool, message: str | None = None, job_id: str | None = None) -> ChangeReport:
         """Change the rows, or return what would be changed.
@@ -215,14 +231,19 @@ class TableChange:
         Raises
         ------
         ConfirmationNeeded
-            When all rows would be changed or deleted, and neither `dry_run` nor `force` is given; it has the plan.
+            When all rows would be deleted, replaced or, by an update, changed, and neither `dry_run` nor `force` is
+            given; it has the plan.
         InvalidInput, NotFound
             When the statement or a new value is wrong; nothing was changed.
         ConflictError
             When other writers changed the same rows in each attempt; nothing was changed.
         """
+        with table_in_hints(self.table.name):
+            return self._run(dry_run=dry_run, force=force, message=message, job_id=job_id)
+
+    def _run(self, *, dry_run: bool, force: bool, message: str | None, job_id: str | None) -> ChangeReport:
         if dry_run or (self.is_about_all_rows and not force):
-            plan = replace(self._rows_changed().plan(), is_about_all_rows=self.is_about_all_rows)
+            plan = self._rows_changed().plan()
             if dry_run:
                 return plan
             raise ConfirmationNeeded(
@@ -232,9 +253,9 @@ class TableChange:
             )
         author = self.table.components.author
         if job_id is None:
-            report = self._rows_changed().run(message=message, author=author)
+            report = self._rows_changed().run(message=message, author=author, confirmed=force)
         else:
-            report = self._once(job_id, message)
+            report = self._once(job_id, message, confirmed=force)
         return self._saved(report)
 
     @property
@@ -248,6 +269,23 @@ class TableChange:
             case _:
                 return False
 
+    def _changes_all(self, edits: EditList, rows: int) -> bool:
+        """Return whether a change takes all rows of a version away, as one does whose condition was typed wrong.
+
+        Rows that are replaced by rows with the same values were named by these. An update loses no row: it is about all
+        rows when its condition names no column, such as ``1 = 1``, which means what no condition means.
+        """
+        match self.asked.change:
+            case OverwriteRows(_, ReplacedByColumns()):
+                return False
+            case UpdateRows(condition=Slice() as condition):
+                names = names_in(self.asked.statement, condition)
+                is_constant = names.isdisjoint(name.casefold() for name in edits.rows.column_names)
+                gone = edits.counts.updated if is_constant else 0
+            case _:
+                gone = edits.counts.deleted
+        return 0 < gone == rows
+
     def _rows_changed(self) -> ChangeOfRows:
         store = self.table.store
         return ChangeOfRows(
@@ -258,6 +296,7 @@ class TableChange:
             self._find,
             self._held,
             self.table.components.progress,
+            self.remarks,
         )
 
     @contextmanager
@@ -275,6 +314,12 @@ class TableChange:
         check_unprocessed(self.table, state)
         version = ChangedVersion(self.table, self.asked, state)
         source = SourceRows(pa.table({})) if self.source is None else self.source.on(version)
+        given = self._fitting(source.rows, state)
+
+        def check() -> None:
+            if self.asked.queries.engine != "spark":
+                check_are_conditions(self.asked.change, self.asked.statement, state.schema, given, version.unread)
+
         finder = EditFinder(
             self.asked.change,
             self.asked.statement,
@@ -283,14 +328,17 @@ class TableChange:
             lambda: plan_scan(state).filenames,
             version.answered,
             partial(fitting, self.table, state),
-            self._fitting(source.rows, state),
+            given,
+            check,
         )
         edits = finder.find()
+        watched = (*edits.watched, *version.watched_in(source.read_from))
         is_of_snapshot = self.table.properties[CHANGE_ISOLATION] == "snapshot"
         return replace(
             edits,
-            watched=(*edits.watched, *version.watched_in(source.read_from)),
+            watched=watched,
             ignores_added=is_of_snapshot and isinstance(self.asked.change, DeleteRows | UpdateRows),
+            is_about_all_rows=self.is_about_all_rows or self._changes_all(edits, state.totals().rows),
         )
 
     def purge(self) -> PurgeOfRows:
@@ -323,14 +371,14 @@ class TableChange:
 
     # What follows a change.
 
-    def _once(self, job_id: str, message: str | None) -> ChangeReport:
+    def _once(self, job_id: str, message: str | None, *, confirmed: bool) -> ChangeReport:
         """Change the rows, unless the job has changed the table before."""
         check_job_id(job_id)
         store, author = self.table.store, self.table.components.author
         reports: list[ChangeReport] = []
 
         def change() -> Snapshot:
-            report = self._rows_changed().run(message=message, author=author, job_id=job_id)
+            report = self._rows_changed().run(message=message, author=author, job_id=job_id, confirmed=confirmed)
             reports.append(report)
             return report.snapshot or store.head()
 
@@ -410,6 +458,16 @@ class ChangedVersion:
         """Return where sources of a query read this version: what others add there changes the answer."""
         found = [_watched(rows) for each in sources if (rows := self.read_in(each)) is not None]
         return tuple(dict.fromkeys(region for regions in found for region in regions))
+
+    def unread(self, query: Composition, rows: Mapping[str, pa.Table]) -> QueryResult:
+        """Return the result of a query about some rows by name, also of the table that is changed."""
+        queries = self.queries(rows)
+        lookup = queries.lookup
+
+        def found(name: str, version: VersionReference | None) -> BoundSource | None:
+            return None if name in rows else lookup(name, version)
+
+        return replace(queries, lookup=found, dry_run=True).run(self.asked.text.only(query))
 
     def answered(self, query: Composition, rows: Mapping[str, pa.Table]) -> FoundRows:
         """Answer a query about the rows of the version."""

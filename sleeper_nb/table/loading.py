@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -24,7 +24,7 @@ from sleeper_nb.operations.administration import property_files
 from sleeper_nb.operations.loading import add_files as adding
 from sleeper_nb.operations.loading import ingest, sources
 from sleeper_nb.operations.loading.add_files import AddFilesPlan
-from sleeper_nb.operations.loading.conform import for_table
+from sleeper_nb.operations.loading.conform import for_table, table_in_hints
 from sleeper_nb.operations.loading.ingest import IngestPlan, IngestSettings, plan_ingest
 from sleeper_nb.operations.loading.load_options import LoadOptions
 from sleeper_nb.operations.loading.matching import Matching
@@ -89,7 +89,7 @@ def _load(
     if through_spark:
         logger.info("table %s: loading through Spark (%d bytes of files)", table.name, sources.bytes_of(rows))
     notes = property_files.pending_settings(table.properties, state, table.name, table.properties_path)
-    with _table_named_in_hints(table.name):
+    with table_in_hints(table.name):
         if through_spark:
             loaded = _bulk_import(table, rows, matching, message, job_id)
         else:
@@ -295,13 +295,3 @@ def _tracked(
     table: OpenTable, kind: JobKind, job_id: str, add: Callable[[], Snapshot], began: datetime | None = None
 ) -> Snapshot:
     return job_tracking.run_tracked(table.store, kind, job_id, table.components.author, add, began)
-
-
-@contextmanager
-def _table_named_in_hints(name: str) -> Iterator[None]:
-    """Put the table's name into the hint of an error about its data."""
-    try:
-        yield
-    except InvalidInput as error:
-        error.hint = for_table(error.hint_parts, name)
-        raise

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from sleeper_nb.arguments import checked
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.operations.changing.change import ChangeReport
 from sleeper_nb.table.row_statements import SOURCE_NAME, StatementWriter
 
-RunMerge = Callable[[str, bool, str | None, str | None], ChangeReport]
-"""Runs a statement: with a dry run or not, the message, and the job id."""
+
+class RunMerge(Protocol):
+    """Runs a statement."""
+
+    def __call__(
+        self, text: str, *, dry_run: bool, force: bool, message: str | None, job_id: str | None
+    ) -> ChangeReport:
+        """Return what it did, or would do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +84,17 @@ class MergeBuilder:
         return self._with("NOT MATCHED BY SOURCE", predicate, "DELETE")
 
     @checked
-    def execute(self, *, dry_run: bool = False, message: str | None = None, job_id: str | None = None) -> ChangeReport:
-        """Run the merge in one commit, or return what it would do; parameters and errors as of `Table.upsert`."""
+    def execute(
+        self, *, dry_run: bool = False, force: bool = False, message: str | None = None, job_id: str | None = None
+    ) -> ChangeReport:
+        """Run the merge in one commit, or return what it would do; parameters and errors as of `Table.upsert`.
+
+        When it would delete all rows of the table, `force` confirms it, as in `Table.delete`.
+        """
         if not self.clauses:
             hint = "add .when_matched_update_all(), .when_not_matched_insert_all() or another clause"
             raise InvalidInput("the merge has no clause", hint=hint)
-        return self._run(self.statement, dry_run, message, job_id)
+        return self._run(self.statement, dry_run=dry_run, force=force, message=message, job_id=job_id)
 
     @property
     def statement(self) -> str:

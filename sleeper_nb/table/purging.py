@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from sleeper_nb.errors import Action, ConfirmationNeeded, InvalidInput
 from sleeper_nb.operations.changing.purge import PurgeReport
 from sleeper_nb.operations.upkeep.online import check_online
@@ -35,7 +33,6 @@ def purge(
         if not dry_run and force:
             return rows.run(message=message, author=table.components.author)
         plan = rows.plan()
-        plan = replace(plan, change=replace(plan.change, is_about_all_rows=deletion.is_about_all_rows))
         if dry_run:
             return plan
         if not plan.needs_confirmation:

@@ -106,20 +106,40 @@ class StatementWriter:
         columns
             The columns of the new rows.
         """
-        keys = [self._own(name) for name in on]
-        given = {self._own(name): name for name in columns}
-        missing = next((key for key in keys if key not in given), None)
-        if missing is not None:
-            raise InvalidInput(f"the rows have no column {missing!r}, by which they are matched", hint="add the column")
+        match, source = self.equal(on, columns), self.quoted(SOURCE_NAME)
+        keys, given = [self._own(name) for name in on], {self._own(name): name for name in columns}
         changed = [name for name in given if name not in keys]
-        source, target = self.quoted(SOURCE_NAME), self.quoted(TARGET_NAME)
-        match = " AND ".join(f"{target}.{self.quoted(key)} = {source}.{self.quoted(given[key])}" for key in keys)
         sets = ", ".join(f"{self.quoted(name)} = {source}.{self.quoted(given[name])}" for name in changed)
         names = ", ".join(map(self.quoted, given))
         values = ", ".join(f"{source}.{self.quoted(name)}" for name in given.values())
         matched = f"UPDATE SET {sets}" if changed else "DO NOTHING"
         merge = f"{self.merge(match)} WHEN MATCHED THEN {matched} WHEN NOT MATCHED THEN"
         return f"{merge} INSERT ({names}) VALUES ({values})"  # noqa: S608 - quoted names
+
+    def equal(self, on: Sequence[str], columns: Sequence[str]) -> str:
+        """Return the condition that a row of the table and a new row are equal on some columns.
+
+        Parameters
+        ----------
+        on, columns
+            As in `upsert`; new rows may have columns that the table lacks.
+
+        Raises
+        ------
+        InvalidInput, NotFound
+            When the new rows, or the table, lack one of the columns.
+        """
+        source, target = self.quoted(SOURCE_NAME), self.quoted(TARGET_NAME)
+        given = {name.casefold(): name for name in columns}
+        keys = [self._own(name) for name in on]
+        missing = next((key for key in keys if key.casefold() not in given), None)
+        if missing is not None:
+            left = [key for key in keys if key.casefold() in given]
+            others = Action(f"--on {','.join(left) or 'a,b'}", f"on={left or ['a', 'b']!r}")
+            hint = ("add the column, or name the columns by which rows match: ", others)
+            raise InvalidInput(f"the rows have no column {missing!r}, by which they are matched", hint=hint)
+        pairs = ((self.quoted(key), self.quoted(given[key.casefold()])) for key in keys)
+        return " AND ".join(f"{target}.{own} = {source}.{new}" for own, new in pairs)
 
     def merge(self, match: str) -> str:
         """Return the beginning of a ``MERGE`` of the new rows, up to its clauses."""

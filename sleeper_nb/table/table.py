@@ -714,7 +714,7 @@ class Table(Report):
         dry_run
             Change nothing; return how many rows, files and bytes would be touched.
         force
-            Confirm that all rows are meant, where there is no condition; or a purge.
+            Confirm that all rows are meant, where there is no condition or all rows meet it; or a purge.
         purge
             Delete the rows for good, as privacy asks for: every data file that has such a row, also one that was
             deleted before, every snapshot up to the newest that uses such a file, and every savepoint that does. Files
@@ -731,7 +731,8 @@ class Table(Report):
         Raises
         ------
         ConfirmationNeeded
-            When there is no condition, or a purge deletes versions or savepoints, and no `force`; it has the plan.
+            When there is no condition or all rows meet it, or a purge deletes versions or savepoints, and no `force`; it
+            has the plan.
         InvalidInput
             When the condition is wrong, or queries filter or combine the table's rows.
         ConflictError
@@ -791,6 +792,7 @@ class Table(Report):
         message: str | None = None,
         job_id: str | None = None,
         dry_run: bool = False,
+        **options: Unpack[LoadArguments],
     ) -> ChangeReport:
         """Update the rows that have the keys of new rows, and insert the other new rows, in one commit.
 
@@ -800,9 +802,12 @@ class Table(Report):
             The new rows: what `ingest` takes, without a Spark DataFrame. Columns that all of them lack keep their
             values in rows that are updated.
         on
-            The columns by which rows match; the row keys when None.
+            The columns by which rows match. When None, the row keys, where the table promises that they are unique;
+            otherwise row keys and sort keys.
         engine, message, job_id, dry_run
             As those of `delete`.
+        **options
+            What is forgiven, and how files are read, as of `ingest`.
 
         Raises
         ------
@@ -812,7 +817,7 @@ class Table(Report):
         ConflictError
             As `delete`. Rows that others add meanwhile are seen: two upserts never both insert a key.
         """
-        change = ChangesOf(self._opened, engine).upsert(data, on)
+        change = ChangesOf(self._opened, engine).upsert(data, on, LoadOptions.of(options))
         return change.run(dry_run=dry_run, force=True, message=message, job_id=job_id)
 
     @checked
@@ -833,7 +838,7 @@ class Table(Report):
         data
             The new rows, as in `upsert`; clauses call them ``source``, and the table ``target``.
         on
-            The columns by which rows match; the row keys when None.
+            The columns by which rows match; when None, as in `upsert`.
         predicate
             Instead: which rows match, as SQL: ``"source.id = target.id AND target.day >= '2026-01-01'"``.
         engine
@@ -855,6 +860,7 @@ class Table(Report):
         job_id: str | None = None,
         dry_run: bool = False,
         force: bool = False,
+        **options: Unpack[LoadArguments],
     ) -> ChangeReport:
         """Replace the rows of a part of the table, or all, by new rows, in one commit.
 
@@ -869,6 +875,8 @@ class Table(Report):
             as in `scan`. The whole table without any of these.
         engine, message, job_id, dry_run, force
             As those of `delete`.
+        **options
+            As of `upsert`.
 
         Raises
         ------
@@ -876,7 +884,7 @@ class Table(Report):
             As `delete`; also when a new row is outside the part, or does not fit the table.
         """
         statement = ChangesOf(self._opened, engine, params)
-        change = statement.overwrite(data, where, keys, region)
+        change = statement.overwrite(data, where, keys, region, LoadOptions.of(options))
         return change.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
 
     @checked

@@ -301,7 +301,7 @@ def _bind(
     except duckdb.Error as error:
         raise _translated("read", text, error, names) from error
     if kind not in {"BOOLEAN", '"NULL"'}:
-        message = f"it is a value of type {_type_name(kind)}, not true or false"
+        message = f"it is a value of type {type_name(kind)}, not true or false"
         raise _condition_error(text, message, _COMPARE)
     for value, of in _literals(nodes, types):
         try:
@@ -369,19 +369,19 @@ def _parameter_error(where: str, name: str) -> InvalidInput:
 
 def _no_value_error(where: str, value: str, kind: str) -> InvalidInput:
     """Return the error of a text that is compared with a column and cannot be cast to the column's type."""
-    word = _type_name(kind)
+    word = type_name(kind)
     example = _EXAMPLES.get(word.partition("(")[0])
     return _condition_error(
         where, f"{value!r} is not a value of type {word}", f"write one: {example}" if example else _CAST
     )
 
 
-def _type_name(kind: str) -> str:
+def type_name(kind: str) -> str:
     """Return our name for a type of DuckDB: ``list<int>`` for ``INTEGER[]``."""
     if kind.endswith("[]"):
-        return f"list<{_type_name(kind[:-2])}>"
+        return f"list<{type_name(kind[:-2])}>"
     if entries := re.fullmatch(r"MAP\((\w+(?:\([\d,]+\))?), (.+)\)", kind):
-        return f"map<{_type_name(entries[1])},{_type_name(entries[2])}>"
+        return f"map<{type_name(entries[1])},{type_name(entries[2])}>"
     return _TYPES.get(kind, kind.lower())
 
 
@@ -466,7 +466,7 @@ def _many_rows(match: re.Match[str], _where: str, _names: Sequence[str]) -> _Fau
 
 
 def _no_operation(match: re.Match[str], _where: str, _names: Sequence[str]) -> _Fault:
-    kinds = [_type_name(kind) for kind in _arguments(match["types"])]
+    kinds = [type_name(kind) for kind in _arguments(match["types"])]
     word = _WORDS.get(match["name"], match["name"])
     times = {"date", "timestamp", "interval"} & set(kinds)
     hint = "write INTERVAL '1 day' for a time that is added" if times else _CAST
@@ -484,7 +484,7 @@ def _arguments(text: str) -> list[str]:
 
 
 def _no_comparison(match: re.Match[str], _where: str, _names: Sequence[str]) -> _Fault:
-    left, right = _type_name(match[1]), _type_name(match[2])
+    left, right = type_name(match[1]), type_name(match[2])
     wanted = right if match[1].endswith("_LITERAL") else left
     instead = f"compare {wanted} with {wanted}"
     example = _EXAMPLES.get(wanted.partition("(")[0])
@@ -492,7 +492,7 @@ def _no_comparison(match: re.Match[str], _where: str, _names: Sequence[str]) -> 
 
 
 def _not_converted(match: re.Match[str], _where: str, _names: Sequence[str]) -> _Fault:
-    kind = _type_name(match["type"])
+    kind = type_name(match["type"])
     return _Fault(
         f"{match['value']!r} is not a value of type {kind}", f"try_cast(… as {kind}) is NULL where a value is none"
     )

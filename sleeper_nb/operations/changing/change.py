@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from sleeper_nb.errors import (
     Action,
+    ConfirmationNeeded,
     ConflictError,
     NetworkError,
     NotFound,
@@ -41,6 +42,9 @@ logger = logging.getLogger(__name__)
 
 ATTEMPTS = 10
 """How often a change is computed before `ConflictError` is raised."""
+
+_VERBS = {"delete": "delete", "update": "update", "merge": "delete", "overwrite": "replace"}
+"""What changes that are confirmed do to all rows."""
 
 Find = Callable[[TableState], EditList]
 """Finds the rows of a version that a change is about."""
@@ -79,7 +83,9 @@ class ChangeReport(TableReport):
     note
         What else happened, for users.
     is_about_all_rows
-        Whether it names no part of the table, and so needs a confirmation.
+        Whether it names no part of the table, or takes away all of its rows, and so needs a confirmation.
+    found
+        What users should know of the rows that were found: by which columns rows match.
     again
         How to do what was planned: the whole line, where a command made the plan.
     """
@@ -100,6 +106,7 @@ class ChangeReport(TableReport):
     dry_run: bool
     note: str = ""
     is_about_all_rows: bool = False
+    found: str = ""
     again: str = ""
     prefix: str = ""
 
@@ -145,11 +152,12 @@ class ChangeReport(TableReport):
         if self.note and self.files_written is None:
             return Grid(columns, rows, footer=self.note)
         if self.dry_run:
-            return Grid(columns, rows, self._title, self._next_step)
+            return Grid(columns, rows, self._title, "\n".join(filter(None, (self.found, self._next_step))))
         if self.snapshot is None:
-            return Grid(columns, rows, footer=f"no row to change: the table stays at snapshot {self.since}")
+            nothing = f"no row to change: the table stays at snapshot {self.since}"
+            return Grid(columns, rows, footer=notes_line(self.found, nothing))
         vectors = f"{counted(self.vectors or 0, 'deletion vector')}" if self.vectors else ""
-        return Grid(columns, rows, footer=notes_line(vectors, duration_text(self.seconds), self.note))
+        return Grid(columns, rows, footer=notes_line(self.found, vectors, duration_text(self.seconds), self.note))
 
     @property
     def _title(self) -> str:
@@ -181,6 +189,8 @@ class ChangeOfRows:
         Protects a version's files while they are read.
     progress
         Receives what is done.
+    remarks
+        What users should know of the source: by which columns its rows match, what was left out.
     """
 
     operation: str
@@ -190,6 +200,7 @@ class ChangeOfRows:
     find: Find
     held: Held
     progress: Progress
+    remarks: tuple[str, ...] = ()
 
     def plan(self) -> ChangeReport:
         """Return what the change would do to the newest version; nothing is written.
@@ -205,11 +216,20 @@ class ChangeOfRows:
         """Return what the change would do to a version; nothing is written."""
         return replace(self._report(state, self.find(state)), dry_run=True)
 
-    def run(self, *, message: str | None = None, author: str | None = None, job_id: str | None = None) -> ChangeReport:
+    def run(
+        self,
+        *,
+        message: str | None = None,
+        author: str | None = None,
+        job_id: str | None = None,
+        confirmed: bool = True,
+    ) -> ChangeReport:
         """Change the rows in one commit.
 
         Raises
         ------
+        ConfirmationNeeded
+            When all rows of the table would change, and it is not `confirmed`; it has the plan.
         ConflictError
             When other writers changed the same rows during each attempt; nothing was changed.
         JobDone
@@ -219,6 +239,8 @@ class ChangeOfRows:
         def attempt(state: TableState) -> ChangeReport | None:
             self.progress.update("finding rows")
             edits = self.find(state)
+            if edits.is_about_all_rows and not confirmed:
+                raise self._unconfirmed(replace(self._report(state, edits), dry_run=True))
             return self._report(state, edits) if edits.is_empty else self._try(state, edits, message, author, job_id)
 
         return self._repeated(attempt)
@@ -299,7 +321,27 @@ class ChangeOfRows:
             vectors=None if change is None else sum(each.deletions is not None for each in change.references),
             seconds=0.0,
             dry_run=False,
+            is_about_all_rows=edits.is_about_all_rows,
+            found=self._found(edits),
         )
+
+    def _unconfirmed(self, plan: ChangeReport) -> ConfirmationNeeded:
+        gone = plan.updated + plan.deleted
+        rows = f"all {gone:,} rows" if gone > 1 else "the only row" if gone else "every row"
+        return ConfirmationNeeded(
+            f"{self.operation} would {_VERBS[self.operation]} {rows} of table {self.table!r}",
+            hint=("check its condition, or confirm: ", Action("--force", "force=True")),
+            plan=plan,
+        )
+
+    def _found(self, edits: EditList) -> str:
+        """Return what users should know of the rows that were found."""
+        several = ""
+        if self.operation == "upsert" and edits.with_several:
+            several = f"{counted(edits.with_several, 'row')} of the source matched several rows each; "
+            several += "the rows of a key become equal"
+        everything = "these are all rows of the table" if edits.is_about_all_rows and edits.removed else ""
+        return notes_line(everything, *self.remarks, several)
 
 
 def _written(change: ChangeRows) -> dict[str, int]:

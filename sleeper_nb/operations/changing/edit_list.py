@@ -37,6 +37,10 @@ class EditList:
         Data files that the version may no longer use: what is left of each in a partition is written to another file.
     ignores_added
         Whether it stays right when others add rows there: it is about the rows of its version only.
+    with_several
+        How many of these each update several rows of the version.
+    is_about_all_rows
+        Whether a user must confirm it, as it takes away every row of the version, or was meant for a part.
     """
 
     removed: Mapping[str, Positions]
@@ -46,6 +50,8 @@ class EditList:
     source_rows: int | None = None
     purged: frozenset[str] = frozenset()
     ignores_added: bool = False
+    with_several: int = 0
+    is_about_all_rows: bool = False
 
     def __post_init__(self) -> None:
         gone, new = sum(map(len, self.removed.values())), self.rows.num_rows

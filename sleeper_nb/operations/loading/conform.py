@@ -11,7 +11,8 @@ import difflib
 import shlex
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import accumulate
@@ -109,6 +110,16 @@ def without_options(hint: Hint, conversion: Conversion) -> HintParts:
             instead = conversion("STRING" if _TO_TEXT in kept else "BOOLEAN")
             kept += [*instead] if isinstance(instead, tuple) else [instead]
     return tuple(kept)
+
+
+@contextmanager
+def table_in_hints(name: str) -> Iterator[None]:
+    """Put a table's name into the hint of an error about its data."""
+    try:
+        yield
+    except InvalidInput as error:
+        error.hint = for_table(error.hint_parts, name)
+        raise
 
 
 def _in_definition(altering: Action) -> str:
@@ -251,6 +262,8 @@ class Conformed:
         Every way in which the data does not fit. A run raises the first and adds nothing.
     notes
         What was changed although every value fits.
+    left_out
+        The columns that the table lacks, where they are ignored.
     place
         Returns the name of a row of the data in messages, such as its line.
     """
@@ -260,6 +273,7 @@ class Conformed:
     differences: tuple[Difference, ...]
     notes: tuple[str, ...] = ()
     place: Callable[[int], str] = field(default=row_number, repr=False, compare=False)
+    left_out: tuple[str, ...] = ()
 
     def table(self, schema: Schema) -> pa.Table:
         """Return the rows with the schema's columns, order and types; raise the first difference, if any."""
@@ -354,7 +368,7 @@ def compare_parts(parts: Sequence[RawColumns], schema: Schema, matching: Matchin
     noted = dict.fromkeys(note for part in parts for name, note in part.notes.items() if name in known)
     rows = sum(part.rows for part in parts)
     notes = (*noted, *extra_notes(extra), *null_notes(names, rows, schema))
-    return Conformed(columns, rows, grouped(differences), notes, _place_in(parts))
+    return Conformed(columns, rows, grouped(differences), notes, _place_in(parts), tuple(extra))
 
 
 def extra_notes(names: Sequence[str]) -> tuple[str, ...]:

@@ -1,0 +1,62 @@
+"""Refuse a condition of a change that is no condition, such as the name of a column, before any row is read.
+
+DuckDB takes numbers for true or false, so ``DELETE FROM t WHERE id`` would delete every row whose id is not 0. Its
+binder tells the type of an expression over tables without rows. Spark refuses such conditions itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import pyarrow as pa
+
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.query.result import QueryResult
+from sleeper_nb.sql.composition import Composition
+from sleeper_nb.sql.found_rows import SOURCE, TARGET, conditions_of
+from sleeper_nb.sql.grammar import placed
+from sleeper_nb.sql.statement import Slice, Statement
+from sleeper_nb.sql.writes import RowChange
+
+RunWithout = Callable[[Composition, Mapping[str, pa.Table]], QueryResult]
+"""Returns the result of a query that reads some tables, without rows, by name; no row is asked for."""
+
+_CONDITIONS: Final = frozenset({"BOOLEAN", '"NULL"', "boolean", "void"})
+_LONGEST: Final = 40
+"""A condition up to so many characters is repeated in a hint."""
+
+
+def check_are_conditions(
+    change: RowChange, statement: Statement, schema: Schema, source: pa.Table | None, run: RunWithout
+) -> None:
+    """Raise `InvalidInput` for a condition that is a number, a text or another value.
+
+    Parameters
+    ----------
+    change, statement
+        What the statement says, and the statement itself for the places of errors.
+    schema, source
+        Of the table, and the rows of a merge's source.
+    run
+        Runs queries.
+    """
+    empty = {TARGET: schema.arrow.empty_table()}
+    if source is not None:
+        empty[SOURCE] = source.slice(0, 0)
+    for conditions, query in conditions_of(change):
+        kinds = run(query, empty).kinds
+        if len(kinds) != len(conditions):  # COLUMNS(*) of DuckDB, which it refuses where one condition is expected
+            continue
+        wrong = next((pair for pair in zip(conditions, kinds, strict=True) if pair[1] not in _CONDITIONS), None)
+        if wrong is not None:
+            raise placed(_no_condition(*wrong), statement, wrong[0].at)
+
+
+def _no_condition(condition: Slice, kind: str) -> InvalidInput:
+    from sleeper_nb.engines.duckdb.conditions import type_name
+
+    is_short = len(condition.text) <= _LONGEST and "\n" not in condition.text
+    hint = f"compare it: {condition.text if is_short else 'dep_delay'} = …"
+    return InvalidInput(f"the condition is a value of type {type_name(kind)}, not true or false", hint=hint)
