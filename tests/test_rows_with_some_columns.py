@@ -42,10 +42,10 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_columns_that_new_rows_lack_keep_their_values(table, form, tmp_path):
-    done = table.upsert(FORMS[form]([{"city": "oslo", "note": "c"}], tmp_path))
+    done = table.upsert(FORMS[form]([{"city": "oslo", "note": "c"}], tmp_path), on=["city"])
     assert (done.inserted, done.updated) == (0, 1)
     assert rows(table)[1] == {"city": "oslo", "day": 2, "fare": 6, "note": "c"}
-    merge = table.merge(FORMS[form]([{"city": "bern", "fare": 9}], tmp_path)).when_matched_update_all()
+    merge = table.merge(FORMS[form]([{"city": "bern", "fare": 9}], tmp_path), ["city"]).when_matched_update_all()
     assert merge.execute().updated == 1
     assert rows(table)[0] == {"city": "bern", "day": 1, "fare": 9, "note": "a"}
 
@@ -53,16 +53,16 @@ def test_columns_that_new_rows_lack_keep_their_values(table, form, tmp_path):
 @pytest.mark.parametrize("form", FORMS)
 def test_a_new_row_needs_all_columns_that_may_not_be_null(table, form, tmp_path):
     with pytest.raises(sl.InvalidInput, match="missing column") as caught:
-        table.upsert(FORMS[form]([{"city": "oslo", "note": "c"}, {"city": "rome", "note": "d"}], tmp_path))
+        table.upsert(FORMS[form]([{"city": "oslo", "note": "c"}, {"city": "rome", "note": "d"}], tmp_path), on=["city"])
     assert "add it" in caught.value.hint
     assert rows(table) == pa.table(FIRST).to_pylist()
 
 
 def test_a_rule_is_held_by_the_rows_after_the_change_which_errors_name_by_their_key(table):
     with pytest.raises(sl.InvalidInput, match=r"check 'paid' \(fare > 0\) fails for row city = 'oslo': fare = -1"):
-        table.upsert([{"city": "oslo", "fare": -1}])
+        table.upsert([{"city": "oslo", "fare": -1}], on=["city"])
     with pytest.raises(sl.InvalidInput, match="column 'fare', row 1: 'x' is not a number"):
-        table.upsert([{"city": "oslo", "fare": "x"}])
+        table.upsert([{"city": "oslo", "fare": "x"}], on=["city"])
     assert rows(table) == pa.table(FIRST).to_pylist()
 
 
@@ -70,7 +70,7 @@ def test_files_of_one_change_have_the_same_columns(table, tmp_path):
     pq.write_table(pa.table({"city": ["oslo"], "note": ["c"]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"city": ["bern"], "fare": [1]}), tmp_path / "b.parquet")
     with pytest.raises(sl.InvalidInput, match="the files have different columns"):
-        table.upsert([tmp_path / "a.parquet", tmp_path / "b.parquet"])
+        table.upsert([tmp_path / "a.parquet", tmp_path / "b.parquet"], on=["city"])
 
 
 def test_a_merge_reads_columns_that_the_table_lacks(tmp_path):
@@ -91,10 +91,14 @@ UNLIKE = [{"city": "bern", "fare": 9}, {"city": "oslo", "note": "c"}]
 
 
 def _merged(table, given):
-    return table.merge(given).when_matched_update_all().execute()
+    return table.merge(given, ["city"]).when_matched_update_all().execute()
 
 
-@pytest.mark.parametrize("change", [lambda table, given: table.upsert(given), _merged], ids=["upsert", "merge"])
+def _upserted(table, given):
+    return table.upsert(given, on=["city"])
+
+
+@pytest.mark.parametrize("change", [_upserted, _merged])
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
@@ -114,14 +118,14 @@ def test_rows_of_one_change_have_the_same_columns(table, change, given, problem)
 
 def test_rows_of_each_part_of_one_change_have_the_same_columns(table):
     with pytest.raises(sl.InvalidInput, match=r"row 1 \(city = 'bern'\) has no 'note'"):
-        table.upsert([UNLIKE, pd.DataFrame(UNLIKE)])
+        table.upsert([UNLIKE, pd.DataFrame(UNLIKE)], on=["city"])
 
 
 def test_what_a_row_lacks_is_given_as_none_or_in_two_calls(table):
-    table.upsert([{"city": "bern", "fare": 9, "note": None}, {"city": "oslo", "fare": 8, "note": "c"}])
+    table.upsert([{"city": "bern", "fare": 9, "note": None}, {"city": "oslo", "fare": 8, "note": "c"}], on=["city"])
     assert [(row["fare"], row["note"]) for row in rows(table)] == [(9, None), (8, "c")]
     for row in ({"city": "bern", "fare": 7}, {"city": "oslo", "note": "d"}):
-        table.upsert([row])
+        table.upsert([row], on=["city"])
     assert [(row["fare"], row["note"]) for row in rows(table)] == [(7, None), (8, "d")]
 
 
@@ -138,7 +142,7 @@ def test_rows_of_an_overwrite_may_lack_columns_as_those_of_an_ingest(table):
 
 def test_a_wrong_name_in_some_rows_is_unknown(table):
     with pytest.raises(sl.InvalidInput, match="unknown column 'nota'"):
-        table.upsert([{"city": "bern", "fare": 9}, {"city": "oslo", "fare": 8, "nota": "c"}])
+        table.upsert([{"city": "bern", "fare": 9}, {"city": "oslo", "fare": 8, "nota": "c"}], on=["city"])
 
 
 NOTHING = {

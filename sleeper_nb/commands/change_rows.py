@@ -19,7 +19,7 @@ from sleeper_nb.commands.command import (
 )
 from sleeper_nb.commands.confirm import change_confirmed, shown_change
 from sleeper_nb.commands.context import Context, split_names
-from sleeper_nb.commands.load import JOB_ID, source_of
+from sleeper_nb.commands.load import JOB_ID, MATCHING_OPTIONS, READING_OPTIONS, load_options, source_of
 from sleeper_nb.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -110,21 +110,26 @@ def update(context: Context, arguments: Namespace) -> ChangeReport:
     "update the rows that have the keys of new rows, and insert the other new rows, in one commit",
     TABLE,
     SOURCE,
-    option("--on", text="the columns by which rows match; the row keys if not given", metavar="a,b", kind="columns"),
+    option("--on", text="the columns by which rows match; if not given, the row keys where they are unique, else row "
+           "and sort keys", metavar="a,b", kind="columns"),
+    *READING_OPTIONS,
+    *MATCHING_OPTIONS,
     *OF_A_CHANGE,
     examples=(
         "upsert trips $df --dry-run",
+        "upsert trips $df --ignore-extra --cast --by-name",
         "upsert trips trips.parquet --on city,pickup",
         "upsert trips data/2026-*.parquet --job-id 2026-11-21/trips",
     ),
     words=("merge", "merge-into"),
-)
+)  # fmt: skip
 def upsert(context: Context, arguments: Namespace) -> ChangeReport:
     table = context.table(arguments.table)
     report = table.upsert(
         _new_rows(context, arguments),
         on=split_names(arguments.on),
         dry_run=arguments.dry_run,
+        **load_options(arguments),
         **_options(context, arguments),
     )
     return shown_change(arguments, report)
@@ -139,6 +144,8 @@ def upsert(context: Context, arguments: Namespace) -> ChangeReport:
            "the value of a variable", metavar='"…"'),
     option("--keys", text="instead: values of the first row key", metavar="a,b"),
     REGION,
+    *READING_OPTIONS,
+    *MATCHING_OPTIONS,
     *OF_A_CHANGE,
     ALL_ROWS,
     examples=(
@@ -158,6 +165,7 @@ def overwrite(context: Context, arguments: Namespace) -> ChangeReport:
         keys=_keys(table, arguments.keys),
         region=arguments.region,
         params=context.own_variables(),
+        **load_options(arguments),
         **_options(context, arguments),
     )
     return change_confirmed(context, arguments, change)

@@ -731,8 +731,8 @@ class Table(Report):
         Raises
         ------
         ConfirmationNeeded
-            When there is no condition or all rows meet it, or a purge deletes versions or savepoints, and no `force`; it
-            has the plan.
+            When there is no condition or all rows meet it, or a purge deletes versions or savepoints, and no `force`;
+            it has the plan.
         InvalidInput
             When the condition is wrong, or queries filter or combine the table's rows.
         ConflictError
