@@ -54,7 +54,6 @@ from sleeper_nb.operations.loading.data_columns import (
     has_valid_name,
     materialised,
     named,
-    valid_name,
 )
 from sleeper_nb.operations.loading.in_memory import index_names
 from sleeper_nb.operations.loading.ingest import IngestSettings, published, write_rows
@@ -69,7 +68,7 @@ from sleeper_nb.operations.loading.key_sample import (
     sample_size,
 )
 from sleeper_nb.operations.loading.load_options import AS_IT_IS, LoadOptions
-from sleeper_nb.operations.loading.matching import Matching
+from sleeper_nb.operations.loading.matching import Matching, valid_name
 from sleeper_nb.operations.loading.named_columns import check_named_columns
 from sleeper_nb.operations.loading.row_checks import RowCheck
 from sleeper_nb.operations.loading.source_files import SourceFile

@@ -26,7 +26,7 @@ from sleeper_nb.errors import Action, Hint, HintParts, InvalidInput, hint_text
 from sleeper_nb.model.keys import OUT_OF_YEARS, KeyValue, arrow_value, first_and_last
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.operations.loading.casts import InexactValueError, bad_count, exactly, fit, kind_of
-from sleeper_nb.operations.loading.matching import EXACT, Matching, folded
+from sleeper_nb.operations.loading.matching import EXACT, Matching, folded, is_nameless
 from sleeper_nb.operations.loading.requested_casts import can_be_requested, is_word, prepared
 from sleeper_nb.report import counted
 
@@ -373,7 +373,8 @@ def compare_parts(parts: Sequence[RawColumns], schema: Schema, matching: Matchin
 
 def extra_notes(names: Sequence[str]) -> tuple[str, ...]:
     """Return a note that names the columns that are left out because the table lacks them."""
-    return (f"left out, as the table lacks them: {', '.join(names)}",) if names else ()
+    shown = [name if name.strip() else "a column without a name" for name in names]
+    return (f"left out, as the table lacks them: {', '.join(shown)}",) if names else ()
 
 
 def _place_in(parts: Sequence[RawColumns]) -> Callable[[int], str]:
@@ -454,7 +455,7 @@ def compare_names(
         How the names were matched; no hint asks for what was given.
     """
     times, known = Counter(names), frozenset(schema.names)
-    twice = [name for name, count in times.items() if count > 1]
+    twice = [name for name, count in times.items() if count > 1 and not is_nameless(name)]
     missing = [f.name for f in schema.fields if f.name not in times and not f.nullable and f.default is None]
     absent = [f.name for f in schema.fields if f.name not in times]
     unknown = [name for name in times if name not in known]
@@ -470,7 +471,8 @@ def compare_names(
         differences.append(Difference(name, f"missing column {name!r}", change, kind=MISSING))
     for name in unknown:
         hint = _hint_for_unknown(name, types.get(name), _nearest(name, absent), schema, matching)
-        differences.append(Difference(name, f"unknown column {name!r}", hint, kind="unknown column"))
+        problem = without_name(name) if is_nameless(name) else f"unknown column {name!r}"
+        differences.append(Difference(name, problem, hint, kind="unknown column"))
     return differences
 
 
@@ -478,9 +480,22 @@ def _hint_for_unknown(
     name: str, kind: pa.DataType | None, near: str | None, schema: Schema, matching: Matching
 ) -> Hint:
     """Return what to do about a column that the table lacks."""
+    if is_nameless(name):
+        listed = f"; the table has {', '.join(schema.names)}"
+        return ("leave it out with ", IGNORE_EXTRA, ", or add ", naming(name, "NAME"), listed)
     if near is None:
         return (*_hint_to_add(name, kind), f"; the table has {', '.join(schema.names)}")
     return _hint_to_rename(f"rename it to {near!r}", near, name, matching)
+
+
+def without_name(name: str) -> str:
+    """Return the problem of a column of data that has no name."""
+    return f"{name.partition(' without')[0] if name.strip() else 'a column'} of the data has no name"
+
+
+def naming(name: str, column: str = "name") -> Action:
+    """Return the option that gives a column of the data another name."""
+    return Action(f'--columns "{name}={column}"', f"columns={{{name!r}: {column!r}}}")
 
 
 def _hint_to_rename(change: str, name: str, other: str, matching: Matching) -> Hint:

@@ -131,8 +131,19 @@ def as_written_in(csv_format: CsvFormat, texts: pa.Array, target: FieldType) -> 
     """
     if target.name in _NUMBERS and csv_format.decimal == ",":
         return _with_decimal_point(texts, target)
-    pattern = {"date": csv_format.date_format, "timestamp": csv_format.timestamp_format}.get(target.name)
+    pattern = _pattern_of(csv_format, target.name)
     return texts if pattern is None else _by_pattern(texts, pattern, target)
+
+
+def _pattern_of(csv_format: CsvFormat, type_name: str) -> str | None:
+    return {"date": csv_format.date_format, "timestamp": csv_format.timestamp_format}.get(type_name)
+
+
+def are_moments_of_digits(csv_format: CsvFormat, texts: pa.Array, type_name: str) -> bool:
+    """Return whether texts are as long as the dates or times that a pattern writes with digits alone: ``20261121``."""
+    pattern = _pattern_of(csv_format, type_name)
+    example = "" if pattern is None else _EXAMPLE.strftime(pattern)
+    return example.isdigit() and bool(pc.all(pc.equal(pc.utf8_length(texts), len(example))).as_py())
 
 
 def _with_decimal_point(texts: pa.Array, target: FieldType) -> pa.Array:

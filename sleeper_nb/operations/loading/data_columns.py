@@ -7,9 +7,9 @@ the first one that the type does not hold.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -19,11 +19,12 @@ from sleeper_nb.errors import Action, HintParts, InvalidInput, NotFound
 from sleeper_nb.model.evolution import widens
 from sleeper_nb.model.schema import Field, FieldType, Schema, parse_type
 from sleeper_nb.operations.loading.casts import BAD_VALUE, InexactValueError, exactly
-from sleeper_nb.operations.loading.conform import BY_NAME, IGNORE_EXTRA, Difference, first_line
+from sleeper_nb.operations.loading.conform import BY_NAME, IGNORE_EXTRA, Difference, first_line, naming, without_name
+from sleeper_nb.operations.loading.csv_text import are_moments_of_digits, as_written_in
 from sleeper_nb.operations.loading.file_formats import csv_sample, json_sample, open_parquet, sheet_sample
 from sleeper_nb.operations.loading.in_memory import arrow_of, is_pandas, is_rows
-from sleeper_nb.operations.loading.matching import Matching
-from sleeper_nb.operations.loading.source_files import SourceFile
+from sleeper_nb.operations.loading.matching import Matching, is_nameless, valid_name
+from sleeper_nb.operations.loading.source_files import DEFAULT_CSV, CsvFormat, SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource, InMemory
 
 FIRST_ROWS = 100_000
@@ -134,12 +135,12 @@ def named(columns: Sequence[DataColumn], matching: Matching) -> tuple[DataColumn
     """Return the columns with the names that the table gets, as a user wants them.
 
     By similar names, a name that no column can have becomes one: ``Pickup Time`` is ``Pickup_Time``. Columns that no
-    field can hold are left out where extra columns are ignored.
+    field can hold, and those without a name, are left out where extra columns are ignored.
     """
     names = replace(matching, by_name=False).names([each.name for each in columns], _NO_SCHEMA)
     renamed = []
     for each, name in zip(columns, names, strict=True):
-        if matching.ignore_extra and each.problem:
+        if matching.ignore_extra and (each.problem or is_nameless(name)):
             continue
         clean = valid_name(name) if matching.by_name else name
         renamed.append(each if clean == each.name else replace(each, name=clean, given=each.name))
@@ -166,12 +167,6 @@ def _no_column(name: str, names: Sequence[str]) -> NotFound:
     return NotFound(f"no column {name!r}", hint=(f"{meant!r} becomes {name} with ", BY_NAME))
 
 
-def valid_name(name: str) -> str:
-    """Return a name that a column can have, and that is similar to another: letters, digits and _."""
-    words = re.sub(r"\W+", "_", name).strip("_") or "column"
-    return f"_{words}" if words[0].isdigit() else words
-
-
 def _columns(source: IngestSource) -> Iterable[DataColumn]:
     columns = {each.name: each for each in _own_columns(source)}
     folders = source.folder_values if isinstance(source, SourceFile) else ()
@@ -190,8 +185,10 @@ def _own_columns(source: IngestSource) -> Iterable[DataColumn]:
     elif source.format == "parquet":
         with open_parquet(source) as opened:
             return columns_of_arrow(opened.schema_arrow)
+    elif source.format == "csv":
+        of_values = partial(_of_texts, csv_format=source.csv.for_file(source.path))
     elif source.format != "excel":
-        of_values = _of_texts if source.format == "csv" else _of_json
+        of_values = _of_json
     return [of_values(name, values) for name, values in first_values(source, FIRST_ROWS)]
 
 
@@ -260,22 +257,26 @@ def _of_json(name: str, values: list[Any]) -> DataColumn:
     return column
 
 
-def _of_texts(name: str, texts: pa.Array) -> DataColumn:
-    return DataColumn(name, _type_of_texts(texts, _TEXT_TYPES))
+def _of_texts(name: str, texts: pa.Array, csv_format: CsvFormat = DEFAULT_CSV) -> DataColumn:
+    return DataColumn(name, _type_of_texts(texts, _TEXT_TYPES, csv_format))
 
 
-def _type_of_texts(texts: pa.Array, types: Sequence[str]) -> FieldType:
-    """Return the narrowest type that holds every text exactly; numbers with leading zeros are texts."""
+def _type_of_texts(texts: pa.Array, types: Sequence[str], csv_format: CsvFormat = DEFAULT_CSV) -> FieldType:
+    """Return the narrowest type that holds every text exactly, as a file writes it.
+
+    Numbers with leading zeros are texts. Digits are a date or a time first, where the file writes these so.
+    """
     values = texts.unique().drop_null()
     if not len(values):
         return FieldType("string")
-    for name in types:
+    first = [name for name in _TIMES if are_moments_of_digits(csv_format, values, name)]
+    for name in dict.fromkeys((*first, *types)):
         if name in {"long", "double"} and pc.any(pc.match_substring_regex(values, _LEADING_ZERO)).as_py():
             continue
         if name == "boolean" and not pc.all(pc.match_substring_regex(values, _BOOLEAN)).as_py():
             continue
         try:
-            exactly(values, FieldType(name))
+            exactly(as_written_in(csv_format, values, FieldType(name)), FieldType(name))
         except InexactValueError:
             continue
         return FieldType(name)
@@ -348,5 +349,9 @@ class SchemaChoice:
         try:
             return Field(column.name, of_type, nullable and not is_key)
         except InvalidInput as error:
+            if is_nameless(column.name):
+                called = (", call it ", valid_name(column.name), " with ", BY_NAME, ", or add ", naming(column.name))
+                hint: HintParts = ("leave it out with ", IGNORE_EXTRA, *called)
+                raise InvalidInput(without_name(column.name), hint=hint) from error
             hint = (*error.hint_parts, "; ", BY_NAME, f" makes it {valid_name(column.name)}")
             raise InvalidInput(error.message, hint=hint) from error

@@ -67,7 +67,7 @@ from sleeper_nb.operations.loading.csv_text import (
     hint_for,
     text_stream,
 )
-from sleeper_nb.operations.loading.matching import EXACT, Matching
+from sleeper_nb.operations.loading.matching import EXACT, Matching, nameless
 from sleeper_nb.operations.loading.python_values import NumberText, from_python
 from sleeper_nb.operations.loading.requested_casts import prepared, prepared_values
 from sleeper_nb.operations.loading.source_files import CsvFormat, FolderValue, SourceFile
@@ -265,7 +265,7 @@ def _cells_without_values(
 
 def _with_numbers(names: Sequence[str | None]) -> tuple[str, ...]:
     """Return the names in the header of a sheet, with the number of each column that has none there."""
-    return tuple(f"column {i} without a name" if name is None else name for i, name in enumerate(names, 1))
+    return tuple(nameless(i) if name is None else name for i, name in enumerate(names, 1))
 
 
 def _parquet_parts(
@@ -745,13 +745,12 @@ def sheet_sample(file: SourceFile) -> list[dict[str, Any]]:
     """Return the rows of a sheet of an Excel file by the names in its header."""
     with _read_errors(file):
         names, rows = sheet_rows(file)
-    if None in names or len(set(names)) < len(names):
-        raise InvalidInput(f"columns of {file.label} have no name, or the same", hint="name each in the sheet's header")
+    names = _with_numbers(names)
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if twice is not None:
+        raise InvalidInput(f"column {twice!r} of {file.label} occurs twice", hint="rename one in the sheet's header")
     return [  # the load refuses cells without values
-        {
-            str(name): None if isinstance(cell, CellWithoutValue) else cell
-            for name, cell in zip(names, cells, strict=True)
-        }
+        {name: None if isinstance(cell, CellWithoutValue) else cell for name, cell in zip(names, cells, strict=True)}
         for _, cells in rows
     ]
 

@@ -12,6 +12,8 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.report import counted
 
 _BETWEEN_WORDS = re.compile(r"[\W_]+")
+_WITHOUT = " without a name"
+_NAMELESS = re.compile(rf"column \d+{_WITHOUT}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +113,27 @@ def _similar(names: Sequence[str], schema: Schema) -> tuple[str, ...]:
     given = frozenset(names)
 
     def matched(name: str) -> str:
-        match = by_fold.get(folded(name), name)
+        # the name that a table made of the data gets comes first, so that the data fits this table
+        match = clean if (clean := valid_name(name)) in schema.names else by_fold.get(folded(name), name)
         return name if name in schema.names or match in given else match
 
     return tuple(map(matched, names))
+
+
+def valid_name(name: str) -> str:
+    """Return a name that a column can have, and that is similar to another: letters, digits and _."""
+    words = re.sub(r"\W+", "_", name.removesuffix(_WITHOUT) if is_nameless(name) else name).strip("_") or "column"
+    return f"_{words}" if words[0].isdigit() else words
+
+
+def is_nameless(name: str) -> bool:
+    """Return whether a column of data has no name, as the index of a DataFrame in a CSV file."""
+    return not name.strip() or _NAMELESS.fullmatch(name) is not None
+
+
+def nameless(number: int) -> str:
+    """Return the name that a column without one has in messages, by its place from 1."""
+    return f"column {number}{_WITHOUT}"
 
 
 def folded(name: str) -> str:

@@ -1,0 +1,48 @@
+"""The types that a new table gets from the texts of a CSV file, as its options say they are written."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+import sleeper_nb as sl
+
+CASES = {
+    "decimal comma": ("id;x\n1;1,5\n2;-2,25\n", {"delimiter": ";", "decimal": ","}, "double", [1.5, -2.25]),
+    "whole with a decimal comma": ("id;x\n1;1\n2;2\n", {"delimiter": ";", "decimal": ","}, "long", [1, 2]),
+    "point where a comma is the mark": ("id;x\n1;1.5\n2;2\n", {"delimiter": ";", "decimal": ","}, "string",
+                                        ["1.5", "2"]),
+    "comma without the option": ("id;x\n1;1,5\n2;2\n", {"delimiter": ";"}, "string", ["1,5", "2"]),
+    "dates": ("id,x\n1,24/11/2026\n2,\n", {"date_format": "%d/%m/%Y"}, "date", [date(2026, 11, 24), None]),
+    "one that is no date": ("id,x\n1,24/11/2026\n2,31/02/2026\n", {"date_format": "%d/%m/%Y"}, "string",
+                            ["24/11/2026", "31/02/2026"]),
+    "times": ("id,x\n1,24.11.2026 10:05\n2,\n", {"timestamp_format": "%d.%m.%Y %H:%M"}, "timestamp",
+              [datetime(2026, 11, 24, 10, 5, tzinfo=UTC), None]),
+    "dates of digits": ("id,x\n1,20261124\n2,20260101\n", {"date_format": "%Y%m%d"}, "date",
+                        [date(2026, 11, 24), date(2026, 1, 1)]),
+    "months are no dates": ("id,x\n1,202611\n2,202612\n", {"date_format": "%Y%m%d"}, "long", [202611, 202612]),
+    "numbers are no dates": ("id,x\n1,20261350\n2,20260101\n", {"date_format": "%Y%m%d"}, "long",
+                             [20261350, 20260101]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_types_are_found_in_texts_as_they_are_written(tmp_path: Path, case: str):
+    text, options, kind, values = CASES[case]
+    (tmp_path / "x.csv").write_text(text)
+    with sl.connect(tmp_path / "w") as session:
+        plan = session.create_table("t", data=tmp_path / "x.csv", row_keys=["id"], dry_run=True, **options)
+        assert plan.schema.to_dict()["values"] == {"x": f"{kind}?"}
+        table = session.create_table("t", data=tmp_path / "x.csv", row_keys=["id"], **options)
+        assert table.scan().to_arrow().sort_by("id")["x"].to_pylist() == values
+
+
+def test_a_date_can_be_a_key(tmp_path: Path):
+    (tmp_path / "x.csv").write_text("d\n02/01/2026\n01/02/2026\n")
+    with sl.connect(tmp_path / "w") as session:
+        table = session.create_table("t", data=tmp_path / "x.csv", row_keys=["d"], leaves=2, date_format="%d/%m/%Y")
+        assert table.scan().to_arrow()["d"].to_pylist() == [date(2026, 1, 2), date(2026, 2, 1)]
+        estimate = session.estimate_split_points(tmp_path / "x.csv", ["d"], 2, date_format="%d/%m/%Y")
+        assert estimate.to_dict()
