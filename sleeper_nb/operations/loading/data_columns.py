@@ -277,7 +277,7 @@ def _type_of_texts(texts: pa.Array, types: Sequence[str], csv_format: CsvFormat 
             continue
         try:
             exactly(as_written_in(csv_format, values, FieldType(name)), FieldType(name))
-        except InexactValueError:
+        except (InexactValueError, UnicodeDecodeError):  # the load says which text is not UTF-8
             continue
         return FieldType(name)
     return FieldType("string")

@@ -46,3 +46,14 @@ def test_a_date_can_be_a_key(tmp_path: Path):
         assert table.scan().to_arrow()["d"].to_pylist() == [date(2026, 1, 2), date(2026, 2, 1)]
         estimate = session.estimate_split_points(tmp_path / "x.csv", ["d"], 2, date_format="%d/%m/%Y")
         assert estimate.to_dict()
+
+
+@pytest.mark.parametrize("options", [{}, {"date_format": "%d.%m.%Y"}, {"date_format": "%Y%m%d"}, {"decimal": ","}])
+def test_a_text_that_is_not_utf_8_is_named_whatever_the_options(tmp_path: Path, options):
+    (tmp_path / "x.csv").write_bytes("id;x\n1;Málaga\n".encode("latin-1"))
+    with sl.connect(tmp_path / "w") as session:
+        make = {"data": tmp_path / "x.csv", "row_keys": ["id"], "delimiter": ";", **options}
+        (difference,) = session.create_table("t", dry_run=True, **make).differences
+        assert "is not UTF-8" in difference.problem
+        with pytest.raises(sl.InvalidInput, match="is not UTF-8"):
+            session.create_table("t", **make)
