@@ -130,8 +130,8 @@ def _place(home: Home) -> Storage:
     return open_storage(home.warehouse, region=home.region, endpoint_url=home.endpoint_url)
 
 
-def _connect(uri: str, instance: str, *, home: Callable[[], Home], progress: LineProgress) -> Session:
-    return home().for_address(uri).connect(instance, progress)
+def _connect(uri: str, instance: str, *data_paths: str, home: Callable[[], Home], progress: LineProgress) -> Session:
+    return home().for_address(uri).connect(instance, progress, *data_paths)
 
 
 def _print(text: str) -> int:

@@ -33,7 +33,7 @@ class Context:
     face
         Where commands are typed: a notebook shows widgets and has variables.
     connect
-        Opens an instance of a warehouse.
+        Opens an instance of a warehouse; takes both, and folders outside where its tables may have files.
     session
         The open one.
     variables
@@ -59,7 +59,7 @@ class Context:
     """
 
     face: Literal["notebook", "console"]
-    connect: Callable[[str, str], Session]
+    connect: Callable[..., Session]
     session: Session | None = None
     variables: MutableMapping[str, Any] | None = None
     hidden: Mapping[str, Any] = field(default_factory=dict)

@@ -84,8 +84,8 @@ class Home:
             inside = f"{uri}/".startswith(f"{self.warehouse.rstrip('/')}/")
         return replace(self, warehouse=uri) if inside else Home(uri)
 
-    def connect(self, instance: str, progress: Progress) -> Session:
-        """Open an instance there, with these settings."""
+    def connect(self, instance: str, progress: Progress, *data_paths: str) -> Session:
+        """Open an instance there, with these settings; tables may also have files in `data_paths`."""
         from sleeper_nb.session import connect
 
         return connect(
@@ -95,7 +95,7 @@ class Home:
             endpoint_url=self.endpoint_url,
             spark_config=self.spark,
             iterators=self.iterators,
-            data_paths=self.data_paths,
+            data_paths=(*self.data_paths, *data_paths),
             progress=progress,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from argparse import Namespace
@@ -71,23 +72,40 @@ class Opened(Report):
         optional=True,
     ),
     option("--instance", text="which of its instances", metavar="I", default="default"),
-    examples=("use ./warehouse", "use ./warehouse --instance test", "use"),
+    option("--data-path", text="a folder or s3:// address outside the warehouse where its tables may have files, as "
+           "add-files needs; without URI: of the open warehouse", metavar="DIR", kind="path", many=True),
+    examples=("use ./warehouse", "use ./warehouse --instance test", "use", "use ./warehouse --data-path ./data"),
     words=("open", "connect"),
     warehouse="none",
-)
+)  # fmt: skip
 def use(context: Context, arguments: Namespace) -> Opened:
-    from sleeper_nb.operations.administration.instances import instance_names
     from sleeper_nb.session import Session
 
+    if arguments.data_path and context.face == "console":
+        hint = f"write data-paths = {json.dumps(arguments.data_path, ensure_ascii=False)} and warehouse = "
+        of_warehouse = json.dumps(arguments.uri or "FOLDER", ensure_ascii=False)
+        raise InvalidInput("--data-path ends with this command", hint=f"{hint}{of_warehouse} into sleeper.toml")
+    if arguments.data_path and arguments.uri is None and context.session is not None:
+        context.opened().allow(data_paths=arguments.data_path)
+        return _opened(context, context.opened().warehouse().root, context.opened())
     uri = arguments.uri or find_home(arguments.instance, None, os.environ, Path.cwd()).warehouse
     given = context.value(uri)
     if not isinstance(given, Session | str | Path):
         kind = type(given).__name__
         raise InvalidInput(f"{uri} is a {kind}, not a warehouse", hint="give a session, or the address of a warehouse")
     created = None if isinstance(given, Session) else _created_by_opening(str(given), arguments.instance)
-    session = given if isinstance(given, Session) else context.connect(str(given), arguments.instance)
-    names = tuple(entry.name for entry in session.components.catalog.tables())
+    paths = arguments.data_path
+    session = given if isinstance(given, Session) else context.connect(str(given), arguments.instance, *paths)
+    if isinstance(given, Session) and paths:
+        given.allow(data_paths=paths)
     context.session = session
+    return _opened(context, uri, session, created)
+
+
+def _opened(context: Context, uri: str, session: Session, created: str | None = None) -> Opened:
+    from sleeper_nb.operations.administration.instances import instance_names
+
+    names = tuple(entry.name for entry in session.components.catalog.tables())
     # An instance without tables may have been created just now, by a misspelt name.
     others = () if names else tuple(each for each in instance_names(session.warehouse()) if each != session.instance)
     return Opened(uri, session.instance, names, session, others, created, _next_command(context, uri))

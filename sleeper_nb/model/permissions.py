@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from sleeper_nb.errors import InvalidInput, NotAllowed
+from sleeper_nb.errors import Action, HintParts, InvalidInput, NotAllowed
 
 Function = Callable[[Any, str], Any]
 """An iterator: takes a ``pyarrow.RecordBatch`` and the text of its property, and returns a batch."""
@@ -81,24 +82,31 @@ class Permissions:
 NOTHING_ALLOWED = Permissions()
 
 
-def place_not_allowed(address: str) -> NotAllowed:
-    """Return the error for a table whose files are outside the warehouse, in a folder that the user has not allowed."""
-    text = json.dumps(address, ensure_ascii=False)
-    return NotAllowed(
-        f"a table's files are at {address}, outside the warehouse, which this session may not use",
-        hint=f"if you trust it: connect(…, data_paths=[{text}]), or "
-        f"data-paths = [{text}] at the top of your sleeper.toml",
-    )
+def place_not_allowed(address: str, instance: str) -> NotAllowed:
+    """Return the error for a table whose files are outside the warehouse, in a folder that the user has not allowed.
+
+    `instance` is the folder of the instance; "" when it is not known.
+    """
+    problem = f"a table's files are at {address}, outside the warehouse, which this session may not use"
+    return NotAllowed(problem, hint=_hint_to_allow(address, instance))
 
 
-def file_not_allowed(address: str) -> NotAllowed:
+def file_not_allowed(address: str, instance: str) -> NotAllowed:
     """Return the error for a data file outside the warehouse, in a folder that the user has not allowed."""
-    text = json.dumps(address.rpartition("/")[0], ensure_ascii=False)
-    return NotAllowed(
-        f"data file {address} is outside the warehouse, in a folder which this session may not use",
-        hint=f"if you trust it: session.allow(data_paths=[{text}]), connect(…, data_paths=[{text}]), or "
-        f"data-paths = [{text}] at the top of your sleeper.toml",
-    )
+    problem = f"data file {address} is outside the warehouse, in a folder which this session may not use"
+    return NotAllowed(problem, hint=_hint_to_allow(address.rpartition("/")[0], instance))
+
+
+def _hint_to_allow(folder: str, instance: str) -> HintParts:
+    """Return how to allow a folder: for the open session, or for each that opens the warehouse."""
+    warehouse, _, name = instance.rpartition("/")
+    text, named = json.dumps(folder, ensure_ascii=False), json.dumps(warehouse, ensure_ascii=False)
+    of_instance = "" if name in {"", "default"} else f" --instance {name}"
+    opened = f"{shlex.quote(warehouse or 'WAREHOUSE')}{of_instance}"
+    allowing = Action(f"use {opened} --data-path {shlex.quote(folder)}",
+                      f"session.allow(data_paths=[{text}]), or connect(…, data_paths=[{text}])")  # fmt: skip
+    of_file = f" and warehouse = {named}" if warehouse else ""
+    return ("if you trust it: ", allowing, f", or write data-paths = [{text}]{of_file} into sleeper.toml")
 
 
 def _address(path: str | Path) -> str:

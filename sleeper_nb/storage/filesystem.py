@@ -310,7 +310,7 @@ class Storage:
 
     def _check_foreign(self, path: str) -> None:
         if not self.outside.has(path):
-            raise file_not_allowed(path)
+            raise file_not_allowed(path, self.outside.instance)
 
     @contextlib.contextmanager
     def _explained(self, path: str) -> Iterator[Any]:

@@ -202,7 +202,7 @@ class PropertyFiles:
 
     def _check_place(self, address: str) -> None:
         if not self._may_use(address):
-            raise place_not_allowed(address)
+            raise place_not_allowed(address, self._storage.root)
 
     def _may_use(self, address: str) -> bool:
         return any(lies_within(address, root) for root in self._usable())

@@ -198,7 +198,7 @@ def find_parquet(store: StateStore, sources: Sequence[str | Path]) -> dict[str, 
             found[address] = file
     for address in found:
         if not store.storage.outside.has(address):
-            raise file_not_allowed(address)
+            raise file_not_allowed(address, store.storage.outside.instance)
     return found
 
 
