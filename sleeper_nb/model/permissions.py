@@ -74,7 +74,7 @@ class Permissions:
             raise NotAllowed(
                 f"iterator {name!r} of the table's properties is Python code, which this session may not run",
                 hint=f"if you trust it: connect(…, iterators=[{text}]), or "
-                f"iterators = [{text}] at the top of your sleeper.toml",
+                f'iterators = [{text}] and warehouse = "…" in your sleeper.toml',
             )
         return self.iterators[name]
 
