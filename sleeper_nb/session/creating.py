@@ -357,7 +357,8 @@ class _Load:
         *,
         through_spark: bool,
     ) -> None:
-        self._tables, self._request, self._given_tree = tables, request, tree
+        self._tables, self._given_tree = tables, tree
+        self._request = replace(request, choice=request.choice.for_columns(columns))
         self._sources, self._columns, self._through_spark = sources, columns, through_spark
 
     @classmethod

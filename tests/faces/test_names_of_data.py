@@ -79,3 +79,50 @@ def test_a_name_goes_to_the_column_that_was_made_of_it_even_when_others_are_simi
     shell.push({"similar": pd.DataFrame({"k": [1], "Order ID": [2], "OrderID": [3]})})
     made = typed("%sleeper create t --from $similar --keys k --by-name")
     assert made.scan().to_arrow().to_pylist() == [{"k": 1, "Order_ID": 2, "OrderID": 3}]
+
+
+def test_keys_and_types_are_named_as_in_the_data_too(typed, shell):
+    shell.push({"spaced": pd.DataFrame({"Order ID": [1, 2, 3], "Amount due": [4, 5, 6]})})
+    made = typed(
+        "%sleeper create t --from $spaced --by-name --keys 'Order ID' --sort 'Amount due' --types 'Order ID=int'"
+    )
+    assert made.schema.to_dict()["row_keys"] == {"Order_ID": "int"}
+    assert made.schema.to_dict()["sort_keys"] == {"Amount_due": "long"}
+    renamed = typed("%sleeper create u --from $spaced --columns 'Order ID=id,Amount due=due' --keys 'Order ID'")
+    assert renamed.schema.names == ("id", "due")
+    assert typed("%sleeper split-points $spaced --by-name --keys 'Order ID' --leaves 2").to_dict()
+    error = refused(typed, "create v --from $spaced --keys 'Order ID'")
+    assert error.message == "'Order ID' is not a valid field name"
+    assert error.hint.endswith("--by-name makes it Order_ID")
+
+
+def test_the_possible_keys_say_which_name_is_not_valid_and_leave_no_column_out(typed, shell):
+    shell.push({"odd": pd.DataFrame({"Order ID": [1, 2], "tags": [["a"], ["b"]], "mixed": [1, "a"], "x": ["a", "b"]})})
+    plan = typed("%sleeper create t --from $odd --dry-run")
+    cells = {row[0]: row[-1] for row in plan.grid().rows}
+    assert cells == {"Order ID": "as Order_ID, with --by-name", "x": "yes", "tags": "no", "mixed": "no"}
+    named = typed("%sleeper create t --from $odd --dry-run --by-name")
+    assert {row[0]: row[-1] for row in named.grid().rows}["Order_ID"] == "yes"
+
+
+TWICE = {
+    "cat,Cat\n1,2\n": ("'cat' and 'Cat' differ only in case", 'rename one: --columns "Cat=Cat_2"'),
+    "cat,cat\n1,2\n": ("column 'cat' occurs twice", "rename one of the columns"),
+}
+
+
+@pytest.mark.parametrize("text", TWICE)
+def test_names_that_are_the_same_to_sql_are_found_before_keys_are_chosen(typed, tmp_path, text):
+    (tmp_path / "twice.csv").write_text(text)
+    problem, hint = TWICE[text]
+    for line in ("create t --from twice.csv --dry-run", "create t --from twice.csv --keys cat --dry-run"):
+        shown = repr(typed(f"%sleeper {line}"))
+        assert problem in shown
+        assert hint in shown
+    error = refused(typed, "create t --from twice.csv --keys cat")
+    assert problem in error.message
+    assert error.hint == hint
+    if "Cat" in text:
+        assert typed('%sleeper create t --from twice.csv --keys cat --columns "Cat=Cat_2"').schema.names == (
+            "cat", "Cat_2",
+        )  # fmt: skip

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from sleeper_nb.errors import Action, hint_text
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.loading.conform import Difference
-from sleeper_nb.operations.loading.data_columns import DataColumn
+from sleeper_nb.operations.loading.conform import BY_NAME, Difference
+from sleeper_nb.operations.loading.data_columns import DataColumn, has_valid_name
 from sleeper_nb.operations.loading.ingest import LeafRows
 from sleeper_nb.operations.loading.key_sample import KeyCandidate
+from sleeper_nb.operations.loading.matching import valid_name
 from sleeper_nb.report import Bytes, Grid, Report, counted
 
 
@@ -82,9 +83,20 @@ class CreatePlan(Report):
         cells = tuple((d.column, d.problem, hint_text(d.hint, self.prefix), d.source) for d in self.differences)
         return Grid(("column", "what is wrong", "what to change", "file"), cells, title)
 
+    def _can_be_key(self, candidate: KeyCandidate) -> str:
+        name = candidate.column.name
+        if not candidate.fits or has_valid_name(candidate.column):
+            return _yes(candidate.fits)
+        return f"as {valid_name(name)}, with {BY_NAME.text(self.prefix)}"
+
     def _keys(self) -> Grid:
         rows = tuple(
-            (each.column.name, str(each.column.type or ""), each.distinct, each.nulls, _yes(each.fits))
+            (
+                each.column.name,
+                str(each.column.type or ""),
+                *((each.distinct, each.nulls) if each.compared else ("", "")),
+                self._can_be_key(each),
+            )
             for each in self.candidates
         )
         looked_at = self.candidates[0].rows if self.candidates else 0

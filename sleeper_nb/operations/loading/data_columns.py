@@ -7,6 +7,7 @@ the first one that the type does not hold.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,7 +20,15 @@ from sleeper_nb.errors import Action, HintParts, InvalidInput, NotFound
 from sleeper_nb.model.evolution import widens
 from sleeper_nb.model.schema import Field, FieldType, Schema, parse_type
 from sleeper_nb.operations.loading.casts import BAD_VALUE, InexactValueError, exactly
-from sleeper_nb.operations.loading.conform import BY_NAME, IGNORE_EXTRA, Difference, first_line, naming, without_name
+from sleeper_nb.operations.loading.conform import (
+    BY_NAME,
+    IGNORE_EXTRA,
+    Difference,
+    first_line,
+    naming,
+    raise_first,
+    without_name,
+)
 from sleeper_nb.operations.loading.csv_text import are_moments_of_digits, as_written_in
 from sleeper_nb.operations.loading.file_formats import csv_sample, json_sample, open_parquet, sheet_sample
 from sleeper_nb.operations.loading.in_memory import arrow_of, is_pandas, is_rows
@@ -118,9 +127,13 @@ def columns_of(sources: Sequence[IngestSource]) -> tuple[DataColumn, ...]:
     sources
         As `materialised` returns them; no Spark DataFrame.
     """
-    columns: dict[str, DataColumn] = {}
+    columns: dict[tuple[str, int], DataColumn] = {}  # by name, and how often it occurred before in the source
     for number, source in enumerate(sources):
-        here = {each.name: each for each in _columns(source)}
+        times: Counter[str] = Counter()
+        here: dict[tuple[str, int], DataColumn] = {}
+        for each in _columns(source):
+            here[each.name, times[each.name]] = each
+            times[each.name] += 1
         for name, each in here.items():
             if name in columns:
                 columns[name] = columns[name].joined(each)
@@ -168,13 +181,14 @@ def _no_column(name: str, names: Sequence[str]) -> NotFound:
 
 
 def _columns(source: IngestSource) -> Iterable[DataColumn]:
-    columns = {each.name: each for each in _own_columns(source)}
+    columns = list(_own_columns(source))
     folders = source.folder_values if isinstance(source, SourceFile) else ()
+    names = {each.name for each in columns}
     for value in folders:
-        if value.is_below and value.name not in columns:
+        if value.is_below and value.name not in names:
             texts = pa.array([value.text], pa.string())
-            columns[value.name] = replace(_of_texts(value.name, texts), nullable=value.text is None)
-    return columns.values()
+            columns.append(replace(_of_texts(value.name, texts), nullable=value.text is None))
+    return columns
 
 
 def _own_columns(source: IngestSource) -> Iterable[DataColumn]:
@@ -283,6 +297,21 @@ def _type_of_texts(texts: pa.Array, types: Sequence[str], csv_format: CsvFormat 
     return FieldType("string")
 
 
+def _same_names(columns: Sequence[DataColumn]) -> Iterable[Difference]:
+    """Yield the columns whose name another has too: SQL does not distinguish upper and lower case."""
+    seen: dict[str, DataColumn] = {}
+    for each in columns:
+        first = seen.setdefault(each.name.casefold(), each)
+        if first is each or is_nameless(each.name):
+            continue
+        name = each.name_in_data
+        if first.name == each.name:
+            yield Difference(name, f"column {each.name!r} occurs twice", "rename one of the columns")
+        else:
+            problem = f"the columns {first.name!r} and {each.name!r} differ only in case"
+            yield Difference(name, problem, ("rename one: ", naming(name, f"{valid_name(each.name)}_2")))
+
+
 @dataclass(frozen=True, slots=True)
 class SchemaChoice:
     """How a user wants a table's schema to be made of the columns of data.
@@ -315,9 +344,16 @@ class SchemaChoice:
         values = [each for each in fields.values() if each.name not in keys]
         return Schema([fields[name] for name in self.row_keys], [fields[name] for name in self.sort_keys], values)
 
+    def for_columns(self, columns: Sequence[DataColumn]) -> SchemaChoice:
+        """Return the choice by the table's names for the columns; it may name them as the data does."""
+        names = {each.given: each.name for each in columns if each.given}
+        names = {given: name for given, name in names.items() if all(each.name != given for each in columns)}
+        keys, sort = (tuple(names.get(each, each) for each in given) for given in (self.row_keys, self.sort_keys))
+        return SchemaChoice(keys, sort, {names.get(name, name): kind for name, kind in self.types.items()})
+
     def problems(self, columns: Sequence[DataColumn]) -> tuple[Difference, ...]:
         """Return every column that no field can hold, and what to do about each."""
-        problems = []
+        problems = list(_same_names(columns))
         for each in columns:
             try:
                 self._field(each)
@@ -329,9 +365,7 @@ class SchemaChoice:
         names = [each.name for each in columns]
         if not names:
             raise InvalidInput("the data has no columns", hint="give rows with named columns")
-        twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
-        if twice is not None:
-            raise InvalidInput(f"column {twice!r} occurs twice", hint="rename one of the columns")
+        raise_first(tuple(_same_names(columns))[:1])
         for name in (*self.row_keys, *self.sort_keys, *self.types):
             if name not in names:
                 raise _no_column(name, names)

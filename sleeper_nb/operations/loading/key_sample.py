@@ -159,35 +159,46 @@ class KeyCandidate:
     Parameters
     ----------
     distinct, nulls
-        How many different values, and how many nulls, there are.
+        How many different values, and how many nulls, there are; 0 where values are not compared.
     rows
         The rows that were looked at.
+    compared
+        Whether its values can be compared: lists, maps, structs and values of several types cannot.
     """
 
     column: DataColumn
     distinct: int
     nulls: int
     rows: int
+    compared: bool = True
 
     @property
     def fits(self) -> bool:
         """Whether the column can be a row key of these rows."""
-        return self.column.type is not None and self.column.type.name in KEY_TYPES and not self.nulls
+        of_key_type = self.column.type is not None and self.column.type.name in KEY_TYPES
+        return of_key_type and self.compared and not self.nulls
 
 
 def key_candidates(sources: Sequence[IngestSource], columns: Sequence[DataColumn]) -> tuple[KeyCandidate, ...]:
     """Return the columns as possible row keys: those that can be one first, then by the number of different values."""
     first = dict(first_values(sources[0], LOOKED_AT))
-    found = []
+    found, rows = [], max(map(len, first.values()), default=0)
     for each in columns:
-        if each.name_in_data not in first:
-            continue
+        values = _comparable(first.get(each.name_in_data))
         try:
-            values = first[each.name_in_data]
-            if not isinstance(values, pa.Array | pa.ChunkedArray):
-                values = pa.array(values, from_pandas=True)
-            distinct = pc.count_distinct(values).as_py()
-        except BAD_VALUE:  # values of several types; lists, maps and structs are not compared
-            continue
-        found.append(KeyCandidate(each, distinct, values.null_count, len(values)))
+            distinct = None if values is None else pc.count_distinct(values).as_py()
+        except pa.ArrowException:  # lists, maps and structs are not compared
+            distinct = None
+        nulls = 0 if values is None else values.null_count
+        found.append(KeyCandidate(each, distinct or 0, nulls, rows, compared=distinct is not None))
     return tuple(sorted(found, key=lambda each: (not each.fits, -each.distinct)))
+
+
+def _comparable(values: Any) -> pa.Array | pa.ChunkedArray | None:
+    """Return the values of a column as Arrow has them; None when they are of several types."""
+    if values is None or isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    try:
+        return pa.array(values, from_pandas=True)
+    except BAD_VALUE:
+        return None
