@@ -164,7 +164,7 @@ class NotFound(SleeperError, LookupError):  # noqa: N818
         where
             Text that follows the name: ``" of table 'flights'"``.
         """
-        known = [str(candidate) for candidate in candidates]
+        known = list(dict.fromkeys(map(str, candidates)))
         near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.6) or _containing(str(name), known)
         if near:
             hint = "did you mean " + " or ".join(repr(n) for n in near) + "?"

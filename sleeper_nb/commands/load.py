@@ -142,8 +142,13 @@ def ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | An
     "add-files",
     "add sorted Parquet files where they are: nothing is copied, and they are never deleted",
     TABLE,
-    positional("files", "a path, a folder, a glob or an s3:// address; those outside the warehouse are allowed by "
-               "use --data-path", "path", metavar="FILES", many=True),
+    positional(
+        "files",
+        "a path, a folder, a glob or an s3:// address; those outside the warehouse are allowed by use --data-path",
+        "path",
+        metavar="FILES",
+        many=True,
+    ),
     MESSAGE,
     JOB_ID,
     flag("--copy", "sort and convert the rows into files of the table, as ingest does"),

@@ -14,6 +14,7 @@ import shlex
 from argparse import Namespace
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NoReturn, get_args
 
 from sleeper_nb.commands.command import KEPT, OUTPUT, Argument, Command, CommandGroup
@@ -292,6 +293,10 @@ def _reject(word: str, command: Command, options: list[str], related: Sequence[C
         if other is not None and not near:
             hint = f"did you mean {other.name!r}, which has {name!r}?"
         raise InvalidInput(f"{command.name} has no option {name!r}", hint=hint)
+    takes_data = next((each.names[-1] for each in command.arguments if each.is_option and each.kind == "source"), None)
+    if takes_data and (word.startswith("$") or Path(word).expanduser().exists()):
+        shown = word if word.startswith("$") else shlex.quote(word)
+        raise InvalidInput(f"{command.name} cannot use {word!r}", hint=f"write {takes_data} {shown}")
     raise InvalidInput(f"{command.name} cannot use {word!r}", hint=_usage(command))
 
 

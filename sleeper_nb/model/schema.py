@@ -430,6 +430,11 @@ class Field:
         return None if self.default is None else constant_text(self.default, self.type.arrow)
 
     @property
+    def default_literal(self) -> str | None:
+        """The default as it is written in SQL: ``0``, ``'text'``; None for none."""
+        return None if self.default is None else _literal_text(self)
+
+    @property
     def definition(self) -> str:
         """The type, default and comment, as in a line of ``%%sleeper create``: ``double? DEFAULT 0``."""
         default = "" if self.default is None else f" DEFAULT {_literal_text(self)}"

@@ -465,7 +465,8 @@ def _check_new(references: Sequence[FileReference], state: TableState) -> None:
     names = {name for reference in references for name in reference.filenames}
     if state.files.knows(*names):
         known = next(name for name in names if state.files.knows(name))
-        raise AlreadyExists(f"file {known} is already in the table")
+        hint = "leave it out: the table has its rows"
+        raise AlreadyExists(f"file {known} is already in the table", hint=hint)
 
 
 def _check_regions(references: Sequence[FileReference], tree: PartitionTree) -> None:

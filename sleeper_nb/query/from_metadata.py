@@ -21,12 +21,15 @@ from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import Dialect
 
 _LIST_COLUMNS: Final = """
-SELECT * EXCLUDE (required, row_keys, sort_keys) REPLACE (
+SELECT * EXCLUDE (required, row_keys, sort_keys, named, defaults) REPLACE (
+  list_extract(defaults, list_position(named, column_name)) AS "default",
   CASE WHEN list_contains(required, column_name) THEN 'NO' ELSE 'YES' END AS "null",
   CASE WHEN list_contains(row_keys, column_name) THEN 'row key'
        WHEN list_contains(sort_keys, column_name) THEN 'sort key' END AS "key")
 FROM (DESCRIBE {table}), (SELECT CAST(:required AS VARCHAR[]) AS required,
                                  CAST(:row_keys AS VARCHAR[]) AS row_keys,
+                                 CAST(:named AS VARCHAR[]) AS named,
+                                 CAST(:defaults AS VARCHAR[]) AS defaults,
                                  CAST(:sort_keys AS VARCHAR[]) AS sort_keys)
 """
 
@@ -93,6 +96,8 @@ def _columns(bound: Bound, name: str, schema: Schema) -> MetadataAnswer:
         "required": [field.name for field in schema.fields if not field.nullable],
         "row_keys": [field.name for field in schema.row_keys],
         "sort_keys": [field.name for field in schema.sort_keys],
+        "named": [field.name for field in schema.fields],
+        "defaults": [field.default_literal for field in schema.fields],
     }
     return MetadataAnswer(_rewritten(bound, _LIST_COLUMNS.format(table=name)), roles)
 

@@ -37,12 +37,15 @@ class AlterReport(TableReport):
         Its schemas.
     snapshot
         The new snapshot, whose `schema_id` is that of the new schema; None for a dry run.
+    rows
+        The rows that the table had before.
     """
 
     table: str
     before: Schema
     after: Schema
     snapshot: Snapshot | None
+    rows: int = 0
 
     @property
     def dry_run(self) -> bool:
@@ -62,6 +65,10 @@ class AlterReport(TableReport):
         made = self.snapshot
         title = f"snapshot {made.id}: altered {self.table}" if made else f"would alter {self.table}"
         footer = f"schema {made.schema_id}; older versions keep their schemas" if made else "nothing was changed"
+        names = [new.name for old, new in self.changed if old is None and new is not None and new.default is not None]
+        if names and self.rows:
+            nulls = f"existing rows are NULL in {', '.join(names)}; rows that are loaded get the default"
+            footer = f"{footer}\n{nulls}"
         rows = [(_column_text(before), _column_text(after)) for before, after in self.changed]
         old, new = (dict(schema.rules) for schema in (self.before, self.after))
         rows += [
@@ -119,7 +126,7 @@ def alter(
     rows = RowsChecked(store.storage, rules)
     rows.check(before, after)
     if dry_run:
-        return AlterReport(name, before.schema, after, None)
+        return AlterReport(name, before.schema, after, None, store.head().rows)
 
     def checked_change(state: TableState, schema_id: int, schema: Schema) -> SetSchema:
         rows.check(state, schema)  # those that were added since
@@ -130,4 +137,4 @@ def alter(
     )
     old, change, snapshot = schema_commit.commit(author=author, message=message)
     logger.info("table %r: snapshot %d has schema %d", name, snapshot.id, snapshot.schema_id)
-    return AlterReport(name, old.schema, change.schema, snapshot)
+    return AlterReport(name, old.schema, change.schema, snapshot, snapshot.rows)

@@ -44,6 +44,8 @@ class DeletionReport(Report):
         Rows in the files of the current version.
     files, bytes
         All files in the table's folder, data and metadata of every version, and their size.
+    data_files
+        How many of them have rows of the current version; files outside the table's folder count too.
     snapshots
         How many are retained.
     savepoints
@@ -66,6 +68,7 @@ class DeletionReport(Report):
     savepoints: tuple[str, ...]
     leases: tuple[Lease, ...]
     dry_run: bool
+    data_files: int = 0
     again: str = "--force"
     instance: str = ""
     prefix: str = ""
@@ -82,7 +85,7 @@ class DeletionReport(Report):
         """Return what is deleted, a row for each kind."""
         rows: list[tuple[object, ...]] = [
             ("rows", cell_text(self.rows)),
-            ("files", cell_text(self.files)),
+            ("files", f"{cell_text(self.files)}, {self.data_files:,} of them with rows"),
             ("bytes", str(Bytes(self.bytes))),
             ("snapshots", cell_text(self.snapshots)),
             ("savepoints", ", ".join(self.savepoints) or "none"),
@@ -124,6 +127,7 @@ def plan_table_deletion(catalog: Catalog, files: PropertyFiles, entry: TableEntr
         savepoints=tuple(map(savepoint_label, savepoints)),
         leases=tuple(lease for lease in leases if not lease.has_ended(now)),
         dry_run=True,
+        data_files=head.files,
     )
 
 

@@ -26,7 +26,7 @@ from sleeper_nb.errors import Action, Hint, HintParts, InvalidInput, hint_text
 from sleeper_nb.model.keys import OUT_OF_YEARS, KeyValue, arrow_value, first_and_last
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.operations.loading.casts import InexactValueError, bad_count, exactly, fit, kind_of
-from sleeper_nb.operations.loading.matching import EXACT, Matching, folded, is_nameless
+from sleeper_nb.operations.loading.matching import EXACT, Matching, folded, is_nameless, valid_name
 from sleeper_nb.operations.loading.requested_casts import can_be_requested, is_word, prepared
 from sleeper_nb.report import counted
 
@@ -483,6 +483,9 @@ def _hint_for_unknown(
     if is_nameless(name):
         listed = f"; the table has {', '.join(schema.names)}"
         return ("leave it out with ", IGNORE_EXTRA, ", or add ", naming(name, "NAME"), listed)
+    clean = valid_name(name)
+    if near is None and clean in schema.names and not matching.by_name:
+        near = clean
     if near is None:
         return (*_hint_to_add(name, kind), f"; the table has {', '.join(schema.names)}")
     return _hint_to_rename(f"rename it to {near!r}", near, name, matching)
@@ -500,7 +503,8 @@ def naming(name: str, column: str = "name") -> Action:
 
 def _hint_to_rename(change: str, name: str, other: str, matching: Matching) -> Hint:
     """Return a hint, with the option that makes it needless where the names are similar enough."""
-    return (change, _OR_ADD, BY_NAME) if folded(name) == folded(other) and not matching.by_name else change
+    is_similar = folded(name) == folded(other) or valid_name(name) == other
+    return (change, _OR_ADD, BY_NAME) if is_similar and not matching.by_name else change
 
 
 def _hint_to_add(name: str, kind: pa.DataType | None) -> HintParts:
@@ -627,6 +631,8 @@ def inexact(
         return Difference(target.name, problem, f"{error.hint}; nothing was changed")
     if error.verdict or error.is_not_a_number:
         kind, verdict = "", error.verdict or "is not a number"
+    elif (error.kind, error.target.name) == ("string", "boolean") and not is_word(error.value, error.target):
+        kind, verdict = "", "is not a boolean"
     if error.is_bad_text:
         kind, verdict = "", "is not UTF-8"
         problem = f"{where}: the text {error.shown} is not UTF-8"
