@@ -36,8 +36,8 @@ IGNORE_EXTRA = Action("--ignore-extra", "ignore_extra=True")
 BY_NAME = Action("--by-name", "by_name=True")
 CAST = Action("--cast", "cast=True")
 _TO_TEXT = "to store it as text, "
-_ADD, _OR_ADD, _WITH = "add ", ", or add ", " with "
-"""What leads to an option of a load in a hint."""
+_ADD, OR_ADD, _WITH = "add ", ", or add ", " with "
+"""Before an option in a hint; without the option they go, too (`without_options`)."""
 _DRY_RUN_SAYS = "; a dry run says for each what to change"
 _MOST_LINES = 9
 """More differences than these are counted in an error; a dry run lists all."""
@@ -102,7 +102,7 @@ def without_options(hint: Hint, conversion: Conversion) -> HintParts:
     for part in parts:
         if part == _DRY_RUN_SAYS:
             continue
-        if part not in {CAST, IGNORE_EXTRA, BY_NAME} or kept[-1:] not in ([_ADD], [_OR_ADD], [_WITH]):
+        if part not in {CAST, IGNORE_EXTRA, BY_NAME} or kept[-1:] not in ([_ADD], [OR_ADD], [_WITH]):
             kept.append(part)
             continue
         kept.pop()
@@ -504,7 +504,7 @@ def naming(name: str, column: str = "name") -> Action:
 def _hint_to_rename(change: str, name: str, other: str, matching: Matching) -> Hint:
     """Return a hint, with the option that makes it needless where the names are similar enough."""
     is_similar = folded(name) == folded(other) or valid_name(name) == other
-    return (change, _OR_ADD, BY_NAME) if is_similar and not matching.by_name else change
+    return (change, OR_ADD, BY_NAME) if is_similar and not matching.by_name else change
 
 
 def _hint_to_add(name: str, kind: pa.DataType | None) -> HintParts:

@@ -23,6 +23,7 @@ from sleeper_nb.operations.loading.casts import BAD_VALUE, InexactValueError, ex
 from sleeper_nb.operations.loading.conform import (
     BY_NAME,
     IGNORE_EXTRA,
+    OR_ADD,
     Difference,
     first_line,
     naming,
@@ -247,7 +248,7 @@ def _of_type(name: str, kind: pa.DataType, *, nullable: bool = True) -> DataColu
     try:
         return DataColumn(name, FieldType.from_arrow(kind), nullable)
     except InvalidInput as error:
-        hint = (*error.hint_parts, "; ", IGNORE_EXTRA, " leaves it out")
+        hint = (*error.hint_parts, OR_ADD, IGNORE_EXTRA)
         return DataColumn(name, None, nullable, f"column {name!r}: {error.message}", hint)
 
 
@@ -257,9 +258,8 @@ def _of_values(name: str, values: Any) -> DataColumn:
         found = pa.array(values, from_pandas=True)
     except BAD_VALUE as error:
         problem = f"column {name!r} has values of several types: {first_line(error)}"
-        return DataColumn(
-            name, None, problem=problem, hint=("convert the column to one type first; ", IGNORE_EXTRA, " leaves it out")
-        )
+        hint = ("convert the column to one type first", OR_ADD, IGNORE_EXTRA)
+        return DataColumn(name, None, problem=problem, hint=hint)
     return _of_type(name, found.type)
 
 
