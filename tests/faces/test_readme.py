@@ -23,6 +23,7 @@ SHOWN = {
     "%sleeper sql INSERT INTO delays": ["delays", "june at snapshot 1"],
     "%sleeper delete-rows delays": ["delete", "nothing was changed"],
     "%sleeper sql UPDATE delays": ["update", "delays"],
+    "%sleeper upsert june": ["28,243", "nothing was changed"],
     "%sleeper sql MERGE INTO june": ["merge", "june"],
     "%sleeper use": ["tables     none"],
     "%%sleeper create flights": ["3 leaf partitions", "carrier string, flight int"],
