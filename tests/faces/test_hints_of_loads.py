@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
@@ -87,4 +88,8 @@ def test_a_default_is_described_and_existing_rows_are_said_not_to_get_it(typed):
 
 def test_the_plan_of_a_deletion_counts_data_files_apart(typed):
     typed("%sleeper create t --from $events --keys id --by-name")
-    assert re.search(r"files +\d+, 1 of them with rows", repr(typed("%sleeper sql DROP TABLE t")))
+    assert re.search(r"files +\d+, 1 of them data files", repr(typed("%sleeper sql DROP TABLE t")))
+    typed("%sleeper ingest t $events --by-name")
+    typed('%sleeper delete-rows t --where "id = 1"')
+    in_folder = len(list(Path("warehouse").glob("*/*/data/**/*.parquet")))
+    assert re.search(rf"files +\d+, {in_folder} of them data files", repr(typed("%sleeper delete t")))

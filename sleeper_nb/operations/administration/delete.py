@@ -28,6 +28,7 @@ from sleeper_nb.operations.administration.property_files import PropertyFiles
 from sleeper_nb.operations.upkeep.full_disk import freeing_space
 from sleeper_nb.report import Bytes, Grid, Report, cell_text, counted, nothing_done
 from sleeper_nb.state_store.registry import erase_state
+from sleeper_nb.storage import paths
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ class DeletionReport(Report):
     files, bytes
         All files in the table's folder, data and metadata of every version, and their size.
     data_files
-        How many of them have rows of the current version; files outside the table's folder count too.
+        How many of them have rows, of any version.
     snapshots
         How many are retained.
     savepoints
@@ -85,7 +86,7 @@ class DeletionReport(Report):
         """Return what is deleted, a row for each kind."""
         rows: list[tuple[object, ...]] = [
             ("rows", cell_text(self.rows)),
-            ("files", f"{cell_text(self.files)}, {self.data_files:,} of them with rows"),
+            ("files", f"{cell_text(self.files)}, {self.data_files:,} of them data files"),
             ("bytes", str(Bytes(self.bytes))),
             ("snapshots", cell_text(self.snapshots)),
             ("savepoints", ", ".join(self.savepoints) or "none"),
@@ -127,7 +128,7 @@ def plan_table_deletion(catalog: Catalog, files: PropertyFiles, entry: TableEntr
         savepoints=tuple(map(savepoint_label, savepoints)),
         leases=tuple(lease for lease in leases if not lease.has_ended(now)),
         dry_run=True,
-        data_files=head.files,
+        data_files=sum(paths.is_data_file(file.path.removeprefix(f"{entry.id}/")) for file in stored),
     )
 
 
