@@ -21,7 +21,6 @@ from sleeper_nb.operations.loading.conform import (
     extra_notes,
     raise_first,
     row_number,
-    table_in_hints,
 )
 from sleeper_nb.operations.loading.load_options import AS_IT_IS, LoadOptions
 from sleeper_nb.operations.loading.named_columns import check_named_columns
@@ -153,7 +152,7 @@ class ChangesOf:
 
     def _rows(self, data: Any, options: LoadOptions) -> tuple[pa.Table, tuple[str, ...]]:
         """Return new rows in the types of the table: the columns that they have, under the table's names; and notes."""
-        with table_in_hints(self.table.name):
+        with hints_of_change(self.table.name, None):
             return rows_given(data, self.table.store.load().schema, self.table.store.storage, options)
 
     def _own(self, name: str) -> TableAt | None:

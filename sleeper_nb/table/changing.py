@@ -184,7 +184,7 @@ def check_unprocessed(table: OpenTable, state: TableState) -> None:
 
 
 @contextmanager
-def hints_of_change(table: str, conversion: Conversion) -> Iterator[None]:
+def hints_of_change(table: str, conversion: Conversion | None) -> Iterator[None]:
     """Make the hint of an error about values say what a change of rows of a table takes, not what a load does."""
     try:
         yield

@@ -126,16 +126,20 @@ def test_a_csv_file_is_read_as_a_load_reads_it(typed, spaced, tmp_path):
 @pytest.mark.parametrize(
     ("line", "absent", "said"),
     [
-        ("sql INSERT INTO orders SELECT 3, 4", "--cast", "add CAST(… AS …)"),
+        ("sql INSERT INTO orders SELECT 3, 4", "--cast", "CAST(… AS STRING)"),
         (
             "sql INSERT INTO orders BY NAME SELECT 3 AS Order_ID, 'x' AS town",
             "--ignore-extra",
             "available: Order_ID, City",
         ),
         ("sql INSERT INTO orders BY NAME SELECT 3 AS order_id, 'x' AS City, 1 AS \"City \"", "--by-name", ""),
-        ("sql CREATE TABLE z ROW KEYS (a) AS SELECT 1 AS a, INTERVAL 1 DAY AS b", "--ignore-extra", "a SELECT without"),
-        ("sql UPDATE orders SET City = 1 WHERE Order_ID = 1", "--cast", "add CAST(… AS …)"),
-        ("update orders --set City=1 --where Order_ID=1", "--cast", "add CAST(… AS …)"),
+        (
+            "sql CREATE TABLE z ROW KEYS (a) AS SELECT 1 AS a, INTERVAL 1 DAY AS b",
+            "--ignore-extra",
+            "cast the column",
+        ),
+        ("sql UPDATE orders SET City = 1 WHERE Order_ID = 1", "--cast", "CAST(… AS STRING)"),
+        ("update orders --set City=1 --where Order_ID=1", "--cast", "CAST(… AS STRING)"),
     ],
 )
 def test_a_hint_names_only_what_can_be_typed_there(typed, spaced, line, absent, said):

@@ -258,7 +258,7 @@ def test_rows_that_are_added_where_a_delete_looks_stay_with_snapshot_isolation(
     race.mine.ingest(rows((1, 0), (2, 0)))
     isolated(race, isolation)
     race.meanwhile(lambda table: table.ingest(rows((3, 0))))
-    race.mine.delete("k < 10")
+    race.mine.delete("k < 10", force=True)
     assert race.others.attempts == attempts
     assert race.rows == left
 

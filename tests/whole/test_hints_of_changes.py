@@ -57,13 +57,15 @@ def test_an_update_converts_in_updates_or_new_values(session):
 @pytest.mark.parametrize("change", [
     lambda table, rows: table.upsert(rows), lambda table, rows: table.overwrite(rows, force=True),
 ], ids=["upsert", "overwrite"])  # fmt: skip
-def test_new_rows_are_converted_before(session, change):
+def test_new_rows_are_forgiven_what_a_load_is_forgiven(session, change):
     table = session.table("t")
     hint = refused(lambda: change(table, [{"k": 1, "s": 5}])).hint
-    assert hint == "to store it as text, convert it first, such as str(x); nothing was changed"
+    assert hint == "to store it as text, add cast=True; nothing was changed"
     hint = refused(lambda: change(table, [{"k": 1, "zz": 5}])).hint
-    assert hint == "leave it out, or add it: table.alter({'zz': 'long?'}); the table has k, s, b, n"
-    assert refused(lambda: change(table, [{"k": 1, "S": "x"}])).hint == "rename it to 's'"
+    assert (
+        hint == "leave it out with ignore_extra=True, or add it: table.alter({'zz': 'long?'}); the table has k, s, b, n"
+    )
+    assert refused(lambda: change(table, [{"k": 1, "S": "x"}])).hint == "rename it to 's', or add by_name=True"
     error = refused(lambda: change(table, [{"k": 1, "S": "x", "n": "many"}]))
     assert "dry run" not in error.hint
 

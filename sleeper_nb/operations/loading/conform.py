@@ -75,6 +75,7 @@ def for_new_table(hint: Hint) -> HintParts:
     )
 
 
+_LEAVES_IT_OUT: Final = " leaves it out"
 Conversion = Callable[[str], Hint]
 """Says how a value becomes one of a type of SQL, where no option of a load does it."""
 
@@ -95,12 +96,18 @@ def by_hand(of_type: str) -> Hint:
     return f"convert it first, such as {'str(x)' if of_type == 'STRING' else 'to True'}"
 
 
-def without_options(hint: Hint, conversion: Conversion) -> HintParts:
-    """Return a hint of a load for what takes no options of a load, such as a change of rows."""
-    parts = [*hint] if isinstance(hint, tuple) else [hint]
+def without_options(hint: Hint, conversion: Conversion | None) -> HintParts:
+    """Return a hint of a load for what takes no options of a load, such as an update; a dry run of it lists no errors.
+
+    With None for the conversion it takes the options, as an upsert does.
+    """
+    parts = [part for part in (hint if isinstance(hint, tuple) else (hint,)) if part != _DRY_RUN_SAYS]
+    if conversion is None:
+        return tuple(parts)
     kept: list[str | Action] = []
     for part in parts:
-        if part == _DRY_RUN_SAYS:
+        if part == _LEAVES_IT_OUT and kept[-1:] == [IGNORE_EXTRA]:
+            kept[-2:] = [str(kept[-2]).removesuffix("; ")]
             continue
         if part not in {CAST, IGNORE_EXTRA, BY_NAME} or kept[-1:] not in ([_ADD], [OR_ADD], [_WITH]):
             kept.append(part)
