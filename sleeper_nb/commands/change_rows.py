@@ -62,7 +62,7 @@ OF_A_CHANGE = (
         "delete-rows trips --where \"city = 'Rome'\" --purge --dry-run",
         "delete-rows trips --where \"city = 'Rome'\" --purge --force",
     ),
-    words=("remove", "remove-rows", "delete-from", "erase", "purge", "privacy", "gdpr", "forget"),
+    words=("remove", "remove-rows", "drop-rows", "delete-from", "erase", "purge", "privacy", "gdpr", "forget"),
 )
 def delete_rows(context: Context, arguments: Namespace) -> ChangeReport | PurgeReport:
     table, where = context.table(arguments.table), arguments.where

@@ -102,7 +102,7 @@ class Queries:
             except (InvalidInput, NotFound) as error:
                 why = why_spark_after(error, text, on_spark, partial(_is_spark_function, engines))
                 if not why:
-                    _suggest_spark(error)
+                    _suggest_spark(error, text)
                     raise
         logger.info("Spark runs the statement: %s", why)
         return run(ChosenEngine("spark", why))
@@ -162,13 +162,28 @@ class Queries:
         return runner.own(_NAME_VIEW, {"view": change.name})
 
 
-def _suggest_spark(error: SleeperError) -> None:
+_OF_SPARK: Final = frozenset({
+    "ANTI", "CLUSTER", "DISTRIBUTE", "DIV", "EXPLODE", "LATERAL", "NAMED_STRUCT", "POSEXPLODE", "RLIKE", "SEMI", "SORT",
+    "STRING", "TRANSFORM",
+})  # fmt: skip
+"""Words by which a statement looks like one of Spark's SQL."""
+
+
+def _looks_like_spark(text: SqlText) -> bool:
+    try:
+        tokens = text.whole("spark").tokens
+    except InvalidInput:
+        return False
+    return any(token.word in _OF_SPARK or token.text.startswith("`") for token in tokens)
+
+
+def _suggest_spark(error: SleeperError, text: SqlText) -> None:
     """Say in the hint of DuckDB's error that Spark may read the statement, unless it says already what is meant."""
     if not error.message.startswith("DuckDB: "):
         return
     if "No function matches" in error.message:  # Spark may have the function with other arguments
         error.hint = (*error.hint_parts, "; ", *_IF_SPARK)
-    elif not error.hint_parts:
+    elif not error.hint_parts and _looks_like_spark(text):
         error.hint = _IF_SPARK
 
 

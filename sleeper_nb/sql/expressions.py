@@ -11,7 +11,7 @@ from typing import Final
 
 from sleeper_nb.sql.grammar import StatementReader
 from sleeper_nb.sql.statement import Slice, Statement
-from sleeper_nb.sql.tokens import CLOSING, Token, spells, unquote
+from sleeper_nb.sql.tokens import CLOSING, Token, quote_name, spells, unquote
 
 _CLOSERS: Final = frozenset(CLOSING.values())
 
@@ -29,6 +29,7 @@ _CLAUSES: Final = frozenset({
 })  # fmt: skip
 """Words that begin something else after an operand."""
 
+_SIGNS: Final = frozenset({"=", "==", "<", ">", "<=", ">=", "<>", "!=", "||"})
 _QUERIES: Final = frozenset({"SELECT", "FROM", "WITH"})
 _QUERIES_BEFORE_NAMES: Final = frozenset({"VALUES", "TABLE", "PIVOT", "UNPIVOT", "DESCRIBE", "SUMMARIZE", "SHOW"})
 
@@ -94,6 +95,10 @@ def _check_begins(reader: StatementReader, what: str, hint: str) -> None:
         following.kind == "quoted" or following.symbol == "(" or following.word not in {"", *_OPERATORS}
     )
     if reader.word in _QUERIES or (reader.word in _QUERIES_BEFORE_NAMES and begins_names):
+        if following is not None and (following.symbol in _SIGNS or following.word in _OPERATORS):
+            column = reader.tokens[reader.at].text
+            quoted = quote_name(column, dialect=reader.statement.dialect)
+            raise reader.error(f"{what} is expected", f"a column of this name goes in quotes: {quoted}")
         raise reader.error(f"{what} is expected", f"put the query in brackets: (SELECT …); or {hint}")
 
 

@@ -185,6 +185,8 @@ def read_merge(reader: StatementReader, named: NamedQueries | None) -> MergeRows
 
 def _source(reader: StatementReader, target: Target) -> MergeSource:
     start = reader.at
+    if reader.spells("$") and (named := reader.peek(1)) is not None:
+        raise reader.error("a variable is named as a table", f"write {named.text}, without $", reader.offset)
     table = None if reader.spells("(") else reader.path("a table, or a query in brackets,", _SOURCE_HINT)
     if table is None:
         if not opens_query(reader):

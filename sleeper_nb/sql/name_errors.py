@@ -9,9 +9,13 @@ from collections.abc import Callable
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from sleeper_nb.operations.system_tables import MARK, SYSTEM_TABLES
 from sleeper_nb.sql.binding import Bound
-from sleeper_nb.sql.tokens import DUCKDB_RESERVED
+from sleeper_nb.sql.statement import Statement
+from sleeper_nb.sql.tokens import DUCKDB_RESERVED, unquote
 
 _SYNTAX = re.compile(r'DuckDB: Parser Error: syntax error at or near "(\w+)"')
+_UNKNOWN = re.compile(r'Referenced column "([^"]*)" (?:was )?not found')
+_NO_TABLE = re.compile(r'Referenced table "([^"]*)" not found')
+_UNFINISHED = 'syntax error at or near ")"'
 _NO_COLUMN = re.compile(r'"([^"]+)" does not have a column named "([^"]+)"')
 
 
@@ -29,6 +33,14 @@ def name_error(error: SleeperError, bound: Bound, names: Callable[[], tuple[str,
         return _without_column(match[2], match[1], bound)
     if match := _SYNTAX.search(error.message):
         return _with_quotes(error, match[1], bound)
+    if match := _UNKNOWN.search(error.message):
+        return _without_meaning(error, match[1])
+    origin = None if bound.written is None else bound.written.origin
+    if origin is not None and _UNFINISHED in error.message:
+        return InvalidInput(error.message, hint="write the condition to its end, such as n > 5; or the value")
+    if origin is not None and (match := _NO_TABLE.search(error.message)):
+        alias = _alias_of(match[1], origin.written)
+        return error if alias is None else InvalidInput(error.message, hint=f"it has an alias: write {alias}")
     unknown = bound.absent
     tables = names() if unknown else ()
     for reference in unknown:
@@ -45,6 +57,33 @@ def _without_column(name: str, table: str, bound: Bound) -> InvalidInput:
     near = difflib.get_close_matches(name, _columns(bound))
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else None
     return InvalidInput(f"no column {name!r} of {table!r}", hint=hint)
+
+
+def _without_meaning(error: SleeperError, name: str) -> SleeperError:
+    """Return DuckDB's error about a name that is no column: near names of the user's, or how a text is written."""
+    candidates = [each for each in re.findall(r'"([^"]+)"', error.hint or "") if ":" not in each]
+    near = difflib.get_close_matches(name.casefold(), [each.rpartition(".")[2].casefold() for each in candidates])
+    known = [each for each in candidates if each.rpartition(".")[2].casefold() in near]
+    if known:
+        quoted = " or ".join(f'"{each}"' for each in known)
+        return InvalidInput(error.message, hint=f"did you mean {quoted}?")
+    columns = f"; columns are {', '.join(candidates)} and others" if candidates else ""
+    return InvalidInput(error.message, hint=f"a text goes in single quotes: '{name}'{columns}")
+
+
+def _alias_of(name: str, statement: Statement) -> str | None:
+    """Return the alias that a statement which changes rows gives to its table of a name; None when it gives none."""
+    words = [unquote(token, dialect=statement.dialect) for token in statement.tokens[:_FIRST_WORDS]]
+    at = next((i for i, word in enumerate(words) if word.casefold() == name.casefold()), len(words))
+    after = words[at + 1 : at + 3]
+    if after[:1] and after[0].upper() == "AS":
+        return after[1] if len(after) > 1 else None
+    is_alias = after[:1] and after[0].upper() not in {"USING", "SET", "WHERE", "ON"} and after[0].isidentifier()
+    return after[0] if is_alias else None
+
+
+_FIRST_WORDS = 6
+"""The table that is changed is named in so many tokens from the beginning."""
 
 
 def _with_quotes(error: SleeperError, near: str, bound: Bound) -> SleeperError:

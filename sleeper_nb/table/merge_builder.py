@@ -9,6 +9,7 @@ from typing import Protocol
 from sleeper_nb.arguments import checked
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.operations.changing.change import ChangeReport
+from sleeper_nb.report import counted
 from sleeper_nb.table.row_statements import SOURCE_NAME, StatementWriter
 
 
@@ -21,7 +22,7 @@ class RunMerge(Protocol):
         """Return what it did, or would do."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class MergeBuilder:
     """A merge of rows into a table; nothing runs before `execute`.
 
@@ -43,6 +44,11 @@ class MergeBuilder:
     match: str
     source_columns: Sequence[str]
     clauses: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        head = f"merge into {self._writer.table}, not run yet: {counted(len(self.clauses), 'clause')}"
+        lines = [f"  {clause}" for clause in self.clauses]
+        return "\n".join([head, *lines, ".execute() runs it; .execute(dry_run=True) counts rows"])
 
     @checked
     def when_matched_update(self, updates: Mapping[str, str], predicate: str | None = None) -> MergeBuilder:

@@ -746,7 +746,7 @@ class Table(Report):
     @checked
     def update(
         self,
-        updates: Mapping[str, str] | None = None,
+        updates: Mapping[str, Any] | None = None,
         where: str | None = None,
         *,
         new_values: Mapping[str, Any] | None = None,

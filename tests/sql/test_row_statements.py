@@ -266,7 +266,6 @@ def test_a_with_before_a_statement_is_kept_for_its_subqueries(dialect):
         "INSERT OVERWRITE DIRECTORY '/x' SELECT 1",
         "INSERT OVERWRITE LOCAL DIRECTORY '/x' STORED AS TEXTFILE SELECT 1",
         "INSERT OVERWRITE DIRECTORY USING parquet OPTIONS (path '/x') SELECT 1",
-        "INSERT OR REPLACE INTO t VALUES (1)",
         "SELECT 1",
     ],
 )
