@@ -12,7 +12,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.engines.components import Engines
-from sleeper_nb.query import run
+from sleeper_nb.query import queries
 
 SCHEMA = sl.Schema({"k": "int"}, {}, {"v": "long", "many": "list<int>?"})
 ROWS = [{"k": n, "v": n, "many": [n, n]} for n in range(10)]
@@ -171,7 +171,7 @@ def test_much_to_read_goes_to_spark_if_spark_answers_the_same(
     session: sl.Session, monkeypatch: pytest.MonkeyPatch, statement: str, engine: Any
 ):
     small = session.sql(statement).to_arrow()
-    monkeypatch.setattr(run, "LARGE_GIB", 1e-9)
+    monkeypatch.setattr(queries, "LARGE_GIB", 1e-9)
     large = session.sql(statement)
     assert large.engine == engine
     assert counted(large.to_arrow()) == counted(small)
@@ -181,7 +181,7 @@ def test_much_to_read_goes_to_spark_if_spark_answers_the_same(
 
 @pytest.mark.spark
 def test_a_view_of_duckdb_is_read_by_duckdb_however_large(session: sl.Session, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(run, "LARGE_GIB", 1e-9)
+    monkeypatch.setattr(queries, "LARGE_GIB", 1e-9)
     session.sql("CREATE TEMP VIEW all_of_t AS FROM t")
     kept = session.sql("SELECT sum(v) AS v FROM all_of_t")
     assert (kept.engine, kept.to_dict()) == ("duckdb", {"v": [45]})
@@ -193,7 +193,7 @@ def test_without_java_much_to_read_stays_on_duckdb(without_spark: sl.Session, mo
     def no_java(*_: object) -> None:
         raise sl.EngineError("no Java was found")
 
-    monkeypatch.setattr(run, "LARGE_GIB", 1e-9)
+    monkeypatch.setattr(queries, "LARGE_GIB", 1e-9)
     monkeypatch.setattr("sleeper_nb.engines.spark.engine.active_session", lambda: None)
     monkeypatch.setattr("sleeper_nb.engines.spark.engine.SparkEngine._start", no_java)
     result = without_spark.sql("SELECT sum(v) AS v FROM t")

@@ -50,7 +50,7 @@ from sleeper_nb.sql.composition import Composition
 from sleeper_nb.sql.delete_update import DeleteRows, UpdateRows
 from sleeper_nb.sql.expressions import names_in
 from sleeper_nb.sql.found_rows import ACTION, SOURCE_ROW, TARGET, source_rows
-from sleeper_nb.sql.insertion import OverwriteRows, ReplacedAll, ReplacedByColumns
+from sleeper_nb.sql.insertion import OverwriteRows, ReplacedAll, ReplacedWhere
 from sleeper_nb.sql.merge_rows import MergeRows
 from sleeper_nb.sql.statement import Slice, SqlText, Statement
 from sleeper_nb.sql.writes import RowChange as Change
@@ -270,21 +270,23 @@ class TableChange:
                 return False
 
     def _changes_all(self, edits: EditList, rows: int) -> bool:
-        """Return whether a change takes all rows of a version away, as one does whose condition was typed wrong.
+        """Return whether a change takes away or updates all rows of a version by a condition that names no column.
 
-        Rows that are replaced by rows with the same values were named by these. An update loses no row: it is about all
-        rows when its condition names no column, such as ``1 = 1``, which means what no condition means.
+        Such a condition, for example ``1 = 1``, means what no condition means. One that names a column and that all
+        rows meet is not confirmed: a program would stop because of its data.
         """
         match self.asked.change:
-            case OverwriteRows(_, ReplacedByColumns()):
-                return False
-            case UpdateRows(condition=Slice() as condition):
-                names = names_in(self.asked.statement, condition)
-                is_constant = names.isdisjoint(name.casefold() for name in edits.rows.column_names)
-                gone = edits.counts.updated if is_constant else 0
-            case _:
+            case DeleteRows(condition=Slice() as condition) | MergeRows(condition=Slice() as condition):
                 gone = edits.counts.deleted
-        return 0 < gone == rows
+            case OverwriteRows(replaced=ReplacedWhere(condition)):
+                gone = edits.counts.deleted
+            case UpdateRows(condition=Slice() as condition):
+                gone = edits.counts.updated
+            case _:
+                return False
+        names = names_in(self.asked.statement, condition)
+        columns = {name.casefold() for name in edits.rows.column_names}
+        return names.isdisjoint(columns) and 0 < gone == rows
 
     def _rows_changed(self) -> ChangeOfRows:
         store = self.table.store

@@ -714,7 +714,8 @@ class Table(Report):
         dry_run
             Change nothing; return how many rows, files and bytes would be touched.
         force
-            Confirm that all rows are meant, where there is no condition or all rows meet it; or a purge.
+            Confirm that all rows are meant, where there is no condition, or one that names no column; or a
+            purge.
         purge
             Delete the rows for good, as privacy asks for: every data file that has such a row, also one that was
             deleted before, every snapshot up to the newest that uses such a file, and every savepoint that does. Files
@@ -731,8 +732,7 @@ class Table(Report):
         Raises
         ------
         ConfirmationNeeded
-            When there is no condition or all rows meet it, or a purge deletes versions or savepoints, and no `force`;
-            it has the plan.
+            When all rows are meant, or a purge deletes versions or savepoints, and no `force`; it has the plan.
         InvalidInput
             When the condition is wrong, or queries filter or combine the table's rows.
         ConflictError
