@@ -346,6 +346,7 @@ class Programs(RuleBasedStateMachine):
         keys = [each.token for each in model.now.columns if each.role == "row"]
         new = {tuple(plain(row[key]) for key in keys): row for row in self.drawn_rows(model, data)}
         names = {column.token: column.name for column in model.now.columns}
+        on = [names[key] for key in keys]
         named = [{names[token]: value for token, value in row.items()} for row in new.values()]
         source = pa.Table.from_pylist(named, schema_of(model.now.columns).arrow)
 
@@ -354,8 +355,8 @@ class Programs(RuleBasedStateMachine):
 
         def change(**options: Any) -> Any:
             if how == "upsert":
-                return table.upsert(source, **options)
-            merge = table.merge(source).when_not_matched_insert_all()
+                return table.upsert(source, on=on, **options)
+            merge = table.merge(source, on).when_not_matched_insert_all()
             if how == "delete":
                 return merge.when_matched_delete().execute(**options)
             return merge.when_matched_update_all().when_not_matched_by_source_delete().execute(**options)
