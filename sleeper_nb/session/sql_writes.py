@@ -35,10 +35,10 @@ from sleeper_nb.sql.alteration import (
     NewTableName,
     PropertyChanges,
     RenamedColumn,
+    UniqueKeys,
 )
 from sleeper_nb.sql.delete_update import DeleteRows, UpdateRows
-from sleeper_nb.sql.grammar import Constant as Literal
-from sleeper_nb.sql.grammar import Name, Parameter, placed
+from sleeper_nb.sql.grammar import Constant, Name, Parameter, placed
 from sleeper_nb.sql.insertion import InsertRows, OverwriteRows
 from sleeper_nb.sql.merge_rows import MergeRows
 from sleeper_nb.sql.parameters import plain_value, unknown_parameter
@@ -254,9 +254,9 @@ class SqlWriter:
         names = new_table_names(create, result.names, self._text)
         if create.columns and all(column.type for column in create.columns):
             options["schema"] = self._schema(create)
-        elif create.comment or create.checks:
+        elif create.comment or create.checks or create.unique_keys:
             hint = "write the types of all columns before them; or add them with COMMENT ON and ALTER TABLE"
-            raise self._error("COMMENT and CHECK need the columns", hint, create.name)
+            raise self._error("COMMENT, CHECK and UNIQUE KEYS need the columns", hint, create.name)
         elif create.like is None:
             options |= self._keys_and_types(create, names)
             if not create.row_keys and not self.dry_run:
@@ -293,6 +293,7 @@ class SqlWriter:
     def _schema(self, create: CreateTable) -> Schema:
         """Return the schema that a statement defines."""
         rules: dict[str, Any] = {"comment": create.comment} if create.comment else {}
+        rules |= {"unique_keys": True} if create.unique_keys else {}
         if create.checks:
             checks: list[Check] = []
             for name, text in create.checks:
@@ -348,11 +349,13 @@ class SqlWriter:
                 case DroppedCheck(name, if_exists):
                     if not if_exists or any(each.name == name.text for each in table.schema.checks):
                         options.setdefault("checks", {})[name.text] = None
+                case UniqueKeys(unique):
+                    options["unique_keys"] = unique
         if not options:
             return _line(f"table {table.name} has these columns already; nothing was changed")
         return table.alter(**options, dry_run=self.dry_run)
 
-    def _altered(self, what: str, value: Literal) -> tuple[str, Any]:
+    def _altered(self, what: str, value: Constant) -> tuple[str, Any]:
         """Return the option of `Table.alter` that changes a column, and its value."""
         match what:
             case "type":
@@ -420,7 +423,7 @@ class SqlWriter:
         if self.dry_run:
             raise self._error(f"{words} has no dry run", "it changes no row, and the same statement changes it back")
 
-    def _value(self, literal: Literal) -> Any:
+    def _value(self, literal: Constant) -> Any:
         """Return the value of a literal or a parameter."""
         if isinstance(literal, tuple):
             return [self._value(each) for each in literal]

@@ -10,6 +10,7 @@ from sleeper_nb.sql.grammar import Constant, Name, StatementReader
 from sleeper_nb.sql.table_definition import (
     DEFAULT_HINT,
     ColumnDefinition,
+    key_refused,
     read_check,
     read_column,
     read_properties,
@@ -77,6 +78,13 @@ class DroppedCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class UniqueKeys:
+    """``ADD UNIQUE KEYS`` and ``DROP UNIQUE KEYS``: whether no two rows may have the same row keys."""
+
+    unique: bool
+
+
+@dataclass(frozen=True, slots=True)
 class NewTableName:
     """``RENAME TO u``."""
 
@@ -90,7 +98,7 @@ class PropertyChanges:
     changes: tuple[tuple[str, str | None], ...]
 
 
-ColumnChange = AddedColumn | RenamedColumn | DroppedColumn | AlteredColumn | AddedCheck | DroppedCheck
+ColumnChange = AddedColumn | RenamedColumn | DroppedColumn | AlteredColumn | AddedCheck | DroppedCheck | UniqueKeys
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +167,11 @@ def _clause(reader: StatementReader) -> Iterator[ColumnChange]:
 
 
 def _added(reader: StatementReader) -> Iterator[ColumnChange]:
+    if reader.skip("UNIQUE", "KEYS"):
+        yield UniqueKeys(unique=True)
+        return
+    if reader.word in {"PRIMARY", "UNIQUE", "FOREIGN"}:
+        raise key_refused(reader)
     check = read_check(reader)
     if check is not None:
         yield AddedCheck(*check)
@@ -173,6 +186,9 @@ def _added(reader: StatementReader) -> Iterator[ColumnChange]:
 
 
 def _dropped(reader: StatementReader) -> Iterator[ColumnChange]:
+    if reader.skip("UNIQUE", "KEYS"):
+        yield UniqueKeys(unique=False)
+        return
     if reader.skip("CONSTRAINT"):
         if_exists = reader.skip("IF", "EXISTS")
         yield DroppedCheck(reader.name("a constraint", "write DROP CONSTRAINT name"), if_exists)
@@ -219,7 +235,7 @@ def _check_order(reader: StatementReader, changes: list[ColumnChange]) -> None:
 
 
 def _step(change: ColumnChange) -> int:
-    order = (DroppedColumn, DroppedCheck), (RenamedColumn,), (AddedColumn,), (AlteredColumn,), (AddedCheck,)
+    order = (DroppedColumn, DroppedCheck), (RenamedColumn,), (AddedColumn,), (AlteredColumn,), (AddedCheck, UniqueKeys)
     return next(step for step, kinds in enumerate(order) if isinstance(change, kinds))
 
 

@@ -8,14 +8,15 @@ from sleeper_nb.errors import Action, Hint, InvalidInput
 from sleeper_nb.sql.grammar import StatementReader, opens_query
 from sleeper_nb.sql.tokens import skip_brackets
 
+_UPDATE_AND_INSERT: Final = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
 _ONE_COMMIT: Final = "there are no transactions of several statements"
 
 
 def to_update_rows(table: str) -> Hint:
     """Return the hint of a statement that would update the rows which have the keys of new rows."""
     upsert = Action(f"upsert {table} $df", f"session.table({table!r}).upsert(df)")
-    merge = f"MERGE INTO {table} USING s ON t.k = s.k WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-    return "to update rows that exist: ", upsert, f", or {merge.replace('t.k', f'{table}.k')}"
+    merge = f"MERGE INTO {table} USING s ON {table}.k = s.k"
+    return "to update rows that exist: ", upsert, f", or {merge} {_UPDATE_AND_INSERT}"
 
 
 def to_add_new_rows(table: str) -> Hint:
@@ -78,12 +79,11 @@ def refuse_vacuum(reader: StatementReader) -> None:
     start = reader.offset
     reader.skip("VACUUM")
     if reader.is_at_end:
-        instead = Action("maintain", "session.maintain()")
+        instead = Action("maintain --dry-run", "session.maintain(dry_run=True)")
     else:
         table = _table(reader)
-        collect = f"session.table({table!r}).collect_garbage(dry_run=False)"
-        instead = Action(f"collect-garbage {table} --force", collect)
-    raise reader.error("there is no VACUUM", ("to delete old files: ", instead), start)
+        instead = Action(f"collect-garbage {table}", f"session.table({table!r}).collect_garbage()")
+    raise reader.error("there is no VACUUM", ("to see which old files could be deleted: ", instead), start)
 
 
 def refuse_optimize(reader: StatementReader) -> None:

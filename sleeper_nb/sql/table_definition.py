@@ -13,7 +13,7 @@ from sleeper_nb.sql.tokens import skip_brackets
 
 _HINT: Final = "write CREATE TABLE t ROW KEYS (a) [SORT KEYS (b)] [SPLITS (…)] [WITH (property = value)] AS SELECT …"
 _COLUMN_HINT: Final = "write CREATE TABLE t (a STRING, n INT NOT NULL) ROW KEYS (a)"
-_NO_PRIMARY_KEY: Final = "write ROW KEYS (…) after the columns, which sorts the table; rows of equal keys may occur"
+_UNIQUE_KEYS: Final = "write ROW KEYS (a) UNIQUE KEYS after the columns; for a table: ALTER TABLE t ADD UNIQUE KEYS"
 _AFTER_TYPE: Final = frozenset({
     ",", ")", "NOT", "NULL", "DEFAULT", "COMMENT", "CHECK", "PRIMARY", "UNIQUE", "REFERENCES", "GENERATED",
     "CONSTRAINT", "COLLATE", "USING", "FIRST", "AFTER",
@@ -33,7 +33,7 @@ _INSTEAD: Final = {
 """Clauses of others, and what to write."""
 _NOT_BESIDE_LIKE: Final = {
     "(": "columns", "ROW": "ROW KEYS", "CLUSTER": "CLUSTER BY", "SORT": "SORT KEYS", "SORTED": "SORTED BY",
-    "COMMENT": "COMMENT",
+    "COMMENT": "COMMENT", "UNIQUE": "UNIQUE KEYS",
 }  # fmt: skip
 """Clauses that say anew what LIKE takes from the other table."""
 
@@ -73,6 +73,8 @@ class CreateTable:
         The table's comment; "" for none.
     checks
         The conditions that rows must meet, each with its name, as written.
+    unique_keys
+        Whether no two rows may have the same row keys.
     or_replace, if_not_exists
         What happens when the table exists.
     like
@@ -88,6 +90,7 @@ class CreateTable:
     properties: tuple[tuple[str, str], ...] = ()
     comment: str = ""
     checks: tuple[tuple[str, str], ...] = ()
+    unique_keys: bool = False
     or_replace: bool = False
     if_not_exists: bool = False
     like: Name | None = None
@@ -146,7 +149,7 @@ def _with_columns(reader: StatementReader, table: CreateTable) -> CreateTable:
     reader.expect("(", hint=_COLUMN_HINT)
     while not columns or reader.skip(","):
         if reader.word in {"PRIMARY", "UNIQUE", "FOREIGN"}:
-            raise _key_refused(reader)
+            raise key_refused(reader)
         check = read_check(reader)
         if check is None:
             columns.append(read_column(reader))
@@ -162,7 +165,7 @@ def read_check(reader: StatementReader) -> tuple[str, str] | None:
     if reader.skip("CONSTRAINT"):
         name = reader.name("a constraint", _COLUMN_HINT).text
         if reader.word in {"PRIMARY", "UNIQUE", "FOREIGN"}:
-            raise _key_refused(reader)
+            raise key_refused(reader)
         if not reader.spells("CHECK"):
             raise reader.error("CHECK is expected", "write CONSTRAINT name CHECK (condition)")
     if not reader.skip("CHECK"):
@@ -231,7 +234,7 @@ def _with_option(reader: StatementReader, column: ColumnDefinition) -> ColumnDef
     if reader.skip("COMMENT"):
         return replace(column, comment=reader.text("a comment", "write COMMENT 'miles'"))
     if reader.word in {"PRIMARY", "UNIQUE", "REFERENCES"}:
-        raise _key_refused(reader)
+        raise key_refused(reader)
     if reader.word == "CHECK":
         raise reader.error(
             "CHECK is expected after the columns,", "write it after a comma: (n INT, CHECK (n > 0))", reader.offset
@@ -241,10 +244,11 @@ def _with_option(reader: StatementReader, column: ColumnDefinition) -> ColumnDef
     raise reader.error(f"a column has no {token.text!r}", _COLUMN_HINT, reader.offset)
 
 
-def _key_refused(reader: StatementReader) -> InvalidInput:
-    if reader.word == "PRIMARY":
-        return reader.error("PRIMARY KEY would promise unique rows", _NO_PRIMARY_KEY, reader.offset)
-    return reader.error(f"{reader.word} is not supported", "leave it out", reader.offset)
+def key_refused(reader: StatementReader) -> InvalidInput:
+    """Return the error of a promise about keys that others have: ``PRIMARY KEY``, ``UNIQUE (a)``, ``REFERENCES``."""
+    word = {"PRIMARY": "PRIMARY KEY", "FOREIGN": "FOREIGN KEY"}.get(reader.word, reader.word)
+    hint = _UNIQUE_KEYS if reader.word in {"PRIMARY", "UNIQUE"} else "leave it out: tables do not check each other"
+    return reader.error(f"{word} is not supported", hint, reader.offset)
 
 
 def _with_clause(reader: StatementReader, table: CreateTable) -> CreateTable:
@@ -256,6 +260,9 @@ def _with_clause(reader: StatementReader, table: CreateTable) -> CreateTable:
     if reader.skip("SORT", "KEYS") or reader.skip("SORT", "KEY") or reader.skip("SORTED", "BY"):
         _check_once(reader, bool(table.sort_keys), "SORT KEYS", at)
         return replace(table, sort_keys=reader.names("a sort key", "write SORT KEYS (a, b)"))
+    if reader.skip("UNIQUE", "KEYS"):
+        _check_once(reader, table.unique_keys, "UNIQUE KEYS", at)
+        return replace(table, unique_keys=True)
     if reader.skip("SPLITS"):
         _check_once(reader, table.splits is not None or table.leaves is not None, "SPLITS", at)
         return _with_splits(reader, table)
@@ -271,8 +278,8 @@ def _with_clause(reader: StatementReader, table: CreateTable) -> CreateTable:
                 f"a table of the warehouse is not {form.text!r}", "write USING sleeper, or leave it out", form.at
             )
         return table
-    if word == "PRIMARY":
-        raise _key_refused(reader)
+    if word in {"PRIMARY", "UNIQUE"}:
+        raise key_refused(reader)
     if word in _INSTEAD:
         raise reader.error(f"CREATE TABLE takes no {word}", _INSTEAD[word], at)
     raise reader.error("AS and a query are expected", _HINT)

@@ -186,9 +186,15 @@ def test_create_table_with_columns_makes_an_empty_table(session, engine):
     [
         ("CREATE TABLE v (a INT)", "table 'v' has no ROW KEYS", "v", "ROW KEYS (…), some of a"),
         ("CREATE TABLE v AS SELECT 1 AS a, 2 AS b", "table 'v' has no ROW KEYS", "v", "CREATE TABLE v ROW KEYS"),
-        ("CREATE TABLE v (a INT, PRIMARY KEY (a))", "PRIMARY KEY would promise unique rows", "PRIMARY", "ROW KEYS (…)"),
-        ("CREATE TABLE v (a INT PRIMARY KEY)", "PRIMARY KEY would promise", "PRIMARY", "ROW KEYS (…)"),
-        ("CREATE TABLE v PRIMARY KEY (a) AS SELECT 1 AS a", "PRIMARY KEY would promise", "PRIMARY", "ROW KEYS (…)"),
+        ("CREATE TABLE v (a INT, PRIMARY KEY (a))", "PRIMARY KEY is not supported", "PRIMARY", "UNIQUE KEYS"),
+        ("CREATE TABLE v (a INT PRIMARY KEY)", "PRIMARY KEY is not supported", "PRIMARY", "UNIQUE KEYS"),
+        ("CREATE TABLE v PRIMARY KEY (a) AS SELECT 1 AS a", "PRIMARY KEY is not supported", "PRIMARY", "UNIQUE KEYS"),
+        ("CREATE TABLE v (a INT, UNIQUE (a)) ROW KEYS (a)", "UNIQUE is not supported", "UNIQUE", "(a) UNIQUE KEYS"),
+        ("CREATE TABLE v (a INT) ROW KEYS (a) UNIQUE (a)", "UNIQUE is not supported", "UNIQUE", "(a) UNIQUE KEYS"),
+        ("CREATE TABLE v (a INT) ROW KEYS (a) UNIQUE KEYS UNIQUE KEYS", "UNIQUE KEYS occurs twice", "UNIQUE", "once"),
+        ("CREATE TABLE v LIKE trips UNIQUE KEYS", "LIKE and UNIQUE KEYS", "UNIQUE", "without LIKE"),
+        ("ALTER TABLE trips ADD UNIQUE (day)", "UNIQUE is not supported", "UNIQUE", "ADD UNIQUE KEYS"),
+        ("CREATE TABLE v ROW KEYS (a) UNIQUE KEYS AS SELECT 1 AS a", "KEYS need the columns", "v", "ALTER TABLE"),
         ("CREATE TABLE v (a INT) ROW KEYS (b)", "no column 'b' in the statement", "b)", "a"),
         ("CREATE TABLE v (a INT, A STRING) ROW KEYS (a)", "occurs twice", "a INT", "name"),
         ("CREATE TABLE v (a NUMBR) ROW KEYS (a)", "unknown field type 'NUMBR'", "a NUMBR", "the types are"),
@@ -493,3 +499,24 @@ def test_a_struct_has_several_fields(session):
     kind = "struct<a:int,comment:list<struct<c:int?,d:decimal(4,2)>>>"
     fields = {field.name: str(field.type) for field in session.table("v").schema.fields}
     assert fields == {"k": "int", "s": kind, "t": "string"}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_unique_keys_are_promised_and_taken_back(session, engine):
+    def schema(name):
+        return session.table(name).schema
+
+    session.sql("CREATE TABLE u (a INT, b INT) ROW KEYS (a) UNIQUE KEYS", engine=engine)
+    session.sql("CREATE TABLE w (a INT, b INT) ROW KEYS (a) UNIQUE KEYS AS SELECT 1, 2", engine=engine)
+    assert (schema("u").unique_keys, schema("w").unique_keys) == (True, True)
+    session.sql("INSERT INTO u VALUES (1, 2)", engine=engine)
+    with pytest.raises(sl.InvalidInput, match="1"):
+        session.sql("INSERT INTO u VALUES (1, 3)", engine=engine)
+    session.sql("ALTER TABLE u DROP UNIQUE KEYS", engine=engine)
+    session.sql("INSERT INTO u VALUES (1, 3)", engine=engine)
+    assert not schema("u").unique_keys
+    with pytest.raises(sl.InvalidInput):
+        session.sql("ALTER TABLE u ADD UNIQUE KEYS", engine=engine)
+    session.sql("ALTER TABLE w DROP UNIQUE KEYS, ADD COLUMN c INT", engine=engine)
+    session.sql("ALTER TABLE w ADD UNIQUE KEYS", engine=engine)
+    assert schema("w").unique_keys
