@@ -72,8 +72,8 @@ exactly how many, and in how many files and bytes. `EXPLAIN` shows the plan of t
 | `CREATE [OR REPLACE] TABLE [IF NOT EXISTS] t [(a, b)] ROW KEYS (a) [SORT KEYS (b)] [SPLITS ('g', 'n') or SPLITS 16] \
 [WITH (property = value)] AS SELECT …` | creates a table with the rows of a query, in one commit; `CLUSTER BY` means \
 `ROW KEYS`, `SORTED BY` means `SORT KEYS`, `TBLPROPERTIES` means `WITH` |
-| `CREATE TABLE t (a STRING, n INT NOT NULL) ROW KEYS (a) …`, `CREATE TABLE t LIKE u` | creates an empty table; values \
-may be NULL unless they are `NOT NULL` |
+| `CREATE TABLE t (a STRING, n INT NOT NULL) ROW KEYS (a) [UNIQUE KEYS] …`, `CREATE TABLE t LIKE u` | creates \
+an empty table; values may be NULL unless they are `NOT NULL` |
 | `INSERT INTO t [(a, b)] SELECT …` or `VALUES (…)`, `INSERT INTO t BY NAME SELECT …` | adds rows, by position or by \
 name; columns that are left out are NULL |
 | `DELETE FROM t [x] [WHERE …]` | deletes rows, in one commit; as `delete-rows` |
@@ -88,6 +88,8 @@ clause that a row meets counts, and several rows of the source that change one r
 | replaces the rows that meet a condition, that are equal to a new row in some columns, or all, in one commit; as \
 `overwrite` |
 | `ALTER TABLE t ADD COLUMN a INT, RENAME COLUMN b TO c, DROP COLUMN d` | changes columns, in one commit |
+| `ALTER TABLE t ADD UNIQUE KEYS`, `ALTER TABLE t DROP UNIQUE KEYS` | promises that no two rows have the same \
+row keys, which the rows are checked for; or takes it back |
 | `ALTER TABLE t RENAME TO u`, `ALTER TABLE t SET TBLPROPERTIES (property = value)` | as `rename` and `properties` |
 | `DROP TABLE [IF EXISTS] t`, `TRUNCATE TABLE t` | as `delete` and `reinitialise`, with their confirmation |
 | `DESCRIBE HISTORY t [LIMIT 10]`, `SHOW TABLES` | as `history` and `tables` |

@@ -58,5 +58,5 @@ def _no_condition(condition: Slice, kind: str) -> InvalidInput:
     from sleeper_nb.engines.duckdb.conditions import type_name
 
     is_short = len(condition.text) <= _LONGEST and "\n" not in condition.text
-    hint = f"compare it: {condition.text if is_short else 'dep_delay'} = …"
+    hint = f"compare it: {condition.text} = …" if is_short else "compare it with a value: … = 5"
     return InvalidInput(f"the condition is a value of type {type_name(kind)}, not true or false", hint=hint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Final
 
 from sleeper_nb.errors import Action, Hint, InvalidInput
@@ -69,9 +70,11 @@ def _instead_of_copy(table: str, query: str, file: str, *, is_load: bool) -> Hin
         return "to write a file: ", rows, f", then df.to_csv({file!r})"
     if is_load:
         return "to load a file: ", Action(
-            f"ingest {table} {quoted(file)}", f"session.table({table!r}).ingest({file!r})"
+            f"ingest {table} {shlex.quote(file)}", f"session.table({table!r}).ingest({file!r})"
         )
-    return "to write a file: ", Action(f"export {table} {quoted(file)}", f"session.table({table!r}).export({file!r})")
+    return "to write a file: ", Action(
+        f"export {table} {shlex.quote(file)}", f"session.table({table!r}).export({file!r})"
+    )
 
 
 def refuse_vacuum(reader: StatementReader) -> None:
@@ -103,8 +106,9 @@ def refuse_restore(reader: StatementReader) -> None:
     reader.skip("TABLE")
     table = _table(reader)
     last = reader.tokens[-1]
-    number = last.text if last.kind == "number" else "1"
-    instead = Action(f"rollback {table} {number}", f"session.table({table!r}).rollback({number})")
+    version = last.text if last.kind in {"number", "string"} else "1"
+    in_python = f"timestamp={version}" if last.kind == "string" else version
+    instead = Action(f"rollback {table} {version}", f"session.table({table!r}).rollback({in_python})")
     raise reader.error("there is no RESTORE", ("to restore a version: ", instead), start)
 
 
@@ -119,11 +123,6 @@ def no_index(reader: StatementReader) -> InvalidInput:
     return reader.error(
         "there are no indexes", "a table is sorted by its keys, and files have statistics", reader.offset
     )
-
-
-def quoted(file: str) -> str:
-    """Return a path as one word of a line."""
-    return f"'{file}'" if " " in file else file
 
 
 def _table(reader: StatementReader) -> str:

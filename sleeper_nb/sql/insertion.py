@@ -99,6 +99,8 @@ def _check_no_alternative(reader: StatementReader) -> None:
         reader.at += 1
         reader.skip("INTO")
         raise reader.error(f"INSERT takes no {words}", hint(str(reader.table(_HINT))), at)
+    if reader.offset != at:
+        raise reader.error("INTO is expected", _HINT)
     token = reader.peek()
     if token is not None and token.word not in {"INTO", "OVERWRITE"} and is_name(token):
         raise reader.error("INTO is expected", _HINT.replace("INTO t", f"INTO {token.text}"))

@@ -86,9 +86,6 @@ class Variables:
         return self._bound.get(name)
 
 
-NO_VARIABLES = Variables({})
-
-
 def _bound(name: str, data: Any) -> BoundVariable:
     if is_pandas(data) or is_spark(data):
         _check_names(name, map(str, data.columns))

@@ -229,7 +229,7 @@ def source_given(data: Any, schema: Schema, storage: Storage) -> pa.Table:
 
 
 def _is_nothing(data: Any) -> bool:
-    """Return whether data has neither rows nor columns, as an empty list of dictionaries: it is no rows of a table."""
+    """Return whether a data frame has neither rows nor columns; its columns are then no columns of the table."""
     return getattr(data, "shape", None) == (0, 0)
 
 
@@ -269,6 +269,6 @@ def _check_has_values(rows: pa.Table, columns: Sequence[str]) -> None:
         nulls = rows[known[name.casefold()]].null_count if name.casefold() in known else 0
         if nulls:
             raise InvalidInput(
-                f"{counted(nulls, 'row')} have no value in {name!r}, by which rows match",
+                f"{counted(nulls, 'row')} without a value in {name!r}, by which rows match",
                 hint="drop them, or fill in the values",
             )

@@ -231,8 +231,8 @@ class TableChange:
         Raises
         ------
         ConfirmationNeeded
-            When all rows would be deleted, replaced or, by an update, changed, and neither `dry_run` nor `force` is
-            given; it has the plan.
+            When the statement has no condition, or one that names no column of the table and reaches all rows, and
+            neither `dry_run` nor `force` is given; it has the plan.
         InvalidInput, NotFound
             When the statement or a new value is wrong; nothing was changed.
         ConflictError
@@ -242,7 +242,7 @@ class TableChange:
             return self._run(dry_run=dry_run, force=force, message=message, job_id=job_id)
 
     def _run(self, *, dry_run: bool, force: bool, message: str | None, job_id: str | None) -> ChangeReport:
-        if dry_run or (self.is_about_all_rows and not force):
+        if dry_run or (self._is_about_all_rows and not force):
             plan = self._rows_changed().plan()
             if dry_run:
                 return plan
@@ -259,7 +259,7 @@ class TableChange:
         return self._saved(report)
 
     @property
-    def is_about_all_rows(self) -> bool:
+    def _is_about_all_rows(self) -> bool:
         """Whether the statement names no part of the table."""
         match self.asked.change:
             case DeleteRows(_, condition) | UpdateRows(_, _, condition):
@@ -270,23 +270,24 @@ class TableChange:
                 return False
 
     def _changes_all(self, edits: EditList, rows: int) -> bool:
-        """Return whether a change takes away or updates all rows of a version by a condition that names no column.
+        """Return whether a change takes away or updates all rows of a version by conditions that name no column of it.
 
         Such a condition, for example ``1 = 1``, means what no condition means. One that names a column and that all
         rows meet is not confirmed: a program would stop because of its data.
         """
         match self.asked.change:
-            case DeleteRows(condition=Slice() as condition) | MergeRows(condition=Slice() as condition):
-                gone = edits.counts.deleted
-            case OverwriteRows(replaced=ReplacedWhere(condition)):
-                gone = edits.counts.deleted
+            case DeleteRows(condition=Slice() as condition) | OverwriteRows(replaced=ReplacedWhere(condition)):
+                conditions, gone = [condition], edits.counts.deleted
+            case MergeRows(condition=Slice() as condition, clauses=clauses):
+                conditions = [condition, *(each.condition for each in clauses if each.condition is not None)]
+                gone = edits.counts.deleted + edits.counts.updated
             case UpdateRows(condition=Slice() as condition):
-                gone = edits.counts.updated
+                conditions, gone = [condition], edits.counts.updated
             case _:
                 return False
-        names = names_in(self.asked.statement, condition)
         columns = {name.casefold() for name in edits.rows.column_names}
-        return names.isdisjoint(columns) and 0 < gone == rows
+        name_none = all(names_in(self.asked.statement, each).isdisjoint(columns) for each in conditions)
+        return name_none and 0 < gone == rows
 
     def _rows_changed(self) -> ChangeOfRows:
         store = self.table.store
@@ -340,7 +341,7 @@ class TableChange:
             edits,
             watched=watched,
             ignores_added=is_of_snapshot and isinstance(self.asked.change, DeleteRows | UpdateRows),
-            is_about_all_rows=self.is_about_all_rows or self._changes_all(edits, state.totals().rows),
+            is_about_all_rows=self._is_about_all_rows or self._changes_all(edits, state.totals().rows),
         )
 
     def purge(self) -> PurgeOfRows:
@@ -418,7 +419,7 @@ class ChangedVersion:
     table, asked, state
         The table, the statement, and the version.
     searched
-        The rows that are looked for, when they are others than the version's: also conditions read the version.
+        The rows that are looked for, when they are others than the version's: those of a purge.
     """
 
     table: OpenTable
@@ -433,8 +434,12 @@ class ChangedVersion:
         def found(name: str, version: VersionReference | None) -> BoundSource | None:
             if name == TARGET:
                 return replace(own if self.searched is None else self._searched(own), with_places=True)
-            is_own = version is None and name.casefold() == self.table.name.casefold()
-            return own if is_own else queries.lookup(name, version)
+            has_name = name.casefold() == self.table.name.casefold()
+            if has_name and self.searched is not None:
+                # after the deletion it would be answered otherwise, and mean other rows of older versions
+                hint = "read the values first, and name them in the condition: k IN (1, 2)"
+                raise InvalidInput(f"the condition of a purge cannot read table {name!r} itself", hint=hint)
+            return own if has_name and version is None else queries.lookup(name, version)
 
         return replace(queries, lookup=found, data={**queries.data, **rows})
 

@@ -95,7 +95,7 @@ class MergeBuilder:
     ) -> ChangeReport:
         """Run the merge in one commit, or return what it would do; parameters and errors as of `Table.upsert`.
 
-        When it would delete all rows of the table, `force` confirms it, as in `Table.delete`.
+        Where no condition names a column of the table and all its rows would be deleted, `force` confirms it.
         """
         if not self.clauses:
             hint = "add .when_matched_update_all(), .when_not_matched_insert_all() or another clause"

@@ -714,15 +714,15 @@ class Table(Report):
         dry_run
             Change nothing; return how many rows, files and bytes would be touched.
         force
-            Confirm that all rows are meant, where there is no condition, or one that names no column; or a
-            purge.
+            Confirm that all rows are meant, where no condition names a column of the table; or confirm a purge.
         purge
             Delete the rows for good, as privacy asks for: every data file that has such a row, also one that was
             deleted before, every snapshot up to the newest that uses such a file, and every savepoint that does. Files
             go at once, without the usual delay: queries that read an older version then fail, unless they hold a
-            lease, whose files the report names. To finish an interrupted purge, repeat it. Files that were added where
-            they are, exports, copies that a bucket with versioning keeps, and split points of partitions stay. Least
-            and greatest keys in a transaction log in SQLite go with the last session that closes.
+            lease, whose files the report names. To finish an interrupted purge, repeat it. The condition cannot read
+            the table itself, nor columns that were dropped. Files that were added where they are, exports, copies that
+            a bucket with versioning keeps, and split points of partitions stay. Least and greatest keys in a
+            transaction log in SQLite go with the last session that closes.
 
         Returns
         -------

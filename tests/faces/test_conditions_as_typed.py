@@ -62,6 +62,7 @@ def test_what_takes_all_rows_away_is_shown_until_force(typed, count, line):
         'delete-rows orders --where "id >= 0"',
         "overwrite orders $few --keys 0,1,2,3,4",
         "sql MERGE INTO orders t USING few s ON t.id = s.id + 9 WHEN NOT MATCHED BY SOURCE THEN DELETE",
+        "sql MERGE INTO orders t USING df s ON 1=1 WHEN MATCHED AND t.id < 9 THEN DELETE",
         "sql UPDATE orders SET city = 'x' WHERE id < 9",
         'update orders --set "id = 1" --where false',
         "upsert orders $df",

@@ -263,6 +263,14 @@ def test_rows_that_are_added_where_a_delete_looks_stay_with_snapshot_isolation(
     assert race.rows == left
 
 
+def test_a_purge_leaves_no_row_that_is_added_meanwhile_whatever_the_isolation(race: Race):
+    race.mine.ingest(rows((1, 0), (50, 0)))
+    isolated(race, "snapshot")
+    race.meanwhile(lambda table: table.ingest(rows((3, 0))))
+    race.mine.delete("k < 10", purge=True, force=True)
+    assert race.rows == [(50, 0)]
+
+
 def test_an_update_leaves_added_rows_as_they_are_with_snapshot_isolation(race: Race):
     race.mine.ingest(rows((1, 0), (2, 0)))
     isolated(race, "snapshot")

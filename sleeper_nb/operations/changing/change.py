@@ -83,7 +83,8 @@ class ChangeReport(TableReport):
     note
         What else happened, for users.
     is_about_all_rows
-        Whether it names no part of the table, or takes away all of its rows, and so needs a confirmation.
+        Whether it has no condition, or one that names no column of the table and that all rows meet: it needs a
+        confirmation.
     found
         What users should know of the rows that were found: by which columns rows match.
     again
@@ -229,7 +230,7 @@ class ChangeOfRows:
         Raises
         ------
         ConfirmationNeeded
-            When all rows of the table would change, and it is not `confirmed`; it has the plan.
+            When the rows found are all rows, by no condition on them, and it is not `confirmed`; it has the plan.
         ConflictError
             When other writers changed the same rows during each attempt; nothing was changed.
         JobDone
@@ -327,7 +328,7 @@ class ChangeOfRows:
 
     def _unconfirmed(self, plan: ChangeReport) -> ConfirmationNeeded:
         gone = plan.updated + plan.deleted
-        rows = f"all {gone:,} rows" if gone > 1 else "the only row" if gone else "every row"
+        rows = f"all {gone:,} rows" if gone > 1 else "the only row"
         return ConfirmationNeeded(
             f"{self.operation} would {_VERBS[self.operation]} {rows} of table {self.table!r}",
             hint=("check its condition, or confirm: ", Action("--force", "force=True")),

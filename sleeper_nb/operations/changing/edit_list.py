@@ -40,7 +40,7 @@ class EditList:
     with_several
         How many of these each update several rows of the version.
     is_about_all_rows
-        Whether a user must confirm it, as it takes away every row of the version, or was meant for a part.
+        Whether a user must confirm it: as `ChangeReport.is_about_all_rows`.
     """
 
     removed: Mapping[str, Positions]

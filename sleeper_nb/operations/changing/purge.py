@@ -360,7 +360,9 @@ class PurgeOfRows:
 
     def _edits(self, state: TableState) -> EditList:
         whole = whole_files(state, state.files.active["filename"].to_pylist(), state)
-        return replace(self.deletion.find(state), purged=frozenset(self.search(state, whole)))
+        edits = self.deletion.find(state)
+        # a row that others add meanwhile must not stay, whatever the table's isolation is
+        return replace(edits, purged=frozenset(self.search(state, whole)), ignores_added=False)
 
     def plan(self) -> PurgeReport:
         """Return what the purge would do; nothing is changed."""
@@ -410,7 +412,7 @@ class PurgeOfRows:
                 return _joined(reports, (clock.now() - began).total_seconds())
         raise ConflictError(
             f"others brought rows of table {self.deletion.table!r} back during each of {ATTEMPTS} attempts",
-            hint="run it again when nobody rolls the table back",
+            hint="run it again when no other process rolls the table back",
         )
 
     def _run(self, message: str | None, author: str | None) -> PurgeReport:

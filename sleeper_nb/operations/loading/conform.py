@@ -75,7 +75,6 @@ def for_new_table(hint: Hint) -> HintParts:
     )
 
 
-_LEAVES_IT_OUT: Final = " leaves it out"
 Conversion = Callable[[str], Hint]
 """Says how a value becomes one of a type of SQL, where no option of a load does it."""
 
@@ -106,9 +105,6 @@ def without_options(hint: Hint, conversion: Conversion | None) -> HintParts:
         return tuple(parts)
     kept: list[str | Action] = []
     for part in parts:
-        if part == _LEAVES_IT_OUT and kept[-1:] == [IGNORE_EXTRA]:
-            kept[-2:] = [str(kept[-2]).removesuffix("; ")]
-            continue
         if part not in {CAST, IGNORE_EXTRA, BY_NAME} or kept[-1:] not in ([_ADD], [OR_ADD], [_WITH]):
             kept.append(part)
             continue
