@@ -99,7 +99,7 @@ def _of_state(state: TableState) -> str:
 
 WRITES = {"accept_properties", "add_files",
     "alter", "bulk_import", "collect_garbage", "compact", "create_savepoint", "delete", "delete_savepoint",
-    "expire_snapshots", "ingest", "maintain", "merge", "overwrite", "release_lease", "rollback", "rollback_to",
+    "expire_snapshots", "ingest", "maintain", "merge", "overwrite", "purge", "release_lease", "rollback", "rollback_to",
     "run_change", "set_online", "set_properties", "split_partitions", "sweep_orphans", "update", "upsert",
 }  # fmt: skip
 TABLE: dict[str, Callable[[Any], Any]] = {

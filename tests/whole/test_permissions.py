@@ -159,7 +159,7 @@ def test_the_users_file_allows_for_the_console_and_for_magics(house, capsys, mon
     with pytest.raises(NotAllowed):
         repr(shell.run_line_magic("sleeper", "scan t"))
     line = next(line for line in text.splitlines() if "iterators = [" in line)
-    allowed = line[line.index('iterators = ["') :].split(" at the top")[0]
+    allowed = line[line.index('iterators = ["') :].split(" and warehouse")[0]
     Path("sleeper.toml").write_text(f'{allowed}\nwarehouse = "{house}"\n')
     assert shown(capsys, *words)[0] == 0
     shell.run_line_magic("sleeper", f"use {house}")
