@@ -4,7 +4,8 @@
 seconds (best of the rounds), each on the same version, to which the table is restored before. Rows are in key order: a
 key of 17 characters, a time, a number, a value and a text of four words. ``delete 1 % range`` goes by the key,
 ``scattered`` by the number; the merge has a row for each hundred of the table, half of them new. ``scan`` reads all
-columns into Arrow: before, and after the scattered deletion, and with our engines also after a compaction. Peak memory
+columns (into Arrow; on Spark into an aggregate): before, and after the scattered deletion, and with our engines also after
+a compaction. Peak memory
 is that of the process up to the scans; the data was made before, in another one.
 """
 
@@ -23,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+EVERY_COLUMN = "SELECT count(key), max(at), sum(n), sum(value), max(text) FROM t"
 WORDS = np.array(["alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel", "india", "juliett"])
 
 
@@ -117,7 +119,9 @@ def sleeper(folder, rows, files, rounds):
         scans = {
             "Arrow": lambda: table.scan().to_arrow(),
             "DuckDB": lambda: session.sql("FROM t", engine="duckdb").to_arrow(),
+            "Spark": lambda: session.sql(EVERY_COLUMN, engine="spark").to_arrow(),
         }
+        scans["Spark"]()  # starts Spark
         for name, scan in scans.items():
             found[f"scan {name} before"] = timed(rounds, lambda: None, scan)
         table.delete("n % 200 = 14")
