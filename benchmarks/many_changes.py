@@ -1,12 +1,13 @@
-"""What a change of one row costs when a table has ten versions, and when it has a thousand: ours and delta-rs, in one run.
+"""What a change of one row costs when a table has ten versions, and when it has a thousand: ours, and delta-rs.
 
-``python -m benchmarks.many_changes [--versions 1000] [--rows 100000] [--files 8]``: milliseconds (median of ten updates of one
-row, by key), after the first ten versions and at the end; each version before was such an update.
+``python -m benchmarks.many_changes [--versions 1000] [--rows 100000] [--files 8]``: milliseconds (median of ten updates
+of one row, by key), after the first versions and at the end; each version before was such an update.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import statistics
 import tempfile
 import time
@@ -37,7 +38,7 @@ def delta(_kind, place, rows, files):
     from deltalake import DeltaTable, write_deltalake
 
     edges = [0, *_splits(rows, files), rows]
-    for first, end in zip(edges, edges[1:], strict=False):
+    for first, end in itertools.pairwise(edges):
         write_deltalake(place, rows_of(first, end), mode="append")
     table = DeltaTable(place)
     return lambda number: table.update({"v": "v + 1"}, predicate=f"k = {number % rows}")
