@@ -24,8 +24,6 @@ from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from queue import SimpleQueue
-from threading import Semaphore, Thread
 from typing import TypeVar
 
 from sleeper_nb.catalog.catalog_base import FileClaim, steady
@@ -49,6 +47,7 @@ from sleeper_nb.operations.loading.ingest import (
     reference_to,
     write_sorted,
 )
+from sleeper_nb.operations.prefetch import prefetched
 from sleeper_nb.operations.renewing import Renewing
 from sleeper_nb.operations.row_processing import Processor
 from sleeper_nb.operations.scanning.read_rows import leaf_rows
@@ -297,7 +296,7 @@ def run_job(
         When the number of rows written is wrong; the output has been deleted.
     """
     merged = leaf_rows(job.inputs, process or Processor.of(job.processing, schema), storage)
-    with closing(prefetched(_with_check(merged, check))) as rows:
+    with closing(prefetched(_with_check(merged, check), PREFETCHED_BATCHES)) as rows:
         file = write_sorted(storage, job.output, schema, rows, writing)
     read, written = job.rows, 0 if file is None else file.rows
     may_drop_rows = not job.processing.is_nothing
@@ -333,42 +332,6 @@ def _with_check(batches: Iterable[T], check: Callable[[], None]) -> Generator[T]
     for batch in batches:
         check()
         yield batch
-
-
-def prefetched(items: Generator[T], depth: int = PREFETCHED_BATCHES) -> Generator[T]:
-    """Yield the items of a generator that runs in a thread of its own, at most `depth` items ahead.
-
-    An error of the generator is raised here, after the items before it. When the caller stops early, by an error or an
-    interrupt, the generator is closed before this one ends, so nothing keeps running.
-    """
-    ready: SimpleQueue[tuple[T] | BaseException | None] = SimpleQueue()
-    free, stopped = Semaphore(depth), False
-
-    def fill() -> None:
-        try:
-            with closing(items):
-                for item in items:
-                    ready.put((item,))
-                    free.acquire()
-                    if stopped:
-                        return
-            ready.put(None)
-        except BaseException as error:  # noqa: BLE001 - it is raised again in the thread that uses the items
-            logger.debug("prefetch thread ends by %s: %s", type(error).__name__, error)
-            ready.put(error)
-
-    thread = Thread(target=fill, daemon=True)
-    thread.start()
-    try:
-        while (got := ready.get()) is not None:
-            if isinstance(got, BaseException):
-                raise got
-            free.release()
-            yield got[0]
-    finally:
-        stopped = True
-        free.release()
-        thread.join()
 
 
 class ClaimedJobs:

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from sleeper_nb.operations.compact import prefetched
+from sleeper_nb.operations.prefetch import prefetched
 
 
 def counting(seen: list[str | int], until: int = 100) -> Iterator[int]:
@@ -44,7 +44,7 @@ def test_an_error_comes_in_its_place():
         yield 1
         raise ValueError("two")
 
-    items_ahead = prefetched(items())
+    items_ahead = prefetched(items(), 16)
     assert next(items_ahead) == 1
     with pytest.raises(ValueError, match="two"):
         next(items_ahead)

@@ -6,7 +6,8 @@ the position of each row in the file is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import reduce
 from itertools import accumulate, groupby
@@ -22,6 +23,7 @@ from sleeper_nb.errors import StorageError
 from sleeper_nb.model.deletions import POSITIONS, DeletionVector
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
+from sleeper_nb.operations.prefetch import prefetched
 from sleeper_nb.operations.scanning.footers import RowGroup, groups_in
 from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, PLACES, POSITION, PlannedFile, ScanPlan, keys_in
 from sleeper_nb.storage.filesystem import Storage
@@ -32,6 +34,8 @@ Positions = npt.NDArray[np.int64]
 
 NO_POSITIONS: Final[Positions] = np.empty(0, np.int64)
 _BATCH_ROWS: Final = 65_536
+_READ_AHEAD: Final = 2
+"""Batches that are read while deleted rows are taken out of the one before."""
 
 
 def positions_of(vector: DeletionVector | None, storage: Storage) -> Positions:
@@ -109,18 +113,20 @@ class LiveRows:
         needed = [*chosen, *(key for key in self.schema.row_keys if is_cut and key not in chosen)]
         types = pa.schema([self.schema.arrow.field(each.name) for each in needed])
         selected = [each.name for each in chosen]
-        for at, stored in self._stored({each.column for each in needed}, limits if is_cut else None):
-            batch = pa.RecordBatch.from_arrays(
-                [_column(stored, each.column, types.field(each.name).type) for each in needed], schema=types
-            )
-            if with_positions:
-                batch = batch.append_column(PLACES.field(POSITION), pa.array(np.arange(at, at + batch.num_rows)))
-            batch = kept(batch, at, self.deleted) if self.only is None else _taken(batch, at, self.only)
-            if is_cut:
-                batch = _inside(batch, limits, self.schema)
-            yield batch.select([*selected, POSITION] if with_positions else selected)
+        stored = self._stored({each.column for each in needed}, limits if is_cut else None)
+        with closing(prefetched(stored, _READ_AHEAD)) as parts:
+            for at, part in parts:
+                batch = pa.RecordBatch.from_arrays(
+                    [_column(part, each.column, types.field(each.name).type) for each in needed], schema=types
+                )
+                if with_positions:
+                    batch = batch.append_column(PLACES.field(POSITION), pa.array(np.arange(at, at + batch.num_rows)))
+                batch = kept(batch, at, self.deleted) if self.only is None else _taken(batch, at, self.only)
+                if is_cut:
+                    batch = _inside(batch, limits, self.schema)
+                yield batch.select([*selected, POSITION] if with_positions else selected)
 
-    def _stored(self, names: set[str], limits: Sequence[Region] | None) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def _stored(self, names: set[str], limits: Sequence[Region] | None) -> Generator[tuple[int, pa.RecordBatch]]:
         """Yield rows of the row groups that can reach into some regions, and the position of the first one.
 
         Their columns are as the file has them.
