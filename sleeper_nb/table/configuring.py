@@ -95,9 +95,10 @@ def check_fit(properties: TableProperties, schema: Schema, clock: Clock) -> None
 def property_notes(table: OpenTable, state: TableState) -> tuple[str, ...]:
     """Return what the property file says that a version does not do, and whether the file was edited by hand."""
     files = table.components.property_files
-    edited = _note_of_edit(table)
     waiting = property_files.pending_settings(files.of_entry(table.entry), state, table.name, table.properties_path)
-    return waiting if edited is None else (edited, *waiting)
+    if not _is_edited(table):
+        return waiting
+    return property_files.manual_edit_note(table.name, table.properties_path), *waiting
 
 
 def property_findings(table: OpenTable) -> Iterator[Finding]:
@@ -116,18 +117,15 @@ def property_findings(table: OpenTable) -> Iterator[Finding]:
 
 def check_not_edited(table: OpenTable) -> None:
     """Raise before versions or files are deleted by properties that may be damaged, such as those of a cut file."""
-    if _note_of_edit(table) is not None:
+    if _is_edited(table):
         raise ConfirmationNeeded(
             f"{table.properties_path} was changed by hand, or damaged, so nothing was deleted",
             hint=("check the file, then accept it: ", property_files.accepting(table.name)),
         )
 
 
-def _note_of_edit(table: OpenTable) -> str | None:
-    files, table_id = table.components.property_files, table.entry.id
-    return property_files.manual_edit_note(
-        files.content(table_id), files.recorded(table_id), table.name, table.properties_path
-    )
+def _is_edited(table: OpenTable) -> bool:
+    return table.components.property_files.is_edited(table.entry.id)
 
 
 def additions(columns: Fields) -> list[SchemaChange]:

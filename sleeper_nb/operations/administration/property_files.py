@@ -114,9 +114,22 @@ class PropertyFiles:
         return self._storage.read(paths.table_properties(table_id))
 
     def recorded(self, table_id: str) -> str | None:
-        """Return the checksum of a table's properties file as a command last wrote it; None when there is none."""
+        """Return the checksum of a table's properties file as a command last wrote it; None when there is none.
+
+        While a command replaces the file, and after one that was stopped, it has two: of the file before and after.
+        """
         entry = None if self._catalog is None else self._catalog.entry(table_id)
         return None if entry is None else entry.properties_checksum
+
+    def is_edited(self, table_id: str) -> bool:
+        """Return whether a table's properties file differs from what a command last wrote."""
+        recorded = None
+        # another process may replace the file between the two reads
+        while (now := self.recorded(table_id)) != recorded:
+            recorded = now
+            if recorded is None or checksum_of(self.content(table_id)) in recorded.split():
+                return False
+        return recorded is not None
 
     def accept(self, table_id: str) -> None:
         """Record the current content of a table's properties file, as if a command had written it."""
@@ -125,22 +138,17 @@ class PropertyFiles:
 
     def _replace(self, table_id: str, before: str, after: str) -> None:
         """Write the file. If it was changed by hand before, it counts as changed by hand until it is accepted."""
-        was_recorded = self.recorded(table_id) in (None, checksum_of(before.encode()))
-        self._storage.write(paths.table_properties(table_id), after.encode())
-        if was_recorded and self._catalog is not None:
-            self._record(self._catalog, table_id, before, after)
-
-    def _record(self, catalog: Catalog, table_id: str, before: str, after: str) -> None:
-        """Record a changed file; when that fails, restore the file."""
-        checksum = checksum_of(after.encode())
+        path, old, new = paths.table_properties(table_id), checksum_of(before.encode()), checksum_of(after.encode())
+        recorded = self.recorded(table_id)
+        if self._catalog is None or not (recorded is None or old in recorded.split()):
+            self._storage.write(path, after.encode())
+            return
+        self._catalog.note_properties(table_id, f"{old} {new}")
+        self._storage.write(path, after.encode())
         try:
-            catalog.note_properties(table_id, checksum)
-        except StorageError as error:
-            if self.recorded(table_id) == checksum:
-                return  # only the answer was lost
-            logger.warning("table %s: its properties file is restored after an error: %s", table_id, error.message)
-            self._storage.write(paths.table_properties(table_id), before.encode())
-            raise
+            self._catalog.note_properties(table_id, new)
+        except StorageError as error:  # the file is written, and what is recorded allows it
+            logger.warning("table %s: the old checksum of its properties stays recorded: %s", table_id, error.message)
 
     def storage_of(self, table_id: str, properties: TableProperties) -> Storage:
         """Return the folder of a table's data and metadata: below ``sleeper.table.data.path``, or in the instance.
@@ -376,9 +384,7 @@ def _pending_processing(properties: TableProperties, recorded: str | None, table
     return notes
 
 
-def manual_edit_note(content: bytes, recorded: str | None, table: str, path: str) -> str | None:
-    """Return a note when a properties file differs from what a command last wrote; None when it does not. Pure."""
-    if recorded is None or checksum_of(content) == recorded:
-        return None
+def manual_edit_note(table: str, path: str) -> str:
+    """Return the note about a properties file that differs from what a command last wrote."""
     accept = f"properties {table} --accept, or in Python table.accept_properties()"
     return f"{path} was changed by hand, or damaged: check it, then accept it: {accept}"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.errors import ConfirmationNeeded, InvalidInput, SleeperError
+from sleeper_nb.errors import ConfirmationNeeded, InvalidInput, SleeperError, StorageError
 from sleeper_nb.model.processing import AGGREGATIONS, FILTERS
 from sleeper_nb.model.properties import STATE_STORE, TABLE_SCHEMA, schema_line
+from sleeper_nb.operations.administration.property_files import PropertyFiles
 from sleeper_nb.progress import Silent
 from tests.operations.test_flipped_bits import flips
 
@@ -217,3 +220,63 @@ def test_nothing_is_deleted_by_a_properties_file_that_was_cut(session: sl.Sessio
     assert [each.id for each in table.snapshots()] == [2, 1]
     table.accept_properties()
     getattr(table, work)(dry_run=False)
+
+
+class Looking:
+    """Looks whether a file counts as edited before and after each request to another object."""
+
+    def __init__(self, inner: object, look: Callable[[], None]) -> None:
+        self._inner, self._look = inner, look
+
+    def __getattr__(self, name: str) -> Any:
+        asked = getattr(self._inner, name)
+
+        def answer(*arguments: Any, **named: Any) -> Any:
+            self._look()
+            try:
+                return asked(*arguments, **named)
+            finally:
+                self._look()
+
+        return answer
+
+
+def test_a_file_that_a_command_replaces_never_counts_as_changed_by_hand(session: sl.Session):
+    table = summed(session)
+    files, table_id, looks = table._opened.components.property_files, table.entry.id, []
+    look = lambda: looks.append(files.is_edited(table_id))  # noqa: E731
+    places = (Looking(files._storage, look), files.instance, files.permissions, Looking(files._catalog, look))
+    PropertyFiles(*places).change(table_id, {"snapshot.time-retained": "3 d"}, lambda _: None)  # type: ignore[arg-type]
+    assert len(looks) >= 6
+    assert not any(looks)
+    assert " " not in (files.recorded(table_id) or "")
+
+
+@pytest.mark.parametrize("fails_at", [1, 2])
+def test_a_file_whose_checksum_cannot_be_recorded_stays_as_it_was_or_counts(session: sl.Session, fails_at: int):
+    table = summed(session)
+    files, table_id = table._opened.components.property_files, table.entry.id
+
+    class Failing(Looking):
+        noted = 0
+
+        def note_properties(self, *arguments: str) -> None:
+            self.noted += 1
+            if self.noted == fails_at:
+                raise StorageError("the disk is full", hint="free some")
+            self._inner.note_properties(*arguments)  # type: ignore[attr-defined]
+
+    failing = PropertyFiles(
+        files._storage,
+        files.instance,
+        files.permissions,
+        Failing(files._catalog, lambda: None),  # type: ignore[arg-type]
+    )
+    with contextlib.suppress(StorageError):
+        failing.change(table_id, {"snapshot.time-retained": "3 d"}, lambda _: None)
+    assert session.table("t").properties.text("snapshot.time-retained") == ("7 d" if fails_at == 1 else "3 d")
+    assert session.table("t").check().ok
+    session.table("t").set_properties({"snapshot.time-retained": "4 d"})
+    assert session.table("t").check().ok
+    file_of(session).write_text(file_of(session).read_text() + "# by hand\n")
+    assert not session.table("t").check().ok
