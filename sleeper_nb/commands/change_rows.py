@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.commands.command import (
     DRY_RUN,
+    JOB_ID,
     MESSAGE,
     REGION,
     TABLE,
@@ -19,7 +20,7 @@ from sleeper_nb.commands.command import (
 )
 from sleeper_nb.commands.confirm import change_confirmed, shown_change
 from sleeper_nb.commands.context import Context, split_names
-from sleeper_nb.commands.load import JOB_ID, MATCHING_OPTIONS, READING_OPTIONS, load_options, source_of
+from sleeper_nb.commands.load import MATCHING_OPTIONS, READING_OPTIONS, load_options, source_of
 from sleeper_nb.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ PURGE = flag(
     "interrupted purge, repeat the line",
 )
 OF_A_CHANGE = (
-    MESSAGE, replace(JOB_ID, help="a name for this change: repeating it changes nothing"), ENGINE, DRY_RUN,
+    MESSAGE, JOB_ID, ENGINE, DRY_RUN,
 )  # fmt: skip
 
 

@@ -172,6 +172,7 @@ WHERE = option("--where", text="a condition on one row, in DuckDB's SQL", metava
 REGION = option("--region", text="ranges of row keys; [ ] include a bound, ( ) exclude it", metavar='"key=[a,b) …"')
 LIMIT = option("--limit", text="at most this many rows", metavar="N", kind="number")
 MESSAGE = option("-m", "--message", text="a message for the history", metavar="MSG")
+JOB_ID = option("--job-id", text="a name for what this does: repeating it changes nothing", metavar="ID")
 
 
 @dataclass(frozen=True, slots=True)

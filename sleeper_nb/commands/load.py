@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.commands.command import (
     COLUMNS,
+    JOB_ID,
     MESSAGE,
     SCHEMA,
     TABLE,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from sleeper_nb.operations.loading.load_options import LoadArguments
     from sleeper_nb.operations.scanning.export import ExportReport
 
-JOB_ID = option("--job-id", text="a name for this load: repeating it adds nothing", metavar="ID")
 DELIMITER = option("--delimiter", text="what separates the values of a CSV file, or the word tab; a comma if not "
                    "given, a tab in .tsv", metavar="C")  # fmt: skip
 NULL_TEXT = option("--null-text", text="the text for NULL in a CSV file, without quotes; empty if not given",

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.commands.command import (
     COLUMNS,
+    JOB_ID,
     LIMIT,
+    MESSAGE,
     REGION,
     SCHEMA,
     VERSION,
@@ -72,6 +74,8 @@ ROW_OPTIONS = (
     flag("--explain", "read no row: show that and the engine's plan", answer=NO_ROW),
     flag("--force", "delete what DROP, TRUNCATE or CALL deletes, or change all rows; without it, a notebook shows the "
          "plan and a console asks"),
+    MESSAGE,
+    JOB_ID,
     positional("statement", "one statement, as it is", "sql", metavar="SQL"),
     examples=(
         "sql SELECT count(*) FROM trips VERSION AS OF 'savepoint.before-fix'",
@@ -81,6 +85,7 @@ ROW_OPTIONS = (
         "sql --as pandas SELECT city, fare FROM trips",
         "sql INSERT INTO trips FROM trips@12 WHERE fare > 100",
         "sql --dry-run UPDATE trips SET fare = 0 WHERE fare < 0",
+        'sql -m "typo" --job-id fix-1 UPDATE trips SET fare = 0 WHERE fare < 0',
         "sql --force DROP TABLE IF EXISTS journeys",
         "sql --engine duckdb -o fares\nSELECT city, fare FROM trips VERSION AS OF 12 WHERE fare > :least",
     ),
@@ -101,7 +106,8 @@ def sql(context: Context, arguments: Namespace) -> Any:
     _check_form(arguments)
     reads_nothing = arguments.dry_run or arguments.explain
     data = params if context.reads_variables else None
-    run = partial(session.sql, arguments.statement, engine=engine, params=params, data=data)
+    notes = {"message": arguments.message, "job_id": arguments.job_id}
+    run = partial(session.sql, arguments.statement, engine=engine, params=params, data=data, **notes)
     try:
         result = run(dry_run=reads_nothing, force=arguments.force)
     except ConfirmationNeeded as needed:

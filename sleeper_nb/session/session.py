@@ -37,7 +37,7 @@ from sleeper_nb.progress import BackgroundJobs, Progress
 from sleeper_nb.query import EngineChoice, Queries, QueryResult
 from sleeper_nb.report import Listing
 from sleeper_nb.session import administration, creating
-from sleeper_nb.session.sql_writes import SqlWriter, writing_statement
+from sleeper_nb.session.sql_writes import SqlWriter, check_takes_no_notes, writing_statement
 from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.sql.binding import lookup_in
 from sleeper_nb.sql.statement import SqlText, Statement
@@ -599,6 +599,8 @@ class Session:
         data: Mapping[str, Any] | None = None,
         dry_run: bool = False,
         force: bool = False,
+        message: str | None = None,
+        job_id: str | None = None,
     ) -> QueryResult | Any:
         """Run a query over tables at any version, or a statement that changes the warehouse.
 
@@ -631,6 +633,9 @@ class Session:
         force
             Confirm a deletion, ``DROP TABLE``, ``TRUNCATE TABLE``, and procedures that delete; or a change of all rows,
             such as ``DELETE`` without a condition.
+        message, job_id
+            A message for the history, and a name that makes a statement change the table only once, also when it is
+            run again: of ``INSERT``, ``DELETE``, ``UPDATE`` and ``MERGE``.
 
         Returns
         -------
@@ -662,8 +667,9 @@ class Session:
         )
         writing = writing_statement(text, engine)
         if writing is None:
+            check_takes_no_notes(message, job_id)
             return queries.run(text)
-        return SqlWriter(self, writing, text, queries, force, dry_run).run()
+        return SqlWriter(self, writing, text, queries, force, dry_run, message, job_id).run()
 
     def spark(self) -> SparkEngine:
         """Return the Spark engine; Spark itself starts with its first work."""

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NotFound
+from sleeper_nb.model.jobs import MadeBefore
 from sleeper_nb.model.schema import Check, Schema, free_check_name
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.administration.instances import check_table_name
@@ -94,7 +95,7 @@ class InsertedRows(TableReport):
     def grid(self) -> Grid:
         """Return the numbers of rows before and after, and below them what was read."""
         columns = ("table", "rows added", "snapshot", "rows")
-        note = self.snapshot.note if isinstance(self.snapshot, LoadedAndSaved) else ""
+        note = self.snapshot.note if isinstance(self.snapshot, LoadedAndSaved | MadeBefore) else ""
         row = (self.table, self.rows, self.snapshot.id, self.snapshot.rows)
         return Grid(columns, (row,), footer=notes_line(self.reads, note))
 
@@ -116,6 +117,16 @@ def writing_statement(text: SqlText, engine: EngineChoice) -> WritingStatement |
     return read_writing_statement(statement)
 
 
+def check_takes_no_notes(message: str | None, job_id: str | None) -> None:
+    """Raise when a message or job id is given with a statement that makes no version from rows."""
+    name = "a message" if message is not None else "a job id" if job_id is not None else None
+    if name is not None:
+        raise InvalidInput(
+            f"{name} is for INSERT, UPDATE, DELETE and MERGE",
+            hint=("leave out ", Action("-m", "message=") if message is not None else Action("--job-id", "job_id=")),
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class SqlWriter:
     """Runs one statement that changes the warehouse.
@@ -130,6 +141,8 @@ class SqlWriter:
         Whether a deletion is confirmed.
     dry_run
         Whether nothing may change.
+    message, job_id
+        Of the new version of a statement that changes rows.
     """
 
     session: Session
@@ -138,11 +151,15 @@ class SqlWriter:
     queries: Queries
     force: bool
     dry_run: bool
+    message: str | None = None
+    job_id: str | None = None
 
     def run(self) -> Report:
         """Return what the statement did, or with a dry run would do."""
         if self.statement.is_explained:
             return self._explained()
+        if not isinstance(self.statement.change, InsertRows | RowChange):
+            check_takes_no_notes(self.message, self.job_id)
         match self.statement.change:
             case InsertRows() as insert:
                 return self._insert(insert)
@@ -191,7 +208,9 @@ class SqlWriter:
         table = self._table(change.table)
         rows = partial(self._new_rows, change, table) if isinstance(change, OverwriteRows) else None
         asked = AskedChange(self.text, self._text, change, self.queries)
-        return table.run_change(asked, rows, dry_run=self.dry_run, force=self.force)
+        return table.run_change(
+            asked, rows, dry_run=self.dry_run, force=self.force, message=self.message, job_id=self.job_id
+        )
 
     def _new_rows(self, change: OverwriteRows, table: Table, queries: Queries) -> SourceRows:
         """Return the rows of an overwrite, under the names of the table's columns."""
@@ -207,9 +226,10 @@ class SqlWriter:
             if self.dry_run:
                 return _planned(_with_hints_of_statement(table.ingest(rows, dry_run=True)), result)
             before = table.resolved.snapshot_id
-            snapshot = table.ingest(rows)
-        added = snapshot.added_rows if snapshot.id > before else 0  # Spark does not count what it hands over
-        count = rows.count if isinstance(rows, RowsToLoad) else added
+            snapshot = table.ingest(rows, message=self.message, job_id=self.job_id)
+        is_new = snapshot.id > before and not isinstance(snapshot, MadeBefore)
+        added = snapshot.added_rows if is_new else 0  # Spark does not count what it hands over
+        count = rows.count if isinstance(rows, RowsToLoad) and not isinstance(snapshot, MadeBefore) else added
         return InsertedRows(table.name, count, snapshot, result.source_text)
 
     def _create(self, create: CreateTable) -> Report:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import InvalidInput
@@ -85,6 +86,7 @@ class ChangesOf:
         rows, extra = self._rows(data, options)
         statement = self._writer.upsert(columns, rows.column_names)
         _check_has_values(rows, columns)
+        _check_each_once(rows, columns)
         return self._change("upsert", statement, data={NEW_ROWS: rows}, remarks=(_matched_by(columns), *extra))
 
     def merge(self, data: Any, on: Sequence[str] | None, predicate: str | None) -> MergeBuilder:
@@ -272,3 +274,23 @@ def _check_has_values(rows: pa.Table, columns: Sequence[str]) -> None:
                 f"{counted(nulls, 'row')} without a value in {name!r}, by which rows match",
                 hint="drop them, or fill in the values",
             )
+
+
+def _check_each_once(rows: pa.Table, columns: Sequence[str]) -> None:
+    """Raise when two new rows match by the same values: both would be inserted, and the next run could update neither.
+
+    Nested values are not compared here.
+    """
+    known = {name.casefold(): name for name in rows.column_names}
+    keys = [known[name.casefold()] for name in columns if name.casefold() in known]
+    if len(keys) < len(columns) or any(pa.types.is_nested(rows.schema.field(name).type) for name in keys):
+        return  # the statement itself names a column that is missing
+    times = rows.group_by(keys).aggregate([([], "count_all")])
+    again = times.filter(pc.greater(times["count_all"], 1))
+    if again.num_rows:
+        (row,) = again.slice(0, 1).to_pylist()
+        count = row.pop("count_all")
+        raise InvalidInput(
+            f"{counted(count, 'new row')} with {values_text(row)}, by which rows match",
+            hint=f"keep one of them, such as the newest: df.drop_duplicates({keys}, keep='last')",
+        )

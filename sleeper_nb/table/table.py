@@ -812,8 +812,8 @@ class Table(Report):
         Raises
         ------
         InvalidInput
-            When two new rows match the same row, a value by which rows match is null, or a value does not fit; when
-            some dictionaries lack a key that others have.
+            When two new rows have the same values by which rows match, such a value is null, or a value does not fit;
+            when some dictionaries lack a key that others have.
         ConflictError
             As `delete`. Rows that others add meanwhile are seen: two upserts never both insert a key.
         """
@@ -889,11 +889,18 @@ class Table(Report):
 
     @checked
     def run_change(
-        self, asked: AskedChange, new_rows: AskSource | None = None, *, dry_run: bool = False, force: bool = False
+        self,
+        asked: AskedChange,
+        new_rows: AskSource | None = None,
+        *,
+        dry_run: bool = False,
+        force: bool = False,
+        message: str | None = None,
+        job_id: str | None = None,
     ) -> ChangeReport:
         """Run a statement that changes rows of the table, as `Session.sql` reads it."""
         change = changing.change_of(self._opened, asked.operation, asked, new_rows)
-        return change.run(dry_run=dry_run, force=force)
+        return change.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
 
     # Change properties and columns.
 

@@ -194,3 +194,38 @@ def test_the_report_is_a_table_in_a_notebook_and_in_python(typed):
         assert repr(table.delete(dry_run=True)).endswith("nothing was changed; force=True does it")
         with pytest.raises(InvalidInput, match=r"updates=.*new_values="):
             table.update()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE trips SET fare = fare + 1 WHERE city = 'Rome'",
+        "INSERT INTO trips VALUES ('Kiev', 7, 2)",
+        "DELETE FROM trips WHERE city = 'Rome'",
+        "MERGE INTO trips USING (SELECT 'Rome' AS city) s ON trips.city = s.city WHEN MATCHED THEN DELETE",
+        "INSERT INTO trips REPLACE WHERE city = 'Rome' SELECT city, fare, riders FROM trips WHERE city = 'Rome'",
+    ],
+)
+def test_a_statement_has_a_message_and_is_done_once_by_its_job_id(typed, rows, statement):
+    line = f'sql -m "for Rome" --job-id rome-1 {statement}'
+    typed(line)
+    after, history = rows(), typed("history trips").to_arrow().to_pylist()
+    assert history[0]["message"] == "for Rome"
+    again = typed(line)
+    assert "rome-1" in repr(again)
+    assert (rows(), len(typed("history trips"))) == (after, len(history))
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("sql -m why SELECT 1", "a message is for"),
+        ("sql --job-id a DROP TABLE trips", "a job id is for"),
+        ("sql -m why ALTER TABLE trips ADD COLUMN note STRING", "a message is for"),
+    ],
+)
+def test_a_message_of_a_statement_that_changes_no_rows_is_refused(typed, rows, line, named):
+    error = refused(typed, line)
+    assert error.message.startswith(named)
+    assert error.hint.startswith("leave out -")
+    assert rows()
