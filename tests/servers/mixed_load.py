@@ -52,7 +52,7 @@ class Oracle:
 
     sizes: dict[str, int] = field(default_factory=dict)
     acknowledged: dict[str, set[str]] = field(default_factory=dict)
-    """By table: the batches that are in it for good."""
+    """By table: the batches that are in it until they are deleted."""
     savepoints: dict[str, dict[str, frozenset[str]]] = field(default_factory=dict)
     """By table: the savepoints that were made and not deleted, and the batches in each."""
     done: Counter[str] = field(default_factory=Counter)
@@ -70,9 +70,9 @@ class Oracle:
         with self.lock:
             self.violations.append(text)
 
-    def judge_rows(self, what: str, batches: list[str], must: set[str]) -> frozenset[str]:
+    def judge_rows(self, table: str, what: str, batches: list[str], must: set[str]) -> frozenset[str]:
         """Hold that batches are there whole and once, among them those that `must`; return which are there."""
-        counts = Counter(batches)
+        counts, must = Counter(batches), must & self.known(table)  # others may have been deleted meanwhile
         for batch, count in counts.items():
             if count != self.sizes.get(batch):
                 self.wrong(f"{what}: {count} of {self.sizes.get(batch)} rows of {batch}")
@@ -123,7 +123,7 @@ class Worker:
 
     def scan(self, table: str) -> None:
         must = self.oracle.known(table)
-        self.oracle.judge_rows(f"scan of {table}", self.batches(table), must)
+        self.oracle.judge_rows(table, f"scan of {table}", self.batches(table), must)
 
     def batches(self, table: str, version: str | None = None) -> list[str]:
         found: list[str] = self.session.table(table).scan(version=version).to_arrow()["batch"].to_pylist()
@@ -134,11 +134,12 @@ class Worker:
         self.made += 1
         name = f"s{self.number}x{self.made}"
         self.session.table(table).create_savepoint(name)
+        must &= self.oracle.known(table)  # without what others deleted meanwhile
         with self.oracle.lock:
             self.oracle.savepoints.setdefault(table, {})[name] = frozenset(must)
         self.mine[table].append(name)
         rows = self.oracle.judge_rows(
-            f"new savepoint {name} of {table}", self.batches(table, f"savepoint.{name}"), must
+            table, f"new savepoint {name} of {table}", self.batches(table, f"savepoint.{name}"), must
         )
         with self.oracle.lock:
             self.oracle.savepoints[table][name] = rows
@@ -149,8 +150,10 @@ class Worker:
             self.judge_savepoint(table, name)
 
     def judge_savepoint(self, table: str, name: str) -> None:
-        rows = self.oracle.savepoints[table][name]
-        self.oracle.judge_rows(f"savepoint {name} of {table}", self.batches(table, f"savepoint.{name}"), set(rows))
+        rows, batches = self.oracle.savepoints[table][name], self.batches(table, f"savepoint.{name}")
+        if found := rows - set(batches):
+            self.oracle.wrong(f"savepoint {name} of {table}: {len(found)} batches are missing, such as {min(found)}")
+        self.oracle.judge_rows(table, f"savepoint {name} of {table}", batches, set())
 
     def delete_savepoint(self, table: str) -> None:
         if self.mine[table]:
@@ -158,6 +161,20 @@ class Worker:
             with self.oracle.lock:
                 del self.oracle.savepoints[table][name]
             self.session.table(table).delete_savepoint(name, force=True)
+
+    def update(self, table: str) -> None:
+        """Give the rows of a batch other keys: they go to other leaves."""
+        if known := sorted(self.oracle.known(table)):
+            batch = {"batch": self.random.choice(known)}
+            self.session.table(table).update({"key": "'0.' || hash(key)"}, "batch = :batch", params=batch)
+
+    def delete(self, table: str) -> None:
+        """Delete the rows of a batch: all, or by an error none."""
+        if known := sorted(self.oracle.known(table)):
+            batch = self.random.choice(known)
+            with self.oracle.lock:
+                self.oracle.acknowledged[table].discard(batch)
+            self.session.table(table).delete("batch = :batch", params={"batch": batch})
 
     def migrate(self, table: str) -> None:
         now = self.session.table(table).state_store
@@ -181,6 +198,8 @@ TABLES = tuple(kind.removesuffix("StateStore") for kind in STATE_STORES)
 _STEPS: dict[str, tuple[int, Callable[[Worker, str], object]]] = {
     "ingest": (40, Worker.ingest),
     "scan": (12, Worker.scan),
+    "update": (5, Worker.update),
+    "delete": (2, Worker.delete),
     "save": (6, Worker.save),
     "read savepoint": (6, Worker.read_savepoint),
     "delete savepoint": (4, Worker.delete_savepoint),
