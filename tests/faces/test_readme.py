@@ -89,7 +89,7 @@ class Typed:
 
 def cells():
     """The cells of the README in its order: magics a line each, cell magics and Python a block each."""
-    tour = README[README.index("## Five minutes") : README.index("## How it compares")]
+    tour = README[README.index("## Five minutes") : README.index("## Log")]
     for kind, block in re.findall(r"```(\w*)\n(.*?)```", tour, re.DOTALL):
         yield from [block.strip()] if block.startswith("%%") or kind == "python" else block.strip().splitlines()
 

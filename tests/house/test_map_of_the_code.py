@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 DECISIONS = ROOT / "sleeper_nb" / "DECISIONS.md"
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "CHANGELOG.md")
+DOCUMENTS = ("README.md", "COMPARISON.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "CHANGELOG.md")
 
 
 def folders_and_root_modules():
@@ -70,5 +70,19 @@ def test_links_lead_to_files_that_are_there(document):
     assert [link for link in links if not (ROOT / link).exists()] == []
 
 
-def test_the_architecture_is_one_click_from_the_readme():
-    assert "](ARCHITECTURE.md)" in (ROOT / "README.md").read_text()
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_into_a_document_lead_to_one_of_its_headings(document):
+    links = re.findall(r"\]\(([^)#:]*)#([^)]*)\)", (ROOT / document).read_text())
+    lost = [link for link in links if link[1] not in headings((ROOT / document).parent / (link[0] or document))]
+    assert lost == []
+
+
+def headings(path):
+    """Return the headings of a document as links name them."""
+    titles = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("document", ["ARCHITECTURE.md", "COMPARISON.md"])
+def test_the_readme_leads_to_the_other_documents_in_one_click(document):
+    assert f"]({document})" in (ROOT / "README.md").read_text()
