@@ -111,10 +111,11 @@ class DuckDBCondition:
                 _check_repeatable(connection, text, nodes, schema.names)
             parts = {part.casefold() for node in nodes for part in node.get("column_names", ())}
             named = pa.schema([field for field in schema.arrow if field.name.casefold() in parts])
-            _bind(connection, text, named, schema.names, nodes)
             comparisons, columns = _comparisons(tree, named), frozenset(named.names)
-        necessary = tuple(dict.fromkeys(each for each in comparisons if each is not None))
-        understood = None not in comparisons
+            necessary = tuple(dict.fromkeys(each for each in comparisons if each is not None))
+            understood = None not in comparisons
+            if not understood:  # a comparison that was understood fails for no row
+                _bind(connection, text, named, schema.names, nodes)
         return cls(text, columns, named, schema.names, necessary, connect, is_understood=understood)
 
     @classmethod

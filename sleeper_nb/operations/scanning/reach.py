@@ -153,6 +153,15 @@ def parts_met(
     return [part for region in regions for each in met if (part := region.intersect(each)) is not None]
 
 
+def are_the_region(comparisons: Iterable[Compared], schema: Schema) -> bool:
+    """Return whether the rows that meet all comparisons are exactly those of the region that they are met in.
+
+    They are when each comparison is of a row key, with a value of its type.
+    """
+    keys = {key.name: key for key in schema.row_keys}
+    return all(each.column in keys and compared_key(keys[each.column], each.value) is not None for each in comparisons)
+
+
 @dataclass(frozen=True, slots=True)
 class Necessary:
     """What the rows of some tables must meet at least, by the name of each table.

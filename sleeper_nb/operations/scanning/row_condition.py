@@ -52,6 +52,10 @@ class Condition(Protocol):
         """
 
     @property
+    def is_understood(self) -> bool:
+        """Whether a row meets the condition exactly when it meets `necessary`."""
+
+    @property
     def test(self) -> Test:
         """What a row must meet at least, also where alternatives, lists and beginnings of texts say so."""
 
