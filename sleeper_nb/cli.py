@@ -15,7 +15,7 @@ from sleeper_nb.commands.context import Context, explained
 from sleeper_nb.commands.help import ON_CONSOLE
 from sleeper_nb.commands.home import Home, find_home
 from sleeper_nb.commands.line_progress import LineProgress
-from sleeper_nb.commands.parse import Invocation
+from sleeper_nb.commands.parse import Invocation, shared_last
 from sleeper_nb.errors import ConfirmationNeeded, NotFound, SleeperError, show_for
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     -------
     0; 1 when the command, or a step of it, failed, 2 when it could not be understood, 130 when it was interrupted.
     """
-    words = _shared_last(list(sys.argv[1:] if argv is None else argv))
+    words = shared_last(list(sys.argv[1:] if argv is None else argv), _SHARED_NAMES)
     if words[:1] == ["--version"]:
         from sleeper_nb import __version__
 
@@ -49,15 +49,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SleeperError as error:
         return _complain(error, MISUSED)
     return _run(invocation)
-
-
-def _shared_last(words: list[str]) -> list[str]:
-    """Move options from before the command to after it, where its own are."""
-    leading: list[str] = []
-    while words and words[0].partition("=")[0] in _SHARED_NAMES:
-        count = 1 if "=" in words[0] else 2
-        leading, words = leading + words[:count], words[count:]
-    return [*words[:1], *leading, *words[1:]] if words else leading
 
 
 def _run(invocation: Invocation) -> int:

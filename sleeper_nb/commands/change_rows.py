@@ -33,6 +33,7 @@ ROWS_WHERE = option(
     "--where",
     text="a condition in the engine's SQL; it may read any version of the table, and :name is the value of a variable",
     metavar='"…"',
+    kind="condition",
 )
 SOURCE = positional("source", "a path, a glob, or $name for a variable", "source", metavar="SRC", many=True)
 ENGINE = option("--engine", text="which finds the rows; duckdb if not given", choices=("duckdb", "spark"))
@@ -79,9 +80,9 @@ def delete_rows(context: Context, arguments: Namespace) -> ChangeReport | PurgeR
     "set columns of the rows that meet a condition, in one commit",
     TABLE,
     option("--set", text="a column and its new value in SQL, which sees the row as it was; can be repeated",
-           metavar='"a = SQL"', many=True),
+           metavar='"a = SQL"', kind="condition", many=True),
     option("--value", text="a column and its new value as a text, without quotes of SQL; can be repeated",
-           metavar="a=VALUE", many=True),
+           metavar="a=VALUE", kind="assignment", many=True),
     ROWS_WHERE,
     *OF_A_CHANGE,
     ALL_ROWS,
@@ -142,7 +143,7 @@ def upsert(context: Context, arguments: Namespace) -> ChangeReport:
     TABLE,
     SOURCE,
     option("--where", text="the part, as a condition in the engine's SQL, which every new row must meet; :name is "
-           "the value of a variable", metavar='"…"'),
+           "the value of a variable", metavar='"…"', kind="condition"),
     option("--keys", text="instead: values of the first row key", metavar="a,b"),
     REGION,
     *READING_OPTIONS,

@@ -31,14 +31,23 @@ ArgumentKind = Literal[
     "snapshot",
     "savepoint",
     "columns",
+    "data_columns",
+    "condition",
+    "assignment",
+    "region",
     "property",
     "configured",
     "command",
+    "instance",
     "number",
     "sql",
     "reference",
 ]
-"""What an argument's value is: completion offers the existing ones. ``sql`` is the rest of the line, untouched."""
+"""What an argument's value is: completion offers the existing ones. ``sql`` is the rest of the line, untouched.
+
+``columns`` are names of the table's columns, and ``data_columns`` of those of the data that is loaded. A ``condition``
+is SQL about one row, an ``assignment`` a column before ``=``, a ``region`` row keys before ``=``.
+"""
 Warehouse = Literal["open", "new", "place", "none"]
 
 _MOST_CHOICES = 40
@@ -130,9 +139,10 @@ def positional(
     optional: bool = False,
     default: str | None = None,
     unless: str = "",
+    choices: tuple[str, ...] = (),
 ) -> Argument:
     """Return a positional argument; `default` is for one that can be left out."""
-    return Argument((name,), text, kind, metavar, default=default, many=many, optional=optional, unless=unless)
+    return Argument((name,), text, kind, metavar, choices, default, many=many, optional=optional, unless=unless)
 
 
 def option(
@@ -161,15 +171,16 @@ TABLE = positional("table", "the table", "table", metavar="T")
 VERSION = positional("table", "the table, with @ and a version if you like: 12 or v12, a savepoint's name, a time",
                      "version", metavar="T[@REF]")  # fmt: skip
 SCHEMA = option("--schema", text="the columns that the version had, or the current ones", choices=("own", "current"))
-INSTANCE = positional("instance_id", "an instance of the open warehouse", metavar="INSTANCE-ID")
+INSTANCE = positional("instance_id", "an instance of the open warehouse", "instance", metavar="INSTANCE-ID")
 OUTPUT = option("-o", "--output", text="the variable that keeps the value", metavar="VAR")
 """Of every command of a notebook; the console has no variables."""
 CONFIRMED = flag("--force", "delete it; without it, a notebook shows the plan and a console asks")
 FORCE = flag("--force", "delete them; without it, the plan is shown")
 DRY_RUN = flag("--dry-run", "show the plan and change nothing")
 COLUMNS = option("--columns", text="only these columns", metavar="a,b", kind="columns")
-WHERE = option("--where", text="a condition on one row, in DuckDB's SQL", metavar='"…"')
-REGION = option("--region", text="ranges of row keys; [ ] include a bound, ( ) exclude it", metavar='"key=[a,b) …"')
+WHERE = option("--where", text="a condition on one row, in DuckDB's SQL", metavar='"…"', kind="condition")
+REGION = option("--region", text="ranges of row keys; [ ] include a bound, ( ) exclude it", metavar='"key=[a,b) …"',
+                kind="region")  # fmt: skip
 LIMIT = option("--limit", text="at most this many rows", metavar="N", kind="number")
 MESSAGE = option("-m", "--message", text="a message for the history", metavar="MSG")
 JOB_ID = option("--job-id", text="a name for what this does: repeating it changes nothing", metavar="ID")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sleeper_nb.report import Listing
     from sleeper_nb.table import Table
 
-TABLE_NAME = positional("table_name", "its table", metavar="TABLE-NAME")
+TABLE_NAME = positional("table_name", "its table", "table", metavar="TABLE-NAME")
 
 
 @command(

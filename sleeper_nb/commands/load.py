@@ -59,7 +59,7 @@ MATCHING_OPTIONS = (
     flag("--cast", "also store numbers, booleans, dates and times as text, and read yes and no as booleans"),
     flag("--by-name", "names also match that differ only in case, spaces and punctuation"),
     option("--columns", text="the table's names for the columns of the data, in order; or pairs such as "
-           '"Pickup Time=pickup"', metavar="a,b"),
+           '"Pickup Time=pickup"', metavar="a,b", kind="columns"),
 )  # fmt: skip
 
 

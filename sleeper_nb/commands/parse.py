@@ -204,6 +204,15 @@ class _Words:
         return []
 
 
+def shared_last(words: list[str], shared: Collection[str]) -> list[str]:
+    """Move options that every command takes from before the command to after it, where its own are."""
+    leading: list[str] = []
+    while words and words[0].partition("=")[0] in shared:
+        count = 1 if "=" in words[0] else 2
+        leading, words = leading + words[:count], words[count:]
+    return [*words[:1], *leading, *words[1:]] if words else leading
+
+
 def _split(typed: _Text | _Words, command: Command, extra: tuple[Argument, ...]) -> tuple[list[str], str]:
     """Return the words of the command, including options after the SQL, and the rest of the line."""
     options = {**command.options, **{name: argument for argument in extra for name in argument.names}}

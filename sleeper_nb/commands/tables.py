@@ -59,7 +59,7 @@ def tables(context: Context, _arguments: Namespace) -> Listing[Table]:
 
 
 KEYS = option("--keys", text="the row keys: columns of the data, the one that most conditions are on first",
-              metavar="a,b", only_with="--from")  # fmt: skip
+              metavar="a,b", kind="data_columns", only_with="--from")  # fmt: skip
 LEAVES = option("--leaves", text="how many leaf partitions, with about equal shares of the rows; one for each "
                 "2 million rows if not given", kind="number", metavar="N", only_with="--from")  # fmt: skip
 
@@ -71,7 +71,8 @@ LEAVES = option("--leaves", text="how many leaf partitions, with about equal sha
     option("--from", text="make the columns, the partitions and the rows of data: a path, a glob, or $name for a "
            "variable; can be repeated", metavar="SRC", kind="source", many=True),
     KEYS,
-    option("--sort", text="the sort keys, which order rows of equal row keys", metavar="c", only_with="--from"),
+    option("--sort", text="the sort keys, which order rows of equal row keys", metavar="c", kind="data_columns",
+           only_with="--from"),
     option("--types", text="types of columns, instead of those of the data", metavar="col=TYPE,…", only_with="--from"),
     LEAVES,
     option("--like", text="the columns, partitions and properties of another table", metavar="T2", kind="table"),
@@ -166,7 +167,8 @@ _OUTSIDE_BRACKETS = re.compile(r",(?![^<(]*[>)])")
     "split-points",
     "estimate split points from data, so that leaf partitions get about equal shares of the rows",
     positional("source", "a path, a glob, or $name for a variable", "source", metavar="SRC", many=True),
-    option("--keys", text="the row keys of the table; split points are values of the first", metavar="a,b"),
+    option("--keys", text="the row keys of the table; split points are values of the first", metavar="a,b",
+           kind="data_columns"),
     option("--leaves", text="how many leaf partitions; one for each 2 million rows if not given", kind="number",
            metavar="N"),
     option("--types", text="types of columns, instead of those of the data", metavar="col=TYPE,…"),
@@ -265,20 +267,22 @@ def describe(context: Context, arguments: Namespace) -> TableAt | Listing[Field]
     TABLE,
     option("--add-column", metavar='"NAME TYPE?"', many=True,
            text="a new column, or address.zip: a new field of a struct; a column may have DEFAULT and COMMENT"),
-    option("--rename-column", text="a column and its new name", metavar="OLD=NEW", many=True),
+    option("--rename-column", text="a column and its new name", metavar="OLD=NEW", kind="assignment",
+           many=True),
     option("--drop-column", text="a column to drop", metavar="NAME", kind="columns", many=True),
     option("--column-type", text="a column, or a field of a struct, and a wider type for it, such as long for an int",
-           metavar="NAME=TYPE", many=True),
+           metavar="NAME=TYPE", kind="assignment", many=True),
     option("--default", text="the constant of rows whose load does not name the column", metavar="NAME=VALUE",
-           many=True),
+           kind="assignment", many=True),
     option("--drop-default", text="a column that shall have no default", metavar="NAME", kind="columns", many=True),
     option("--set-not-null", text="a column that shall refuse NULL; existing rows are checked", metavar="NAME",
            kind="columns", many=True),
     option("--drop-not-null", text="a column that may be NULL", metavar="NAME", kind="columns", many=True),
     option("--add-check", text="a condition that rows must meet; existing rows are checked",
-           metavar='"NAME: CONDITION"', many=True),
+           metavar='"NAME: CONDITION"', kind="condition", many=True),
     option("--drop-check", text="the name of a check to drop", metavar="NAME", many=True),
-    option("--comment", text="what a column means; nothing after = drops it", metavar='NAME="TEXT"', many=True),
+    option("--comment", text="what a column means; nothing after = drops it", metavar='NAME="TEXT"',
+           kind="assignment", many=True),
     option("--table-comment", text='what the table holds; "" drops it', metavar="TEXT"),
     option("--unique-keys", text="whether no two rows may have the same row keys; existing rows are checked",
            choices=("true", "false"), metavar="true"),

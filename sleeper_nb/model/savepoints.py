@@ -165,9 +165,7 @@ class Savepoint(Report):
 
         ``savepoint.<name>`` where the name alone means another version, which names of older releases can.
         """
-        if self.name is not None and _meaning(self.name) == SavepointReference(self.name):
-            return self.name
-        return str(SavepointReference(self.name or self.id))
+        return reference_of(self.id, self.name)
 
     def data_manifests(self, manifest_list: ReadsManifests) -> tuple[ManifestFileMeta, ...]:
         """Return the files that list all data files of the savepoint.
@@ -334,6 +332,13 @@ def check_savepoint_name(name: str) -> str:
         instead = f"{kind}-{rest}" if dot else f"{name[0]}-{name[1:]}"
         raise InvalidInput(f"{name!r} is not a valid savepoint name: {why}", hint=f"write {instead}")
     return name
+
+
+def reference_of(number: int, name: str | None) -> str:
+    """Return how to refer to a savepoint after ``@``; see `Savepoint.reference`."""
+    if name is not None and _meaning(name) == SavepointReference(name):
+        return name
+    return str(SavepointReference(name or number))
 
 
 def _meaning(name: str) -> VersionReference | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 import sleeper_nb as sl
-from magics.completion import SleeperCompleter
 from sleeper_nb.commands import COMMANDS
+from sleeper_nb.commands.candidates import Candidates, CommandCompleter
+from sleeper_nb.commands.command import OUTPUT
 from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.help import describe
+from sleeper_nb.commands.known_names import SessionNames
 from sleeper_nb.errors import InvalidInput
 
 
@@ -106,6 +108,6 @@ def test_help_names_it_in_a_notebook_only_and_no_command_has_one_of_its_own():
 
 
 def test_the_tab_key_offers_it_behind_any_command_and_nothing_behind_itself():
-    completer = SleeperCompleter(Context("notebook", sl.connect))
-    assert completer.complete("tables --o") == ("--o", ["--output"])
-    assert completer.complete("tables -o ") == ("", [])
+    completer = CommandCompleter(SessionNames(Context("notebook", sl.connect)), (OUTPUT,))
+    assert completer.complete("tables --o") == Candidates("--o", ("--output",))
+    assert completer.complete("tables -o ").words == ()

@@ -1,0 +1,215 @@
+"""Where completion gets names from: the open session of a notebook, or for a shell the files of a warehouse.
+
+Neither starts Spark or creates anything. A session's names come from its catalog and at most one version's metadata. A
+shell opens no session, which would take it longer than a user waits after Tab.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sleeper_nb.catalog.names_in_file import NamesInFile
+from sleeper_nb.commands.context import Context
+from sleeper_nb.commands.home import Home
+from sleeper_nb.model.properties import DATA_PATH, TableProperties
+from sleeper_nb.model.savepoints import reference_of
+from sleeper_nb.storage import paths
+
+if TYPE_CHECKING:
+    from sleeper_nb.commands.candidates import KnownNames
+    from sleeper_nb.model.savepoints import Savepoint
+    from sleeper_nb.model.schema import Schema
+    from sleeper_nb.session import Session
+    from sleeper_nb.table import Table
+
+_MOST_VERSIONS = 200
+_KEYS = "rowKeyFields"
+_FIELDS = (_KEYS, "sortKeyFields", "valueFields")
+
+
+@dataclass(slots=True)
+class SessionNames:
+    """The names in a session, and the variables of a notebook."""
+
+    context: Context
+    session: Session | None = None
+    """Another one than the context's open one."""
+    _schemas: dict[tuple[str, int], Schema] = field(default_factory=dict)
+
+    def tables(self) -> list[str]:
+        """Return the tables."""
+        session = self.session or self.context.session
+        return [] if session is None else [entry.name for entry in session.components.catalog.tables()]
+
+    def columns(self, table: str) -> tuple[str, ...]:
+        """Return the columns of a table, as it is now."""
+        return self._schema(table).names
+
+    def row_keys(self, table: str) -> tuple[str, ...]:
+        """Return the row keys among them."""
+        return tuple(each.name for each in self._schema(table).row_keys)
+
+    def savepoints(self, table: str) -> list[str]:
+        """Return the names of a table's savepoints."""
+        return [point.name for point in self._savepoints(table) if point.name]
+
+    def versions(self, table: str) -> list[str]:
+        """Return what can follow the @ of a table: savepoints and snapshots."""
+        opened = self._table(table)
+        snapshots = opened.store.catalog.snapshots(opened.entry.id)[:_MOST_VERSIONS]
+        return _versions(
+            ((point.id, point.name) for point in self._savepoints(table)), (snapshot.id for snapshot in snapshots)
+        )
+
+    def variables(self, *, with_rows: bool = False) -> list[str]:
+        """Return the user's variables, or those that a load reads."""
+        variables = self.context.own_variables()
+        return [name for name, value in variables.items() if not with_rows or _has_rows(value)]
+
+    def data_columns(self, source: str) -> tuple[str, ...]:
+        """Return the columns of ``$name`` or a file."""
+        return _columns_of(self.context.value(source)) if source.startswith("$") else columns_of_file(source)
+
+    def instances(self) -> list[str]:
+        """Return the instances of the warehouse."""
+        from sleeper_nb.operations.administration.instances import instance_names
+
+        return list(instance_names(self.context.warehouse()))
+
+    def of_instance(self, instance: str) -> KnownNames:
+        """Return the names of another instance of this warehouse."""
+        opened = self.context.opened()
+        other = self.context.others.get(f"{opened.warehouse().root}/{instance}")
+        if instance == opened.instance or (other is not None and not other.closed):
+            return SessionNames(self.context, None if instance == opened.instance else other)
+        return FolderNames(Home(opened.warehouse().root), instance)
+
+    def _schema(self, name: str) -> Schema:
+        table = self._table(name)
+        at = table.at()
+        key = (table.entry.id, at.resolved.version.schema_id)
+        if key not in self._schemas:
+            self._schemas[key] = at.schema
+        return self._schemas[key]
+
+    def _savepoints(self, name: str) -> tuple[Savepoint, ...]:
+        table = self._table(name)
+        return table.store.catalog.savepoints(table.entry.id)
+
+    def _table(self, name: str) -> Table:
+        return (self.session or self.context.opened()).table(name)
+
+
+@dataclass(frozen=True, slots=True)
+class FolderNames:
+    """The names in an instance of a warehouse in a folder; of any other warehouse nothing is known."""
+
+    home: Home
+    instance: str = "default"
+
+    def tables(self) -> tuple[str, ...]:
+        """Return the tables."""
+        return self._catalog.tables()
+
+    def columns(self, table: str) -> list[str]:
+        """Return the columns of a table, as it is now."""
+        return self._fields(table, *_FIELDS)
+
+    def row_keys(self, table: str) -> list[str]:
+        """Return the row keys among them."""
+        return self._fields(table, _KEYS)
+
+    def savepoints(self, table: str) -> list[str]:
+        """Return the names of a table's savepoints."""
+        return [name for _, name in self._catalog.savepoints(table) if name]
+
+    def versions(self, table: str) -> list[str]:
+        """Return what can follow the @ of a table: savepoints and snapshots."""
+        return _versions(self._catalog.savepoints(table), self._catalog.snapshots(table, _MOST_VERSIONS))
+
+    def variables(self, *, with_rows: bool = False) -> tuple[str, ...]:  # noqa: ARG002 - as of a notebook
+        """Return nothing: a shell's variables are not ours."""
+        return ()
+
+    def data_columns(self, source: str) -> tuple[str, ...]:
+        """Return the columns of a file."""
+        return columns_of_file(source)
+
+    def instances(self) -> list[str]:
+        """Return the instances of the warehouse."""
+        folder = self.home.folder
+        found = sorted(folder.glob(f"*/{paths.CATALOG}")) if folder else ()
+        return [path.parent.name for path in found]
+
+    def of_instance(self, instance: str) -> FolderNames:
+        """Return the names of another instance of this warehouse."""
+        return FolderNames(self.home, instance)
+
+    @property
+    def _folder(self) -> Path:
+        return (self.home.folder or Path("/nowhere")) / self.instance
+
+    @property
+    def _catalog(self) -> NamesInFile:
+        return NamesInFile(self._folder / paths.CATALOG)
+
+    def _fields(self, table: str, *parts: str) -> list[str]:
+        found = self._catalog.current_schema(table)
+        if found is None:
+            return []
+        table_id, schema_id = found
+        schema = json.loads((self._place_of(table_id) / table_id / paths.schema(schema_id)).read_text(encoding="utf-8"))
+        return [each["name"] for part in parts for each in schema.get(part, ())]
+
+    def _place_of(self, table_id: str) -> Path:
+        """Return the folder that contains a table's folder."""
+        path = self._folder / paths.table_properties(table_id)
+        other = TableProperties.from_text(path.read_text(encoding="utf-8"), str(path)).texts.get(DATA_PATH)
+        return Path(other) if other else self._folder
+
+
+def _versions(savepoints: Iterable[tuple[int, str | None]], snapshots: Iterable[int]) -> list[str]:
+    points = list(savepoints)
+    return [
+        *(reference_of(number, name) for number, name in points if name),
+        *(f"savepoint.{number}" for number, _ in points),
+        *map(str, snapshots),
+    ]
+
+
+def _has_rows(value: Any) -> bool:
+    """Return whether a load reads a variable: a table of some library, rows, or the path of a file."""
+    from sleeper_nb.operations.loading.in_memory import is_table
+
+    if isinstance(value, list):
+        return bool(value) and isinstance(value[0], dict)
+    try:
+        return isinstance(value, Path) or is_table(value)
+    except Exception:  # noqa: BLE001 - an object of the user's may fail when it is looked at
+        return False
+
+
+def _columns_of(data: Any) -> tuple[str, ...]:
+    from sleeper_nb.operations.loading.in_memory import is_rows, names_of
+
+    if isinstance(data, str | Path):
+        return columns_of_file(str(data))
+    return tuple(map(str, data[0])) if is_rows(data) and data else names_of(data) or ()
+
+
+def columns_of_file(path: str) -> tuple[str, ...]:
+    """Return the columns of a Parquet file, or the header of a CSV file; none of what cannot be read."""
+    file = Path(path).expanduser()
+    if file.suffix.lower() == ".parquet":
+        import pyarrow.parquet as pq
+
+        return tuple(pq.read_schema(file).names)
+    if file.suffix.lower() in {".csv", ".tsv"}:
+        with file.open(encoding="utf-8-sig", newline="") as lines:
+            return tuple(next(csv.reader(lines, delimiter="\t" if file.suffix.lower() == ".tsv" else ",")))
+    return ()
