@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from IPython.core.completer import SimpleCompletion, context_matcher
 
-from sleeper_nb.commands.candidates import NOTHING, Candidates, CommandCompleter, FileKind, split_typed
+from sleeper_nb.commands.candidates import NOTHING, Candidates, CommandCompleter, FileKind, as_one_word, split_typed
 from sleeper_nb.commands.command import OUTPUT
 from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.known_names import SessionNames
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 _LINE = re.compile(r"(?:^|=)\s*%sleeper\s+(.*)$")
 _CELL = re.compile(r"\s*%%sleeper\s+")
-_SPECIAL = re.compile(r"([^\w@%+=:,./~-])")
-"""A character that a line reads as itself only after a backslash, or in quotes."""
 
 
 def sleeper_matcher(context: Context) -> Callable[[CompletionContext], dict[str, Any]]:
@@ -60,7 +58,7 @@ def _with_files(found: Candidates, typed: str) -> Candidates:
         return found
     line = split_typed(typed)
     names = _files(found.fragment, found.files)
-    shown = names if line.quote else (_SPECIAL.sub(r"\\\1", name) for name in names)
+    shown = names if line.quote else map(as_one_word, names)
     fragment = line.raw if line.last == found.fragment else found.fragment
     return replace(found, fragment=fragment, words=tuple(chain(found.words, shown)))
 

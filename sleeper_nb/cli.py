@@ -43,6 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from sleeper_nb import __version__
 
         return _print(f"sleeper-nb {__version__}")
+    if words[:1] == ["--complete"]:  # asked by a script of `sleeper completion`
+        from sleeper_nb.commands import shell_completion
+
+        return _print(shell_completion.answer(words[1:], os.environ, Path.cwd()))
     try:
         logs.level_of(os.environ)  # a wrong level is an error; the package applied a right one when it was imported
         invocation = COMMANDS.parse_argv(words, ON_CONSOLE)

@@ -44,9 +44,14 @@ class NamesInFile:
         select = f"SELECT id FROM snapshots WHERE table_id = {_ID} AND NOT expired ORDER BY id DESC LIMIT {most:d}"  # noqa: S608
         return tuple(number for (number,) in self._rows(select, table))
 
+    def _has_log(self) -> bool:
+        """Return whether commits are in SQLite's log; else a reader that locks would leave an empty log behind."""
+        log = self.path.with_name(f"{self.path.name}-wal")
+        return log.exists() and log.stat().st_size > 0
+
     def _rows(self, select: str, table: str = "") -> list[Any]:
         try:
-            address = f"{self.path.absolute().as_uri()}?mode=ro"
+            address = f"{self.path.absolute().as_uri()}?{'mode=ro' if self._has_log() else 'immutable=1'}"
             with closing(sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS)) as connection:
                 return connection.execute(select, {"table": table} if table else ()).fetchall()
         except (sqlite3.Error, OSError, UnicodeDecodeError):

@@ -15,6 +15,7 @@ from sleeper_nb.commands import (
     load,
     maintenance,
     read,
+    setting_up,
     settings,
     start,
     tables,
@@ -24,13 +25,14 @@ from sleeper_nb.commands.command import Command, CommandGroup
 from sleeper_nb.commands.parse import CommandTable
 
 
-def _group(title: str, module: ModuleType) -> CommandGroup:
-    return CommandGroup(title, tuple(value for value in vars(module).values() if isinstance(value, Command)))
+def _group(title: str, *modules: ModuleType) -> CommandGroup:
+    values = (value for module in modules for value in vars(module).values())
+    return CommandGroup(title, tuple(value for value in values if isinstance(value, Command)))
 
 
 COMMANDS = CommandTable(
     (
-        _group("Start", start),
+        _group("Start", start, setting_up),
         _group("Tables", tables),
         _group("Load and export", load),
         _group("Change rows", change_rows),

@@ -120,6 +120,15 @@ def split_typed(text: str) -> TypedWords:
     return TypedWords(tuple(words), word, text[begins:] if is_word else "", quote)
 
 
+_SPECIAL = re.compile(r"([^\w@%+=:,./~-])")
+"""A character that a line reads as itself only after a backslash, or in quotes."""
+
+
+def as_one_word(text: str) -> str:
+    """Return a text as a word without quotes, which a line and a shell read as that text."""
+    return _SPECIAL.sub(r"\\\1", text)
+
+
 @dataclass(slots=True)
 class _Before:
     """What the words before the cursor said: the table, the data, and where names come from."""
@@ -265,23 +274,23 @@ class CommandCompleter:
         match = _SQL_WORD.search(typed)
         word, before = (match["word"], match["table"] or "") if match else ("", "")
         if word.startswith(":"):
-            return _starting(word[1:], self._names.variables())
+            return _going_on(word[1:], self._names.variables())
         if command.name == "inspect" or (match and match["join"] == "$"):
             from sleeper_nb.operations.system_tables import (
                 SYSTEM_TABLES,  # heavy: it brings pyarrow
             )
 
-            return _starting(word, SYSTEM_TABLES)
+            return _going_on(word, SYSTEM_TABLES)
         if match and match["join"] == "@":
-            return _starting(word, self._names.versions(before))
+            return _going_on(word, self._names.versions(before))
         tables = self._names.tables()
         if match and match["join"] == ".":
-            return _starting(word, self._names.columns(before) if before in tables else ())
+            return _going_on(word, self._names.columns(before) if before in tables else ())
         if not word:
             return NOTHING
         written = set(_NAME.findall(f"{typed}\n{cell}"))
         columns = [column for name in tables if name in written for column in self._names.columns(name)]
-        return _starting(word, dict.fromkeys([*tables, *columns]))
+        return _going_on(word, dict.fromkeys([*tables, *columns]))
 
 
 def _in_condition(text: str, names: KnownNames, table: str) -> Candidates:

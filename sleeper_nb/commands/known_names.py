@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from sleeper_nb.catalog.names_in_file import NamesInFile
 from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.home import Home
-from sleeper_nb.model.properties import DATA_PATH, TableProperties
+from sleeper_nb.model.config_text import entries
+from sleeper_nb.model.properties import DATA_PATH
 from sleeper_nb.model.savepoints import reference_of
 from sleeper_nb.storage import paths
 
@@ -168,9 +169,9 @@ class FolderNames:
 
     def _place_of(self, table_id: str) -> Path:
         """Return the folder that contains a table's folder."""
-        path = self._folder / paths.table_properties(table_id)
-        other = TableProperties.from_text(path.read_text(encoding="utf-8"), str(path)).texts.get(DATA_PATH)
-        return Path(other) if other else self._folder
+        text = (self._folder / paths.table_properties(table_id)).read_text(encoding="utf-8")
+        set_to = {entry.name: entry.value for entry in entries(text)}  # as text: all rules of properties bring Arrow
+        return Path(set_to.get(DATA_PATH) or self._folder)
 
 
 def _versions(savepoints: Iterable[tuple[int, str | None]], snapshots: Iterable[int]) -> list[str]:

@@ -29,6 +29,15 @@ def test_the_console_loads_nothing_heavy_for_its_help():
     assert not loaded("from sleeper_nb.cli import main; main(['help'])") & {*HEAVY, "IPython", "traitlets"}
 
 
+def test_tab_in_a_shell_loads_nothing_heavy(tmp_path):
+    with sl.connect(tmp_path / "w") as session:
+        session.create_table("trips", sl.Schema({"city": "string"}, {}, {"fare": "double"}))
+    words = ["--complete", "fish", f"sleeper --warehouse {tmp_path / 'w'} scan trips --where 'fa"]
+    modules = loaded(f"from sleeper_nb.cli import main; main({words})")
+    assert "fare" in modules  # it was offered
+    assert not modules & {*HEAVY, "IPython", "traitlets"}
+
+
 def test_loading_the_extension_loads_nothing_heavy(tmp_path):
     lines = (
         f"import os; os.environ['IPYTHONDIR'] = {str(tmp_path)!r}",
