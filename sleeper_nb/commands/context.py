@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import keyword
+import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from sleeper_nb.commands.home import DEFAULT, Home, find_home, is_warehouse
 from sleeper_nb.errors import Action, InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.snapshots import VersionReference, parse_reference
 from sleeper_nb.progress import Progress, Silent
@@ -22,6 +27,8 @@ if TYPE_CHECKING:
     from sleeper_nb.version import TableAt
 
 R = TypeVar("R", bound=Report)
+_MOST_NAMED = 3
+"""How many warehouses a hint names."""
 
 
 @dataclass(slots=True)
@@ -86,12 +93,24 @@ class Context:
             When there is none, or it was closed.
         """
         if self.session is None:
-            raise InvalidInput("no warehouse is open", hint=f"{self.prefix} use ./warehouse")
+            raise InvalidInput("no warehouse is open", hint=" or ".join(self._lines_that_open()))
         if self.session.closed:
             where = f"{self.prefix} use {shlex.quote(self.session.warehouse().root)}"
             instance = "" if self.session.instance == "default" else f" --instance {self.session.instance}"
             raise InvalidInput("the warehouse was closed", hint=f"open it again: {where}{instance}")
         return self.session
+
+    def _lines_that_open(self) -> list[str]:
+        """Return the lines that open the warehouse of the settings, or those in this folder: kernels forget them."""
+        folder = Path.cwd()
+        names: tuple[str, ...] = ()
+        home = find_home("default", None, os.environ, folder)
+        if home != Home(DEFAULT) or is_warehouse(Path(DEFAULT)):
+            return [f"{self.prefix} use {shlex.quote(home.warehouse)}"]
+        with contextlib.suppress(OSError):  # of a folder that cannot be listed
+            found = (f"./{each.name}" for each in sorted(folder.iterdir()) if each.is_dir() and is_warehouse(each))
+            names = tuple(islice(found, _MOST_NAMED))
+        return [f"{self.prefix} use {shlex.quote(each)}" for each in names or (DEFAULT,)]
 
     def warehouse(self) -> Storage:
         """Return the warehouse that instances are in."""

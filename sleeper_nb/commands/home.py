@@ -127,10 +127,15 @@ def find_home(instance: str, given: str | None, environment: Mapping[str, str], 
     return home.for_address(address) if address else home
 
 
+def is_warehouse(folder: Path) -> bool:
+    """Return whether a folder has instances."""
+    return any(folder.glob(f"*/{CATALOG}"))
+
+
 def _check_is_the_users(path: Path) -> None:
     folder = path.parent
     in_instance = any((each / CATALOG).is_file() for each in (folder, *folder.parents))
-    if in_instance or any(folder.glob(f"*/{CATALOG}")):
+    if in_instance or is_warehouse(folder):
         raise InvalidInput(
             f"{path} is inside a warehouse, where settings are not allowed",
             hint="move it to a folder of your own, and work there",

@@ -1,12 +1,106 @@
-"""`completion`: what a user sets up once on a machine."""
+"""`autoload` and `completion`: what a user sets up once on a machine."""
 
 from __future__ import annotations
 
+import warnings
 from argparse import Namespace
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from sleeper_nb.commands.command import command, positional
 from sleeper_nb.commands.context import Context
-from sleeper_nb.report import Answer, Grid
+from sleeper_nb.errors import AlreadyExists, StorageError
+from sleeper_nb.report import Answer, Grid, Report
+
+STARTUP_FILE = "50-sleeper-autoload.py"
+STARTUP_LINES = """\
+# %sleeper without %load_ext: "sleeper autoload on" wrote this file, and "sleeper autoload off" deletes it.
+try:
+    from magics.first_use import load_at_first_use
+except ImportError:  # sleeper-nb is not installed for this kernel
+    pass
+else:
+    load_at_first_use(get_ipython())
+    del load_at_first_use
+"""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Autoload(Report):
+    """Whether IPython loads ``%sleeper`` by itself, and by which file of the user's profile."""
+
+    is_on: bool
+    file: Path
+    note: str
+
+    def grid(self) -> Grid:
+        """Return the state and the file."""
+        rows = (("autoload", "on" if self.is_on else "off"), ("file", str(self.file)))
+        return Grid(("", ""), rows, footer=self.note)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the state and the file."""
+        return {"autoload": self.is_on, "file": str(self.file)}
+
+
+@command(
+    "autoload",
+    "make %sleeper work in every notebook, without %load_ext",
+    positional("state", "on writes a startup file into your IPython profile, off deletes it; on if not given",
+               choices=("on", "off", "status"), default="on", optional=True),
+    examples=("autoload", "autoload status", "autoload off"),
+    words=("load-ext", "startup"),
+    warehouse="none",
+)  # fmt: skip
+def autoload(context: Context, arguments: Namespace) -> Autoload:
+    file = _startup_folder() / STARTUP_FILE
+    try:
+        text = file.read_text(encoding="utf-8") if file.exists() else None
+        if text not in {None, STARTUP_LINES} and arguments.state != "status":
+            raise AlreadyExists(
+                f"{file} has other lines than autoload writes, so it may be yours",
+                hint=f"rename or delete it yourself, then {context.prefix} autoload {arguments.state}",
+            )
+        if arguments.state == "on" and text is None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with file.open("x", encoding="utf-8") as new:
+                new.write(STARTUP_LINES)
+        elif arguments.state == "off" and text is not None:
+            file.unlink()
+    except OSError as error:
+        problem = f"cannot change {file}: {error.strerror}"
+        raise StorageError(problem, hint="check the permissions of the folder") from error
+    is_on = arguments.state == "on" or (arguments.state == "status" and text == STARTUP_LINES)
+    return Autoload(is_on, file, _note(context.prefix, arguments.state, text))
+
+
+def _note(prefix: str, state: str, before: str | None) -> str:
+    """Return what was done, and how to undo it."""
+    if state == "off":
+        return "there was no such file" if before is None else "deleted the file: write %load_ext sleeper_nb again"
+    if before not in {None, STARTUP_LINES}:
+        return "the file has other lines than autoload writes"
+    if state == "status" and before is None:
+        return f"there is no such file; to write it: {prefix} autoload on"
+    done = "wrote the file" if before is None else "the file is there"
+    return f"{done}: each kernel of this profile that starts from now on has %sleeper; to undo: {prefix} autoload off"
+
+
+def _startup_folder() -> Path:
+    """Return the folder of startup files: of the running IPython's profile, or of the default one."""
+    from IPython import get_ipython
+    from IPython.paths import get_ipython_dir
+
+    shell = get_ipython()
+    if shell is not None:
+        return Path(shell.profile_dir.startup_dir)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)  # it would go on with a temporary folder
+        try:
+            return Path(get_ipython_dir()) / "profile_default" / "startup"
+        except UserWarning as warning:
+            raise StorageError(str(warning).rstrip("."), hint="check the folder, or IPYTHONDIR") from warning
 
 
 @command(
