@@ -77,7 +77,7 @@ def delete_rows(context: Context, arguments: Namespace) -> ChangeReport | PurgeR
 
 @command(
     "update",
-    "set columns of the rows that meet a condition, in one commit",
+    "set columns of the rows that meet a condition; in one commit",
     TABLE,
     option("--set", text="a column and its new value in SQL, which sees the row as it was; can be repeated",
            metavar='"a = SQL"', kind="condition", many=True),
@@ -109,7 +109,7 @@ def update(context: Context, arguments: Namespace) -> ChangeReport:
 
 @command(
     "upsert",
-    "update the rows that have the keys of new rows, and insert the other new rows, in one commit",
+    "update rows by their keys, and insert new ones; in one commit",
     TABLE,
     SOURCE,
     option("--on", text="the columns by which rows match; if not given, the row keys where they are unique, else row "
@@ -139,7 +139,7 @@ def upsert(context: Context, arguments: Namespace) -> ChangeReport:
 
 @command(
     "overwrite",
-    "replace the rows of a part of a table, or all, by new rows, in one commit",
+    "replace the rows of a part of a table, or all; in one commit",
     TABLE,
     SOURCE,
     option("--where", text="the part, as a condition in the engine's SQL, which every new row must meet; :name is "

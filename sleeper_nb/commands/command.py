@@ -15,6 +15,7 @@ The parser, the help, the reference page and the completion all read these value
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -51,6 +52,7 @@ is SQL about one row, an ``assignment`` a column before ``=``, a ``region`` row 
 Warehouse = Literal["open", "new", "place", "none"]
 
 _MOST_CHOICES = 40
+_BRIEF_ENDS = re.compile("[;:] ")
 
 KEPT = "Interrupted. Earlier commits are kept."
 """The message after an interrupt of what may have changed something."""
@@ -195,7 +197,7 @@ class Command:
     name
         What is typed.
     summary
-        One line for the help.
+        One line for the help; up to its first ``;`` or ``:`` it is the command's line in the list of commands.
     arguments
         In the order of the help; the last may be of kind ``sql``.
     run
@@ -241,6 +243,11 @@ class Command:
         if self.sql is None:
             return " ".join([self.name, *positionals, *options])
         return " ".join([self.name, *positionals[:-1], *options, positionals[-1]])
+
+    @property
+    def brief(self) -> str:
+        """The beginning of the summary, for one line in the list of commands."""
+        return _BRIEF_ENDS.split(self.summary)[0]
 
     @property
     def title(self) -> str:

@@ -86,7 +86,7 @@ def _fold_row(name: str, text: str, width: int) -> Iterator[str]:
 def overview(groups: tuple[CommandGroup, ...], prefix: str) -> HelpPage:
     """Return one section for each group of commands, as they are typed after `prefix`."""
     sections = [
-        Grid(("", ""), tuple((command.title, command.summary) for command in group.commands), group.title)
+        Grid(("", ""), tuple((command.title, command.brief) for command in group.commands), group.title)
         for group in groups
     ]
     if not prefix.startswith("%"):

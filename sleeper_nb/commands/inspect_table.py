@@ -23,7 +23,7 @@ _POLL_SECONDS = 1.0
 
 @command(
     "status",
-    "show a table's size, where its metadata is, pending work, and what to do next",
+    "show a table's size, pending work, and what to do next; also where its metadata is",
     TABLE,
     examples=("status trips",),
     words=("stat", "stats", "health"),
@@ -71,7 +71,7 @@ def partitions(context: Context, arguments: Namespace) -> Pictured[dict[str, Any
 
 @command(
     "inspect",
-    "query a version's files, partitions, snapshots and savepoints with DuckDB; :name is the value of a variable",
+    "query files, partitions, snapshots and savepoints; on DuckDB, and :name is the value of a variable",
     VERSION,
     positional("statement", "one query, as it is", "sql", metavar="SQL"),
     examples=(
@@ -134,7 +134,7 @@ def _watch_jobs(context: Context, table: str | None) -> Any:
 
 @command(
     "leases",
-    "list the versions that long reads keep from garbage collection, or release one",
+    "list the versions that long reads keep, or release one; garbage collection leaves their files",
     TABLE,
     option("--release", text="end this lease; its reader may then miss a file", metavar="ID"),
     examples=("leases trips",),

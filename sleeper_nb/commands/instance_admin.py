@@ -27,7 +27,7 @@ TABLE_NAME = positional("table_name", "its table", "table", metavar="TABLE-NAME"
 
 @command(
     "instances",
-    "list the instances of the warehouse, with their tables and rows",
+    "list the instances of the warehouse; their tables and rows",
     examples=("instances",),
     reads_only=True,
     warehouse="place",
@@ -50,7 +50,7 @@ def instances(context: Context, _arguments: Namespace) -> Listing[InstanceSummar
 
 @command(
     "add-instance",
-    "create an instance without tables, and a file of its properties",
+    "create an instance without tables; also a file of its properties",
     positional("name", "its name: letters, digits, - and _", metavar="NAME"),
     option("--set", text="a property of the instance; can be repeated", metavar="NAME=VALUE", many=True),
     examples=("add-instance test", "add-instance test --set sleeper.default.table.gc.delay.minutes=60"),
@@ -150,7 +150,7 @@ def rename_table(context: Context, arguments: Namespace) -> Table:
 
 @command(
     "delete-table",
-    "delete a table of an instance permanently, as Sleeper's script does",
+    "delete a table of an instance permanently; as Sleeper's script does",
     INSTANCE,
     TABLE,
     DRY_RUN,
@@ -166,7 +166,7 @@ def delete_table(context: Context, arguments: Namespace) -> DeletionReport:
 
 @command(
     "reinitialise-table",
-    "delete all contents of a table of an instance, as Sleeper's script does",
+    "delete all contents of a table of an instance; as Sleeper's script does",
     INSTANCE,
     TABLE,
     positional("delete_partitions", "true creates new partitions", metavar="DELETE-PARTITIONS", optional=True),
@@ -229,7 +229,7 @@ def set_table_offline(context: Context, arguments: Namespace) -> Answer:
 
 @command(
     "export-split-points",
-    "write the first row key's split points in the form that --splits-file reads",
+    "write the split points of the first row key; in the form that --splits-file reads",
     VERSION,
     positional("file", "the file; without it, they are shown", "path", metavar="FILE", optional=True),
     flag("--base64", "write strings as base64, since some do not fit on a line; byte arrays always are"),

@@ -232,7 +232,7 @@ def _scanned(context: Context, rows: Scan, arguments: Namespace) -> Any:
 
 @command(
     "explore",
-    "browse and query tables, versions, rows, partitions, files and savepoints, with the mouse or keys",
+    "browse and query tables with the mouse or keys: versions, rows, partitions, files and savepoints",
     positional("table", "the table to begin with", "table", metavar="T", optional=True),
     examples=("explore", "explore trips"),
     words=("browse", "widget"),

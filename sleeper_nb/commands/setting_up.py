@@ -105,7 +105,7 @@ def _startup_folder() -> Path:
 
 @command(
     "completion",
-    "print the script for Tab in a shell, which offers commands, tables and columns",
+    "print the script for Tab in a shell: it offers commands, tables and columns",
     positional(
         "shell",
         'which reads it: write eval "$(sleeper completion bash)" into ~/.bashrc; the same with zsh into ~/.zshrc, '

@@ -94,7 +94,7 @@ def _describe_properties(words: list[str], unset: list[str]) -> PropertyGuide:
 
 @command(
     "apply",
-    "create tables and set properties as declared in a TOML file; applying it again changes nothing",
+    "create tables and set properties as a file says; it is TOML, and applying it again changes nothing",
     positional("file", "the file: [tables.NAME] with schema, split-points and properties", "path", metavar="FILE"),
     DRY_RUN,
     flag("--skip-conflicts", "skip tables that cannot be made as declared, and apply the others"),

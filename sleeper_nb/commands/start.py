@@ -147,7 +147,7 @@ def _created_by_opening(uri: str, instance: str) -> str | None:
 
 @command(
     "help",
-    "list the commands, or show one with its arguments and examples",
+    "list the commands, or show one: its arguments and examples",
     positional("command", "the command", "command", metavar="COMMAND", optional=True),
     examples=("help", "help ingest"),
     words=("man", "?"),
@@ -206,7 +206,7 @@ def _lines(error: BaseException) -> list[str]:
 
 @command(
     "why",
-    "show the causes of the last error, each in its own words",
+    "show the causes of the last error: each in its own words",
     examples=("why",),
     words=("error", "traceback", "cause"),
     reads_only=True,
@@ -220,7 +220,7 @@ def why(context: Context, _arguments: Namespace) -> Causes:
 
 @command(
     "demo",
-    "load, save, compact and query a year of flights in a new warehouse",
+    "try it with a year of flights: load, save, compact and query them in a new warehouse",
     option("--folder", text="where to create it", metavar="FOLDER", kind="path", default="demo-warehouse"),
     examples=("demo", "demo --folder demo-warehouse"),
     words=("example",),
@@ -234,7 +234,7 @@ def run_demo(context: Context, arguments: Namespace) -> DemoReport:
 
 @command(
     "tour",
-    "write the flights that the README's tour loads, as Parquet files",
+    "write the files that the README's tour loads: flights, as Parquet",
     option("--folder", text="the folder of the files", metavar="FOLDER", kind="path", default="data"),
     examples=("tour", "tour --folder data"),
     words=("data",),

@@ -165,7 +165,7 @@ _OUTSIDE_BRACKETS = re.compile(r",(?![^<(]*[>)])")
 
 @command(
     "split-points",
-    "estimate split points from data, so that leaf partitions get about equal shares of the rows",
+    "estimate split points from data; leaf partitions then get about equal shares of the rows",
     positional("source", "a path, a glob, or $name for a variable", "source", metavar="SRC", many=True),
     option("--keys", text="the row keys of the table; split points are values of the first", metavar="a,b",
            kind="data_columns"),

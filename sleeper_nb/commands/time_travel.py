@@ -184,7 +184,7 @@ def _savepoint_named(table: Table, name: str) -> SavepointReference:
 
 @command(
     "rollback",
-    "restore the contents of an older version, as a new snapshot; history is preserved",
+    "restore the contents of an older version; it is a new snapshot, and history is preserved",
     VERSION,
     positional("version", "12, a savepoint's name, or a time; leave it out after T@REF", "reference", metavar="REF",
                optional=True),

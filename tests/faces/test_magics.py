@@ -345,7 +345,7 @@ def test_values_of_use_are_the_same_on_every_machine(run):
 def test_help_and_the_docstring_name_every_command(run, shell):
     for text in (repr(run("%sleeper help")), repr(run("%sleeper")), shell.find_magic("sleeper").__doc__):
         words = " ".join(text.split())
-        assert all(command.name in words and command.summary in words for command in COMMANDS.commands)
+        assert all(command.name in words and command.brief in words for command in COMMANDS.commands)
     assert "example" in repr(run("%sleeper compact -h"))
     assert "%%sleeper create" in repr(run("%sleeper help add"))
 
