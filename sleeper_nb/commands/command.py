@@ -84,6 +84,8 @@ class Argument:
         What an option makes the command answer. Two options with different answers contradict each other.
     only_with
         Another option, without which this one is an error.
+    bare
+        The value of an option that is given without one; it needs `choices`, by which a value is known.
     """
 
     names: tuple[str, ...]
@@ -98,6 +100,7 @@ class Argument:
     unless: str = ""
     answer: str = ""
     only_with: str = ""
+    bare: str | None = None
 
     @property
     def is_option(self) -> bool:
@@ -126,7 +129,8 @@ class Argument:
         shown = self.value
         if self.is_option:
             again = "…" if self.many else ""
-            return f"[{self.names[0]}{'' if self.is_flag else ' ' + shown}]{again}"
+            value = f"[{shown}]" if self.bare is not None else shown
+            return f"[{self.names[0]}{'' if self.is_flag else ' ' + value}]{again}"
         shown += "…" if self.many else ""
         return f"[{shown}]" if self.optional else shown
 
@@ -157,11 +161,13 @@ def option(
     many: bool = False,
     answer: str = "",
     only_with: str = "",
+    bare: str | None = None,
 ) -> Argument:
     """Return an option with a value; the last name is the long one. With `many` it can be given more than once."""
     return Argument(
-        names, text, kind, metavar, choices, default, many=many, optional=True, answer=answer, only_with=only_with
-    )
+        names, text, kind, metavar, choices, default,
+        many=many, optional=True, answer=answer, only_with=only_with, bare=bare,
+    )  # fmt: skip
 
 
 def flag(name: str, text: str, *, answer: str = "") -> Argument:

@@ -27,6 +27,12 @@ from sleeper_nb.sql.writes import is_writing
 HELP = ("-h", "--help")
 _COMMENT = re.compile(r"--(\s|$)")
 _LONG = re.compile(r"--[a-z]")
+_STATEMENT = re.compile(
+    r"\(|--|/\*|(select|with|from|values|table|describe|desc|summarize|show|pivot|unpivot|explain|create|insert|update"
+    r"|delete|merge|alter|drop|truncate|call|vacuum|copy)\b",
+    re.IGNORECASE,
+)
+"""How statements begin, where an option that can be without its value stands before one."""
 _LONG_FOR = {"-n": "--limit"}
 """Short options of other tools, by which users know our long ones."""
 
@@ -225,9 +231,18 @@ def _split(typed: _Text | _Words, command: Command, extra: tuple[Argument, ...])
         words.append(word)
         places -= not is_option and not value_follows
         value_follows = is_option and word in options and options[word].takes_value
+        if value_follows and options[word].bare is not None and not _is_value_next(typed):
+            value_follows = False
     if command.sql is not None:
         words += typed.take_options_after_sql({*HELP, *options})
     return words, typed.rest()
+
+
+def _is_value_next(typed: _Text | _Words) -> bool:
+    """Return whether a value follows an option that can be without one: neither an option nor a statement."""
+    if typed.is_empty() or typed.looks_like_option():
+        return False
+    return not _STATEMENT.match(typed.rest())
 
 
 class _Parser(argparse.ArgumentParser):
@@ -274,6 +289,8 @@ def _arguments(
             settings = {"action": "append", "default": []}
         elif argument.is_option:
             settings["action"] = _Once
+            if argument.bare is not None:
+                settings |= {"nargs": "?", "const": argument.bare}
         else:
             settings |= {"metavar": argument.metavar, "nargs": _count(argument)}
         parser.add_argument(*argument.names, **settings)
@@ -323,7 +340,7 @@ def _check_value(argument: Argument, values: Namespace, command: Command) -> Non
     value = getattr(values, argument.dest)
     if value is None and argument.unless and not getattr(values, argument.unless):
         raise InvalidInput(f"{command.name} needs {argument.metavar}", hint=_usage(command))
-    if argument.choices and value is not None and value not in argument.choices:
+    if argument.choices and value not in {None, argument.bare} and value not in argument.choices:
         kind = re.sub("[-_]", " ", argument.metavar or argument.dest)
         near = NotFound.of(kind, value, argument.choices)
         raise InvalidInput(near.message, hint=near.hint_parts)

@@ -24,6 +24,7 @@ from sleeper_nb.commands.command import (
 )
 from sleeper_nb.commands.confirm import confirmed, line_again
 from sleeper_nb.commands.context import Context, split_names, typed_line
+from sleeper_nb.display.chart import KINDS
 from sleeper_nb.errors import ConfirmationNeeded, InvalidInput
 from sleeper_nb.report import Report, Stacked
 from sleeper_nb.sql.tokens import in_one_line
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from sleeper_nb.version import Scan
 
 NO_ROW = "reads no row"
+BY_TYPES = ""
+"""The value of ``--plot`` alone: the types of the columns tell which chart."""
 AS = option(
     "--as",
     text="return all rows in this form; without it, a result that shows its first rows",
@@ -61,12 +64,16 @@ ROW_OPTIONS = (
     AS,
     option(
         "--plot",
-        text="show a chart of the rows: the first column against the second, or -x against -y",
-        choices=("line", "bar", "hist"),
+        text="show a chart of the rows: of the first columns, or of -x and -y; without a kind, as their types suggest",
+        choices=KINDS,
         answer="draws a chart",
+        bare=BY_TYPES,
     ),
     option("-x", text="the column for the x axis", metavar="COLUMN", only_with="--plot"),
     option("-y", text="the column for the y axis", metavar="COLUMN", only_with="--plot"),
+    option("--color", text="the column whose values get a colour each", metavar="COLUMN", only_with="--plot"),
+    option("--facet", text="the column whose values get a small chart each", metavar="COLUMN", only_with="--plot"),
+    option("--log", text="the axes that are logarithmic", choices=("x", "y", "xy"), only_with="--plot"),
     flag("--interactive", "in a notebook, page through the rows; each page is fetched when it is shown",
          answer="pages through the rows"),
     flag("--dry-run", "change nothing: show what would be done; of a query, how many files and bytes would be read",
@@ -80,7 +87,7 @@ ROW_OPTIONS = (
     examples=(
         "sql SELECT count(*) FROM trips VERSION AS OF 'savepoint.before-fix'",
         "sql SELECT * FROM trips$savepoints",
-        "sql --plot bar SELECT city, avg(fare) FROM trips GROUP BY city",
+        "sql --plot SELECT city, avg(fare) FROM trips GROUP BY city",
         "sql --interactive SELECT * FROM trips ORDER BY fare DESC",
         "sql --as pandas SELECT city, fare FROM trips",
         "sql INSERT INTO trips FROM trips@12 WHERE fare > 100",
@@ -122,7 +129,7 @@ def sql(context: Context, arguments: Namespace) -> Any:
 def _check_form(arguments: Namespace) -> None:
     """Raise before a statement changes anything, when its answer cannot have the form that an option asks for."""
     form = vars(arguments)["as"]
-    options = {f"--as {form}": form, f"--plot {arguments.plot}": arguments.plot}
+    options = {f"--as {form}": form, f"--plot {arguments.plot or ''}".rstrip(): arguments.plot is not None}
     options |= {"--interactive": arguments.interactive, "--explain": arguments.explain}
     option = next((name for name, given in options.items() if given), None)
     if option is None or not is_writing(arguments.statement):
@@ -166,7 +173,9 @@ def _rows_of(context: Context, result: QueryResult, arguments: Namespace) -> Any
     if form is not None:
         return getattr(result, f"to_{form}")()
     if arguments.plot is not None:
-        return result.plot(arguments.plot, arguments.x, arguments.y)
+        chosen = {"color": arguments.color, "facet": arguments.facet, "log": arguments.log}
+        kind = None if arguments.plot == BY_TYPES else arguments.plot
+        return result.plot(kind, arguments.x, arguments.y, **chosen)
     result.display = context.display
     return context.shown(result)
 

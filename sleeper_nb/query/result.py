@@ -12,16 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sleeper_nb.arguments import checked
 from sleeper_nb.clock import Clock
-from sleeper_nb.display.chart import (
-    KINDS,
-    MOST_POINTS,
-    RANGES,
-    Chart,
-    ChartKind,
-    chart,
-    column_of_histogram,
-    histogram,
-)
+from sleeper_nb.display.chart import KINDS, Chart, ChartKind, LogAxes
+from sleeper_nb.display.chart_points import MOST_POINTS, RANGES, chart_of_rows, columns_of_chart, histogram
 from sleeper_nb.display.preview import DEFAULT_DISPLAY, FirstRows, Reads
 from sleeper_nb.errors import DEEP_CHECK, InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.schema import is_utf8
@@ -216,18 +208,28 @@ class QueryResult(Report, Tabular, ABC):
         yield from self._batches(BATCH_ROWS)
 
     @checked
-    def plot(self, kind: ChartKind, x: str | None = None, y: str | None = None) -> Chart:
-        """Return a chart of the rows; parameters and errors as `sleeper_nb.display.chart.chart`.
+    def plot(
+        self,
+        kind: ChartKind | None = None,
+        x: str | None = None,
+        y: str | None = None,
+        *,
+        color: str | None = None,
+        facet: str | None = None,
+        log: LogAxes | None = None,
+    ) -> Chart:
+        """Return a chart of the rows; parameters and errors as `sleeper_nb.display.chart_points.columns_of_chart`.
 
-        A histogram counts all rows, in the engine; a line or bars show the first 10,000.
+        A histogram counts all rows, in the engine; other charts show the first: 10,000 on a line, 2,000 points.
         """
-        if kind not in KINDS:
+        if kind is not None and kind not in KINDS:
             raise NotFound.of("chart", kind, KINDS)
-        if kind != "hist":
-            return chart(with_distinct_names(self.head(MOST_POINTS + 1)), kind, x, y, footer=self.source_text)
         with guarded(self._guards(), "sql"):
-            column = column_of_histogram(with_distinct_names(self._first(0)).schema, x, y)
-            return histogram(self._in_ranges(column), column, footer=self.source_text)
+            schema = with_distinct_names(self._first(0) if kind == "hist" else self.head(MOST_POINTS + 1)).schema
+            columns = columns_of_chart(schema, kind, x, y, color=color, facet=facet, log=log)
+            if columns.kind == "hist":
+                return histogram(self._in_ranges(columns.x), columns.x, footer=self.source_text)
+        return chart_of_rows(with_distinct_names(self.head(MOST_POINTS + 1)), columns, self.source_text)
 
     @property
     def source_text(self) -> str:

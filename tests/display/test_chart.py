@@ -20,7 +20,8 @@ import pytest
 import vl_convert
 
 import sleeper_nb as sl
-from sleeper_nb.display.chart import MOST_POINTS, VEGA_LITE, chart, histogram
+from sleeper_nb.display.chart import VEGA_LITE
+from sleeper_nb.display.chart_points import MOST_POINTS, chart, columns_of_chart, histogram
 from sleeper_nb.errors import InvalidInput, NotFound
 
 MONTHS = pa.table({"month": ["jan", "feb", "mar"], "flights": [27, 25, 29], "late": [0.1, None, 0.3]})
@@ -130,7 +131,7 @@ def test_a_histogram_has_as_many_ranges_as_its_values_need(hist, values, kind, h
 def test_an_unknown_chart_is_told_which_there_are(tmp_path):
     with (
         sl.connect(tmp_path) as session,
-        pytest.raises(InvalidInput, match="one of 'line', 'bar', 'hist'"),
+        pytest.raises(InvalidInput, match="one of 'line', 'bar', 'hist', 'scatter', 'area'"),
     ):
         session.sql("SELECT 1 AS n", engine="duckdb").plot("pie")
 
@@ -347,7 +348,7 @@ def test_a_user_goes_on_from_the_chart_of_altair():
 def test_a_chart_as_text_loads_no_altair():
     program = """
 import sys, pyarrow as pa
-from sleeper_nb.display.chart import chart
+from sleeper_nb.display.chart_points import chart
 repr(chart(pa.table({"x": [1], "y": [2]}), "line"))
 assert not {"altair", "vl_convert"} & set(sys.modules)
 """
@@ -366,6 +367,134 @@ assert not {"altair", "vl_convert"} & set(sys.modules)
 def test_a_column_that_cannot_be_drawn_is_an_error(kind, options, error, message):
     with pytest.raises(error, match=message):
         chart(MONTHS, kind, **options)
+
+
+FLIGHTS = pa.table(
+    {
+        "at": pa.array([86_400_000 * (i // 2) for i in range(12)], pa.timestamp("ms")),
+        "late": [float(i) for i in range(12)],
+        "miles": [100.0 * (i + 1) for i in range(12)],
+        "carrier": ["AA", "UA"] * 6,
+        "origin": ["EWR"] * 4 + ["JFK"] * 8,
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("columns", "kind", "x", "y"),
+    [
+        (["at", "late"], "line", "at", "late"),
+        (["at", "carrier", "late"], "line", "at", "late"),
+        (["carrier", "late"], "bar", "carrier", "late"),
+        (["carrier", "origin", "late"], "bar", "carrier", "late"),
+        (["late", "miles"], "scatter", "late", "miles"),
+        (["late"], "hist", "late", "rows"),
+        (["late", "carrier"], "hist", "late", "rows"),
+    ],
+)
+def test_the_types_of_the_columns_tell_which_chart(columns, kind, x, y):
+    chosen = columns_of_chart(FLIGHTS.select(columns).schema)
+    assert (chosen.kind, chosen.x, chosen.y) == (kind, x, y)
+
+
+def test_columns_of_colours_and_facets_are_no_axes():
+    chosen = columns_of_chart(
+        FLIGHTS.select(["carrier", "origin", "at", "late"]).schema, color="carrier", facet="origin"
+    )
+    assert (chosen.kind, chosen.x, chosen.y) == ("line", "at", "late")
+    assert chosen.title == "late by at, carrier and origin"
+    assert columns_of_chart(FLIGHTS.schema, x="miles", y="late").kind == "scatter"
+
+
+def test_no_chart_of_only_text_is_an_error_with_a_hint():
+    with pytest.raises(InvalidInput, match="no chart has only column 'carrier', which is string") as caught:
+        columns_of_chart(FLIGHTS.select(["carrier", "origin"]).schema)
+    assert "count(*)" in caught.value.hint
+
+
+@pytest.mark.parametrize("kind", ["line", "area", "scatter", "bar"])
+def test_a_third_column_has_a_colour_for_each_value(kind):
+    made = chart(FLIGHTS, kind, "at", "late", color="carrier")
+    assert {point.series for point in made.points} == {"AA", "UA"}
+    assert made.to_dict()["carrier"][:2] == ["AA", "UA"]
+    drawn(made)
+    marks = specification(made)["layer"][0] if kind in {"line", "area"} else specification(made)
+    assert marks["encoding"]["color"]["title"] == "carrier"
+    assert any(param.get("bind") == "legend" for param in specification(made)["params"])
+    lines = repr(made).splitlines()
+    assert lines[0] == "late by at and carrier"
+    assert [line.split()[-1] for line in lines[1:3]] == ["AA", "UA"] or kind == "scatter"
+
+
+def test_areas_stand_on_each_other_where_all_have_a_height():
+    whole = chart(FLIGHTS, "area", "at", "late", color="carrier")
+    assert specification(whole)["layer"][0]["encoding"]["y"]["stack"] == "zero"
+    assert specification(whole)["layer"][0]["encoding"]["y"]["scale"]["domain"] == [0, 21]
+    parts = chart(FLIGHTS.slice(1), "area", "at", "late", color="carrier")
+    assert specification(parts)["layer"][0]["encoding"]["y"]["stack"] is None
+    lines = chart(FLIGHTS, "line", "at", "late", color="carrier")
+    assert specification(lines)["layer"][0]["encoding"]["y"]["stack"] is None
+
+
+def test_numbers_colour_a_scatter_along_a_scale():
+    made = chart(FLIGHTS, "scatter", "late", "miles", color="miles")
+    assert specification(made)["encoding"]["color"]["type"] == "quantitative"
+    assert made.points[3].series == 400
+
+
+@pytest.mark.parametrize("kind", ["line", "area", "scatter", "bar"])
+def test_each_value_of_a_column_has_a_small_chart(kind):
+    made = chart(FLIGHTS, kind, "at", "late", color="carrier", facet="origin")
+    bundle, metadata = made._repr_mimebundle_()
+    assert bundle[VEGA_LITE]["facet"]["title"] == "origin"
+    assert metadata["image/png"]["width"] <= 760
+    assert {row["facet"] for row in points_of(made)} == {"EWR", "JFK"}
+
+
+def test_more_colours_and_facets_than_can_be_told_apart_are_left_out_aloud():
+    rows = pa.table({"x": range(20), "y": [1] * 20, "c": ["a", "b", *map(str, range(18))]})
+    assert chart(rows, "line", "x", "y", color="c").notes == (
+        "10 rows left out: only the 10 most frequent of 20 values of c are drawn",
+    )
+    assert chart(rows, "scatter", "x", "y", facet="c").notes == (
+        "8 rows left out: only the 12 most frequent of 20 values of c are drawn",
+    )
+    made = chart(rows, "scatter", "x", "y", color="c")
+    assert [point.series for point in made.points][-1] == "10 others"
+    assert made.notes == ()
+
+
+@pytest.mark.parametrize("kind", ["line", "area", "scatter", "bar"])
+def test_what_a_logarithmic_axis_cannot_show_is_left_out_aloud(kind):
+    made = chart(FLIGHTS, kind, "miles", "late", log="y")
+    assert made.notes == ("1 row left out: not above 0, on a logarithmic axis",)
+    marks = specification(made)["layer"][0] if kind in {"line", "area"} else specification(made)
+    assert marks["encoding"]["y"]["scale"] == {"type": "log"}
+    assert len(repr(made).splitlines()) == (3 if kind == "scatter" else 4)
+    assert drawn(made) is not None
+
+
+@pytest.mark.parametrize(("kind", "x"), [("line", "at"), ("bar", "miles")])
+def test_an_axis_without_numbers_is_not_logarithmic(kind, x):
+    with pytest.raises(InvalidInput, match="cannot be logarithmic"):
+        chart(FLIGHTS, kind, x, "late", log="x")
+
+
+def test_words_and_lines_of_a_chart_are_read_on_light_and_on_dark():
+    config = specification(chart(FLIGHTS, "line"))["config"]
+    assert config["background"] == "transparent"
+    for colour in (config["axis"]["labelColor"], config["title"]["color"]):
+        assert min(_contrast(colour, "#ffffff"), _contrast(colour, "#111111")) > 4
+
+
+def _contrast(one, other):
+    """Return the contrast of two colours, as the web's guidelines for accessible pages compute it."""
+    lights = []
+    for colour in (one, other):
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        red, green, blue = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+        lights.append(0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05)
+    return max(lights) / min(lights)
 
 
 def test_one_column_is_too_few_for_two():

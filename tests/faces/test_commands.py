@@ -248,6 +248,9 @@ def test_options_behind_a_statement_of_the_console_are_options():
         COMMANDS.parse_argv(["sql", "SELECT 1", "--limit", "2"])
 
 
+PLOT = "--plot [line|bar|hist|scatter|area]"
+
+
 @pytest.mark.parametrize(
     ("typed", "message", "hint"),
     [
@@ -258,8 +261,8 @@ def test_options_behind_a_statement_of_the_console_are_options():
         ("scan t --explain --limit 1 --as pandas", "--as gives all rows, but --explain reads no row",
          "give one of them"),
         ("get t 1 --explain --as arrow", "--as gives all rows, but --explain reads no row", "give one of them"),
-        ("sql -x k select 1", "-x needs --plot", "leave it out, or write sql --plot line|bar|hist -x COLUMN"),
-        ("sql -y k --as pandas select 1", "-y needs --plot", "leave it out, or write sql --plot line|bar|hist -y C"),
+        ("sql -x k select 1", "-x needs --plot", f"leave it out, or write sql {PLOT} -x COLUMN"),
+        ("sql -y k --as pandas select 1", "-y needs --plot", f"leave it out, or write sql {PLOT} -y C"),
     ],
 )  # fmt: skip
 def test_options_that_contradict_each_other_are_an_error(typed, message, hint):
@@ -267,6 +270,33 @@ def test_options_that_contradict_each_other_are_an_error(typed, message, hint):
     assert isinstance(error, InvalidInput)
     assert error.message == message
     assert error.hint.startswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("typed", "plot", "x", "statement"),
+    [
+        ("sql --plot SELECT a, b FROM t", "", None, "SELECT a, b FROM t"),
+        ("sql --plot area SELECT a, b FROM t", "area", None, "SELECT a, b FROM t"),
+        ("sql --plot -x a FROM t", "", "a", "FROM t"),
+        ("sql --plot (SELECT line FROM t)", "", None, "(SELECT line FROM t)"),
+        ("sql --plot bar FROM bar", "bar", None, "FROM bar"),
+        ("sql --plot with a AS (SELECT 1) FROM a", "", None, "with a AS (SELECT 1) FROM a"),
+    ],
+)
+def test_the_kind_of_a_chart_can_be_left_out(typed, plot, x, statement):
+    name, found = parsed(typed)
+    assert (name, found.plot, found.x, found.statement) == ("sql", plot, x, statement)
+    words = ["sql", *typed.removesuffix(statement).split()[1:], statement]
+    console = COMMANDS.parse_argv(words).arguments
+    assert (console.plot, console.x, console.statement) == (plot, x, statement)
+
+
+def test_a_chart_of_a_cell_or_after_a_statement_of_the_console_needs_no_kind():
+    assert parsed("sql --plot", "SELECT 1")[1].plot == ""
+    found = COMMANDS.parse_argv(["sql", "SELECT a, b FROM t", "--plot", "--log", "x"]).arguments
+    assert (found.plot, found.log, found.statement) == ("", "x", "SELECT a, b FROM t")
+    assert "'pie'" in refused("sql --plot pie SELECT 1").message
+    assert parsed("sql SELECT 1")[1].plot is None
 
 
 def test_options_that_go_together_are_none():

@@ -1,0 +1,389 @@
+"""From the rows of an answer to the points of its chart: which columns are drawn, what is left out, and how it says so.
+
+The columns are chosen first (`columns_of_chart`), from their names and types alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sleeper_nb.display.chart import Chart, ChartColumns, ChartKind, LogAxes, Point, XType
+from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.report import Data, cell_text, counted, values_of
+
+MOST_POINTS = 10_000
+"""Rows of a line or an area; of more the first are drawn, and the chart says so."""
+MOST_DOTS = 2_000
+"""Rows of a scatter."""
+MOST_BARS = 60
+RANGES = 30
+"""Of a histogram."""
+MOST_SERIES, MOST_FACETS = 10, 12
+MOST_NEIGHBOURS = 300
+_NOT_DRAWN = "null or not finite"
+_TOO_LARGE = "too large to draw"
+_NOT_ABOVE_ZERO = "not above 0, on a logarithmic axis"
+_CHOOSE = "choose the columns: -x COLUMN -y COLUMN"
+
+# Vega computes with doubles and JavaScript's dates: the span of an axis must be a double too.
+MOST_DRAWN = 8e307
+_MOST_MILLISECONDS = 8.64e15
+LEAST_SPAN = 1e-300
+_MILLISECONDS = {"s": 1000.0, "ms": 1.0, "us": 1e-3, "ns": 1e-6}
+_DAY = 86_400_000.0
+
+
+# Which columns are drawn.
+
+
+def columns_of_chart(
+    schema: pa.Schema,
+    kind: ChartKind | None = None,
+    x: str | None = None,
+    y: str | None = None,
+    *,
+    color: str | None = None,
+    facet: str | None = None,
+    log: LogAxes | None = None,
+) -> ChartColumns:
+    """Return what to draw of rows with a schema.
+
+    Parameters
+    ----------
+    schema
+        Of the rows.
+    kind
+        As of `ChartColumns`. When None, the types of the columns tell: ``"line"`` over dates and times, ``"bar"`` over
+        other values that are no numbers, ``"scatter"`` of two columns of numbers, ``"hist"`` of one.
+    x, y
+        Names of columns; the first and the second of the others when None. A histogram has only `x`.
+    color, facet
+        Names of columns whose values are told apart by colour, or by a small chart each; none when None.
+    log
+        The axes that are logarithmic.
+
+    Raises
+    ------
+    NotFound
+        When there is no such column, naming the nearest.
+    InvalidInput
+        When a column has the wrong type: `y` must be numbers, `x` numbers, dates or times, of bars any.
+    """
+    for name in filter(None, (color, facet)):
+        _check_named(schema.names, name)
+    free = [name for name in schema.names if name not in {color, facet}]
+    if kind is None:
+        kind, x, y = _by_types(schema, free, x, y)
+    if kind == "hist":
+        if y is not None:
+            hint = "choose it by -x COLUMN"
+            raise InvalidInput("a histogram has one column; its height is the number of rows", hint=hint)
+        if color is not None or facet is not None or log is not None:
+            raise InvalidInput("a histogram has one colour and plain axes", hint="leave out --color, --facet and --log")
+        across, up = _column(schema.names, free, x, 0, kind), "rows"
+        _check_numbers(schema, across, times=False, hint="choose a column of numbers: -x COLUMN")
+    else:
+        across, up = _column(schema.names, free, x, 0, kind), _column(schema.names, free, y, 1, kind)
+        if kind != "bar":
+            _check_numbers(schema, across, times=True)
+        _check_numbers(schema, up, times=False)
+    across_type, is_log = schema.field(across).type, bool(log and "x" in log)
+    if is_log and (kind == "bar" or not _is_number(across_type)):
+        raise InvalidInput(f"an axis of {across!r} cannot be logarithmic: it has no numbers", hint="leave out --log x")
+    has_gradient = kind == "scatter" and color is not None and _is_number(schema.field(color).type)
+    return ChartColumns(kind, across, up, color, facet, log, _x_type(kind, across_type), has_gradient)
+
+
+def _by_types(
+    schema: pa.Schema, free: Sequence[str], x: str | None, y: str | None
+) -> tuple[ChartKind, str, str | None]:
+    """Return the kind of a chart and its columns: `y` is the first column of numbers, of a histogram none."""
+    across = _column(schema.names, free, x, 0, "hist")
+    numbers = (name for name in free if name != across and _is_number(schema.field(name).type))
+    up, of = y or next(numbers, None), schema.field(across).type
+    if up is None and _is_number(of):
+        return "hist", across, None
+    if up is None:
+        hint = "select a column of numbers too: SELECT city, count(*) AS n … GROUP BY city"
+        raise InvalidInput(f"no chart has only column {across!r}, which is {of}", hint=hint)
+    if _is_time(of):
+        return "line", across, up
+    return ("scatter" if _is_number(of) else "bar"), across, up
+
+
+def _check_named(names: Sequence[str], name: str) -> None:
+    if name not in names:
+        raise NotFound.of("column", name, names)
+
+
+def _column(names: Sequence[str], free: Sequence[str], name: str | None, place: int, kind: ChartKind) -> str:
+    if name is not None:
+        _check_named(names, name)
+        return name
+    if place < len(free):
+        return free[place]
+    if kind == "hist":
+        raise InvalidInput("a histogram needs a column of numbers", hint="choose it by -x COLUMN")
+    raise InvalidInput(f"a {kind} chart needs two columns", hint="select x and y, in this order")
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_temporal(kind)) and not pa.types.is_duration(kind)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _check_numbers(schema: pa.Schema, name: str, *, times: bool, hint: str = _CHOOSE) -> None:
+    kind = schema.field(name).type
+    if not _is_number(kind) and not (times and _is_time(kind)):
+        wanted = "numbers, dates or times" if times else "numbers"
+        raise InvalidInput(f"column {name!r} is {kind}, not {wanted}", hint=hint)
+
+
+def _x_type(kind: ChartKind, across: pa.DataType) -> XType:
+    if kind == "bar":
+        return "label"
+    if pa.types.is_time(across):
+        return "time of day"
+    return "moment" if _is_time(across) else "number"
+
+
+# Rows that are drawn one by one.
+
+
+def chart(
+    rows: pa.Table,
+    kind: Literal["line", "bar", "scatter", "area"],
+    x: str | None = None,
+    y: str | None = None,
+    *,
+    color: str | None = None,
+    facet: str | None = None,
+    log: LogAxes | None = None,
+    footer: str = "",
+) -> Chart:
+    """Return a chart of rows; parameters and errors as `columns_of_chart`.
+
+    Parameters
+    ----------
+    rows
+        Up to one more than `MOST_POINTS`, which tells that there are more.
+    footer
+        What the rows are of.
+    """
+    columns = columns_of_chart(rows.schema, kind, x, y, color=color, facet=facet, log=log)
+    return chart_of_rows(rows, columns, footer)
+
+
+def chart_of_rows(rows: pa.Table, columns: ChartColumns, footer: str = "") -> Chart:
+    """Return a chart of rows, whose columns are chosen."""
+    most = MOST_DOTS if columns.kind == "scatter" else MOST_POINTS
+    notes = [f"the first {most:,} rows"] if rows.num_rows > most else []
+    values, left_out = _drawable(_values(rows.slice(0, most), columns), columns)
+    points, cut = in_few_groups(_points(values, columns), columns)
+    notes += [*left_out, *cut]
+    if columns.kind == "bar":
+        points, cut = _first_bars(points)
+        notes += cut
+    if columns.kind in {"line", "area"} and (step := neighbours_of(points)) > 1:
+        notes.append(f"drawn as the lowest and the highest of every {step:,} neighbouring points")
+    return Chart(columns, tuple(points), (*notes, *filter(None, [footer])))
+
+
+def _values(rows: pa.Table, columns: ChartColumns) -> pa.Table:
+    """Return ``x``, ``y`` and ``gradient`` as doubles, and ``label``, ``series`` and ``facet`` as they are."""
+    values = {"label": rows[columns.x], "y": _doubles(rows[columns.y])}
+    if columns.kind != "bar":
+        values["x"] = _doubles(rows[columns.x])
+    if columns.color is not None:
+        color = rows[columns.color]
+        values |= {"gradient": _doubles(color)} if columns.has_gradient else {"series": color}
+    if columns.facet is not None:
+        values["facet"] = rows[columns.facet]
+    return pa.table(values)
+
+
+def _doubles(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column as doubles; dates and times as milliseconds."""
+    kind = column.type
+    if not _is_time(kind):
+        return column.cast(pa.float64(), safe=False)
+    whole = pa.int32() if kind.bit_width == 32 else pa.int64()
+    ends = pa.array([2 ** (kind.bit_width - 1) - 1, 1 - 2 ** (kind.bit_width - 1)], whole)  # DuckDB's infinity
+    places = column.cast(whole)
+    finite = pc.if_else(pc.is_in(places, ends), None, places)
+    unit = _DAY if pa.types.is_date32(kind) else _MILLISECONDS[getattr(kind, "unit", "ms")]
+    return pc.multiply(finite.cast(pa.float64(), safe=False), unit)
+
+
+def _drawable(values: pa.Table, columns: ChartColumns) -> tuple[pa.Table, list[str]]:
+    """Return the rows that can be drawn; and how many were left out, and why."""
+    across = MOST_DRAWN if columns.x_type == "number" else _MOST_MILLISECONDS
+    most = {"x": across, "y": MOST_DRAWN, "gradient": MOST_DRAWN}
+    numbers = [name for name in most if name in values.column_names]
+    kept, notes = values, []
+    for why, tested in ((_NOT_DRAWN, numbers), (_TOO_LARGE, numbers), (_NOT_ABOVE_ZERO, columns.log or "")):
+        before = kept.num_rows
+        for name in tested:
+            kept = kept.filter(_meets(kept[name], why, most[name]))
+        notes += left_out(before - kept.num_rows, why)
+    return kept, notes
+
+
+def _meets(numbers: pa.ChunkedArray, why: str, most: float) -> pa.ChunkedArray:
+    """Return for each number whether it is not left out for a reason."""
+    if why == _NOT_DRAWN:
+        return pc.fill_null(pc.is_finite(numbers), False)  # noqa: FBT003 - Arrow's own
+    return pc.less_equal(pc.abs(numbers), most) if why == _TOO_LARGE else pc.greater(numbers, 0.0)
+
+
+def left_out(rows: int, why: str) -> list[str]:
+    """Return ``3 rows left out: null or not finite``, or nothing when there are none."""
+    return [f"{counted(rows, 'row')} left out: {why}"] if rows else []
+
+
+def _points(values: pa.Table, columns: ChartColumns) -> list[Point]:
+    if columns.kind in {"line", "area"}:
+        values = values.sort_by("x")
+    labels = _labels(values, "label")
+    across = values["x"].to_pylist() if "x" in values.column_names else _bar_places(labels, columns)
+    up, facets = values["y"].to_pylist(), _labels(values, "facet")
+    series = values["gradient"].to_pylist() if columns.has_gradient else _labels(values, "series")
+    made = zip(across, up, labels, series, facets, strict=True)
+    return [Point(x, y, label, series=its_series, facet=its_facet) for x, y, label, its_series, its_facet in made]
+
+
+def _labels(values: pa.Table, name: str) -> list[Any]:
+    if name not in values.column_names:
+        return [None] * values.num_rows
+    return [label_of(value) for value in values_of(values[name])]
+
+
+def _bar_places(labels: Sequence[str], columns: ChartColumns) -> list[float]:
+    """Return the number of each bar; bars that differ by colour or facet share the place of their label."""
+    if columns.color is None and columns.facet is None:
+        return list(map(float, range(len(labels))))
+    places = {label: float(number) for number, label in enumerate(dict.fromkeys(labels))}
+    return [places[label] for label in labels]
+
+
+def label_of(value: object) -> str:
+    """Return a value as a label, on which a missing value and the text NULL differ as they do in a table."""
+    return str(Data(value)) if value is None or isinstance(value, str) else cell_text(value)
+
+
+def _first_bars(points: Sequence[Point]) -> tuple[Sequence[Point], list[str]]:
+    kept = [point for point in points if point.x < MOST_BARS]
+    return kept, left_out(len(points) - len(kept), f"only the first {MOST_BARS} bars are drawn")
+
+
+# Few colours, few small charts, few points of a line.
+
+
+def in_few_groups(points: Sequence[Point], columns: ChartColumns) -> tuple[Sequence[Point], list[str]]:
+    """Return the points of as many series and facets as can be told apart, and a note of the others.
+
+    The series and facets with the most points stay. Others become one series, but not those of a line or an area,
+    which would go up and down between them.
+    """
+    points, notes = _of_frequent(points, "facet", columns.facet, MOST_FACETS)
+    if columns.has_gradient:
+        return points, notes
+    if columns.kind in {"line", "area"}:
+        points, cut = _of_frequent(points, "series", columns.color, MOST_SERIES)
+        return points, notes + cut
+    series, others = _frequent([point.series for point in points], MOST_SERIES)
+    if not others:
+        return points, notes
+    name = f"{others:,} others"
+    return [p if p.series in series else p._replace(series=name) for p in points], notes
+
+
+def _of_frequent(
+    points: Sequence[Point], part: Literal["series", "facet"], column: str | None, most: int
+) -> tuple[Sequence[Point], list[str]]:
+    values, others = _frequent([getattr(point, part) for point in points], most)
+    if not others:
+        return points, []
+    kept = [point for point in points if getattr(point, part) in values]
+    why = f"only the {most} most frequent of {most + others:,} values of {column} are drawn"
+    return kept, left_out(len(points) - len(kept), why)
+
+
+def _frequent(values: Sequence[object], most: int) -> tuple[set[object], int]:
+    """Return the most frequent values, of equally frequent ones the first; and how many others there are."""
+    counts = Counter(values)
+    return {value for value, _ in counts.most_common(most)}, max(0, len(counts) - most)
+
+
+def lines_of(points: Iterable[Point]) -> list[list[Point]]:
+    """Return the points of each line: those of one facet and series."""
+    lines: dict[tuple[object, object], list[Point]] = {}
+    for point in points:
+        lines.setdefault((point.facet, point.series), []).append(point)
+    return list(lines.values())
+
+
+def neighbours_of(points: Sequence[Point]) -> int:
+    """Return of how many neighbours on a line only the lowest and the highest are drawn."""
+    return 1 if len(points) <= 2 * MOST_NEIGHBOURS else -(-len(points) // MOST_NEIGHBOURS)
+
+
+def thinned(points: Sequence[Point]) -> Iterator[Point]:
+    """Yield the points of lines that can be seen: of many neighbours the lowest and the highest, in their order."""
+    step = neighbours_of(points)
+    for line in lines_of(points):
+        for begin in range(0, len(line), step):
+            near = line[begin : begin + step]
+            lowest, highest = min(near, key=lambda p: p.y), max(near, key=lambda p: p.y)
+            yield from sorted({lowest, highest}, key=lambda p: p[:3])
+
+
+# Ranges of values that the engine counted.
+
+
+def histogram(counts: pa.Table, x: str, *, footer: str = "") -> Chart:
+    """Return a chart of how often values fall into each of `RANGES` equal ranges.
+
+    Parameters
+    ----------
+    counts
+        Columns low and high, which are the same in all rows; range, from 0, or null for null and infinite values; n.
+    x
+        What was counted.
+    footer
+        What the rows are of.
+    """
+    counted_ranges = {row["range"]: row for row in counts.to_pylist()}
+    missing = counted_ranges.pop(None, {"n": 0})["n"]
+    notes = (*left_out(missing, _NOT_DRAWN), *filter(None, [footer]))
+    columns = ChartColumns("hist", x, "rows")
+    if not counted_ranges:
+        return Chart(columns, (), notes)
+    low, high = (next(iter(counted_ranges.values()))[end] for end in ("low", "high"))
+    used = RANGES if high > low else 1
+    edges = [low * (1 - i / used) + high * (i / used) for i in range(used + 1)]
+    width = high / used - low / used
+    texts = [_edge_text(edge, width) for edge in edges]
+    heights = [float(counted_ranges[i]["n"]) if i in counted_ranges else 0.0 for i in range(used)]
+    points = tuple(
+        Point(begin, height, f"{first} to {last}", end)
+        for (begin, end), (first, last), height in zip(pairwise(edges), pairwise(texts), heights, strict=True)
+    )
+    is_drawable = used > 1 and max(abs(low), abs(high)) <= MOST_DRAWN and high - low > LEAST_SPAN
+    return Chart(replace(columns, x_type="number" if is_drawable else "label"), points, notes)
+
+
+def _edge_text(edge: float, width: float) -> str:
+    """Return an edge of a range with the digits that tell it from the next one."""
+    return str(Data(round(edge, 2 - math.floor(math.log10(width))) if width else edge))

@@ -1,0 +1,323 @@
+"""From a chart to Vega-Lite, by Altair, and to a PNG of it: marks, axes, colours, tooltips and zoom.
+
+The background is transparent and all words are grey, so that a chart can be read on a light page and on a dark one.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sleeper_nb.display.chart import Chart, Point, span
+from sleeper_nb.display.chart_points import LEAST_SPAN, RANGES, lines_of, neighbours_of, thinned
+from sleeper_nb.display.figure import clip
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    AnyChart = alt.Chart | alt.LayerChart | alt.FacetChart
+
+logger = logging.getLogger(__name__)
+
+WIDTH, HEIGHT = 720, 300
+"""px of the whole picture."""
+_SMALL_HEIGHT, _SMALL_COLUMNS = 150, 3  # of small charts, without their axes
+_AXIS_WIDTH, _LEGEND_WIDTH, _BETWEEN = 45, 110, 20  # px beside small charts
+_MOST_PICTURE = 48_000  # bytes
+_MOST_LABEL, _MOST_NOTE = 80, 100  # characters
+_MOST_LEGEND = 24  # characters
+_SEEN_POINTS = 50  # a line of more points has no visible dots
+_DOT, _SMALL_DOT = 60, 30  # square px: what the mouse has to meet
+_MOST_PLAIN, _LEAST_PLAIN = 1e12, 1e-6  # other heights are written as 1e+12
+_UNSEEN = "\N{ZERO WIDTH SPACE}"
+_WORDS: Final = "#7a7a7a"
+"""Grey that has the same contrast to white as to JupyterLab's black: 4.3."""
+_LINES: Final = "#80808040"
+
+
+def altair_chart(made: Chart) -> AnyChart:
+    """Return the chart with tooltips; along numbers and times it can be moved and zoomed, and a legend selects."""
+    import altair as alt
+
+    points = list(thinned(made.points)) if made.kind in {"line", "area"} else made.points
+    notes = (made.range_text(), *made.notes) if points else ("no rows", *made.notes)
+    frame: dict[str, Any] = {
+        "title": alt.TitleParams(text=clip(made.title, _MOST_NOTE), subtitle=_lines(notes), anchor="start"),
+        "description": clip(made.title, _MOST_NOTE),
+    }
+    drawn, facet = _marks(made, points).properties(data=alt.InlineData(values=_rows(points, made))), made.columns.facet
+    if facet is None:
+        fit = alt.AutoSizeParams(type="fit", contains="padding")
+        return _for_both_themes(drawn.properties(width=WIDTH, height=HEIGHT, autosize=fit, **frame))
+    header = alt.Header(labelColor=_WORDS, titleColor=_WORDS)
+    by = alt.Facet(field="facet", type="nominal", title=clip(facet, _MOST_LABEL), sort=None, header=header)
+    small = drawn.properties(width=_small_width(made), height=_SMALL_HEIGHT)
+    return _for_both_themes(small.facet(by, columns=_SMALL_COLUMNS).properties(**frame))
+
+
+def _small_width(made: Chart) -> int:
+    """Return the width of each small chart: together they are as wide as one."""
+    columns = min(_SMALL_COLUMNS, len({point.facet for point in made.points}) or 1)
+    legend = 0 if made.columns.color is None else _LEGEND_WIDTH
+    return (WIDTH - _AXIS_WIDTH - legend) // columns - _BETWEEN
+
+
+def _for_both_themes(chart: AnyChart) -> AnyChart:
+    themed: AnyChart = (
+        chart.configure(background="transparent")
+        .configure_axis(labelColor=_WORDS, titleColor=_WORDS, domainColor=_WORDS, tickColor=_WORDS, gridColor=_LINES)
+        .configure_title(color=_WORDS, subtitleColor=_WORDS)
+        .configure_legend(labelColor=_WORDS, titleColor=_WORDS)
+        .configure_view(stroke=_LINES)
+    )
+    return themed
+
+
+def _marks(made: Chart, points: Sequence[Point]) -> alt.Chart | alt.LayerChart:
+    """Return the marks with their axes, colours and tooltips; what the mouse selects is of one plain layer."""
+    import altair as alt
+
+    channels: dict[str, Any] = {"x": _x_axis(made, points), "y": _y_axis(made)}
+    params = _selections(made)
+    if made.columns.color is not None:
+        channels["color"] = _color(made)
+    is_dotted = made.kind not in {"line", "area"} or len(points) <= _SEEN_POINTS
+    seen = _opacity(made)
+    drawn: alt.Chart = _dots(made).encode(**channels, opacity=seen if is_dotted else alt.value(0), tooltip=_tips(made))
+    drawn = drawn.add_params(*params)
+    if made.kind not in {"line", "area"}:
+        return drawn
+    # Two plain layers: JupyterLab 4 fails on a selection in a line that has points of its own.
+    fill = 0.7 if _is_stacked(made) else 0.3
+    line = alt.Chart().mark_line() if made.kind == "line" else alt.Chart().mark_area(fillOpacity=fill)
+    return alt.layer(line.encode(**channels, opacity=seen), drawn)
+
+
+def _dots(made: Chart) -> alt.Chart:
+    """Return the marks that the mouse meets."""
+    import altair as alt
+
+    drawn: alt.Chart = alt.Chart(name="chart")
+    if made.kind in {"bar", "hist"}:
+        drawn = drawn.mark_bar()
+    else:
+        drawn = drawn.mark_point(filled=True, size=_SMALL_DOT if made.kind == "scatter" else _DOT)
+    return drawn
+
+
+def _selections(made: Chart) -> list[Any]:
+    """Return what a legend selects, and the zoom.
+
+    They have names, as Altair's own count up, so that no two saves of a notebook would be the same.
+    """
+    import altair as alt
+
+    params: list[Any] = []
+    if _has_series(made):
+        params.append(alt.selection_point("series", fields=["series"], bind="legend"))
+    if made.columns.x_type != "label":
+        axes: Any = ["x", "y"] if made.kind == "scatter" else ["x"]
+        params.append(alt.selection_interval("zoom", bind="scales", encodings=axes))
+    return params
+
+
+def _has_series(made: Chart) -> bool:
+    return made.columns.color is not None and not made.columns.has_gradient
+
+
+def _opacity(made: Chart) -> Any:
+    """Return how much of a mark is seen: little of what a legend has not selected."""
+    import altair as alt
+
+    if not _has_series(made):
+        return alt.value(1)
+    return alt.OpacityValue(0.1, condition={"param": "series", "value": 1})
+
+
+def _color(made: Chart) -> alt.Color:
+    import altair as alt
+
+    title = clip(made.columns.color or "", _MOST_LEGEND)
+    if made.columns.has_gradient:
+        return alt.Color(field="series", type="quantitative", title=title, scale=alt.Scale(scheme="viridis"))
+    legend = alt.Legend(labelLimit=140, titleLimit=140)
+    return alt.Color(field="series", type="nominal", title=title, sort=None, legend=legend)
+
+
+def _tips(made: Chart) -> list[alt.Tooltip]:
+    import altair as alt
+
+    across = alt.Tooltip(field="label", type="nominal", title=_tip_name(made.x))
+    tips = [across, alt.Tooltip(field="y", type="quantitative", title=_tip_name(made.y), format=",.6~g")]
+    if made.columns.color is not None:
+        kind: Any = "quantitative" if made.columns.has_gradient else "nominal"
+        tips.append(alt.Tooltip(field="series", type=kind, title=_tip_name(made.columns.color)))
+    if made.columns.facet is not None:
+        tips.append(alt.Tooltip(field="facet", type="nominal", title=_tip_name(made.columns.facet)))
+    return tips
+
+
+def _is_stacked(made: Chart) -> bool:
+    """Return whether series stand on each other: areas only where each has a height at every place."""
+    if not _has_series(made) or made.columns.is_log("y") or any(point.y < 0 for point in made.points):
+        return False
+    if made.kind == "area":
+        return neighbours_of(made.points) == 1 and _has_same_places(made.points)
+    return made.kind in {"bar", "hist"}
+
+
+def _has_same_places(points: Sequence[Point]) -> bool:
+    places: dict[object, set[tuple[float, ...]]] = {}
+    for line in lines_of(points):
+        places.setdefault(line[0].facet, set()).add(tuple(point.x for point in line))
+    return all(len(each) == 1 for each in places.values())
+
+
+def _rows(points: Sequence[Point], made: Chart) -> list[dict[str, Any]]:
+    """Return the points as Vega-Lite's data; bars that share a label would be drawn on top of each other."""
+    is_named_once = made.columns.x_type == "label"
+    rows: list[dict[str, Any]] = []
+    names: dict[tuple[str | None, str], dict[float, str]] = {}
+    for point in points:
+        label = clip(point.label, _MOST_LABEL)
+        if is_named_once:
+            known = names.setdefault((None, label), {})
+            label = known.setdefault(point.x, label + _UNSEEN * len(known))
+        row = {"x": point.x, "y": point.y, "label": label, "end": point.end}
+        row |= {"series": _clipped(point.series), "facet": _clipped(point.facet)}
+        rows.append({name: value for name, value in row.items() if value is not None})
+    return rows
+
+
+def _clipped(value: str | float | None) -> str | float | None:
+    return clip(value, _MOST_LEGEND) if isinstance(value, str) else value
+
+
+def _x_axis(made: Chart, points: Sequence[Point]) -> alt.X:
+    import altair as alt
+
+    title = clip(made.x, _MOST_LABEL)
+    match made.columns.x_type:
+        case "label":
+            axis = alt.Axis(labelAngle=_label_angle(points, made), labelLimit=120)
+            return alt.X(field="label", type="nominal", sort=None, title=title, axis=axis)
+        case "number":
+            bins: Any = "binned" if made.kind == "hist" else alt.Undefined
+            scale = alt.Scale(type="log", nice=False) if made.columns.is_log("x") else alt.Scale(zero=False, nice=False)
+            axis = _number_axis([point.x for point in points])
+            return alt.X(field="x", type="quantitative", bin=bins, title=title, scale=scale, axis=axis)
+        case other:
+            axis = alt.Axis(format="%H:%M:%S") if other == "time of day" else alt.Axis()
+            scale = alt.Scale(type="utc", nice=False)
+            return alt.X(field="x", type="temporal", title=title, scale=scale, axis=axis)
+
+
+def _label_angle(points: Sequence[Point], made: Chart) -> int:
+    """Return how the labels of bars are turned: not at all where there is room."""
+    labels = (
+        {point.label for point in points} if made.columns.color or made.columns.facet else [p.label for p in points]
+    )
+    room = WIDTH if made.columns.facet is None else _small_width(made)
+    widest = max((min(len(label), 20) for label in labels), default=0)
+    if 6 * (widest + 2) * len(labels) <= room:
+        return 0
+    return -40 if len(labels) <= RANGES else -90
+
+
+def _y_axis(made: Chart) -> alt.Y:
+    import altair as alt
+
+    values = _heights(made)
+    stack: Any = "zero" if _is_stacked(made) else None
+    if made.columns.color is None and made.kind != "area":
+        stack = alt.Undefined
+    if made.columns.is_log("y"):
+        scale = alt.Scale(type="log")
+    elif made.kind == "scatter":
+        scale = alt.Scale(zero=False)
+    else:
+        low, high = span(values)
+        scale = alt.Scale(domain=[low, high if high - low > LEAST_SPAN else low + 1], nice=True)
+    title = clip(made.y, _MOST_LABEL)
+    return alt.Y(field="y", type="quantitative", title=title, scale=scale, axis=_number_axis(values), stack=stack)
+
+
+def _heights(made: Chart) -> list[float]:
+    """Return how high marks reach: of series on each other, their sum."""
+    if not _is_stacked(made):
+        return [point.y for point in made.points]
+    sums: dict[tuple[object, float], float] = {}
+    for point in made.points:
+        sums[point.facet, point.x] = sums.get((point.facet, point.x), 0.0) + point.y
+    return list(sums.values())
+
+
+def _number_axis(values: Sequence[float]) -> alt.Axis:
+    """Return an axis that writes very large and very small numbers as ``1e+12``."""
+    import altair as alt
+
+    most = max(map(abs, values), default=0.0)
+    return alt.Axis(format=".6~g") if most >= _MOST_PLAIN or 0 < most < _LEAST_PLAIN else alt.Axis()
+
+
+def _tip_name(column: str) -> str:
+    """Return the name of a column in a tooltip, which would load ``image`` as one and show ``title`` as a heading."""
+    return f"column {column}" if column in {"image", "title"} else clip(column, _MOST_LABEL)
+
+
+def _lines(notes: Sequence[str]) -> list[str]:
+    """Return notes as a few lines: as many on each as there is room for."""
+    lines = [""]
+    for note in notes:
+        joined = f"{lines[-1]} · {note}" if lines[-1] else note
+        if len(joined) <= _MOST_NOTE or not lines[-1]:
+            lines[-1] = clip(joined, 2 * _MOST_NOTE)
+        else:
+            lines.append(clip(note, 2 * _MOST_NOTE))
+    return lines
+
+
+class ChartPicture(NamedTuple):
+    """A PNG, and the size in px at which it is shown."""
+
+    png: bytes
+    width: int
+    height: int
+
+
+def picture_of(specification: dict[str, Any]) -> ChartPicture | None:
+    """Return the chart as PNG, twice as fine as a page unless that would be large; None when it cannot be made."""
+    import altair as alt
+    import vl_convert
+
+    version = ".".join(alt.SCHEMA_VERSION.split(".")[:2])
+    try:
+        for scale in (2, 1):
+            png = _recompressed(vl_convert.vegalite_to_png(specification, vl_version=version, scale=scale))
+            if len(png) <= _MOST_PICTURE:
+                break
+    except ValueError as error:
+        logger.warning("a chart is shown without a picture: the converter failed with %s", type(error).__name__)
+        return None
+    width, height = struct.unpack_from(">II", png, 16)
+    return ChartPicture(png, width // scale, height // scale)
+
+
+def _recompressed(png: bytes) -> bytes:
+    """Return a PNG with its pixels compressed harder: the converter's are four to ten times as large."""
+    before, pixels, after, at = png[:8], b"", b"", 8
+    while at < len(png):
+        (size,) = struct.unpack_from(">I", png, at)
+        chunk = png[at : at + size + 12]  # its size, its kind, the content and a checksum
+        at += len(chunk)
+        if chunk[4:8] == b"IDAT":
+            pixels += chunk[8:-4]
+        elif pixels:
+            after += chunk
+        else:
+            before += chunk
+    body = b"IDAT" + zlib.compress(zlib.decompress(pixels), 9)
+    return before + struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body)) + after
