@@ -88,6 +88,7 @@ ROW_OPTIONS = (
         "sql SELECT count(*) FROM trips VERSION AS OF 'savepoint.before-fix'",
         "sql SELECT * FROM trips$savepoints",
         "sql --plot SELECT city, avg(fare) FROM trips GROUP BY city",
+        "sql --plot hist -x fare --color city SELECT * FROM trips",
         "sql --interactive SELECT * FROM trips ORDER BY fare DESC",
         "sql --as pandas SELECT city, fare FROM trips",
         "sql INSERT INTO trips FROM trips@12 WHERE fare > 100",

@@ -25,6 +25,7 @@ XType = Literal["number", "moment", "time of day", "label"]
 KINDS: tuple[ChartKind, ...] = ("line", "bar", "hist", "scatter", "area")
 VEGA_LITE = "application/vnd.vegalite.v5+json"
 _BLOCKS = "▁▂▃▄▅▆▇█"
+_TO = " to "  # in the label of a range
 _MOST_BLOCKS, _MOST_TEXT_LINES = 80, 10
 
 
@@ -45,6 +46,10 @@ class Point(NamedTuple):
         Its colour: the text of a value, or of a scatter a number.
     facet
         The text of a value: which of the small charts it is in.
+    least, greatest
+        Of a mark that stands for many rows between which heights it is; `y` is their mean, of a rectangle its foot.
+    rows
+        How many rows it stands for.
     """
 
     x: float
@@ -53,6 +58,9 @@ class Point(NamedTuple):
     end: float | None = None
     series: str | float | None = None
     facet: str | None = None
+    least: float | None = None
+    greatest: float | None = None
+    rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +149,21 @@ class Chart:
             values = {self.columns.facet: [point.facet for point in self.points], **values}
         if self.columns.color is not None:
             values = {self.columns.color: [point.series for point in self.points], **values}
-        return {**values, self.y: [point.y for point in self.points]}
+        values[self.y] = [point.y for point in self.points]
+        if self.is_of_bands:
+            values[f"least {self.y}"] = [point.least for point in self.points]
+            values[f"greatest {self.y}"] = [point.greatest for point in self.points]
+        return {**values, "rows": [point.rows for point in self.points]} if self.is_summed else values
+
+    @property
+    def is_summed(self) -> bool:
+        """Whether each mark stands for many rows."""
+        return any(point.rows is not None for point in self.points)
+
+    @property
+    def is_of_bands(self) -> bool:
+        """Whether marks have a least and a greatest height around their mean."""
+        return any(point.least is not None for point in self.points)
 
     @property
     def title(self) -> str:
@@ -168,7 +190,7 @@ class Chart:
         """Return the heights as blocks, a line for each series; of a scatter, where its points are."""
         if self.kind == "scatter":
             ends = sorted(self.points, key=lambda point: point.x)
-            return [f"{self.x} from {ends[0].label} to {ends[-1].label}"]
+            return [f"{self.x} from {ends[0].label.split(_TO)[0]} to {ends[-1].label.split(_TO)[-1]}"]
         series: dict[tuple[object, ...], list[Point]] = {}
         for point in self.points:
             series.setdefault((point.facet, point.series), []).append(point)
@@ -204,8 +226,9 @@ class Chart:
 
     def range_text(self) -> str:
         """Return ``flights from 25 to 29``."""
-        values = [point.y for point in self.points]
-        return f"{self.y} from {cell_text(min(values))} to {cell_text(max(values))}"
+        low = min(point.y if point.least is None else point.least for point in self.points)
+        high = max(point.y if point.greatest is None else point.greatest for point in self.points)
+        return f"{self.y} from {cell_text(low)} to {cell_text(high)}"
 
 
 def _blocks(heights: Sequence[float], low: float, high: float) -> str:

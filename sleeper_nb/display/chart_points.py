@@ -8,8 +8,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from itertools import pairwise
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -18,9 +16,10 @@ import pyarrow.compute as pc
 from sleeper_nb.display.chart import Chart, ChartColumns, ChartKind, LogAxes, Point, XType
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.report import Data, cell_text, counted, values_of
+from sleeper_nb.sql.chart_sums import MOST_DRAWN
 
 MOST_POINTS = 10_000
-"""Rows of a line or an area; of more the first are drawn, and the chart says so."""
+"""Rows of a line or an area that are drawn one by one; more are summed up by the engine."""
 MOST_DOTS = 2_000
 """Rows of a scatter."""
 MOST_BARS = 60
@@ -28,13 +27,12 @@ RANGES = 30
 """Of a histogram."""
 MOST_SERIES, MOST_FACETS = 10, 12
 MOST_NEIGHBOURS = 300
-_NOT_DRAWN = "null or not finite"
-_TOO_LARGE = "too large to draw"
-_NOT_ABOVE_ZERO = "not above 0, on a logarithmic axis"
+NOT_DRAWN = "null or not finite"
+TOO_LARGE = "too large to draw"
+NOT_ABOVE_ZERO = "not above 0, on a logarithmic axis"
 _CHOOSE = "choose the columns: -x COLUMN -y COLUMN"
 
 # Vega computes with doubles and JavaScript's dates: the span of an axis must be a double too.
-MOST_DRAWN = 8e307
 _MOST_MILLISECONDS = 8.64e15
 LEAST_SPAN = 1e-300
 _MILLISECONDS = {"s": 1000.0, "ms": 1.0, "us": 1e-3, "ns": 1e-6}
@@ -86,8 +84,6 @@ def columns_of_chart(
         if y is not None:
             hint = "choose it by -x COLUMN"
             raise InvalidInput("a histogram has one column; its height is the number of rows", hint=hint)
-        if color is not None or facet is not None or log is not None:
-            raise InvalidInput("a histogram has one colour and plain axes", hint="leave out --color, --facet and --log")
         across, up = _column(schema.names, free, x, 0, kind), "rows"
         _check_numbers(schema, across, times=False, hint="choose a column of numbers: -x COLUMN")
     else:
@@ -177,7 +173,7 @@ def chart(
     Parameters
     ----------
     rows
-        Up to one more than `MOST_POINTS`, which tells that there are more.
+        No more than can be drawn (`can_draw`).
     footer
         What the rows are of.
     """
@@ -185,16 +181,17 @@ def chart(
     return chart_of_rows(rows, columns, footer)
 
 
+def can_draw(rows: pa.Table, columns: ChartColumns) -> bool:
+    """Return whether rows, or up to one more than `MOST_POINTS` of them, can be drawn one by one."""
+    most = {"scatter": MOST_DOTS, "bar": MOST_BARS, "hist": -1}
+    return bool(rows.num_rows <= most.get(columns.kind, MOST_POINTS))
+
+
 def chart_of_rows(rows: pa.Table, columns: ChartColumns, footer: str = "") -> Chart:
     """Return a chart of rows, whose columns are chosen."""
-    most = MOST_DOTS if columns.kind == "scatter" else MOST_POINTS
-    notes = [f"the first {most:,} rows"] if rows.num_rows > most else []
-    values, left_out = _drawable(_values(rows.slice(0, most), columns), columns)
+    values, missing = _drawable(_values(rows, columns), columns)
     points, cut = in_few_groups(_points(values, columns), columns)
-    notes += [*left_out, *cut]
-    if columns.kind == "bar":
-        points, cut = _first_bars(points)
-        notes += cut
+    notes = [*missing, *cut]
     if columns.kind in {"line", "area"} and (step := neighbours_of(points)) > 1:
         notes.append(f"drawn as the lowest and the highest of every {step:,} neighbouring points")
     return Chart(columns, tuple(points), (*notes, *filter(None, [footer])))
@@ -232,7 +229,7 @@ def _drawable(values: pa.Table, columns: ChartColumns) -> tuple[pa.Table, list[s
     most = {"x": across, "y": MOST_DRAWN, "gradient": MOST_DRAWN}
     numbers = [name for name in most if name in values.column_names]
     kept, notes = values, []
-    for why, tested in ((_NOT_DRAWN, numbers), (_TOO_LARGE, numbers), (_NOT_ABOVE_ZERO, columns.log or "")):
+    for why, tested in ((NOT_DRAWN, numbers), (TOO_LARGE, numbers), (NOT_ABOVE_ZERO, columns.log or "")):
         before = kept.num_rows
         for name in tested:
             kept = kept.filter(_meets(kept[name], why, most[name]))
@@ -242,9 +239,9 @@ def _drawable(values: pa.Table, columns: ChartColumns) -> tuple[pa.Table, list[s
 
 def _meets(numbers: pa.ChunkedArray, why: str, most: float) -> pa.ChunkedArray:
     """Return for each number whether it is not left out for a reason."""
-    if why == _NOT_DRAWN:
+    if why == NOT_DRAWN:
         return pc.fill_null(pc.is_finite(numbers), False)  # noqa: FBT003 - Arrow's own
-    return pc.less_equal(pc.abs(numbers), most) if why == _TOO_LARGE else pc.greater(numbers, 0.0)
+    return pc.less_equal(pc.abs(numbers), most) if why == TOO_LARGE else pc.greater(numbers, 0.0)
 
 
 def left_out(rows: int, why: str) -> list[str]:
@@ -282,11 +279,6 @@ def label_of(value: object) -> str:
     return str(Data(value)) if value is None or isinstance(value, str) else cell_text(value)
 
 
-def _first_bars(points: Sequence[Point]) -> tuple[Sequence[Point], list[str]]:
-    kept = [point for point in points if point.x < MOST_BARS]
-    return kept, left_out(len(points) - len(kept), f"only the first {MOST_BARS} bars are drawn")
-
-
 # Few colours, few small charts, few points of a line.
 
 
@@ -316,8 +308,12 @@ def _of_frequent(
     if not others:
         return points, []
     kept = [point for point in points if getattr(point, part) in values]
-    why = f"only the {most} most frequent of {most + others:,} values of {column} are drawn"
-    return kept, left_out(len(points) - len(kept), why)
+    return kept, frequent_note(len(points) - len(kept), column, most, most + others)
+
+
+def frequent_note(rows: int, column: str | None, most: int, all_values: int) -> list[str]:
+    """Return a note of rows whose value of a column is not among the most frequent, if there are any."""
+    return left_out(rows, f"only the {most} most frequent of {all_values:,} values of {column} are drawn")
 
 
 def _frequent(values: Sequence[object], most: int) -> tuple[set[object], int]:
@@ -349,41 +345,6 @@ def thinned(points: Sequence[Point]) -> Iterator[Point]:
             yield from sorted({lowest, highest}, key=lambda p: p[:3])
 
 
-# Ranges of values that the engine counted.
-
-
-def histogram(counts: pa.Table, x: str, *, footer: str = "") -> Chart:
-    """Return a chart of how often values fall into each of `RANGES` equal ranges.
-
-    Parameters
-    ----------
-    counts
-        Columns low and high, which are the same in all rows; range, from 0, or null for null and infinite values; n.
-    x
-        What was counted.
-    footer
-        What the rows are of.
-    """
-    counted_ranges = {row["range"]: row for row in counts.to_pylist()}
-    missing = counted_ranges.pop(None, {"n": 0})["n"]
-    notes = (*left_out(missing, _NOT_DRAWN), *filter(None, [footer]))
-    columns = ChartColumns("hist", x, "rows")
-    if not counted_ranges:
-        return Chart(columns, (), notes)
-    low, high = (next(iter(counted_ranges.values()))[end] for end in ("low", "high"))
-    used = RANGES if high > low else 1
-    edges = [low * (1 - i / used) + high * (i / used) for i in range(used + 1)]
-    width = high / used - low / used
-    texts = [_edge_text(edge, width) for edge in edges]
-    heights = [float(counted_ranges[i]["n"]) if i in counted_ranges else 0.0 for i in range(used)]
-    points = tuple(
-        Point(begin, height, f"{first} to {last}", end)
-        for (begin, end), (first, last), height in zip(pairwise(edges), pairwise(texts), heights, strict=True)
-    )
-    is_drawable = used > 1 and max(abs(low), abs(high)) <= MOST_DRAWN and high - low > LEAST_SPAN
-    return Chart(replace(columns, x_type="number" if is_drawable else "label"), points, notes)
-
-
-def _edge_text(edge: float, width: float) -> str:
+def edge_text(edge: float, width: float) -> str:
     """Return an edge of a range with the digits that tell it from the next one."""
     return str(Data(round(edge, 2 - math.floor(math.log10(width))) if width else edge))

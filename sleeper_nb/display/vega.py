@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sleeper_nb.display.chart import Chart, Point, span
-from sleeper_nb.display.chart_points import LEAST_SPAN, RANGES, lines_of, neighbours_of, thinned
+from sleeper_nb.display.chart_points import LEAST_SPAN, RANGES, edge_text, lines_of, neighbours_of, thinned
 from sleeper_nb.display.figure import clip
 
 if TYPE_CHECKING:
@@ -29,9 +29,12 @@ _AXIS_WIDTH, _LEGEND_WIDTH, _BETWEEN = 45, 110, 20  # px beside small charts
 _MOST_PICTURE = 48_000  # bytes
 _MOST_LABEL, _MOST_NOTE = 80, 100  # characters
 _MOST_LEGEND = 24  # characters
+_MOST_EVEN = 100  # rows of a rectangle up to which colours are even
 _SEEN_POINTS = 50  # a line of more points has no visible dots
 _DOT, _SMALL_DOT = 60, 30  # square px: what the mouse has to meet
 _MOST_PLAIN, _LEAST_PLAIN = 1e12, 1e-6  # other heights are written as 1e+12
+_STANDING = frozenset({"bar", "hist", "area"})
+"""Marks from the foot of the chart: a logarithmic axis begins below the least, which would have no height."""
 _UNSEEN = "\N{ZERO WIDTH SPACE}"
 _WORDS: Final = "#7a7a7a"
 """Grey that has the same contrast to white as to JupyterLab's black: 4.3."""
@@ -42,7 +45,7 @@ def altair_chart(made: Chart) -> AnyChart:
     """Return the chart with tooltips; along numbers and times it can be moved and zoomed, and a legend selects."""
     import altair as alt
 
-    points = list(thinned(made.points)) if made.kind in {"line", "area"} else made.points
+    points = list(thinned(made.points)) if made.kind in {"line", "area"} and not made.is_summed else made.points
     notes = (made.range_text(), *made.notes) if points else ("no rows", *made.notes)
     frame: dict[str, Any] = {
         "title": alt.TitleParams(text=clip(made.title, _MOST_NOTE), subtitle=_lines(notes), anchor="start"),
@@ -82,8 +85,12 @@ def _marks(made: Chart, points: Sequence[Point]) -> alt.Chart | alt.LayerChart:
 
     channels: dict[str, Any] = {"x": _x_axis(made, points), "y": _y_axis(made)}
     params = _selections(made)
-    if made.columns.color is not None:
+    if made.columns.color is not None or _is_of_rectangles(made):
         channels["color"] = _color(made)
+    if _is_of_rectangles(made):
+        channels |= {"x2": alt.X2(field="end"), "y2": alt.Y2(field="greatest")}
+    elif made.kind == "hist" and made.columns.x_type != "label":
+        channels["x2"] = alt.X2(field="end")
     is_dotted = made.kind not in {"line", "area"} or len(points) <= _SEEN_POINTS
     seen = _opacity(made)
     drawn: alt.Chart = _dots(made).encode(**channels, opacity=seen if is_dotted else alt.value(0), tooltip=_tips(made))
@@ -93,7 +100,12 @@ def _marks(made: Chart, points: Sequence[Point]) -> alt.Chart | alt.LayerChart:
     # Two plain layers: JupyterLab 4 fails on a selection in a line that has points of its own.
     fill = 0.7 if _is_stacked(made) else 0.3
     line = alt.Chart().mark_line() if made.kind == "line" else alt.Chart().mark_area(fillOpacity=fill)
-    return alt.layer(line.encode(**channels, opacity=seen), drawn)
+    layers = [line.encode(**channels, opacity=seen), drawn]
+    if made.is_of_bands:
+        band = alt.Chart().mark_area(fillOpacity=0.25)
+        ends = {"y": alt.Y(field="least", type="quantitative"), "y2": alt.Y2(field="greatest")}
+        layers.insert(0, band.encode(**channels | ends, opacity=seen))
+    return alt.layer(*layers)
 
 
 def _dots(made: Chart) -> alt.Chart:
@@ -101,8 +113,10 @@ def _dots(made: Chart) -> alt.Chart:
     import altair as alt
 
     drawn: alt.Chart = alt.Chart(name="chart")
-    if made.kind in {"bar", "hist"}:
-        drawn = drawn.mark_bar()
+    if _is_of_rectangles(made):
+        drawn = drawn.mark_rect()
+    elif made.kind in {"bar", "hist"}:
+        drawn = drawn.mark_bar(fillOpacity=0.5 if _has_series(made) and not _is_stacked(made) else 1)
     else:
         drawn = drawn.mark_point(filled=True, size=_SMALL_DOT if made.kind == "scatter" else _DOT)
     return drawn
@@ -124,6 +138,10 @@ def _selections(made: Chart) -> list[Any]:
     return params
 
 
+def _is_of_rectangles(made: Chart) -> bool:
+    return made.kind == "scatter" and made.is_summed
+
+
 def _has_series(made: Chart) -> bool:
     return made.columns.color is not None and not made.columns.has_gradient
 
@@ -140,7 +158,11 @@ def _opacity(made: Chart) -> Any:
 def _color(made: Chart) -> alt.Color:
     import altair as alt
 
-    title = clip(made.columns.color or "", _MOST_LEGEND)
+    if made.columns.color is None:
+        most = max((point.rows or 0 for point in made.points), default=0)
+        scale = alt.Scale(type="log" if most > _MOST_EVEN else "linear", scheme="viridis")
+        return alt.Color(field="rows", type="quantitative", title="rows", scale=scale)
+    title = clip(made.columns.color, _MOST_LEGEND)
     if made.columns.has_gradient:
         return alt.Color(field="series", type="quantitative", title=title, scale=alt.Scale(scheme="viridis"))
     legend = alt.Legend(labelLimit=140, titleLimit=140)
@@ -150,13 +172,23 @@ def _color(made: Chart) -> alt.Color:
 def _tips(made: Chart) -> list[alt.Tooltip]:
     import altair as alt
 
-    across = alt.Tooltip(field="label", type="nominal", title=_tip_name(made.x))
-    tips = [across, alt.Tooltip(field="y", type="quantitative", title=_tip_name(made.y), format=",.6~g")]
-    if made.columns.color is not None:
-        kind: Any = "quantitative" if made.columns.has_gradient else "nominal"
-        tips.append(alt.Tooltip(field="series", type=kind, title=_tip_name(made.columns.color)))
-    if made.columns.facet is not None:
-        tips.append(alt.Tooltip(field="facet", type="nominal", title=_tip_name(made.columns.facet)))
+    def number(field: str, title: str) -> alt.Tooltip:
+        return alt.Tooltip(field=field, type="quantitative", title=_tip_name(title), format=",.6~g")
+
+    def text(field: str, title: str) -> alt.Tooltip:
+        return alt.Tooltip(field=field, type="nominal", title=_tip_name(title))
+
+    columns = made.columns
+    tips = [text("label", made.x), text("height", made.y) if _is_of_rectangles(made) else number("y", made.y)]
+    if made.is_of_bands:
+        tips[1:] = [number("least", f"least {made.y}"), number("y", f"mean {made.y}")]
+        tips.append(number("greatest", f"greatest {made.y}"))
+    if made.is_summed:
+        tips.append(number("rows", "rows"))
+    if columns.color is not None:
+        tips.append(number("series", columns.color) if columns.has_gradient else text("series", columns.color))
+    if columns.facet is not None:
+        tips.append(text("facet", columns.facet))
     return tips
 
 
@@ -188,6 +220,10 @@ def _rows(points: Sequence[Point], made: Chart) -> list[dict[str, Any]]:
             label = known.setdefault(point.x, label + _UNSEEN * len(known))
         row = {"x": point.x, "y": point.y, "label": label, "end": point.end}
         row |= {"series": _clipped(point.series), "facet": _clipped(point.facet)}
+        row |= {"least": point.least, "greatest": point.greatest, "rows": point.rows}
+        if point.greatest is not None and point.least is None:
+            width = point.greatest - point.y
+            row["height"] = f"{edge_text(point.y, width)} to {edge_text(point.greatest, width)}"
         rows.append({name: value for name, value in row.items() if value is not None})
     return rows
 
@@ -232,10 +268,12 @@ def _y_axis(made: Chart) -> alt.Y:
 
     values = _heights(made)
     stack: Any = "zero" if _is_stacked(made) else None
-    if made.columns.color is None and made.kind != "area":
+    if made.columns.color is None and made.kind != "area" and not made.columns.is_log("y"):
         stack = alt.Undefined
     if made.columns.is_log("y"):
         scale = alt.Scale(type="log")
+        if made.kind in _STANDING and values:
+            scale = alt.Scale(type="log", domain=[min(values) / 2, max(values)], nice=True)
     elif made.kind == "scatter":
         scale = alt.Scale(zero=False)
     else:
@@ -248,7 +286,8 @@ def _y_axis(made: Chart) -> alt.Y:
 def _heights(made: Chart) -> list[float]:
     """Return how high marks reach: of series on each other, their sum."""
     if not _is_stacked(made):
-        return [point.y for point in made.points]
+        heights = [point.y for point in made.points]
+        return [*heights, *(end for p in made.points for end in (p.least, p.greatest) if end is not None)]
     sums: dict[tuple[object, float], float] = {}
     for point in made.points:
         sums[point.facet, point.x] = sums.get((point.facet, point.x), 0.0) + point.y

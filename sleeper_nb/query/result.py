@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sleeper_nb.arguments import checked
 from sleeper_nb.clock import Clock
 from sleeper_nb.display.chart import KINDS, Chart, ChartKind, LogAxes
-from sleeper_nb.display.chart_points import MOST_POINTS, RANGES, chart_of_rows, columns_of_chart, histogram
+from sleeper_nb.display.chart_points import MOST_POINTS, can_draw, chart_of_rows, columns_of_chart
+from sleeper_nb.display.chart_ranges import chart_of_sums, query_of_chart
 from sleeper_nb.display.preview import DEFAULT_DISPLAY, FirstRows, Reads
 from sleeper_nb.errors import DEEP_CHECK, InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.schema import is_utf8
@@ -23,6 +24,7 @@ from sleeper_nb.query.engine_choice import ChosenEngine, Engine
 from sleeper_nb.query.rows_to_load import LOADED_ROWS, RowsToLoad
 from sleeper_nb.report import Answer, Grid, Report, counted, data_rows
 from sleeper_nb.sql.binding import BoundSource
+from sleeper_nb.sql.chart_sums import ChartQuery, ChartValue
 from sleeper_nb.sql.error_place import Texts
 from sleeper_nb.tabular import Tabular, as_dict, as_rows, with_distinct_names
 
@@ -101,7 +103,7 @@ class QueryResult(Report, Tabular, ABC):
     def _batches(self, rows: int) -> Iterator[pa.Table]: ...
 
     @abstractmethod
-    def _in_ranges(self, column: str) -> pa.Table: ...
+    def _summed(self, values: Sequence[ChartValue], query: ChartQuery) -> pa.Table: ...
 
     @abstractmethod
     def _plan(self) -> str: ...
@@ -220,16 +222,17 @@ class QueryResult(Report, Tabular, ABC):
     ) -> Chart:
         """Return a chart of the rows; parameters and errors as `sleeper_nb.display.chart_points.columns_of_chart`.
 
-        A histogram counts all rows, in the engine; other charts show the first: 10,000 on a line, 2,000 points.
+        Up to 10,000 rows of a line, 2,000 points or 60 bars are drawn one by one. More are summed up by the engine, and
+        the chart says how; a histogram always is.
         """
         if kind is not None and kind not in KINDS:
             raise NotFound.of("chart", kind, KINDS)
         with guarded(self._guards(), "sql"):
-            schema = with_distinct_names(self._first(0) if kind == "hist" else self.head(MOST_POINTS + 1)).schema
-            columns = columns_of_chart(schema, kind, x, y, color=color, facet=facet, log=log)
-            if columns.kind == "hist":
-                return histogram(self._in_ranges(columns.x), columns.x, footer=self.source_text)
-        return chart_of_rows(with_distinct_names(self.head(MOST_POINTS + 1)), columns, self.source_text)
+            rows = with_distinct_names(self._first(0) if kind == "hist" else self.head(MOST_POINTS + 1))
+            columns = columns_of_chart(rows.schema, kind, x, y, color=color, facet=facet, log=log)
+            if can_draw(rows, columns):
+                return chart_of_rows(rows, columns, self.source_text)
+            return chart_of_sums(self._summed(*query_of_chart(columns)), columns, self.source_text)
 
     @property
     def source_text(self) -> str:
@@ -309,10 +312,10 @@ class DuckDBResult(QueryResult):
             while (batch := self._run(lambda: next(batches, None))) is not None:
                 yield batch
 
-    def _in_ranges(self, column: str) -> pa.Table:
+    def _summed(self, values: Sequence[ChartValue], query: ChartQuery) -> pa.Table:
         from sleeper_nb.engines.duckdb import relations
 
-        return self._run(lambda: relations.counted_in_ranges(self._rows, column, RANGES))
+        return self._run(lambda: relations.summed_for_chart(self._rows, values, query))
 
     def _plan(self) -> str:
         return self._run(lambda: self._rows.explain().rstrip())
@@ -389,10 +392,10 @@ class SparkResult(QueryResult):
         finally:
             kept.unpersist()
 
-    def _in_ranges(self, column: str) -> pa.Table:
+    def _summed(self, values: Sequence[ChartValue], query: ChartQuery) -> pa.Table:
         from sleeper_nb.engines.spark import frames
 
-        return self._spark.run(lambda _: frames.counted_in_ranges(self._frame, column, RANGES), "histogram")
+        return self._spark.run(lambda _: frames.summed_for_chart(self._frame, values, query), "chart")
 
     def _plan(self) -> str:
         from sleeper_nb.engines.spark import frames

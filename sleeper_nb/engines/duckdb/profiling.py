@@ -51,7 +51,7 @@ def _histogram(values: duckdb.DuckDBPyRelation, kind: str) -> tuple[int, ...]:
     """Return how many values fall into each of equal ranges."""
     numbers = values.select(duckdb.SQLExpression("epoch(v)").alias("v")) if kind in _TIMES else values
     counts = counted_in_ranges(numbers, "v", RANGES)
-    found = dict(zip(counts["range"].to_pylist(), counts["n"].to_pylist(), strict=True))
+    found = dict(zip(counts["place"].to_pylist(), counts["n"].to_pylist(), strict=True))
     return tuple(found.get(number, 0) for number in range(RANGES))
 
 

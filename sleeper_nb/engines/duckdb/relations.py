@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from functools import reduce
 from itertools import takewhile
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import duckdb
 import pyarrow as pa
@@ -39,7 +39,7 @@ from sleeper_nb.operations.scanning.scan_plan import (
     only_with_deletions,
 )
 from sleeper_nb.operations.system_tables import SystemRows
-from sleeper_nb.sql.histogram import HIGH, LOW, range_of
+from sleeper_nb.sql.chart_sums import ChartQuery, ChartValue, counts
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.variables import BoundVariable
 from sleeper_nb.storage.filesystem import Storage
@@ -442,15 +442,26 @@ def batches(rows: duckdb.DuckDBPyRelation, size: int) -> Generator[pa.Table]:
         raise explained(error) from error
 
 
-def counted_in_ranges(rows: duckdb.DuckDBPyRelation, name: str, ranges: int) -> pa.Table:
-    """Return how many values of a column fall into each of equal ranges: columns low, high, range and n."""
+def summed_for_chart(rows: duckdb.DuckDBPyRelation, values: Sequence[ChartValue], query: ChartQuery) -> pa.Table:
+    """Return the answer to a query of `sleeper_nb.sql.chart_sums` over some columns, which are computed once."""
     try:
-        values = rows.select(column(name).cast("DOUBLE").alias("v"))
-        # windows over all rows, not a second scan: a statement that samples would give other rows then
-        along = values.project(f"v, {LOW} OVER () AS low, {HIGH} OVER () AS high")
-        return to_arrow(along.aggregate(f'low, high, {range_of(ranges)} AS "range", count(*) AS n'))
+        picked = rows.select(*(_chart_value(value).alias(value.name) for value in values))
+        sums = picked.query("picked", query.of("v AS MATERIALIZED (SELECT * FROM picked)"))
+        return to_arrow(cast("duckdb.DuckDBPyRelation", sums))  # it is None of a statement without rows
     except duckdb.Error as error:
         raise explained(error) from error
+
+
+def _chart_value(value: ChartValue) -> duckdb.Expression:
+    taken = column(value.column)
+    if value.form == "moment":
+        return duckdb.FunctionExpression("epoch", taken) * duckdb.ConstantExpression(1000.0)
+    return taken.cast("DOUBLE") if value.form == "number" else taken
+
+
+def counted_in_ranges(rows: duckdb.DuckDBPyRelation, name: str, ranges: int) -> pa.Table:
+    """Return how many values of a column fall into each of equal ranges: columns low, high, place and n."""
+    return summed_for_chart(rows, (ChartValue("x", name, "number"),), counts(ranges))
 
 
 def explained(error: Exception) -> SleeperError:

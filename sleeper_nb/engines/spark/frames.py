@@ -46,7 +46,7 @@ from sleeper_nb.operations.scanning.scan_plan import (
     only_with_deletions,
 )
 from sleeper_nb.operations.system_tables import SystemRows
-from sleeper_nb.sql.histogram import HIGH, LOW, range_of
+from sleeper_nb.sql.chart_sums import ChartQuery, ChartValue
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.variables import BoundVariable
 from sleeper_nb.storage.filesystem import Storage
@@ -420,19 +420,28 @@ def _argument(value: Any) -> Any:
     return value
 
 
-def counted_in_ranges(rows: DataFrame, name: str, ranges: int) -> pa.Table:
-    """Return how many values of a column fall into each of equal ranges: columns low, high, range and n."""
-    from pyspark.sql import functions as f
-
-    place = str(rows.columns.index(name))  # Spark does not tell `A` from `a`
-    values = rows.toDF(*map(str, range(len(rows.columns)))).select(f.col(place).cast("double").alias("v"))
-    kept = values.persist()  # a statement that samples would give other rows the second time
+def summed_for_chart(rows: DataFrame, values: Sequence[ChartValue], query: ChartQuery) -> pa.Table:
+    """Return the answer to a query of `sleeper_nb.sql.chart_sums` over some columns, which are computed once."""
+    places = {name: str(number) for number, name in enumerate(rows.columns)}
+    numbered = rows.toDF(*map(str, range(len(rows.columns))))  # Spark does not tell `A` from `a`
+    kinds = dict(rows.dtypes)
+    kept = numbered.select(*(_chart_value(places[v.column], kinds[v.column], v) for v in values)).persist()
     try:
-        along = kept.crossJoin(kept.selectExpr(f"{LOW} AS low", f"{HIGH} AS high"))
-        counts = along.groupBy("low", "high", f.expr(range_of(ranges)).alias("range")).agg(f.count("*").alias("n"))
-        return counts.toArrow()
+        return rows.sparkSession.sql(query.of("v AS (SELECT * FROM {picked})"), picked=kept).toArrow()
     finally:
         kept.unpersist()
+
+
+def _chart_value(place: str, kind: str, value: ChartValue) -> Column:
+    from pyspark.sql import functions as f
+
+    taken = f.col(f"`{place}`")
+    if value.form == "moment":
+        days = f.unix_date(taken).cast("double") * 86_400_000.0
+        taken = days if kind == "date" else f.unix_micros(taken.cast("timestamp")).cast("double") / 1000.0
+    elif value.form == "number":
+        taken = taken.cast("double")
+    return taken.alias(value.name)
 
 
 def plan_of(frame: DataFrame) -> str:
