@@ -42,6 +42,7 @@ from sleeper_nb.operations.loading.conform import (
     grouped,
     null_notes,
     nulls_refused,
+    row_after,
 )
 from sleeper_nb.operations.loading.file_formats import open_parquet, read_parquet, with_folder_values
 from sleeper_nb.operations.loading.matching import EXACT, Matching
@@ -512,12 +513,16 @@ def _inspect_parquet(file: SourceFile, schema: Schema, matching: Matching) -> Co
         wanted = [] if has_duplicate_names else list(_fields_to_read(opened, file, names, schema))
         read = {each.name: read_parquet(file, opened, given[names.index(each.name)]) for each in wanted}
         nulls = {} if has_duplicate_names else _nulls_in_footer(opened, names, schema)
+        places = {name: _first_null(file, opened, given[names.index(name)]) for name, count in nulls.items() if count}
     raw = with_folder_values(RawColumns(names, read, rows), file, schema, matching)
     extra = [name for name in raw.names if name not in schema.names] if matching.ignore_extra else []
     kept = [name for name in raw.names if name not in extra]
     differences = [*compare_names(kept, schema, types, matching), *raw.differences]
     keys = {each.name for each in schema.row_keys}
-    differences += [nulls_refused(name, count, is_row_key=name in keys) for name, count in nulls.items() if count]
+    differences += [
+        replace(nulls_refused(name, nulls[name], is_row_key=name in keys), place=place)
+        for name, place in places.items()
+    ]
     columns: dict[str, pa.ChunkedArray] = {}
     for each in schema.fields:
         if each.name not in raw.columns or nulls.get(each.name):
@@ -555,6 +560,17 @@ def _nulls_in_footer(opened: parquet.ParquetFile, names: Sequence[str], schema: 
     given = dict(zip(names, opened.schema_arrow.names, strict=True))
     required = [each for each in schema.fields if not each.nullable and each.name in given]
     return {each.name: _null_count(opened.metadata, given[each.name], each) or 0 for each in required}
+
+
+def _first_null(file: SourceFile, opened: parquet.ParquetFile, column: str) -> str:
+    """Return the name of the first row in which a column is NULL; reads its row groups until there is one."""
+    before = 0
+    for group in range(opened.num_row_groups):
+        values = read_parquet(file, opened, column, group)
+        if (row := pc.index(values.is_null(), True).as_py()) >= 0:
+            return row_after(before, row)
+        before += len(values)
+    return ""
 
 
 def _null_count(metadata: parquet.FileMetaData, name: str, field: Field) -> int | None:

@@ -206,3 +206,9 @@ def test_columns_that_the_data_lacks_are_named_by_the_dry_run_and_by_the_load(tm
         told.clear()
         table.ingest([{"id": 1, "name": "a", "amount": 2.0}])
         assert not any("NULL" in text for text in told)
+
+
+def test_a_plan_names_the_first_row_with_a_null_of_a_parquet_file(table: Table, tmp_path: Path):
+    rows = flights("AA", "DL", "UA", "ZZ", seats=pa.array([1, 2, None, None], pa.int32()))
+    (difference,) = table.ingest(as_parquet(rows, tmp_path), dry_run=True).differences
+    assert (difference.kind, difference.count, difference.first_at) == ("nulls", "2", f"{tmp_path}/in.parquet, row 3")
