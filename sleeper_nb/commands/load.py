@@ -105,6 +105,12 @@ def _columns(text: str | None) -> list[str] | dict[str, str] | None:
     JOB_ID,
     *READING_OPTIONS,
     *MATCHING_OPTIONS,
+    option(
+        "--quarantine",
+        text="a new .parquet file that keeps the rows that do not fit, with the reason of each; the others are loaded",
+        kind="path",
+        metavar="FILE",
+    ),
     flag("--spark", "use Spark, whatever the size"),
     flag("--dry-run", "show what would be added, and every difference from the schema"),
     examples=(
@@ -115,25 +121,30 @@ def _columns(text: str | None) -> list[str] | dict[str, str] | None:
         "ingest trips https://example.org/trips.parquet",
         "ingest trips data/2026.tsv --delimiter tab",
         "ingest trips $df --ignore-extra --cast --by-name",
+        "ingest trips data/2026-11-21.csv --quarantine bad.parquet",
     ),
     words=("load", "insert", "import", "bulk-import", "append", "copy"),
 )
 def ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | Answer:
     from sleeper_nb.model.jobs import MadeBefore
+    from sleeper_nb.operations.loading.checked_load import CheckedLoad
     from sleeper_nb.operations.versioning.periodic_savepoints import LoadedAndSaved
 
+    if arguments.spark and arguments.quarantine:
+        raise InvalidInput("rows are kept back by loads in this process, not by Spark", hint="leave out --spark")
     table = context.table(arguments.table)
     sources = [source_of(context, word) for word in arguments.source]
     data = sources[0] if len(sources) == 1 else sources  # several are one commit: all of their rows are added, or none
-    add = partial(table.bulk_import if arguments.spark else table.ingest, **load_options(arguments))
+    load: Any = table.bulk_import if arguments.spark else partial(table.ingest, quarantine=arguments.quarantine)
+    add = partial(load, **load_options(arguments))
     if arguments.dry_run:
         plan: Any = add(data, dry_run=True)
         return plan  # type: ignore[no-any-return]
     before = table.resolved.snapshot_id
-    snapshot = add(data, message=arguments.message, job_id=arguments.job_id)
+    snapshot: Snapshot = add(data, message=arguments.message, job_id=arguments.job_id)
     if snapshot.id == before and not isinstance(snapshot, MadeBefore):
         # The snapshot's own card would show rows that an earlier ingest added.
-        saved = f"; {snapshot.note}" if isinstance(snapshot, LoadedAndSaved) else ""
+        saved = f"; {snapshot.note}" if isinstance(snapshot, LoadedAndSaved | CheckedLoad) else ""
         return Answer(Grid((), (), footer=f"no rows to add: {table.name} stays at snapshot {before}{saved}"))
     return snapshot
 

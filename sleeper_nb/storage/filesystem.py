@@ -86,6 +86,12 @@ def open_near(uri: str | Path, home: Storage | None) -> Storage:
     return open_storage(uri, region=access.region, endpoint_url=access.endpoint_url, network=network)
 
 
+def open_parent(address: str | Path, home: Storage | None) -> tuple[Storage, str]:
+    """Return the storage of the folder that a file is in, and the file's name in it; otherwise as `open_near`."""
+    folder, slash, name = str(address).rpartition("/")
+    return open_near(folder or slash or ".", home), name
+
+
 class Storage:
     """A folder and everything below it.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from sleeper_nb.arguments import described
 from sleeper_nb.engines.components import Engines, OpenTable
 from sleeper_nb.errors import EngineError, InvalidInput, NotFound
 from sleeper_nb.model.files import FileReference
-from sleeper_nb.model.jobs import JobKind, check_job_id
+from sleeper_nb.model.jobs import JobKind, MadeBefore, check_job_id
 from sleeper_nb.model.properties import INGEST_STRATEGY, SAVEPOINT_INTERVAL
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
@@ -24,16 +24,19 @@ from sleeper_nb.operations.administration import property_files
 from sleeper_nb.operations.loading import add_files as adding
 from sleeper_nb.operations.loading import ingest, sources
 from sleeper_nb.operations.loading.add_files import AddFilesPlan
+from sleeper_nb.operations.loading.checked_load import CheckedLoad, message_with
 from sleeper_nb.operations.loading.conform import for_table, table_in_hints
-from sleeper_nb.operations.loading.ingest import IngestPlan, IngestSettings, plan_ingest
+from sleeper_nb.operations.loading.data_columns import materialised
+from sleeper_nb.operations.loading.ingest import IngestPlan, IngestSettings, plan_ingest, plan_of_counts
 from sleeper_nb.operations.loading.load_options import LoadOptions
 from sleeper_nb.operations.loading.matching import Matching
 from sleeper_nb.operations.loading.moved_files import MovingRules
 from sleeper_nb.operations.loading.named_columns import check_named_columns
+from sleeper_nb.operations.loading.quarantine import QuarantineFile, SortedOut, sort_out
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource
 from sleeper_nb.operations.split_before_import import LeavesWanted
-from sleeper_nb.operations.versioning.periodic_savepoints import saved_if_due
+from sleeper_nb.operations.versioning.periodic_savepoints import LoadedAndSaved, saved_if_due
 from sleeper_nb.progress import finishing
 from sleeper_nb.state_store.registry import open_state_store
 from sleeper_nb.state_store.state_store_base import StateStore
@@ -61,11 +64,16 @@ def load(
     message: str | None,
     job_id: str | None,
     dry_run: bool,
+    quarantine: str | Path | None = None,
     always_spark: bool = False,
 ) -> Snapshot | IngestPlan:
     """Add rows to a table, or return what would be added; parameters, result and errors are those of `Table.ingest`."""
-    progress = table.components.progress
-    with sources.opened_sources(data, table.store.storage, options, progress) as rows:
+    progress, home = table.components.progress, table.store.storage
+    with sources.opened_sources(data, home, options, progress) as rows:
+        if quarantine is not None:
+            file = QuarantineFile.of(quarantine, home)
+            load = _CheckedIngest(table, _readable_again(rows), options.matching, file)
+            return load.plan() if dry_run else load.run(message, job_id)
         return _load(
             table, rows, options.matching, message=message, job_id=job_id, dry_run=dry_run, always_spark=always_spark
         )
@@ -94,10 +102,90 @@ def _load(
             loaded = _bulk_import(table, rows, matching, message, job_id)
         else:
             loaded = _ingest(table, state.schema, rows, matching, message, job_id)
-    # From here on the rows are in the table: an error would make the caller load them again.
+    return _after_load(table, loaded, notes)
+
+
+def _after_load(table: OpenTable, loaded: Snapshot, notes: Iterable[str]) -> Snapshot:
+    """Show notes and make a savepoint if one is due; an error would make the caller load the rows again."""
     for note in notes:
         table.components.progress.finish(f"note: {note}")
     return saved_if_due(table.store, loaded, table.properties[SAVEPOINT_INTERVAL], table.components.author)
+
+
+def _readable_again(rows: Sequence[IngestSource]) -> Sequence[IngestSource]:
+    """Return sources whose rows can be read a second time."""
+    if sources.is_spark(rows):
+        hint = "write them to files first and load these, or leave out the quarantine"
+        raise InvalidInput("rows of a Spark DataFrame cannot be kept back: Spark loads all of them, or none", hint=hint)
+    return materialised(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _CheckedIngest:
+    """A load that keeps rows back. It runs in this process, whatever its size."""
+
+    table: OpenTable
+    data: Sequence[IngestSource]
+    matching: Matching
+    quarantine: QuarantineFile
+
+    def plan(self) -> IngestPlan:
+        """Return what the load would do."""
+        table, state = self.table, self.table.store.load()
+        check_named_columns(self.data, self.matching, state.schema)
+        self.quarantine.check_new()
+        sorted_out = self._sorted_out(state)
+        rows, strategy = sorted_out.rows, table.properties[INGEST_STRATEGY]
+        by_leaf = ingest.rows_by_leaf(rows, state.tree, state.schema)
+        plan = plan_of_counts(state, rows.num_rows, by_leaf, (), strategy=strategy, through_spark=False)
+        reasons = tuple(replace(each, hint=for_table(each.hint, table.name)) for each in sorted_out.reasons)
+        notes = sorted_out.notes if reasons else (*sorted_out.notes, "no rows would be kept back")
+        count, address = sorted_out.count, self.quarantine.address
+        return replace(plan, notes=notes, kept_back=count, reasons=reasons, quarantine=address)
+
+    def run(self, message: str | None, job_id: str | None) -> Snapshot:
+        """Load the rows that fit, and keep the others in the file."""
+        table, state = self.table, self.table.store.load()
+        check_named_columns(self.data, self.matching, state.schema)
+        notes = property_files.pending_settings(table.properties, state, table.name, table.properties_path)
+        done: list[SortedOut] = []
+
+        def add() -> Snapshot:
+            self.quarantine.check_new()
+            done.append(self._sorted_out(state))
+            return self._added(state, done[-1], message, job_id)
+
+        with table_in_hints(table.name):
+            loaded = add() if job_id is None else _once(table, "ingest", job_id, add)
+        loaded = _after_load(table, loaded, notes)
+        if isinstance(loaded, MadeBefore):
+            return loaded
+        count = done[-1].count
+        outcome = [self.quarantine.note(count), *([loaded.note] if isinstance(loaded, LoadedAndSaved) else [])]
+        file = self.quarantine.address if count else None
+        return CheckedLoad.of(loaded, "; ".join(outcome), kept_back=count, quarantine=file)
+
+    def _sorted_out(self, state: TableState) -> SortedOut:
+        checks = self.table.components.engines.row_checks(state.schema)
+        return sort_out(self.data, state, self.table.store.storage, self.matching, checks)
+
+    def _added(self, state: TableState, sorted_out: SortedOut, message: str | None, job_id: str | None) -> Snapshot:
+        table, count = self.table, sorted_out.count
+        note = self.quarantine.note(count)
+        with finishing(table.components.progress) as progress:
+            progress.update(f"writing {sorted_out.rows.num_rows:,} rows")
+            with self.quarantine.kept(sorted_out, state.schema, self.matching):
+                snapshot = ingest.ingest_arrow(
+                    table.store,
+                    sorted_out.rows,
+                    message=message_with(message, note if count else ""),
+                    author=table.components.author,
+                    job_id=job_id,
+                    settings=IngestSettings.of(table.properties),
+                    rows_schema=state.schema,
+                )
+            progress.finish("; ".join((*sorted_out.notes, note)))
+            return snapshot
 
 
 def add_files(

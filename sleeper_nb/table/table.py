@@ -456,6 +456,7 @@ class Table(Report):
         *,
         message: str | None = None,
         job_id: str | None = None,
+        quarantine: str | Path | None = None,
         dry_run: Literal[False] = False,
         **options: Unpack[LoadArguments],
     ) -> Snapshot: ...
@@ -467,6 +468,7 @@ class Table(Report):
         *,
         message: str | None = None,
         job_id: str | None = None,
+        quarantine: str | Path | None = None,
         dry_run: Literal[True],
         **options: Unpack[LoadArguments],
     ) -> IngestPlan: ...
@@ -478,6 +480,7 @@ class Table(Report):
         *,
         message: str | None = None,
         job_id: str | None = None,
+        quarantine: str | Path | None = None,
         dry_run: bool = False,
         **options: Unpack[LoadArguments],
     ) -> Snapshot | IngestPlan:
@@ -496,6 +499,13 @@ class Table(Report):
             A name for this load, such as ``2026-11-21/flights``. A load whose id has added rows before adds nothing,
             however often it runs and in whichever process. Ids are kept as long as the table is. A load without rows
             does not use up its id.
+        quarantine
+            A new Parquet file, a path or ``s3://`` address, for rows that do not fit: with values that cannot be
+            converted, NULL in a column that has none, a CHECK that is false, or a row key that is taken where keys are
+            unique. The other rows are loaded, in this process whatever their size. The file has all columns of the
+            data, as text where the data has several types, and the columns ``_reason``, ``_file`` and ``_row``, the
+            row's number or line. It is written before the commit, and deleted if that fails; none is written when all
+            rows fit. Columns that are missing, unknown or of a wrong kind are errors all the same.
         dry_run
             Only return what would be done: rows, leaves, files, and every difference between data and schema.
         **options
@@ -526,17 +536,21 @@ class Table(Report):
         -------
         The snapshot that holds the rows; the current one when there were none. For a job that was done before, a
         `MadeBefore` with the snapshot that it made then, or with the current one where that has expired. When the
-        property ``savepoint.create-interval`` made a savepoint due, a `LoadedAndSaved` that says what became of it. For
-        a dry run the plan.
+        property ``savepoint.create-interval`` made a savepoint due, a `LoadedAndSaved` that says what became of it.
+        With `quarantine`, a `CheckedLoad` that says how many rows were kept back. For a dry run the plan.
 
         Raises
         ------
         InvalidInput
             When a column is missing, unknown, has a value that its type cannot hold exactly, or nulls where it must
             not. Nothing is added. A dry run returns all such differences instead.
+        AlreadyExists
+            When there is a file at `quarantine`.
         """
         given = LoadOptions.of(options)
-        return loading.load(self._opened, data, given, message=message, job_id=job_id, dry_run=dry_run)
+        return loading.load(
+            self._opened, data, given, message=message, job_id=job_id, dry_run=dry_run, quarantine=quarantine
+        )
 
     @overload
     def bulk_import(

@@ -23,8 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.errors import Action, Hint, HintParts, InvalidInput, hint_text
-from sleeper_nb.model.keys import OUT_OF_YEARS, KeyValue, arrow_value, first_and_last
+from sleeper_nb.model.keys import OUT_OF_YEARS, arrow_value, first_and_last
 from sleeper_nb.model.schema import Field, FieldType, Schema
+from sleeper_nb.operations.loading.bad_values import cast_apart
 from sleeper_nb.operations.loading.casts import InexactValueError, bad_count, exactly, fit, kind_of
 from sleeper_nb.operations.loading.matching import EXACT, Matching, folded, is_nameless, valid_name
 from sleeper_nb.operations.loading.requested_casts import can_be_requested, is_word, prepared
@@ -35,6 +36,7 @@ A_TABLE = "<table>"
 IGNORE_EXTRA = Action("--ignore-extra", "ignore_extra=True")
 BY_NAME = Action("--by-name", "by_name=True")
 CAST = Action("--cast", "cast=True")
+QUARANTINE = Action("--quarantine bad.parquet", "quarantine='bad.parquet'")
 _TO_TEXT = "to store it as text, "
 _ADD, OR_ADD, _WITH = "add ", ", or add ", " with "
 """Before an option in a hint; without the option they go, too (`without_options`)."""
@@ -214,6 +216,14 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
+class BadValue:
+    """A value that does not fit, of a row that is kept back: the index of the row, and what is wrong with it."""
+
+    row: int
+    difference: Difference
+
+
+@dataclass(frozen=True, slots=True)
 class RawColumns:
     """Data as it came, as Arrow columns that are not yet cast.
 
@@ -229,6 +239,8 @@ class RawColumns:
         Returns the name of a row in messages, from its index: ``row 3``, ``line 7``, or "".
     notes
         What was changed although every value fits, by column: NaN in pandas that became NULL.
+    bad
+        The values that do not fit, where bad rows are kept back; in the columns they are NULL.
     """
 
     names: tuple[str, ...]
@@ -237,6 +249,7 @@ class RawColumns:
     differences: tuple[Difference, ...] = ()
     place: Callable[[int], str] = row_number
     notes: Mapping[str, str] = field(default_factory=dict)
+    bad: tuple[BadValue, ...] = ()
 
     @classmethod
     def of(
@@ -269,6 +282,8 @@ class Conformed:
         The columns that the table lacks, where they are ignored.
     place
         Returns the name of a row of the data in messages, such as its line.
+    bad
+        The values that do not fit, where bad rows are kept back; in the columns they are NULL.
     """
 
     columns: Mapping[str, pa.ChunkedArray] = field(repr=False)
@@ -277,6 +292,7 @@ class Conformed:
     notes: tuple[str, ...] = ()
     place: Callable[[int], str] = field(default=row_number, repr=False, compare=False)
     left_out: tuple[str, ...] = ()
+    bad: tuple[BadValue, ...] = field(default=(), repr=False)
 
     def table(self, schema: Schema) -> pa.Table:
         """Return the rows with the schema's columns, order and types; raise the first difference, if any."""
@@ -358,10 +374,13 @@ def compare_parts(parts: Sequence[RawColumns], schema: Schema, matching: Matchin
         del names[name]
     differences = compare_names(tuple(names.elements()), schema, types, matching)
     columns: dict[str, pa.ChunkedArray] = {}
+    column_of_parts = _fitting_column_of_parts if matching.keep_back else _whole_column_of_parts
+    bad: list[BadValue] = []
     for each in schema.fields:
         if each.name not in names:
             continue
-        column = _column_of_parts(parts, each, matching, is_row_key=each in schema.row_keys)
+        column, wrong = column_of_parts(parts, each, matching, is_row_key=each in schema.row_keys)
+        bad += wrong
         if isinstance(column, Difference):
             differences.append(column)
         else:
@@ -371,7 +390,7 @@ def compare_parts(parts: Sequence[RawColumns], schema: Schema, matching: Matchin
     noted = dict.fromkeys(note for part in parts for name, note in part.notes.items() if name in known)
     rows = sum(part.rows for part in parts)
     notes = (*noted, *extra_notes(extra), *null_notes(names, rows, schema))
-    return Conformed(columns, rows, grouped(differences), notes, _place_in(parts), tuple(extra))
+    return Conformed(columns, rows, grouped(differences), notes, _place_in(parts), tuple(extra), tuple(bad))
 
 
 def extra_notes(names: Sequence[str]) -> tuple[str, ...]:
@@ -426,6 +445,93 @@ def _column_of_parts(
     if nulls and not target.nullable:
         return nulls_refused(target.name, nulls, notes, is_row_key=is_row_key)
     return pa.chunked_array(chunks, target.type.arrow)
+
+
+def _whole_column_of_parts(
+    parts: Sequence[RawColumns], target: Field, matching: Matching, *, is_row_key: bool
+) -> tuple[pa.ChunkedArray | Difference, Sequence[BadValue]]:
+    return _column_of_parts(parts, target, matching, is_row_key=is_row_key), ()
+
+
+def _fitting_column_of_parts(
+    parts: Sequence[RawColumns], target: Field, matching: Matching, *, is_row_key: bool
+) -> tuple[pa.ChunkedArray | Difference, Sequence[BadValue]]:
+    """Return one column of all parts, NULL where a value does not fit, and these values; or why the column does not."""
+    chunks: list[pa.Array] = []
+    bad: list[BadValue] = []
+    start = 0
+    for part in parts:
+        wrong = [each for each in part.differences if each.column == target.name]
+        column = part.columns.get(target.name)
+        if wrong:
+            return grouped(wrong)[0], ()
+        if column is None:
+            column = pa.chunked_array([column_of_default(target, part.rows)])
+        fitting = _fitting_column(column, target, matching, is_row_key=is_row_key)
+        if isinstance(fitting, Difference):
+            return fitting, ()
+        here = [*(each for each in part.bad if each.difference.column == target.name), *fitting[1]]
+        if not target.nullable:
+            here += _nulls_apart(fitting[0], target, {each.row for each in here}, is_row_key=is_row_key)
+        bad += [replace(each, row=start + each.row) for each in here]
+        chunks += fitting[0].chunks
+        start += part.rows
+    return pa.chunked_array(chunks, target.type.arrow), bad
+
+
+def _fitting_column(
+    column: pa.ChunkedArray, target: Field, matching: Matching, *, is_row_key: bool
+) -> tuple[pa.ChunkedArray, list[BadValue]] | Difference:
+    """Return a column cast to its field, NULL where a value does not fit; a column of a wrong kind is a difference."""
+    kind = kind_of(column.type)
+    is_requested = matching.cast and can_be_requested(kind, target.type.name)
+    if fit(kind, target.type.name) == "refused" and not is_requested:
+        whole = cast_column(column, target, no_place, matching, is_row_key=is_row_key)
+        return whole if isinstance(whole, Difference) else (whole, [])
+
+    def cast(chunk: pa.Array) -> pa.Array:
+        return exactly(prepared(chunk, target.type) if matching.cast else chunk, target.type)
+
+    chunks: list[pa.Array] = []
+    bad: list[BadValue] = []
+    start = 0
+    for chunk in column.chunks:
+        part, wrong = fitting_values(chunk, cast, target, matching)
+        bad += [replace(each, row=start + each.row) for each in wrong]
+        chunks += part.chunks
+        start += len(chunk)
+    done = pa.chunked_array(chunks, target.type.arrow)
+    outside = _outside_years(done, target) if is_row_key else None
+    if outside is None or not pc.any(outside).as_py():
+        return done, bad
+    refused = _year_refused(target, "", 1)
+    bad += [BadValue(row, refused) for row in pc.indices_nonzero(outside).to_pylist()]
+    return pc.if_else(outside, pa.scalar(None, target.type.arrow), done), bad
+
+
+def fitting_values(
+    values: Any, cast: Callable[[Any], pa.Array], target: Field, matching: Matching
+) -> tuple[pa.ChunkedArray, tuple[BadValue, ...]]:
+    """Return values as a column of a field, NULL where a value does not fit, and these values.
+
+    `cast` returns a slice of the values with the field's type, or raises `InexactValueError`.
+    """
+    column, misfits = cast_apart(values, cast, target.type.arrow)
+    bad = [
+        BadValue(row, replace(inexact(error, target, no_place, matching), values=1, example=error.shown))
+        for row, error in misfits
+    ]
+    return pa.chunked_array([column], target.type.arrow), tuple(bad)
+
+
+def _nulls_apart(
+    column: pa.ChunkedArray, target: Field, known: Container[int], *, is_row_key: bool
+) -> Iterator[BadValue]:
+    """Yield the nulls of a column that must have none, except in rows that are known to be bad."""
+    refused = nulls_refused(target.name, 1, is_row_key=is_row_key)
+    refused = replace(refused, problem=f"column {target.name!r} is NULL")
+    nulls = pc.indices_nonzero(column.is_null()).to_pylist() if column.null_count else []
+    yield from (BadValue(row, refused) for row in nulls if row not in known)
 
 
 def _nulls_of_parts(parts: Sequence[RawColumns], target: Field, notes: str, *, is_row_key: bool) -> Difference | None:
@@ -584,23 +690,25 @@ def cast_column(
             return reduce(Difference.plus, [with_count(difference, later, cast) for later in column.chunks[i:]])
         start += len(chunk)
     done = pa.chunked_array(chunks, target.type.arrow)
-    ends = first_and_last(target.type.name) if is_row_key else None
-    return done if ends is None else _within_years(done, ends, target, place)
+    outside = _outside_years(done, target) if is_row_key else None
+    at = -1 if outside is None else pc.index(outside, pa.scalar(True)).as_py()  # noqa: FBT003
+    return done if outside is None or at < 0 else _year_refused(target, place(at), pc.sum(outside).as_py())
 
 
-def _within_years(
-    column: pa.ChunkedArray, ends: tuple[KeyValue, KeyValue], target: Field, place: Callable[[int], str]
-) -> pa.ChunkedArray | Difference:
-    """Return the column of a row key, or the difference of its first time that Python does not have."""
+def _outside_years(column: pa.ChunkedArray, target: Field) -> pa.ChunkedArray | None:
+    """Return which times of a row key Python does not have; None for a type that has no such times."""
+    ends = first_and_last(target.type.name)
+    if ends is None:
+        return None
     first, last = (arrow_value(end, column.type) for end in ends)
-    outside = pc.or_(pc.less(column, first), pc.greater(column, last))
-    at = pc.index(outside, pa.scalar(True)).as_py()  # noqa: FBT003
-    if at < 0:
-        return column
-    row = place(at)
+    return pc.or_(pc.less(column, first), pc.greater(column, last))
+
+
+def _year_refused(target: Field, row: str, wrong: int) -> Difference:
+    """Return the difference of a row key with times that Python does not have, the first of them in a row."""
     where = f"column {target.name!r}, {row}" if row else f"column {target.name!r}"
     problem = f"{where}: the {target.type} is out of range"
-    hint, wrong = f"{OUT_OF_YEARS}; nothing was changed", pc.sum(outside).as_py()
+    hint = f"{OUT_OF_YEARS}; nothing was changed"
     return Difference(target.name, problem, hint, kind=f"{target.type} is out of range", values=wrong, place=row)
 
 

@@ -23,7 +23,7 @@ import csv as python_csv
 import io
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -48,6 +48,7 @@ from sleeper_nb.operations.loading.casts import (
     to_float,
 )
 from sleeper_nb.operations.loading.conform import (
+    BadValue,
     Conformed,
     Difference,
     RawColumns,
@@ -55,6 +56,7 @@ from sleeper_nb.operations.loading.conform import (
     compare,
     compare_parts,
     first_line,
+    fitting_values,
     inexact,
     row_after,
     row_number,
@@ -176,6 +178,76 @@ def pieces_of(
         raise failed
 
 
+def rows_at(file: SourceFile, schema: Schema, matching: Matching, rows: Sequence[int]) -> OriginalRows:
+    """Return some rows of a file with all of its columns as the file has them, before any cast.
+
+    Parameters
+    ----------
+    schema, matching
+        Those of the load: files without a header have the names of the table's columns.
+    rows
+        The indexes of the rows, in order.
+    """
+    with _read_errors(file):
+        if file.format == "csv":
+            return _csv_rows_at(file, schema, matching, rows)
+        if file.format == "parquet":
+            return _parquet_rows_at(file, rows)
+        if file.format == "excel":
+            names, cells = sheet_rows(file)
+            if not file.csv.header:
+                names = matching.columns or tuple(schema.names)
+            found = [cells[row] for row in rows]
+            columns = zip(*(values for _, values in found), strict=True)
+            return OriginalRows(dict(zip(_with_numbers(names), map(list, columns), strict=True)), [n for n, _ in found])
+        return _json_rows_at(file, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalRows:
+    """Some rows of a source: its columns as Arrow, pandas or Python has them; the number of each row or its line."""
+
+    columns: Mapping[str, Any]
+    numbers: Sequence[int]
+
+
+def _parquet_rows_at(file: SourceFile, rows: Sequence[int]) -> OriginalRows:
+    with open_parquet(file) as opened:
+        found = _taken(opened.iter_batches(BATCH_ROWS), rows, opened.schema_arrow)
+    return OriginalRows(dict(zip(found.column_names, found.columns, strict=True)), [row + 1 for row in rows])
+
+
+def _taken(batches: Iterable[pa.RecordBatch], rows: Sequence[int], schema: pa.Schema) -> pa.Table:
+    """Return the rows of a stream that have some indexes."""
+    wanted, start, found = np.asarray(rows, np.int64), 0, []
+    for batch in batches:
+        here = wanted[(wanted >= start) & (wanted < start + batch.num_rows)] - start
+        found.append(batch.take(pa.array(here)))
+        start += batch.num_rows
+        if start > rows[-1]:
+            break
+    return pa.Table.from_batches(found, schema)
+
+
+def _csv_rows_at(file: SourceFile, schema: Schema, matching: Matching, rows: Sequence[int]) -> OriginalRows:
+    csv_format = file.csv.for_file(file.path)
+    names = _csv_names(file, csv_format, matching.columns or schema.names)
+    with file.open() as stream, closing(_open_csv(stream, names, csv_format, Quotes(csv_format))) as reader:
+        found = _taken(reader, rows, reader.schema)
+    lines = _lines_of(file, csv_format, rows)
+    numbers = [row + 1 for row in rows] if len(lines) < len(rows) else lines
+    return OriginalRows(dict(zip(names, found.columns, strict=True)), numbers)
+
+
+def _json_rows_at(file: SourceFile, rows: Sequence[int]) -> OriginalRows:
+    wanted = set(rows)
+    with file.open() as opened:
+        every = enumerate(_json_rows(io.BufferedReader(opened), file))
+        found = [each for row, each in every if row in wanted]
+    names = dict.fromkeys(name for _, values in found for name in values)
+    return OriginalRows({name: [values.get(name) for _, values in found] for name in names}, [n for n, _ in found])
+
+
 def open_parquet(file: SourceFile) -> parquet.ParquetFile:
     """Open a Parquet file and read its footer; the caller closes it."""
     with _read_errors(file):
@@ -240,13 +312,27 @@ def _sheet(file: SourceFile, schema: Schema, matching: Matching) -> RawColumns:
     matched = _matched_names(_with_numbers(names), file.csv, schema, matching)
     first = {name: matched.index(name) for name in matched}  # the first of each name; a second one is a difference
     wrong = tuple(_cells_without_values(first, rows))
-    bad = {each.column for each in wrong}
-    objects = [
-        (number, {name: None if name in bad else cells[i] for name, i in first.items()}) for number, cells in rows
-    ]
+    objects = [(number, {name: _cell_value(cells[i]) for name, i in first.items()}) for number, cells in rows]
     raw = _columns_of_objects(objects, schema, replace(matching, columns=(), renames=(), by_name=False), "row")
-    columns = {name: column for name, column in raw.columns.items() if name not in bad}
-    return replace(raw, names=matched, columns=columns, differences=(*raw.differences, *wrong)) if rows else raw
+    if not rows:
+        return raw
+    if matching.keep_back:
+        bad = tuple(_cells_apart({name: i for name, i in first.items() if name in schema.names}, rows))
+        return replace(raw, names=matched, bad=(*raw.bad, *bad))
+    unread = {each.column for each in wrong}
+    columns = {name: column for name, column in raw.columns.items() if name not in unread}
+    return replace(raw, names=matched, columns=columns, differences=(*wrong, *raw.differences))
+
+
+def _cell_value(cell: Any) -> Any:
+    return None if isinstance(cell, CellWithoutValue) else cell
+
+
+def _cells_apart(places: Mapping[str, int], rows: Sequence[tuple[int, tuple[Any, ...]]]) -> Iterator[BadValue]:
+    """Yield each cell that shows an error, or has a formula without a result, with its row."""
+    for row, (number, cells) in enumerate(rows):
+        for each in _cells_without_values(places, [(number, cells)]):
+            yield BadValue(row, each)
 
 
 def _cells_without_values(
@@ -575,19 +661,23 @@ class _Records:
 
 def _line_of(file: SourceFile, csv_format: CsvFormat, row: int) -> str:
     """Return the line on which a row begins, as text; the row's number if the parser cannot read the file so far."""
-    records_before = row + csv_format.header
-    try:
-        with _Records(file, csv_format) as records:
-            line = 1
-            for record in records.rows:
-                if record:
-                    if not records_before:
-                        return f"line {records.line_in_file(line):,}"
-                    records_before -= 1
-                line = records.rows.line_num + 1
-    except (python_csv.Error, UnicodeDecodeError):
-        pass
-    return row_number(row)
+    lines = _lines_of(file, csv_format, [row])
+    return f"line {lines[0]:,}" if lines else row_number(row)
+
+
+def _lines_of(file: SourceFile, csv_format: CsvFormat, rows: Sequence[int]) -> list[int]:
+    """Return the lines on which some rows begin, in order; of those before the first that the parser cannot read."""
+    wanted, lines, row, line = set(rows), [], -int(csv_format.header), 1
+    with contextlib.suppress(python_csv.Error, UnicodeDecodeError), _Records(file, csv_format) as records:
+        for record in records.rows:
+            if record:
+                if row in wanted:
+                    lines.append(records.line_in_file(line))
+                row += 1
+            line = records.rows.line_num + 1
+            if len(lines) == len(wanted):
+                break
+    return lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -608,15 +698,21 @@ class _TypedCsv:
         def place(row: int) -> str:
             return _line_of(self.file, self.format, start + row)
 
+        bad: list[BadValue] = []
         for name, texts in zip(self.names, batch.columns, strict=True):
             if name not in fields:
+                continue
+            if self.matching.keep_back:
+                convert = partial(self._values, kind=fields[name].type)
+                columns[name], wrong = fitting_values(texts, convert, fields[name], self.matching)
+                bad += wrong
                 continue
             column = self._column(texts, fields[name], place)
             if isinstance(column, Difference):
                 differences.append(column)
             else:
                 columns[name] = pa.chunked_array([column])
-        return RawColumns(self.names, columns, batch.num_rows, tuple(differences), place=place)
+        return RawColumns(self.names, columns, batch.num_rows, tuple(differences), place=place, bad=tuple(bad))
 
     def _column(self, texts: pa.Array, field: Field, place: Any) -> pa.Array | Difference:
         """Return texts as values of a field, or the first difference with the number of values that do not fit."""
@@ -750,8 +846,7 @@ def sheet_sample(file: SourceFile) -> list[dict[str, Any]]:
     if twice is not None:
         raise InvalidInput(f"column {twice!r} of {file.label} occurs twice", hint="rename one in the sheet's header")
     return [  # the load refuses cells without values
-        {name: None if isinstance(cell, CellWithoutValue) else cell for name, cell in zip(names, cells, strict=True)}
-        for _, cells in rows
+        {name: _cell_value(cell) for name, cell in zip(names, cells, strict=True)} for _, cells in rows
     ]
 
 
@@ -800,10 +895,16 @@ def _parsed_by_arrow(block: bytes, schema: Schema) -> pa.Table | None:
         names = table.column_names
     except UnicodeDecodeError:
         return None
-    if any(f.default is not None and _may_be_null(table[f.name], f.name, block) for f in schema.fields):
+    matters = [f for f in schema.fields if f.default is not None or _is_null(table[f.name], f)]
+    if any(_may_be_null(table[f.name], f.name, block) for f in matters):
         return None
     # Arrow also returns the columns of the given schema that are not in the file; they have no value.
     return table.select([i for i in range(len(names)) if table.column(i).null_count < table.num_rows])
+
+
+def _is_null(column: pa.ChunkedArray, field: Field) -> bool:
+    """Return whether all values of a column are NULL that may have none: it is either missing, or null in each row."""
+    return not field.nullable and column.null_count == len(column)
 
 
 def _may_be_null(column: pa.ChunkedArray, name: str, block: bytes) -> bool:
@@ -941,6 +1042,7 @@ def _columns_of_objects(
     names = matching.names(given, schema)
     columns: dict[str, pa.ChunkedArray] = {}
     differences: list[Difference] = []
+    bad: list[BadValue] = []
     fields = {field.name: field for field in schema.fields}
 
     def place(row: int) -> str:
@@ -954,10 +1056,17 @@ def _columns_of_objects(
         if name not in fields:
             continue
         values = [row.get(key) for _, row in rows]
+        to_field = partial(convert, kind=fields[name].type)
+        wrong: tuple[BadValue, ...] = ()
         try:
-            column = pa.chunked_array([convert(values, fields[name].type)])
-            columns[name] = with_default(column, fields[name], [key in row for _, row in rows])
+            if matching.keep_back:
+                column, wrong = fitting_values(values, to_field, fields[name], matching)
+            else:
+                column = pa.chunked_array([to_field(values)])
         except InexactValueError as error:
             difference = inexact(error, fields[name], place, matching)
-            differences.append(with_count(difference, values, partial(convert, kind=fields[name].type)))
-    return RawColumns(names, columns, len(rows), tuple(differences), place=place)
+            differences.append(with_count(difference, values, to_field))
+            continue
+        columns[name] = with_default(column, fields[name], [key in row for _, row in rows])
+        bad += wrong
+    return RawColumns(names, columns, len(rows), tuple(differences), place=place, bad=tuple(bad))

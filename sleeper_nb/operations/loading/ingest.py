@@ -33,6 +33,7 @@ from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import AddFiles
 from sleeper_nb.operations.loading.conform import (
+    QUARANTINE,
     Conformed,
     Difference,
     RawColumns,
@@ -401,6 +402,12 @@ class IngestPlan(TableReport):
         Every way in which the data does not fit the table. A run would raise the first and add nothing.
     notes
         What would change although every value fits: NaN in pandas becomes NULL, and columns without data are NULL.
+    kept_back
+        The number of rows that would be kept back, with `quarantine`.
+    reasons
+        What is wrong with them, for each column.
+    quarantine
+        The file that would have them.
     """
 
     snapshot_id: int
@@ -412,22 +419,34 @@ class IngestPlan(TableReport):
     differences: tuple[Difference, ...]
     notes: tuple[str, ...] = ()
     prefix: str = ""
+    kept_back: int = 0
+    reasons: tuple[Difference, ...] = ()
+    quarantine: str = ""
 
     def grid(self) -> Grid:
-        """Return the leaves and their rows; or the differences, if there are any, and what to change."""
+        """Return the leaves and their rows; or what does not fit, if anything, and what to change."""
         if self.differences:
             title = f"ingest: would add nothing ({counted(len(self.differences), 'difference')})"
-            cells = tuple(
-                (d.column, d.kind or d.problem, d.count, d.example, d.first_at, hint_text(d.hint, self.prefix))
-                for d in self.differences
-            )
-            names = ("column", "what is wrong", "values", "example", "first at", "what to change")
-            return Grid(names, cells, title)
+            kept = hint_text(("to load the rows that fit, and keep the others in a file: ", QUARANTINE), self.prefix)
+            footer = kept if all(each.values for each in self.differences) else ""
+            return Grid(_DIFFERENCE_COLUMNS, self._cells(self.differences), title, footer)
         how = "through Spark" if self.through_spark else "in process"
         title = f"ingest: would add {counted(self.rows, 'row')} in {counted(self.files, 'file')}, {how}"
-        rows = tuple((leaf.region, leaf.partition_id, leaf.rows) for leaf in self.leaves)
         footer = "; ".join((f"on snapshot {self.snapshot_id}; nothing was changed", *self.notes))
+        if self.reasons:
+            title += f", and keep {counted(self.kept_back, 'row')} back in {self.quarantine}"
+            return Grid(_DIFFERENCE_COLUMNS, self._cells(self.reasons), title, footer)
+        rows = tuple((leaf.region, leaf.partition_id, leaf.rows) for leaf in self.leaves)
         return Grid(("keys", "partition", "rows"), rows, title, footer)
+
+    def _cells(self, differences: Iterable[Difference]) -> tuple[tuple[object, ...], ...]:
+        return tuple(
+            (d.column, d.kind or d.problem, d.count, d.example, d.first_at, hint_text(d.hint, self.prefix))
+            for d in differences
+        )
+
+
+_DIFFERENCE_COLUMNS = ("column", "what is wrong", "values", "example", "first at", "what to change")
 
 
 def plan_ingest(

@@ -32,6 +32,8 @@ class Matching:
         The table's names for the data's columns, in the order of the data; () keeps the names of the data.
     renames
         Pairs of a name in the data and the table's name for it.
+    keep_back
+        Whether a row with a value that does not fit is kept back; otherwise the value is a difference.
     """
 
     ignore_extra: bool = False
@@ -39,6 +41,7 @@ class Matching:
     by_name: bool = False
     columns: tuple[str, ...] = ()
     renames: tuple[tuple[str, str], ...] = ()
+    keep_back: bool = False
 
     @classmethod
     def of(

@@ -6,7 +6,7 @@ meets when the CHECK is false for it. NULL passes, as in SQL.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, time
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from sleeper_nb.errors import Action
 from sleeper_nb.model.schema import Check
-from sleeper_nb.operations.loading.conform import A_TABLE, Difference, no_place
+from sleeper_nb.operations.loading.conform import A_TABLE, BadValue, Difference, no_place
 from sleeper_nb.operations.scanning.row_condition import Condition, RowTest
 
 _INDEX: Final = "index of the row"
@@ -67,12 +67,34 @@ class OpenedChecks:
             The file of the rows; "" for data in memory.
         """
         for check, test in self.tests:
-            names = [name for name in rows.column_names if name in test.columns]
-            looked_at = rows.select(names).append_column(_INDEX, pa.array(np.arange(rows.num_rows)))
-            broken = list(test.matching(looked_at.to_batches()))
+            broken = _broken(test, rows)
             if count := sum(batch.num_rows for batch in broken):
                 first = broken[0].slice(0, 1).to_pylist()[0]
                 yield _difference(check, count, place(first.pop(_INDEX)), first, source)
+
+    def bad_values(self, rows: pa.Table, known: Container[tuple[int, str]] = ()) -> Iterator[BadValue]:
+        """Yield each row that breaks a check, for each check.
+
+        Parameters
+        ----------
+        rows
+            Rows with the columns and types of the schema.
+        known
+            Rows and columns whose values are bad for another reason, and NULL here: no check of them is broken.
+        """
+        for check, test in self.tests:
+            for batch in _broken(test, rows):
+                for values in batch.to_pylist():
+                    row = values.pop(_INDEX)
+                    if all((row, name) not in known for name in test.columns):
+                        yield BadValue(row, _difference(check, 1, "", values, ""))
+
+
+def _broken(test: RowTest, rows: pa.Table) -> list[pa.RecordBatch]:
+    """Return the rows that meet a condition: the columns that it names, and the index of each row."""
+    names = [name for name in rows.column_names if name in test.columns]
+    looked_at = rows.select(names).append_column(_INDEX, pa.array(np.arange(rows.num_rows)))
+    return list(test.matching(looked_at.to_batches()))
 
 
 @contextmanager

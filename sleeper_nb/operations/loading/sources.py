@@ -24,12 +24,14 @@ from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.operations.loading import in_memory
 from sleeper_nb.operations.loading.casts import BAD_VALUE, InexactValueError
 from sleeper_nb.operations.loading.conform import (
+    BadValue,
     Conformed,
     Difference,
     RawColumns,
     compare,
     extra_notes,
     first_line,
+    fitting_values,
     inexact,
     raise_first,
     row_number,
@@ -242,26 +244,37 @@ def _from_rows(rows: list[dict[str, Any]], schema: Schema, matching: Matching) -
     names = matching.names(tuple(map(str, given)), schema)
     fields = {f.name: f for f in schema.fields}
     columns: dict[str, pa.ChunkedArray | Difference | None] = {}
+    bad: list[BadValue] = []
     for key, name in zip(given, names, strict=True):
         values = [row.get(key) for row in rows]
         if name not in fields:
             columns[name] = _untyped_column(values)
             continue
-        column = _column(values, fields[name], matching)
+        column, wrong = _column(values, fields[name], matching)
         if isinstance(column, pa.ChunkedArray):
             column = with_default(column, fields[name], [key in row for row in rows])
         columns[name] = column
-    return _with_differences(names, columns, len(rows))
+        bad += wrong
+    return _with_differences(names, columns, len(rows), bad)
 
 
-def _column(values: Sequence[Any], target: Field, matching: Matching) -> pa.ChunkedArray | Difference:
+_Column = tuple[pa.ChunkedArray | Difference, tuple[BadValue, ...]]
+"""A column, or why there is none; and its values that do not fit, where bad rows are kept back."""
+
+
+def _column(values: Sequence[Any], target: Field, matching: Matching) -> _Column:
     """Return Python values as a column of the field's type, or the reason why that is impossible."""
     prepared = prepared_values(values, target.type) if matching.cast else values
+
+    def convert(part: Sequence[Any]) -> pa.Array:
+        return from_python(part, target.type)
+
+    if matching.keep_back:
+        return fitting_values(prepared, convert, target, matching)
     try:
-        return pa.chunked_array([from_python(prepared, target.type)])
+        return pa.chunked_array([convert(prepared)]), ()
     except InexactValueError as error:
-        difference = inexact(error, target, row_number, matching)
-        return with_count(difference, prepared, lambda part: from_python(part, target.type))
+        return with_count(inexact(error, target, row_number, matching), prepared, convert), ()
 
 
 def _untyped_column(values: Any) -> pa.ChunkedArray | None:
@@ -276,22 +289,28 @@ def _with_differences(
     names: tuple[str, ...],
     columns: Mapping[str, pa.ChunkedArray | Difference | None],
     rows: int,
+    bad: Iterable[BadValue] = (),
     notes: Mapping[str, str] = MappingProxyType({}),
 ) -> RawColumns:
     """Return columns as `RawColumns`, those that could not be converted as its differences."""
     differences = tuple(each for each in columns.values() if isinstance(each, Difference))
     converted = {name: each for name, each in columns.items() if isinstance(each, pa.ChunkedArray)}
-    return RawColumns(names, converted, rows, differences, notes=notes)
+    return RawColumns(names, converted, rows, differences, notes=notes, bad=tuple(bad))
 
 
 def _from_pandas(frame: Any, schema: Schema, matching: Matching) -> RawColumns:
     names = matching.names(tuple(str(name) for name in frame.columns), schema)
     fields = {f.name: f for f in schema.fields}
     columns: dict[str, pa.ChunkedArray | Difference | None] = {}
+    bad: list[BadValue] = []
     for i, name in enumerate(names):
         series = frame.iloc[:, i]
-        columns[name] = _from_series(series, fields[name], matching) if name in fields else _untyped_column(series)
-    return _with_differences(names, columns, len(frame), _nan_notes(frame, names, schema))
+        if name not in fields:
+            columns[name] = _untyped_column(series)
+            continue
+        columns[name], wrong = _from_series(series, fields[name], matching)
+        bad += wrong
+    return _with_differences(names, columns, len(frame), bad, _nan_notes(frame, names, schema))
 
 
 def _nan_notes(frame: Any, names: Sequence[str], schema: Schema) -> dict[str, str]:
@@ -316,7 +335,7 @@ def _nan_count(series: Any) -> int:
     return int(series.isna().sum()) if isinstance(series.dtype, np.dtype) and series.dtype.kind == "f" else 0
 
 
-def _from_series(series: Any, target: Field, matching: Matching) -> pa.ChunkedArray | Difference:
+def _from_series(series: Any, target: Field, matching: Matching) -> _Column:
     if series.dtype == object:
         values = [None if _is_nan(value) else value for value in series]
         return _column(values, target, matching)
@@ -324,5 +343,5 @@ def _from_series(series: Any, target: Field, matching: Matching) -> pa.ChunkedAr
         array = pa.array(series, from_pandas=True)
     except BAD_VALUE as error:
         problem = f"column {target.name!r} of the DataFrame is {series.dtype}: {first_line(error)}"
-        return Difference(target.name, problem, f"convert it to {target.type} first; nothing was changed")
-    return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
+        return Difference(target.name, problem, f"convert it to {target.type} first; nothing was changed"), ()
+    return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array]), ()

@@ -10,6 +10,7 @@ A commit that loses against another one is checked again before its next try, ag
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +23,7 @@ from sleeper_nb.model.partitions import Partition, Range, Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import CommitPoint, TableState
 from sleeper_nb.model.transactions import AddFiles, ChangeRows
-from sleeper_nb.operations.loading.conform import A_TABLE
+from sleeper_nb.operations.loading.conform import A_TABLE, BadValue, Difference
 from sleeper_nb.operations.loading.row_checks import values_text
 from sleeper_nb.operations.scanning.read_rows import merged
 from sleeper_nb.operations.scanning.scan_plan import PlannedFile, files_in, plan_scan
@@ -31,6 +32,8 @@ from sleeper_nb.storage.data_files import run_starts
 from sleeper_nb.storage.filesystem import Storage
 
 Key = tuple[KeyValue, ...]
+_INDEX: Final = "index of the row"
+"""A name with spaces, so that no column has it."""
 
 
 _Content = tuple[str, str, str | None]
@@ -113,6 +116,41 @@ def check_unique(state: TableState, storage: Storage) -> None:
                 f"the keys are not unique: the row key {_text(key, state.schema)} occurs more than once",
                 hint="keep one row of each key before",
             )
+
+
+def taken_keys(rows: pa.Table, state: TableState, storage: Storage) -> Iterator[BadValue]:
+    """Yield each row whose row key an earlier row has, or a row of the table, where its keys are unique.
+
+    Parameters
+    ----------
+    rows
+        Rows to load, in order, with the columns and types of the state's schema.
+    """
+    schema = state.schema
+    names = [key.name for key in schema.row_keys]
+    if not schema.unique_keys or not rows.num_rows:
+        return
+    keys = rows.select(names).append_column(_INDEX, pa.array(range(rows.num_rows), pa.int64()))
+    first = keys.group_by(names).aggregate([(_INDEX, "min")])[f"{_INDEX}_min"]
+    is_first = pc.is_in(keys[_INDEX], first.combine_chunks())
+    yield from _taken(keys.filter(pc.invert(is_first)), "an earlier row has the row key", schema)
+    region = _region_of(schema, zip(*(pc.min_max(keys[name]).as_py().values() for name in names), strict=True))
+    for leaf in state.tree.leaves:
+        part = leaf.region.intersect(region)
+        files = files_in(state, leaf, part) if part is not None else []
+        for batch in merged(files, schema, storage, columns=names):
+            there = keys.join(pa.Table.from_batches([batch]), names, join_type="left semi")
+            yield from _taken(there, "the table already has the row key", schema)
+
+
+def _taken(keys: pa.Table, problem: str, schema: Schema) -> Iterator[BadValue]:
+    """Yield a row with a key that is taken for each of some keys with the indexes of their rows."""
+    hint: Hint = ("load each row key once; to replace rows: ", Action(f"upsert {A_TABLE} $df", "table.upsert(df)"))
+    for values in keys.to_pylist():
+        row = values.pop(_INDEX)
+        key = _text(tuple(values.values()), schema)
+        taken = Difference("unique keys", f"{problem} {key}", hint, kind=problem, values=1, example=key, unit="row")
+        yield BadValue(row, taken)
 
 
 def repeated_key(files: Sequence[PlannedFile], schema: Schema, storage: Storage) -> Key | None:

@@ -31,7 +31,7 @@ from sleeper_nb.operations.scanning.row_condition import Condition, RowTest
 from sleeper_nb.operations.scanning.scan_plan import PlannedLeaf, ScanPlan
 from sleeper_nb.progress import Progress
 from sleeper_nb.report import Bytes, Grid, TableReport, counted, values_of
-from sleeper_nb.storage.filesystem import Storage, open_near
+from sleeper_nb.storage.filesystem import Storage, open_near, open_parent
 
 logger = logging.getLogger(__name__)
 
@@ -188,13 +188,12 @@ def _parts(
 def _target(destination: str, home: Storage) -> tuple[Storage, str]:
     """Return the folder to write to, and the name of the single file in it; "" for one file per leaf."""
     text = destination.rstrip("/")
-    folder, _, name = text.rpartition("/")
+    name = text.rpartition("/")[2]
     if _OTHER_FORMAT.search(name):
         hint = f"end it in {' or '.join(_ENDINGS)}, or give a folder"
         raise InvalidInput(f"the format of {name!r} cannot be written", hint=hint)
     single = name if name.lower().endswith(_ENDINGS) else ""
-    parent = folder or ("/" if text.startswith("/") else ".")
-    target = open_near(parent if single else text, home)
+    target = open_parent(text, home)[0] if single else open_near(text, home)
     existing = _existing_file(target, single)
     if existing:
         raise AlreadyExists(f"{existing} already exists", hint="export to a new file or an empty folder")
