@@ -40,7 +40,7 @@ def cast_apart(values: Any, cast: Callable[[Any], pa.Array], kind: pa.DataType) 
 
 
 def _halved(values: Any, cast: Callable[[Any], pa.Array], kind: pa.DataType) -> tuple[pa.Array, Misfits]:
-    """Cast values in halves of halves, until each part fits or is one value."""
+    """Cast values in parts: up to the first that does not fit, and then the two halves of the others."""
     parts: list[pa.Array] = []
     misfits: Misfits = []
     waiting = [(0, len(values))]
@@ -48,11 +48,17 @@ def _halved(values: Any, cast: Callable[[Any], pa.Array], kind: pa.DataType) -> 
         start, end = waiting.pop()
         try:
             parts.append(cast(values[start:end]))
+            continue
         except InexactValueError as error:
-            if end - start == 1:
-                parts.append(pa.nulls(1, kind))
-                misfits.append((start, error))
-            else:
-                middle = (start + end) // 2
-                waiting += [(middle, end), (start, middle)]
+            bad, index = error, error.index
+        middle = (start + end) // 2
+        if end - start == 1:
+            parts.append(pa.nulls(1, kind))
+            misfits.append((start, bad))
+        elif index is None:
+            waiting += [(middle, end), (start, middle)]
+        else:
+            first = start + index
+            middle = (first + 1 + end) // 2
+            waiting += [(middle, end), (first + 1, middle), (first, first + 1), (start, first)]
     return pa.concat_arrays(parts) if parts else pa.array([], kind), misfits
