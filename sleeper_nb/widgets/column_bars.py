@@ -1,0 +1,168 @@
+"""The small histogram in the header of a column: which bars it has, and what a chosen bar means as a filter. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+from sleeper_nb.model.schema import Field
+from sleeper_nb.report import Data, cell_text
+from sleeper_nb.widgets.row_grid_query import ColumnFilter
+
+BARS: Final = 12
+"""About how many equal ranges a histogram has."""
+TOP_VALUES: Final = 8
+"""How many values of a column of text or booleans have a bar of their own: the most frequent."""
+WHOLE_NUMBERS: Final = frozenset({"tinyint", "smallint", "int", "long"})
+FRACTIONS: Final = frozenset({"float", "double", "decimal"})
+ORDERED: Final = WHOLE_NUMBERS | FRACTIONS | {"date", "timestamp", "time"}
+"""Types whose bars are ranges."""
+NAMED: Final = frozenset({"string", "boolean", "uuid"})
+"""Types whose bars are values."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_SECOND: Final = 1_000_000
+_DAY: Final = 86_400 * _SECOND
+_ROUND_SECONDS: Final = (1, 5, 15, 60, 300, 900, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400)
+_NICE: Final = (1, 2, 2.5, 5, 10)
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """The bars of a column.
+
+    Parameters
+    ----------
+    column
+        The column.
+    marks
+        Of ranges the greatest value of each, in increasing order; otherwise the value of each bar.
+    """
+
+    column: Field
+    marks: tuple[Any, ...]
+
+    @property
+    def are_ranges(self) -> bool:
+        """Whether a bar stands for a range of values."""
+        return self.column.type.name in ORDERED
+
+    def label(self, bar: int) -> str:
+        """Return what a bar stands for, as text."""
+        marks = [cell_text(Data(each)) for each in self.marks]
+        if not self.are_ranges:
+            return marks[bar]
+        return f"{marks[bar - 1]} < … ≤ {marks[bar]}" if bar else f"≤ {marks[bar]}"
+
+    def chosen(self, begin: int, end: int) -> ColumnFilter:
+        """Return the filter for the bars from one to another, both included."""
+        begin, end = (min(max(each, 0), len(self.marks) - 1) for each in sorted((begin, end)))
+        name = self.column.name
+        if not self.are_ranges:
+            return ColumnFilter(name, "in", self.marks[begin : end + 1])
+        return ColumnFilter(name, "above", (self.marks[begin - 1] if begin else None, self.marks[end]))
+
+    def covered(self, chosen: ColumnFilter | None) -> tuple[int, ...]:
+        """Return the bars that a filter chose."""
+        if chosen is None or chosen.column != self.column.name:
+            return ()
+        if chosen.test == "in" and not self.are_ranges:
+            return tuple(bar for bar, mark in enumerate(self.marks) if mark in chosen.values)
+        if chosen.test == "above" and self.are_ranges:
+            low, high = chosen.values
+            inside = (low is None or mark > low for mark in self.marks)
+            return tuple(
+                bar for bar, (mark, is_in) in enumerate(zip(self.marks, inside, strict=True)) if is_in and mark <= high
+            )
+        return ()
+
+
+def ranges_between(column: Field, low: Any, high: Any) -> Bars:
+    """Return about `BARS` equal ranges that hold all values between two, with round ends."""
+    name = column.type.name
+    if name in FRACTIONS:
+        return Bars(column, _round_fractions(column, low, high))
+    to_number, of_number = _NUMBERS_OF.get(name, (int, int))
+    begin, end = to_number(low), to_number(high)
+    width = -(-(end - begin + 1) // BARS)
+    first = begin + width - 1
+    if name in {"timestamp", "time"} or (name in WHOLE_NUMBERS and width > 1):
+        width = math.ceil(_nice(width)) if name in WHOLE_NUMBERS else _round_time(width)
+        first = begin // width * width + (width if begin % width else 0)
+    marks = [*range(first, end, width), end]
+    return Bars(column, tuple(of_number(each) for each in marks))
+
+
+def _round_fractions(column: Field, low: Any, high: Any) -> tuple[Any, ...]:
+    span = float(high) / BARS - float(low) / BARS
+    if span <= 0 or not math.isfinite(span):
+        return (high,)
+    width = _nice(span)
+    first = math.floor(float(low) / width) + 1
+    ends = [float(f"{number * width:.12g}") for number in range(first, first + BARS + 1)]
+    inside = [end for end in ends if float(low) < end < float(high)]
+    if column.type.name != "decimal":
+        return (*inside, high)
+    digits = Decimal(1).scaleb(-column.type.arguments[1])
+    return tuple(dict.fromkeys((*(Decimal(str(end)).quantize(digits) for end in inside), high)))
+
+
+def _nice(width: float) -> float:
+    """Return the next round number that is not smaller."""
+    power = 10.0 ** math.floor(math.log10(width))
+    return next((each * power for each in _NICE if each * power >= width * (1 - 1e-9)), 10 * power)
+
+
+def _round_time(width: int) -> int:
+    """Return the next round number of microseconds that is not smaller."""
+    days = -(-width // _DAY) * _DAY
+    return next((each * _SECOND for each in _ROUND_SECONDS if each * _SECOND >= width), days)
+
+
+def _micros(value: datetime) -> int:
+    return (value - _EPOCH) // _MICROSECOND
+
+
+def _micros_of_day(value: time) -> int:
+    return ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
+
+
+_NUMBERS_OF: Final[dict[str, tuple[Callable[[Any], int], Callable[[int], Any]]]] = {
+    "date": (date.toordinal, date.fromordinal),
+    "timestamp": (_micros, lambda number: _EPOCH + number * _MICROSECOND),
+    "time": (_micros_of_day, lambda number: (_EPOCH + number * _MICROSECOND).time()),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSummary:
+    """What the header of a column shows of the rows that are found.
+
+    Parameters
+    ----------
+    bars
+        What the bars stand for; None for a type without.
+    rows, nulls
+        How many rows are found, and in how many of them the column is NULL.
+    counts, of
+        How many of the rows that are found, and of all rows, each bar has.
+    """
+
+    column: Field
+    bars: Bars | None
+    rows: int
+    nulls: int
+    counts: Sequence[int] = ()
+    of: Sequence[int] = ()
+
+    @property
+    def null_share(self) -> str:
+        """The share of NULLs as text: ``3 % NULL``; empty for none."""
+        if not self.nulls:
+            return ""
+        share = 100 * self.nulls / self.rows
+        return f"{'<1' if share < 1 else '>99' if 99 < share < 100 else f'{share:.0f}'} % NULL"

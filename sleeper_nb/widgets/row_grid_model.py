@@ -1,0 +1,458 @@
+"""The model of the row grid: pages of a version and headers of its columns, each one SELECT. No widget is needed here.
+
+A page costs about as much wherever it is. Without an order and filters, metadata tells in which files its rows are
+(`sleeper_nb.operations.scanning.key_blocks`). Otherwise the engine finds the places of its rows first, by the columns
+that order them alone, and reads the other columns there; for pages far down, the places of all rows are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from sleeper_nb.display.preview import Reads, whole_or_bounded
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.schema import Field, Schema, quoted_name
+from sleeper_nb.operations.scanning.key_blocks import KeyBlocks
+from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, POSITION, TableRows
+from sleeper_nb.query import Queries, QueryResult
+from sleeper_nb.report import Bytes, Grid, Report, counted, data_rows, values_of
+from sleeper_nb.sql.histogram import HIGH, LOW
+from sleeper_nb.tabular import as_dict
+from sleeper_nb.widgets.column_bars import (
+    NAMED,
+    ORDERED,
+    TOP_VALUES,
+    Bars,
+    ColumnSummary,
+    ranges_between,
+)
+from sleeper_nb.widgets.row_grid_query import NESTED, GridQuery, literal, select
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sleeper_nb.engines.components import Components
+    from sleeper_nb.sql.binding import BoundSource
+    from sleeper_nb.version import TableAt
+
+FIRST_COLUMNS: Final = 24
+"""How many columns are fetched before others come into sight."""
+MOST_SUMMARIZED: Final = 256 << 20
+"""Bytes; of a version with more, the headers read the rows only when they are told to."""
+MOST_FILES: Final = 1_000
+"""Files; the same."""
+_PLACES: Final = (quoted_name(FILE_NUMBER), quoted_name(POSITION))
+_SMALL: Final = 100_000
+"""Rows that are sorted whole in less time than it takes to find their places first."""
+_FAR: Final = 10_000
+"""A page after so many sorted rows is found in the kept order of all of them."""
+_MOST_KEPT: Final = 4_000_000
+"""Rows whose order is kept: 48 MB."""
+_MOST_TIES: Final = 16
+"""Of rows without places, so many columns decide the order of rows with the same keys."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class GridPage(Report):
+    """Some rows of a version, in an order.
+
+    Parameters
+    ----------
+    query
+        What was asked for, with its columns.
+    rows
+        The rows.
+    total
+        How many rows there are; None when that is not known without reading all of a large version.
+    source
+        The table and version, and what was read of it.
+    line
+        The cell that runs the same query.
+    """
+
+    query: GridQuery
+    rows: pa.Table
+    total: int | None
+    source: str
+    line: str = field(compare=False)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether no row follows."""
+        shown: int = self.rows.num_rows
+        return shown < self.query.rows if self.total is None else self.query.first + shown >= self.total
+
+    @property
+    def counts(self) -> str:
+        """``rows 21–40 of 336,776``."""
+        first, shown, total = self.query.first, self.rows.num_rows, self.total
+        if not shown:
+            return "no rows"
+        of = f"at least {first + shown:,}" if total is None else f"{total:,}"
+        if first:
+            return f"rows {first + 1:,}–{first + shown:,} of {of}"
+        return counted(shown, "row") if self.is_last else f"first {shown:,} of {of} rows"
+
+    @property
+    def summary(self) -> str:
+        """The counts, and what was read."""
+        return f"{self.counts} · {self.source}"
+
+    def cells(self) -> tuple[tuple[object, ...], ...]:
+        """Return the rows as cells."""
+        return data_rows(self.rows)
+
+    def grid(self) -> Grid:
+        """Return the rows, and which they are; a grid that is too large to save is cut."""
+        return whole_or_bounded(Grid(tuple(self.rows.column_names), self.cells(), footer=self.summary))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rows, a list of values per column."""
+        return as_dict(self.rows)
+
+    def value(self, row: int, column: str) -> Any:
+        """Return one value, as Python has it; `row` counts from the first of the page."""
+        if not 0 <= row < self.rows.num_rows or column not in self.rows.column_names:
+            raise InvalidInput(f"the page has no row {row} with a column {column!r}", hint="show the page again")
+        return values_of(self.rows[column].slice(row, 1))[0]
+
+
+class RowGridModel:
+    """Answers what a row grid asks of one version; it reads in process and never starts Spark.
+
+    Parameters
+    ----------
+    at
+        The version.
+    components
+        The engines and the clock of the session.
+    """
+
+    def __init__(self, at: TableAt, components: Components) -> None:
+        self._at, self._components = at, components
+        self._counts: dict[tuple[Any, ...], int | None] = {}
+        self._bars: dict[str, Bars | None] = {}
+        self._of: dict[str, Sequence[int]] = {}
+        self._order: _Order | None = None
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The schema that the version is read with."""
+        return self._at.schema
+
+    @cached_property
+    def fields(self) -> Mapping[str, Field]:
+        """The columns, by name."""
+        return {each.name: each for each in self.schema.fields}
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The row keys and sort keys."""
+        return tuple(each.name for each in (*self.schema.row_keys, *self.schema.sort_keys))
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether the version is so small that its headers may read it unasked."""
+        plan = self._rows.plan
+        return plan.bytes <= MOST_SUMMARIZED and len(plan.files) <= MOST_FILES
+
+    @cached_property
+    def bytes(self) -> Bytes:
+        """How much the version has."""
+        return Bytes(self._rows.plan.bytes)
+
+    @cached_property
+    def _source(self) -> BoundSource:
+        return self._at.source()
+
+    @property
+    def _rows(self) -> TableRows:
+        rows = self._source.rows
+        assert isinstance(rows, TableRows)  # noqa: S101 - a version has rows
+        return rows
+
+    @cached_property
+    def _has_places(self) -> bool:
+        return self._source.storage.local and self._rows.processing.is_nothing
+
+    @cached_property
+    def _blocks(self) -> KeyBlocks | None:
+        return KeyBlocks.of(self._rows.state) if self._rows.processing.is_nothing else None
+
+    def page(self, query: GridQuery) -> GridPage:
+        """Return the rows of a page; the last page, when there are fewer rows.
+
+        Raises
+        ------
+        NotFound
+            When there is no such column.
+        """
+        query = query.checked_for(self.schema)
+        query = replace(query, columns=query.columns or self.schema.names[:FIRST_COLUMNS])
+        total = self._total(query)
+        if total is not None and query.first >= total:
+            query = replace(query, first=max(0, total - 1) // query.rows * query.rows)
+        answer = self._page_answer(query, total)
+        plan = next((each.plan for each in answer.sources), None)
+        reads = "" if plan is None else str(Reads.of([plan]))
+        source = " · ".join(filter(None, (str(self._source), reads)))
+        return GridPage(query, answer.to_arrow(), total, source, self.line(query))
+
+    def line(self, query: GridQuery) -> str:
+        """Return the cell that runs a query of rows: all of its values are written in it."""
+        names = query.columns or self.schema.names
+        what = "*" if tuple(names) == self.schema.names else ", ".join(map(quoted_name, names))
+        table = f"{quoted_name(self._at.name)} VERSION AS OF {self._at.resolved.snapshot_id}"
+        order = [*map(str, query.sorts), *(quoted_name(name) for name in self._keys_after(query))]
+        conditions = query.conditions(self.schema, literal)
+        statement = select(table, what, conditions, order, (query.rows, query.first))
+        return f"%%sleeper sql --engine duckdb\n{statement}"
+
+    def summaries(self, names: Iterable[str], query: GridQuery) -> tuple[ColumnSummary, ...]:
+        """Return what the headers of some columns show of the rows that a query finds.
+
+        The bars are those of all rows, so that they stay where they are when rows are filtered.
+        """
+        wanted = tuple(dict.fromkeys(replace(query, columns=tuple(names)).checked_for(self.schema).columns or ()))
+        self._find_bars([name for name in wanted if name not in self._bars])
+        unknown = [name for name in wanted if name not in self._of]
+        if unknown and not query.is_all:
+            self._of |= {each.column.name: each.counts for each in self._counted(unknown, GridQuery())}
+        found = self._counted(wanted, query)
+        if query.is_all:
+            self._of |= {each.column.name: each.counts for each in found}
+        return tuple(replace(each, of=self._of[each.column.name]) for each in found)
+
+    def bars_of(self, name: str) -> Bars:
+        """Return the bars of a column; `InvalidInput` when it has none."""
+        if name not in self._bars:
+            self._find_bars([replace(GridQuery(), columns=(name,)).checked_for(self.schema).columns[0]])  # type: ignore[index]
+        bars = self._bars[name]
+        if bars is None:
+            raise InvalidInput(f"column {name!r} has no histogram", hint="type a filter instead")
+        return bars
+
+    # What is asked
+
+    def _total(self, query: GridQuery) -> int | None:
+        known = query.filters, query.search.strip()
+        if known not in self._counts:
+            self._counts[known] = self._count(query)
+        return self._counts[known]
+
+    def _count(self, query: GridQuery) -> int | None:
+        if query.is_all and (rows := self._rows.rows) is not None:
+            return rows
+        if query.is_all and not self.is_quick:
+            return None
+        asked = _Asked(self._source)
+        conditions = query.conditions(self.schema, asked.written)
+        return int(self._answer(asked, select(asked.table, "count(*)", conditions))[0][0].as_py())
+
+    def _page_answer(self, query: GridQuery, total: int | None) -> QueryResult:
+        """Return the rows of a page, not read yet."""
+        if not self._has_places or (total is not None and total <= _SMALL):
+            return self._direct_page(query)
+        is_far = query.first >= _FAR and total is not None and total <= _MOST_KEPT
+        if is_far and not (query.is_all and not query.sorts):
+            answer = self._page_of(query, self._ordered(query))
+        else:
+            answer = self._placed_page(query)
+        # the numbers of files are those of a plan: they mean the same in another plan only if it has the same files
+        plans = {each.plan.filenames for each in answer.sources if each.plan is not None}
+        if is_far and self._order is not None:
+            plans.add(self._order.filenames)
+        return answer if len(plans) <= 1 else self._direct_page(query)
+
+    def _direct_page(self, query: GridQuery) -> QueryResult:
+        asked = _Asked(self._source, self._has_places)
+        conditions, first = self._conditions(query, asked)
+        what = ", ".join(map(quoted_name, query.columns or ()))
+        return self._run(asked, select(asked.table, what, conditions, self._in_order(query), (query.rows, first)))
+
+    def _placed_page(self, query: GridQuery) -> QueryResult:
+        asked = _Asked(self._source, with_places=True)
+        conditions, first = self._conditions(query, asked)
+        order = self._in_order(query)
+        places = select(asked.table, ", ".join(_PLACES), conditions, order, (query.rows, first))
+        return self._run(asked, self._rows_at(query, asked, places, conditions))
+
+    def _page_of(self, query: GridQuery, order: _Order) -> QueryResult:
+        asked = _Asked(self._source, with_places=True)
+        rows = order.places.slice(query.first, query.rows)
+        lists = (
+            f"unnest(CAST({asked.parameter(rows[name].to_pylist())} AS BIGINT[])) AS {quoted_name(name)}"
+            for name in (FILE_NUMBER, POSITION)
+        )
+        conditions = query.conditions(self.schema, asked.written)
+        return self._run(asked, self._rows_at(query, asked, f"SELECT {', '.join(lists)}", conditions))
+
+    def _rows_at(self, query: GridQuery, asked: _Asked, places: str, conditions: list[str]) -> str:
+        what = ", ".join(map(quoted_name, query.columns or ()))
+        rows = f"{asked.table} SEMI JOIN page USING ({', '.join(_PLACES)})"
+        return f"WITH page AS MATERIALIZED (\n{places})\n{select(rows, what, conditions, self._in_order(query))}"
+
+    def _ordered(self, query: GridQuery) -> _Order:
+        """Return the places of all rows that a query finds, in its order; the last such order is kept."""
+        of = query.sorts, query.filters, query.search.strip()
+        if self._order is None or self._order.of != of:
+            self._order = None
+            asked = _Asked(self._source, with_places=True)
+            conditions = query.conditions(self.schema, asked.written)
+            statement = select(asked.table, ", ".join(_PLACES), conditions, self._in_order(query))
+            answer = self._run(asked, statement)
+            filenames = next((each.plan.filenames for each in answer.sources if each.plan is not None), ())
+            self._order = _Order(of, answer.to_arrow(), filenames)
+        return self._order
+
+    def _conditions(self, query: GridQuery, asked: _Asked) -> tuple[list[str], int]:
+        """Return what rows must meet, and how many of those that do are before the page."""
+        conditions = query.conditions(self.schema, asked.written)
+        if query.sorts or not query.is_all or self._blocks is None:
+            return conditions, query.first
+        span = self._blocks.around(query.first, query.rows)
+        if span is None:
+            return conditions, query.first
+        key = self.schema.row_keys[0]
+        low, high = asked.written(span.low, key), asked.written(span.high, key)
+        return [f"{quoted_name(key.name)} BETWEEN {low} AND {high}"], query.first - span.before
+
+    def _in_order(self, query: GridQuery) -> list[str]:
+        return [*map(str, query.sorts), *self._ties(query)]
+
+    def _keys_after(self, query: GridQuery) -> list[str]:
+        return [name for name in self.keys if all(each.column != name for each in query.sorts)]
+
+    def _ties(self, query: GridQuery) -> list[str]:
+        """Return what orders the rows that the sorts leave equal, always in the same way."""
+        keys = list(map(quoted_name, self._keys_after(query)))
+        if self._has_places:
+            return [*keys, *_PLACES]
+        values = [quoted_name(each.name) for each in self.schema.values if each.type.name not in NESTED]
+        return [*keys, *values[:_MOST_TIES]]
+
+    def _find_bars(self, names: Sequence[str]) -> None:
+        """Find the bars of columns: least and greatest values, or the most frequent ones, of all rows."""
+        fields = [self.fields[name] for name in names]
+        self._bars |= {each.name: None for each in fields}
+        ordered = [each for each in fields if each.type.name in ORDERED]
+        if ordered:
+            asked = _Asked(self._source)
+            ends = self._answer(asked, select(asked.table, ", ".join(map(_ends, ordered)), []))
+            values = [values_of(each)[0] for each in ends.columns]
+            for each, low, high in zip(ordered, values[::2], values[1::2], strict=True):
+                if low is not None and not isinstance(low, str):  # a date or time that Python has
+                    self._bars[each.name] = ranges_between(each, low, high)
+        named = [each for each in fields if each.type.name in NAMED]
+        if named:
+            asked = _Asked(self._source)
+            tops = (_top_values(each, number, asked) for number, each in enumerate(named))
+            found = self._answer(asked, "\nUNION ALL\n".join(tops))
+            for number, each in enumerate(named):
+                texts = [text for at, text in zip(*map(values_of, found.columns), strict=True) if at == number]
+                marks = tuple(text == "true" if each.type.name == "boolean" else text for text in texts)
+                self._bars[each.name] = Bars(each, marks) if marks else None
+
+    def _counted(self, names: Sequence[str], query: GridQuery) -> list[ColumnSummary]:
+        """Count the bars and NULLs of columns in the rows that are found; all columns in one pass."""
+        if not names:
+            return []
+        asked = _Asked(self._source)
+        parts = ["count(*)"]
+        for name in names:
+            bars = self._bars[name]
+            parts += [f"count({quoted_name(name)})", "NULL" if bars is None else _histogram(bars, asked)]
+        conditions = query.conditions(self.schema, asked.written)
+        what = ", ".join(f"{part} AS c{number}" for number, part in enumerate(parts))
+        answer = self._answer(asked, select(asked.table, what, conditions))
+        rows, *found = (values_of(each)[0] for each in answer.columns)
+        summaries = []
+        for name, known, histogram in zip(names, found[::2], found[1::2], strict=True):
+            bars = self._bars[name]
+            width = 0 if bars is None else len(bars.marks)
+            counts = [count for _, count in histogram or ()][:width] or [0] * width
+            summaries.append(ColumnSummary(self.fields[name], bars, rows, rows - known, counts))
+        return summaries
+
+    def _answer(self, asked: _Asked, statement: str) -> pa.Table:
+        return self._run(asked, statement).to_arrow()
+
+    def _run(self, asked: _Asked, statement: str) -> QueryResult:
+        """Return the rows of a statement over the version, on DuckDB, not read yet."""
+        queries = Queries(
+            engine="duckdb",
+            engines=self._components.engines,
+            clock=self._components.clock,
+            lookup=lambda name, _: asked.source if name == self._at.name else None,
+            tables=lambda: (self._at.name,),
+            parameters=asked.values,
+        )
+        return queries.run(statement)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Order:
+    """The places of all rows that a query finds, in its order, and the files that they count."""
+
+    of: tuple[Any, ...]
+    places: pa.Table
+    filenames: tuple[str, ...]
+
+
+class _Asked:
+    """A statement that is being written: its table, and the values of its parameters."""
+
+    def __init__(self, source: BoundSource, with_places: bool = False) -> None:
+        self.source = replace(source, with_places=with_places)
+        self.values: dict[str, Any] = {}
+
+    @property
+    def table(self) -> str:
+        """The name of the table, quoted."""
+        return quoted_name(self.source.table)
+
+    def written(self, value: Any, column: Field) -> str:
+        """Return a parameter of a column's type."""
+        return f"CAST({self.parameter(value)} AS {_type_of(column)})"
+
+    def parameter(self, value: Any) -> str:
+        """Return a new parameter that has a value."""
+        name = f"v{len(self.values)}"
+        self.values[name] = value
+        return f"${name}"
+
+
+def _type_of(column: Field) -> str:
+    """Return DuckDB's type for values that are compared with a column; those of 32 bits as doubles, which hold them."""
+    from sleeper_nb.engines.duckdb.relations import duckdb_type
+
+    return "DOUBLE" if column.type.name == "float" else duckdb_type(column.type)
+
+
+def _ends(column: Field) -> str:
+    name = quoted_name(column.name)
+    if column.type.name not in {"float", "double"}:
+        return f"min({name}), max({name})"
+    return f"{LOW.replace('v', name)}, {HIGH.replace('v', name)}"
+
+
+def _top_values(column: Field, number: int, asked: _Asked) -> str:
+    name = quoted_name(column.name)
+    counts = f"SELECT {name} AS v, count(*) AS n FROM {asked.table} WHERE {name} IS NOT NULL GROUP BY {name}"  # noqa: S608
+    return f"(SELECT {number}, CAST(v AS VARCHAR) FROM ({counts}) ORDER BY n DESC, v LIMIT {TOP_VALUES})"  # noqa: S608
+
+
+def _histogram(bars: Bars, asked: _Asked) -> str:
+    name = quoted_name(bars.column.name)
+    marks = f"CAST({asked.parameter(list(bars.marks))} AS {_type_of(bars.column)}[])"
+    if bars.are_ranges:
+        is_float = bars.column.type.name in {"float", "double"}
+        values = f"nullif({name}, 'NaN')" if is_float else name  # which DuckDB puts into the first range
+        return f"histogram({values}, {marks})"
+    numbers = list(range(1, len(bars.marks) + 1))
+    return f"histogram(nullif(list_position({marks}, {name}), 0), {numbers})"

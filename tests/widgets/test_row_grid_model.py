@@ -1,0 +1,354 @@
+"""The rows that the grid shows: pages in one order, filters, search, headers; without a widget."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.operations.scanning.key_blocks import KeyBlocks
+from sleeper_nb.widgets import row_grid_model
+from sleeper_nb.widgets.row_grid_model import RowGridModel
+from sleeper_nb.widgets.row_grid_query import ColumnFilter, GridQuery, GridSort
+
+DAY = dt.datetime(2013, 1, 1, tzinfo=dt.UTC)
+VALUES = {
+    "d": "double?", "f": "float", "b": "boolean", "ts": "timestamp", "dt": "date", "l": "list<int>",
+    "s": "struct<a:int,b:string>", "dec": "decimal(9,2)", "note": "string?", "tm": "time", "u": "uuid",
+    "order": "smallint", "raw": "bytearray",
+}  # fmt: skip
+
+
+def rows_of(month):
+    return [
+        {
+            "k": key, "n": i, "d": i * 0.37 if i % 5 else None, "f": i * 0.125, "b": i % 2 == 0,
+            "ts": DAY + dt.timedelta(hours=7 * i), "dt": DAY.date() + dt.timedelta(days=3 * i), "l": [i, i],
+            "s": {"a": i, "b": "x"}, "dec": i, "note": [f"<b>it's {i % 3}</b>", "", None][i % 3 if i % 4 else 0],
+            "tm": dt.time(i % 24, i % 60), "u": f"00000000-0000-0000-0000-00000000000{i % 4}",
+            "order": month, "raw": bytes([i]),
+        }
+        for key in ("a", "b", "c", "k", "z")
+        for i in range(30)
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory):
+    with sl.connect(tmp_path_factory.mktemp("grid") / "warehouse", author="ada") as session:
+        table = session.create_table(
+            "odd-flights", sl.Schema({"k": "string"}, {"n": "int"}, VALUES), split_points=["c", "m"]
+        )
+        for month in range(3):
+            table.ingest(rows_of(month))
+        yield session
+
+
+def model_of(session, name="odd-flights"):
+    table = session.table(name)
+    return RowGridModel(table.at(table.resolved.snapshot_id), session.components)
+
+
+@pytest.fixture
+def model(session):
+    return model_of(session)
+
+
+def typed(model, column, text):
+    return GridQuery(filters=(ColumnFilter.of_text(model.fields[column], text),))
+
+
+def all_rows(model, query):
+    """Return the rows of all pages, one after the other."""
+    found = []
+    while True:
+        page = model.page(GridQuery(query.columns, query.sorts, query.filters, query.search, len(found), 47))
+        found += page.rows.to_pylist()
+        if page.is_last:
+            assert len(found) == page.total
+            return found
+
+
+def test_the_first_page_has_the_first_rows_by_key_and_says_of_how_many(model):
+    page = model.page(GridQuery())
+    assert [(row["k"], row["n"]) for row in page.rows.to_pylist()] == [("a", i // 3) for i in range(20)]
+    assert page.summary.startswith("first 20 of 450 rows · odd-flights at snapshot 4 · 1/3 partitions, 3/9 files")
+    assert not page.is_last
+
+
+def test_the_last_page_is_shown_when_there_are_fewer_rows(model):
+    page = model.page(GridQuery(first=10_000))
+    assert (page.query.first, page.rows.num_rows, page.is_last) == (440, 10, True)
+    assert page.counts == "rows 441–450 of 450"
+
+
+@pytest.mark.parametrize("small", [100_000, 0])  # rows that are sorted whole
+@pytest.mark.parametrize("far", [10_000, 50])
+@pytest.mark.parametrize(
+    ("sorts", "text"),
+    [
+        ((), None),
+        ((GridSort("d", descending=True),), None),
+        ((GridSort("b"), GridSort("d")), ("n", "> 3")),
+        ((), ("k", "= a, z")),
+        ((GridSort("note"),), ("k", "= z")),
+        ((GridSort("l"),), ("n", "3 .. 20")),
+        ((GridSort("s", descending=True),), None),
+    ],
+)
+def test_pages_have_every_row_once_in_one_order(model, monkeypatch, small, far, sorts, text):
+    monkeypatch.setattr(row_grid_model, "_SMALL", small)
+    monkeypatch.setattr(row_grid_model, "_FAR", far)
+    query = GridQuery(columns=tuple(model.schema.names), sorts=sorts)
+    if text is not None:
+        query = query.filtered(text[0], ColumnFilter.of_text(model.fields[text[0]], text[1]), typed=True)
+    found = all_rows(model, query)
+    one_page = model.page(GridQuery(query.columns, sorts, query.filters, rows=1000)).rows.to_pylist()
+    assert found == one_page
+
+    whole = [*rows_of(0), *rows_of(1), *rows_of(2)]
+    kept = {
+        "> 3": lambda row: row["n"] > 3, "= a, z": lambda row: row["k"] in "az", "= z": lambda row: row["k"] == "z",
+        "3 .. 20": lambda row: 3 <= row["n"] <= 20, "not null": bool,
+    }[text[1] if text else "not null"]  # fmt: skip
+    assert sorted((row["k"], row["n"], row["order"]) for row in found) == sorted(
+        (row["k"], row["n"], row["order"]) for row in whole if kept(row)
+    )
+
+
+def test_nulls_are_last_in_both_directions(model):
+    for descending in (False, True):
+        values = [row["d"] for row in all_rows(model, GridQuery(("d",), (GridSort("d", descending),)))]
+        known = [value for value in values if value is not None]
+        assert values == sorted(known, reverse=descending) + [None] * 90
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "found"),
+    [
+        ("n", "3", 15), ("n", "3, 5", 30), ("n", "= 3", 15), ("n", "3 .. 5", 45), ("n", ".. 5", 90), ("n", "28 ..", 30),
+        ("n", ">27", 30), ("n", ">= 27", 45), ("n", "<2", 30), ("n", "<= 2", 45), ("d", "null", 90),
+        ("d", "Not Null", 360), ("d", "0.37", 15), ("f", "0.125", 15), ("b", "true", 225), ("note", "IT'S 0", 150),
+        ("note", "= <b>it's 0</b>", 150), ("note", "=", 105), ("note", "100%", 0), ("note", "_", 0),
+        ("ts", "< 2013-01-02", 60), ("dt", "2013-01-04", 15), ("dec", "1.00", 15), ("tm", ">= 23:00", 15),
+        ("u", "00000000-0000-0000-0000-000000000003", 105), ("l", "7, 7", 15), ("s", "'a': 7", 15), ("raw", "07", 15),
+        ("order", "2", 150), ("k", "= a, nothing", 90),
+    ],
+)  # fmt: skip
+def test_a_typed_filter_finds_rows_and_its_line_finds_the_same(session, model, column, text, found):
+    page = model.page(typed(model, column, text))
+    assert page.total == found
+    statement = page.line.partition("\n")[2].rpartition("\nLIMIT")[0]
+    assert len(session.sql(statement, engine="duckdb")) == found
+
+
+def test_no_filter_is_typed_by_blanks(model):
+    assert ColumnFilter.of_text(model.fields["n"], "  ") is None
+
+
+@pytest.mark.parametrize(("column", "text"), [("n", "x"), ("n", "1 .. y"), ("n", "1,,2"), ("dt", "yesterday")])
+def test_a_value_that_the_type_does_not_have_is_an_error(model, column, text):
+    with pytest.raises(sl.InvalidInput, match=f"no {model.fields[column].type} is exactly"):
+        ColumnFilter.of_text(model.fields[column], text)
+
+
+def test_a_column_that_is_not_there_is_an_error(model):
+    with pytest.raises(sl.NotFound, match="did you mean 'note'"):
+        model.page(GridQuery(columns=("not",)))
+    with pytest.raises(sl.NotFound, match="no column 'x'"):
+        model.summaries(["x"], GridQuery())
+
+
+@pytest.mark.parametrize("wrong", [{"first": -1}, {"rows": 0}, {"rows": 1001}])
+def test_a_page_that_cannot_be_is_an_error(wrong):
+    with pytest.raises(sl.InvalidInput):
+        GridQuery(**wrong)
+
+
+def test_a_search_looks_into_all_columns_of_text(model):
+    assert model.page(GridQuery(search="IT'S 0")).total == 150
+    assert model.page(GridQuery(search="z")).total == 90
+    assert model.page(GridQuery(search=" ")).total == 450
+
+
+def test_what_is_searched_and_filtered_is_never_sql(session, model):
+    hostile = "' OR 1=1 --"
+    assert model.page(GridQuery(search=hostile)).total == 0
+    page = model.page(typed(model, "note", f"= {hostile}"))
+    assert page.total == 0
+    assert len(session.sql(page.line.partition("\n")[2], engine="duckdb")) == 0
+
+
+def test_a_search_in_a_table_without_text_finds_nothing(session):
+    table = session.create_table("numbers", sl.Schema({"n": "int"}))
+    table.ingest([{"n": 1}])
+    assert model_of(session, "numbers").page(GridQuery(search="1")).total == 0
+
+
+def test_the_line_gives_the_rows_of_the_page(session, model):
+    for query in (GridQuery(), GridQuery(sorts=(GridSort("d", descending=True),), search="it", first=20, rows=7)):
+        page = model.page(query)
+        first, _, statement = page.line.partition("\n")
+        assert first == "%%sleeper sql --engine duckdb"
+        rows = session.sql(statement, engine="duckdb").to_arrow()
+        assert rows.select(["k", "n"]).equals(page.rows.select(["k", "n"]))
+
+
+def test_a_header_goes_from_unsorted_to_ascending_to_descending_and_back():
+    query = GridQuery(first=40)
+    for expected in ((GridSort("n"),), (GridSort("n", descending=True),), ()):
+        query = query.sorted_by("n")
+        assert (query.sorts, query.first) == (expected, 0)
+    two = query.sorted_by("n").sorted_by("d", also=True)
+    assert two.sorts == (GridSort("n"), GridSort("d"))
+    assert two.sorted_by("n", also=True).sorts == (GridSort("n", descending=True), GridSort("d"))
+    assert two.sorted_by("k").sorts == (GridSort("k"),)
+
+
+def test_a_query_keeps_what_another_schema_allows(model):
+    query = typed(model, "n", "3").sorted_by("d")
+    assert query.within(model.schema) == query
+    other = sl.Schema({"n": "int"}, {}, {"x": "string"})
+    assert query.within(other) == GridQuery(filters=query.filters)
+    assert query.within(sl.Schema({"n": "date"})) == GridQuery()
+
+
+@pytest.mark.parametrize("query", [GridQuery(), GridQuery(search="it's 0")])
+def test_each_bar_counts_the_rows_that_its_filter_finds(session, model, query):
+    names = [name for name, field in model.fields.items() if field.type.name not in {"list", "struct", "bytearray"}]
+    for summary in model.summaries(names, query):
+        bars, name = summary.bars, summary.column.name
+        assert 1 <= len(bars.marks) <= 14
+        assert sum(summary.counts) == summary.rows - summary.nulls
+        assert sum(summary.of) == 450 - {"d": 90, "note": 120}.get(name, 0)
+        for number in range(len(bars.marks)):
+            chosen = bars.chosen(number, number)
+            assert bars.covered(chosen) == (number,)
+            page = model.page(GridQuery(filters=(chosen,), search=query.search))
+            assert (name, page.total) == (name, summary.counts[number])
+        last = len(bars.marks) - 1
+        assert bars.covered(bars.chosen(last, 0)) == tuple(range(last + 1))
+
+
+def test_headers_say_the_share_of_nulls_and_nested_columns_have_no_bars(model):
+    d, nested, raw = model.summaries(["d", "s", "raw"], GridQuery())
+    assert (d.rows, d.nulls, d.null_share) == (450, 90, "20 % NULL")
+    assert (nested.bars, raw.bars, nested.null_share) == (None, None, "")
+    with pytest.raises(sl.InvalidInput, match="column 's' has no histogram"):
+        model.bars_of("s")
+
+
+def test_bars_have_round_ends(model):
+    summaries = {each.column.name: each.bars.label for each in model.summaries(["n", "d", "ts", "b"], GridQuery())}
+    assert summaries["n"](1) == "0 < … ≤ 5"
+    assert summaries["d"](1) == "1 < … ≤ 2"
+    assert summaries["ts"](1) == "2013-01-01 00:00:00 UTC < … ≤ 2013-01-02 00:00:00 UTC"
+    assert summaries["b"](0) == "false"
+
+
+def test_bars_stay_where_they_are_when_rows_are_filtered(model):
+    before = model.summaries(["n"], GridQuery())[0]
+    after = model.summaries(["n"], typed(model, "n", "> 20"))[0]
+    assert after.bars == before.bars
+    assert (after.of, sum(after.counts)) == (before.counts, 135)
+
+
+def test_special_numbers_are_in_no_bar_and_shown(session):
+    table = session.create_table("special", sl.Schema({"n": "int"}, {}, {"d": "double?"}))
+    nan, inf = float("nan"), float("inf")
+    table.ingest([{"n": n, "d": d} for n, d in enumerate((nan, inf, -inf, 1.0, 2.0, None))])
+    model = model_of(session, "special")
+    (summary,) = model.summaries(["d"], GridQuery())
+    assert (summary.nulls, summary.bars.marks[-1]) == (1, 2.0)
+    assert sum(summary.counts) == 3  # minus infinity is in the first bar
+    assert model.page(GridQuery(sorts=(GridSort("d", descending=True),))).rows["d"].to_pylist()[1:] == [
+        inf, 2.0, 1.0, -inf, None,
+    ]  # fmt: skip
+
+
+def test_an_empty_table_has_no_rows_and_no_bars(session):
+    session.create_table("empty", sl.Schema({"n": "int"}, {}, {"d": "double"}))
+    model = model_of(session, "empty")
+    page = model.page(GridQuery(sorts=(GridSort("d"),)))
+    assert (page.total, page.counts, page.is_last) == (0, "no rows", True)
+    summary = model.summaries(["d"], GridQuery())[0]
+    assert (summary.bars, summary.rows, summary.null_share) == (None, 0, "")
+
+
+def test_deleted_and_replaced_rows_are_counted_and_shown_as_they_are_now(session):
+    table = session.create_table("changed", sl.Schema({"n": "int"}, {}, {"d": "double"}), split_points=[100])
+    table.ingest([{"n": n, "d": n} for n in range(200)])
+    table.delete("n % 10 = 0")
+    model = model_of(session, "changed")
+    assert model.page(GridQuery()).total == 180
+    assert [row["n"] for row in all_rows(model, GridQuery())] == [n for n in range(200) if n % 10]
+    assert [row["n"] for row in all_rows(model, GridQuery(sorts=(GridSort("d", descending=True),)))] == [
+        n for n in reversed(range(200)) if n % 10
+    ]
+
+
+def test_combined_rows_are_paged_too(session):
+    table = session.create_table(
+        "sums", sl.Schema({"n": "int"}, {}, {"d": "long"}), properties={"sleeper.table.aggregations": "sum(d)"}
+    )
+    for _ in range(2):
+        table.ingest([{"n": n, "d": n} for n in range(60)])
+    model = model_of(session, "sums")
+    assert [row["d"] for row in all_rows(model, GridQuery())] == [2 * n for n in range(60)]
+    assert model.page(GridQuery(rows=5)).counts == "first 5 of 60 rows"
+
+
+def test_an_old_version_is_shown_with_its_rows(session):
+    table = session.table("odd-flights")
+    model = RowGridModel(table.at(2), session.components)
+    assert model.page(GridQuery()).summary.startswith("first 20 of 150 rows · odd-flights at snapshot 2")
+    assert "VERSION AS OF 2" in model.page(GridQuery()).line
+
+
+def test_one_value_of_a_page_can_be_asked_for(model):
+    page = model.page(GridQuery(columns=("k", "l", "s")))
+    assert page.value(3, "s") == {"a": 1, "b": "x"}
+    for row, column in ((20, "s"), (-1, "s"), (0, "d")):
+        with pytest.raises(sl.InvalidInput, match="the page has no row"):
+            page.value(row, column)
+
+
+def test_blocks_tell_where_rows_are_from_metadata(session):
+    blocks = KeyBlocks.of(session.table("odd-flights").at(4).state)
+    assert blocks.rows == 450
+    assert [span.before for span in blocks.spans] == [0, 180, 360]
+    assert blocks.around(0, 20) == ("a", "b", 0)
+    assert blocks.around(179, 1) == ("a", "b", 0)
+    assert blocks.around(170, 20) == ("a", "k", 0)
+    assert blocks.around(185, 20) == ("c", "k", 180)
+    assert blocks.around(449, 20) == ("z", "z", 360)
+    assert blocks.around(450, 20) is None
+    assert blocks.around(0, 450) is None
+
+
+def test_every_page_reads_the_blocks_that_have_its_rows(model):
+    whole = model.page(GridQuery(rows=1000)).rows
+    for first, rows in itertools.product(range(0, 450, 37), (1, 19, 200)):
+        assert model.page(GridQuery(first=first, rows=rows)).rows.equals(whole.slice(first, rows))
+
+
+def test_blocks_are_not_known_where_files_are_shared_after_a_split(session):
+    table = session.create_table("shared", sl.Schema({"n": "int"}))
+    table.ingest([{"n": n} for n in range(100)])
+    table.split_partitions(at=50)
+    at = table.at(table.resolved.snapshot_id)
+    assert KeyBlocks.of(at.state) is None
+    assert [row["n"] for row in all_rows(RowGridModel(at, session.components), GridQuery())] == list(range(100))
+
+
+def test_2000_columns_are_fetched_as_far_as_they_are_asked_for(session):
+    names = [f"c{number}" for number in range(2000)]
+    table = session.create_table("wide", sl.Schema({"n": "int"}, {}, dict.fromkeys(names, "int")))
+    table.ingest([{"n": 1, **dict.fromkeys(names, 7)}])
+    model = model_of(session, "wide")
+    assert model.page(GridQuery()).rows.column_names == ["n", *names[:23]]
+    asked = GridQuery(columns=("n", "c1999"), sorts=(GridSort("c1000"),))
+    assert model.page(asked).rows.to_pylist() == [{"n": 1, "c1999": 7}]
+    assert model.summaries(["c1999"], GridQuery())[0].counts == [1]
