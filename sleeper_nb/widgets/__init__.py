@@ -36,8 +36,8 @@ def explore(session: Session, table: str | None = None) -> Explorer:
     -------
     Explorer
         A notebook displays it as a static picture, which stays in the saved file, and as the live widget. Its
-        ``table``, ``version``, ``tab``, ``partition`` and ``statement`` can be read, set and observed; ``preview`` is
-        what it shows.
+        ``table``, ``version``, ``tab``, ``rows``, ``partition`` and ``statement`` can be read, set and observed;
+        ``preview`` is what it shows.
 
     Raises
     ------
@@ -204,4 +204,4 @@ def _named_when_missing() -> Iterator[None]:
     except ModuleNotFoundError as error:
         from sleeper_nb.errors import EngineError
 
-        raise EngineError(f"{error.name} is not installed", hint="pip install ipywidgets") from error
+        raise EngineError(f"{error.name} is not installed", hint=f"pip install {error.name}") from error

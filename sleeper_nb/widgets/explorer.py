@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,9 @@ from sleeper_nb.widgets.live import (
     same_as,
     steps,
 )
+from sleeper_nb.widgets.row_grid import RowGrid
+from sleeper_nb.widgets.row_grid_model import GridPage, RowGridModel
+from sleeper_nb.widgets.row_grid_query import GridQuery
 
 if TYPE_CHECKING:
     from sleeper_nb.session import Session
@@ -89,6 +93,37 @@ class PartitionsPage(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships
             box.on_click(lambda _, name=name: self._ranges.pick(name))
             boxes.append(box)
         return tuple(boxes)
+
+
+class RowsPage(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no types
+    """The tab for rows: the equivalent command, and the grid.
+
+    Parameters
+    ----------
+    attempt
+        Runs an action and shows its error.
+    changed
+        Called with the query that a user's action leads to.
+    """
+
+    def __init__(self, attempt: Callable[[Callable[[], None]], None], changed: Callable[[GridQuery], None]) -> None:
+        self._line, self._source, self.grid = ipywidgets.HTML(), ipywidgets.HTML(), RowGrid(attempt, changed)
+        super().__init__()
+        self.add_class("sleeper-rows")
+
+    def show(self, line: str, model: RowGridModel, page: GridPage) -> None:
+        """Show a page of a version, and its command."""
+        self._line.value, self._source.value = same_as(line), html.escape(page.source)
+        self.grid.show(model, page)
+        self._set_parts(self._line, self.grid, self._source)
+
+    def show_failure(self, model: RowGridModel | None) -> None:
+        """Show no command; and no rows, unless they are of the version that could not be read now."""
+        if model is None or self.grid.query_of(model) is None:
+            self._set_parts()
+
+    def _set_parts(self, *parts: ipywidgets.Widget) -> None:
+        self.set_trait("children", parts)
 
 
 _LATE = timedelta(seconds=0.5)
@@ -165,6 +200,8 @@ class Explorer(LiveWidget):
         ``"schema"``, ``"rows"``, ``"partitions"``, ``"files"``, ``"history"``, ``"savepoints"`` or ``"sql"``.
     preview
         What is shown; its ``line`` is the equivalent command.
+    rows
+        Which rows the rows tab shows: their order, filters, search and page, a `GridQuery`.
     partition
         The id of the leaf partition whose rows are shown; empty for none.
     partition_rows
@@ -177,6 +214,7 @@ class Explorer(LiveWidget):
     version = traitlets.Any()
     tab = traitlets.Unicode("rows")
     preview = traitlets.Instance(Preview, (_EMPTY.line, _EMPTY.html, _EMPTY.text))
+    rows = traitlets.Instance(GridQuery, ())
     partition = traitlets.Unicode()
     partition_rows = traitlets.Instance(Preview, allow_none=True)
     statement = traitlets.Unicode()
@@ -197,7 +235,8 @@ class Explorer(LiveWidget):
             PartitionsPage(self._setter("partition"), self._without_events),
             SqlPage(self._setter("statement"), lambda: self._attempt(self.run), session.components.clock),
         )
-        own: dict[Tab, ipywidgets.Widget] = {"partitions": self._partitions, "sql": self._sql}
+        self._rows = RowsPage(self._attempt, lambda query: setattr(self, "rows", query))
+        own: dict[Tab, ipywidgets.Widget] = {"rows": self._rows, "partitions": self._partitions, "sql": self._sql}
         self._pages = tuple(own.get(tab) or ipywidgets.HTML() for tab in TABS)
         titles = ["SQL" if tab == "sql" else tab.capitalize() for tab in TABS]
         self._tabs = ipywidgets.Tab(self._pages, titles=titles, selected_index=TABS.index(self.tab))
@@ -214,7 +253,7 @@ class Explorer(LiveWidget):
         self._again.on_click(lambda _: self._attempt(self.refresh))
         self.observe(self._to_newest, "table")
         self.observe(lambda _: self._show(), ["version", "tab"])
-        self.observe(lambda _: None if self._syncing else self._show(), ["partition", "statement"])
+        self.observe(lambda _: None if self._syncing else self._show(), ["rows", "partition", "statement"])
         self._names = self._model.tables()
         if table is not None or self._names:
             self.table = table or self._names[0]
@@ -252,7 +291,7 @@ class Explorer(LiveWidget):
         if not self.table:
             return None
         rows = (self.partition_rows,) if self.tab == "partitions" and self.partition_rows is not None else ()
-        tab = () if self.tab == "rows" else (self.preview, *rows)
+        tab = () if self.tab == "rows" and self.rows.is_first else (self.preview, *rows)
         return self._open_table().static(self.version, *tab)
 
     def _show_error(self, error: str) -> None:
@@ -288,6 +327,12 @@ class Explorer(LiveWidget):
             raise NotFound(f"no leaf partition {partition_id!r}", hint=hint)
         return str(partition_id)
 
+    @traitlets.validate("rows")  # type: ignore[untyped-decorator]
+    def _check_rows(self, proposal: Any) -> GridQuery:
+        query: GridQuery = proposal["value"]
+        is_ours = self._syncing or not self.table
+        return query if is_ours else query.checked_for(self._open_version().row_grid.schema)
+
     @traitlets.validate("tab")  # type: ignore[untyped-decorator]
     def _check_tab(self, proposal: Any) -> str:
         if proposal["value"] not in TABS:
@@ -295,6 +340,8 @@ class Explorer(LiveWidget):
         return str(proposal["value"])
 
     def _to_newest(self, _: Any) -> None:
+        with self._without_events():
+            self.rows = GridQuery()
         newest = None if self._opened is None else max(self._opened.labels)
         if self.version == newest:
             self._show()  # the other table has a version of that number too, so its observer is not called
@@ -323,9 +370,25 @@ class Explorer(LiveWidget):
             self._set_controls()
             self._show_travel(opened)
             self._follow(version)
+            if self.tab == "rows":
+                self._show_rows(version)
+                return
             is_sql = self.tab == "sql"
             self.preview = Preview(sql_line(self.statement), "", "not run yet") if is_sql else version.preview(self.tab)
         self._show_page(self.preview)
+
+    def _show_rows(self, version: ShownVersion) -> None:
+        model, grid = version.row_grid, self._rows.grid
+        try:
+            page = model.page(self.rows)
+        except Exception:
+            with self._without_events():
+                self.rows = grid.query_of(model) or self.rows  # that of the rows that are still shown
+            raise
+        self.preview = version.rows(page)
+        with self._without_events():
+            self.rows = replace(page.query, columns=self.rows.columns)
+            self._rows.show(self.preview.line, model, page)
 
     def _open_table(self) -> ShownTable:
         """Return the table that is open; it is opened again when the last attempt failed."""
@@ -346,6 +409,7 @@ class Explorer(LiveWidget):
     def _follow(self, version: ShownVersion) -> None:
         """Drop a partition that the version does not have, and a suggested statement of another version."""
         with self._without_events():
+            self.rows = self.rows.within(version.row_grid.schema)
             if self.partition and not version.has_leaf(self.partition):
                 self.partition = ""
             if self.statement == self._suggested:
@@ -354,7 +418,10 @@ class Explorer(LiveWidget):
     def _show_page(self, shown: Preview) -> None:
         page = self._pages[TABS.index(self.tab)]
         with self._without_events():
-            if page is self._sql:
+            if page is self._rows:
+                opened = self._opened
+                self._rows.show_failure(None if opened is None else opened.held_rows(self.version))
+            elif page is self._sql:
                 self._sql.show(self.statement, shown)
             elif page is self._partitions:
                 self._show_partitions(shown)

@@ -29,6 +29,7 @@ from sleeper_nb.report import Bytes, cell_text, counted
 from sleeper_nb.sql.references import table_references
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import quote_name
+from sleeper_nb.widgets.row_grid_model import GridPage, RowGridModel
 
 if TYPE_CHECKING:
     from sleeper_nb.model.state import TableState
@@ -214,7 +215,7 @@ class ShownTable:
         at = self.table.at(number)
         held = self._opened.pop(number, None)
         if held is None or held.resolved != at.resolved:
-            held = ShownVersion(self.table, at, number)
+            held = ShownVersion(self.table, at, number, RowGridModel(at, self._session.components))
         self._opened[number] = held
         while len(self._opened) > _HELD_VERSIONS:
             del self._opened[next(iter(self._opened))]
@@ -223,6 +224,11 @@ class ShownTable:
     def opened(self, number: int) -> ShownVersion:
         """Return a version as it was opened last; it is opened if it is not held any more."""
         return self._opened.get(number) or self.at(number)
+
+    def held_rows(self, number: int) -> RowGridModel | None:
+        """Return what answers the grid of rows of a version that is held open; None for another."""
+        held = self._opened.get(number)
+        return None if held is None else held.row_grid
 
     def timeline(self, version: int, before: int | None = None) -> str:
         """Return a picture of the rows over all listed versions.
@@ -279,6 +285,8 @@ class ShownVersion:
         The version.
     number
         Of its snapshot.
+    row_grid
+        Answers what the grid of rows asks.
 
     Attributes
     ----------
@@ -286,8 +294,9 @@ class ShownVersion:
         The version's entry in the catalog.
     """
 
-    def __init__(self, table: Table, at: TableAt, number: int) -> None:
+    def __init__(self, table: Table, at: TableAt, number: int, row_grid: RowGridModel) -> None:
         self._table, self._at, self.resolved, self.number = table, at, at.resolved, number
+        self.row_grid = row_grid
 
     @cached_property
     def state(self) -> TableState:
@@ -335,6 +344,11 @@ class ShownVersion:
             case "sql":
                 return Preview(sql_line(self.statement), "", "not run yet")
         raise InvalidInput(f"no tab {tab!r}", hint=f"the tabs are {', '.join(TABS)}")
+
+    def rows(self, page: GridPage) -> Preview:
+        """Return a page of the grid of rows as a preview."""
+        line = f"%sleeper scan {self._at.name}@{self.number}" if page.query.is_first else page.line
+        return _shown(line, page.grid())
 
     def ranges(self) -> Ranges:
         """Return the leaves of the version, each with its keys as its label."""

@@ -31,7 +31,7 @@ from sleeper_nb.widgets.column_bars import (
     ColumnSummary,
     ranges_between,
 )
-from sleeper_nb.widgets.row_grid_query import NESTED, GridQuery, literal, select
+from sleeper_nb.widgets.row_grid_query import NESTED, ColumnFilter, GridQuery, literal, select
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -200,17 +200,17 @@ class RowGridModel:
         answer = self._page_answer(query, total)
         plan = next((each.plan for each in answer.sources), None)
         reads = "" if plan is None else str(Reads.of([plan]))
-        source = " · ".join(filter(None, (str(self._source), reads)))
+        of, all_of = len(query.columns or ()), len(self.schema.names)
+        columns = f"{of:,} of {all_of:,} columns" if of < all_of else ""
+        source = " · ".join(filter(None, (columns, str(self._source), reads)))
         return GridPage(query, answer.to_arrow(), total, source, self.line(query))
 
     def line(self, query: GridQuery) -> str:
-        """Return the cell that runs a query of rows: all of its values are written in it."""
-        names = query.columns or self.schema.names
-        what = "*" if tuple(names) == self.schema.names else ", ".join(map(quoted_name, names))
+        """Return the cell that runs a query of rows, with all columns; the values are written in it."""
         table = f"{quoted_name(self._at.name)} VERSION AS OF {self._at.resolved.snapshot_id}"
         order = [*map(str, query.sorts), *(quoted_name(name) for name in self._keys_after(query))]
         conditions = query.conditions(self.schema, literal)
-        statement = select(table, what, conditions, order, (query.rows, query.first))
+        statement = select(table, "*", conditions, order, (query.rows, query.first))
         return f"%%sleeper sql --engine duckdb\n{statement}"
 
     def summaries(self, names: Iterable[str], query: GridQuery) -> tuple[ColumnSummary, ...]:
@@ -236,6 +236,11 @@ class RowGridModel:
         if bars is None:
             raise InvalidInput(f"column {name!r} has no histogram", hint="type a filter instead")
         return bars
+
+    def covered(self, chosen: ColumnFilter) -> tuple[int, ...]:
+        """Return the bars that a filter chose, as far as the bars of its column are known."""
+        bars = self._bars.get(chosen.column)
+        return () if bars is None else bars.covered(chosen)
 
     # What is asked
 

@@ -163,6 +163,11 @@ class GridQuery:
         return not self.filters and not self.search.strip()
 
     @property
+    def is_first(self) -> bool:
+        """Whether it is the first page of all rows in their own order."""
+        return replace(self, columns=None) == GridQuery()
+
+    @property
     def names(self) -> Iterator[str]:
         """The columns that it names."""
         yield from self.columns or ()
@@ -179,10 +184,9 @@ class GridQuery:
     def within(self, schema: Schema) -> GridQuery:
         """Return what of it another schema allows: it names no other columns, and filters have values of its types."""
         fields = {each.name: each for each in schema.fields}
-        columns = None if self.columns is None else tuple(name for name in self.columns if name in fields)
         kept = replace(
             self,
-            columns=columns or None,
+            columns=self.columns if fields.keys() >= set(self.columns or ()) else None,
             sorts=tuple(each for each in self.sorts if each.column in fields),
             filters=tuple(each for each in self.filters if _fits(each, fields)),
         )

@@ -96,7 +96,8 @@ def lab(server: Server, chromium: Any, request: pytest.FixtureRequest) -> Iterat
     page = chromium.new_page(viewport={"width": 1280, "height": 1000})
     page.set_default_timeout(60_000)
     hosts: set[str] = set()
-    page.on("request", lambda asked: hosts.add(urlsplit(asked.url).hostname or ""))
+    # a widget's module is read from the memory of the page, as blob:http://…
+    page.on("request", lambda asked: hosts.add(urlsplit(asked.url.removeprefix("blob:")).hostname or ""))
     labs: list[Lab] = []
 
     def open_notebook(notebook: Path) -> Lab:
