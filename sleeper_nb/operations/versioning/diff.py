@@ -212,6 +212,8 @@ class Diff(TableReport):
         elif self.images is not None:
             counts = zip(self.images._fields, self.images, strict=True)
             notes.append("by key: " + ", ".join(f"{count:,} {verb}" for verb, count in counts))
+            if self.images.inserted and self.images.deleted:  # it is unknown which of them became which
+                notes.append("of a key with several rows, the old ones count as deleted and the new ones as inserted")
         if self.vectors_changed:
             verb = "differs" if self.vectors_changed == 1 else "differ"
             notes.append(f"{counted(self.vectors_changed, 'file')} of both versions {verb} by deletion vectors")
