@@ -11,10 +11,11 @@ import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from zoneinfo import ZoneInfo
 
 from sleeper_nb.errors import Action
 from sleeper_nb.tabular import Items, Tabular, as_arrow
@@ -34,9 +35,21 @@ def values_of(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     Dates and times outside the years 1 to 9999 become text, and text that is not UTF-8 becomes bytes.
     """
     try:
-        return list(column.to_pylist())
+        instants = _instants(column)
+        return list(column.to_pylist()) if instants is None else instants
     except (OverflowError, ValueError):  # of date and datetime, or of decoding
         return [_value_or_text(scalar) for scalar in column]
+
+
+def _instants(column: pa.Array | pa.ChunkedArray) -> list[Any] | None:
+    """Return instants in microseconds; None for another type. Arrow would import pandas first, for 0.2 s."""
+    kind = column.type
+    if getattr(kind, "tz", None) != "UTC" or kind.unit != "us":
+        return None
+    numbers = column.cast("int64").to_pylist()
+    zone = ZoneInfo("UTC")  # as Arrow gives it
+    begin = datetime(1970, 1, 1, tzinfo=zone)
+    return [None if number is None else begin + timedelta(microseconds=number) for number in numbers]
 
 
 def _value_or_text(scalar: Any) -> Any:

@@ -119,7 +119,7 @@ class RowsPage(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no ty
 
     def show_failure(self, model: RowGridModel | None) -> None:
         """Show no command; and no rows, unless they are of the version that could not be read now."""
-        if model is None or self.grid.query_of(model) is None:
+        if model is None or self.grid.page_of(model) is None:
             self._set_parts()
 
     def _set_parts(self, *parts: ipywidgets.Widget) -> None:
@@ -291,8 +291,11 @@ class Explorer(LiveWidget):
         if not self.table:
             return None
         rows = (self.partition_rows,) if self.tab == "partitions" and self.partition_rows is not None else ()
-        tab = () if self.tab == "rows" and self.rows.is_first else (self.preview, *rows)
-        return self._open_table().static(self.version, *tab)
+        opened = self._open_table()
+        if self.tab == "rows" and self.rows.is_first:
+            page = self._rows.grid.page_of(opened.opened(self.version).row_grid)
+            return opened.static(self.version, page=page)
+        return opened.static(self.version, self.preview, *rows)
 
     def _show_error(self, error: str) -> None:
         self._error.value = error
@@ -383,7 +386,8 @@ class Explorer(LiveWidget):
             page = model.page(self.rows)
         except Exception:
             with self._without_events():
-                self.rows = grid.query_of(model) or self.rows  # that of the rows that are still shown
+                shown = grid.page_of(model)  # the rows that are still there
+                self.rows = self.rows if shown is None else shown.query
             raise
         self.preview = version.rows(page)
         with self._without_events():

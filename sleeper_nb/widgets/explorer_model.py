@@ -260,8 +260,11 @@ class ShownTable:
         statement = _at_version(statement, self.name, number)
         return _shown(sql_line(statement), self._session.sql(statement, engine="duckdb", dry_run=True).grid())
 
-    def static(self, number: int, *tab: Preview) -> Preview:
-        """Return the picture that stays in a saved notebook: a tab's content, or partitions and first rows."""
+    def static(self, number: int, *tab: Preview, page: GridPage | None = None) -> Preview:
+        """Return the picture that stays in a saved notebook: a tab's content, or partitions and first rows.
+
+        With the first page of the grid, these are not read again.
+        """
         opened = self.opened(number)
         self.list_if_unlisted(number)
         label = html.escape(self.labels[number])
@@ -269,7 +272,7 @@ class ShownTable:
         if tab:
             body = "".join(f"<pre>{html.escape(each.line)}</pre>{each.html}" for each in tab)
         else:
-            body = opened.first_rows_below_partitions().html
+            body = opened.first_rows_below_partitions(page).html
         # The moment stays out of the text: two runs of one notebook are compared by it.
         return Preview(f"%sleeper explore {self.name}", head + body, opened.summary)
 
@@ -374,11 +377,13 @@ class ShownVersion:
         grid = self._at.scan(region=region or None).grid()
         return _shown(f"%sleeper scan {self._at.name}@{self.number}{option}", grid)
 
-    def first_rows_below_partitions(self) -> Preview:
-        """Return the partitions as a picture, and below it a few rows."""
+    def first_rows_below_partitions(self, page: GridPage | None = None) -> Preview:
+        """Return the partitions as a picture, and below it a few rows: of a page that has all columns, or read now."""
         rows = self.state.totals().rows
         footer = f"first {min(STATIC_ROWS, rows)} of {rows:,} rows"
-        first = replace(self._at.scan(limit=STATIC_ROWS).grid(), footer=footer)
+        has_all = page is not None and page.rows.column_names == list(self._at.schema.names)
+        shown = page.grid() if page is not None and has_all else self._at.scan(limit=STATIC_ROWS).grid()
+        first = replace(shown, rows=shown.rows[:STATIC_ROWS], footer=footer)
         return _shown("", first, partition_map(self._at))
 
 

@@ -65,9 +65,9 @@ class RowGrid(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is built 
     def __repr__(self) -> str:
         return f"RowGrid({self._page.counts!r})" if self._page is not None else "RowGrid()"
 
-    def query_of(self, model: RowGridModel) -> GridQuery | None:
-        """Return what is shown of a version; None when it is another one that is shown."""
-        return self._page.query if self._page is not None and self._model is model else None
+    def page_of(self, model: RowGridModel) -> GridPage | None:
+        """Return the page that is shown of a version; None when another one is shown."""
+        return self._page if self._model is model else None
 
     def show(self, model: RowGridModel, page: GridPage) -> None:
         """Show a page of a version."""

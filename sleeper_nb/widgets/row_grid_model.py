@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from sleeper_nb.display.preview import Reads, whole_or_bounded
+from sleeper_nb.display.preview import Reads
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Field, Schema, quoted_name
 from sleeper_nb.operations.scanning.key_blocks import KeyBlocks
@@ -108,8 +108,8 @@ class GridPage(Report):
         return data_rows(self.rows)
 
     def grid(self) -> Grid:
-        """Return the rows, and which they are; a grid that is too large to save is cut."""
-        return whole_or_bounded(Grid(tuple(self.rows.column_names), self.cells(), footer=self.summary))
+        """Return the rows, and which they are."""
+        return Grid(tuple(self.rows.column_names), self.cells(), footer=self.summary)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rows, a list of values per column."""

@@ -60,3 +60,16 @@ def test_the_first_answer_of_sql_loads_neither_pandas_nor_spark(tmp_path):
         "assert session.sql('SELECT sum(n) AS n FROM t WHERE k < 5').to_dict() == {'n': [10]}",
     )
     assert not loaded("\n".join(lines)) & {"pandas", "polars", "pyspark", "altair", "IPython"}
+
+
+def test_the_first_rows_of_the_grid_do_not_wait_for_pandas(tmp_path):
+    with sl.connect(tmp_path / "w") as session:
+        table = session.create_table("t", sl.Schema({"k": "int"}, {}, {"at": "timestamp?"}), split_points=[3])
+        table.ingest([{"k": 1, "at": "2026-01-31 10:00:00"}, {"k": 5, "at": None}])
+    lines = (
+        "import sleeper_nb as sl",
+        "from sleeper_nb.widgets import explore",
+        f"session = sl.connect({str(tmp_path / 'w')!r})",
+        "assert '2026-01-31 10:00:00 UTC' in explore(session, 't').preview.text",
+    )
+    assert not loaded("\n".join(lines)) & {"pandas", "polars", "pyspark", "altair"}

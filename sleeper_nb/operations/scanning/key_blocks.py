@@ -9,11 +9,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, NamedTuple, Self
 
-import pyarrow.compute as pc
-
 from sleeper_nb.model.state import TableState
+from sleeper_nb.report import values_of
 
 
 class KeySpan(NamedTuple):
@@ -42,17 +42,17 @@ class KeyBlocks:
     @classmethod
     def of(cls, state: TableState) -> Self | None:
         """Return the blocks of a version; None when metadata does not tell the number of rows of each file."""
-        active = state.files.active
-        known = pc.and_(active["rows_exact"], active["only_this_partition"])
-        if not pc.all(known, min_count=0).as_py():
-            return None
         key = state.schema.row_keys[0].name
-        used = active.select([f"min_{key}", f"max_{key}", "rows"]).filter(pc.greater(active["rows"], 0))
-        try:
-            files = list(zip(*(used[name].to_pylist() for name in used.column_names), strict=True))
-        except (OverflowError, ValueError):  # a time that Python does not have
+        names = (f"min_{key}", f"max_{key}", "rows", "rows_exact", "only_this_partition")
+        columns = [values_of(state.files.active[name]) for name in names]
+        *_, exact, unshared = columns
+        if not (all(exact) and all(unshared)):
             return None
-        return cls._of_files(sorted(files, key=lambda file: file[0]))
+        files = [file for file in zip(*columns[:3], strict=True) if file[2]]
+        is_time = state.schema.row_keys[0].type.name in {"date", "timestamp"}
+        if is_time and any(isinstance(end, str) for file in files for end in file[:2]):  # that Python does not have
+            return None
+        return cls._of_files(sorted(files, key=itemgetter(0)))
 
     @classmethod
     def _of_files(cls, files: Iterable[tuple[Any, Any, int]]) -> Self:

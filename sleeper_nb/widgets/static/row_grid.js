@@ -1,5 +1,5 @@
 // @ts-check
-// The row grid in the page: it draws what the kernel sends, and sends what the user does. It decides nothing about rows.
+// The row grid in the page: it draws what the kernel sends, and sends what the user does. It decides nothing.
 // All text of data becomes text nodes; nothing here is parsed as HTML. No network, no build step.
 
 /**
@@ -32,23 +32,35 @@ const [NAME, BARS, FILTER, CELLS] = [0, 1, 2, 3]; // the rows through which the 
  */
 export function inSight(widths, left, right) {
     let [at, begin] = [0, 0];
-    while (begin < widths.length - 1 && at + widths[begin] <= left) { at += widths[begin]; begin += 1; }
+    while (begin < widths.length - 1 && at + widths[begin] <= left) {
+        at += widths[begin];
+        begin += 1;
+    }
     let [end, reached] = [begin, at];
-    while (end < widths.length && reached < right) { reached += widths[end]; end += 1; }
+    while (end < widths.length && reached < right) {
+        reached += widths[end];
+        end += 1;
+    }
     return [begin, end, at];
 }
 
 /**
- * Make an element; a property that it does not have becomes an attribute. JupyterLab leaves the keys to what has the focus.
+ * Make an element; a property that it does not have becomes an attribute. JupyterLab leaves it its keys.
  * @param {string} tag @param {Record<string, any>} [given] @param {...(Node | string)} inside
  * @returns {any}
  */
 function made(tag, given = {}, ...inside) {
     const element = document.createElement(tag);
     for (const [name, value] of Object.entries(given)) {
-        if (name in element) { /** @type {any} */ (element)[name] = value; } else { element.setAttribute(name, String(value)); }
+        if (name in element) {
+            /** @type {any} */ (element)[name] = value;
+        } else {
+            element.setAttribute(name, String(value));
+        }
     }
-    if ('tabIndex' in given || ['button', 'select', 'summary'].includes(tag)) { element.setAttribute('data-lm-suppress-shortcuts', 'true'); }
+    if ('tabIndex' in given || ['button', 'select', 'summary'].includes(tag)) {
+        element.setAttribute('data-lm-suppress-shortcuts', 'true');
+    }
     element.append(...inside);
     return element;
 }
@@ -56,7 +68,9 @@ function made(tag, given = {}, ...inside) {
 /** @param {Node_} node @param {string} [name] @returns {HTMLElement} a value as a tree that opens and closes */
 function tree(node, name) {
     const label = name === undefined ? [] : [made('b', {}, `${name}: `)];
-    if (!('items' in node)) { return made('div', {className: 'sleeper-grid-leaf'}, ...label, node.text); }
+    if (!('items' in node)) {
+        return made('div', {className: 'sleeper-grid-leaf'}, ...label, node.text);
+    }
     const inner = node.items.map(([key, each]) => tree(each, key));
     const more = node.more ? [made('div', {}, node.more)] : [];
     return made('details', {open: true}, made('summary', {}, ...label, node.text), ...inner, ...more);
@@ -74,7 +88,8 @@ class Grid {
         this.asked = new Set();
         this.focus = {row: CELLS, column: 0};
         this.serial = -1;
-        [this.drawn, this.laid] = ['', '']; // the columns in sight, with their widths: as rows and as headers show them
+        this.drawn = ''; // the columns in sight, with their widths, as the rows show them
+        this.laid = ''; // the same of the headers
         /** @type {number[]} */
         this.numbers = [];
         this.fixedCount = 0;
@@ -82,10 +97,18 @@ class Grid {
         this.stop = null;
         this.timers = new Map();
         this.root = made('div', {className: 'sleeper-grid'});
-        this.search = made('input', {type: 'search', placeholder: 'search text columns', 'aria-label': 'Search in all columns of text'});
-        this.search.addEventListener('input', () => this.later('search', () => this.send('search', {text: this.search.value})));
+        this.search = made('input', {
+            type: 'search',
+            placeholder: 'search text columns',
+            'aria-label': 'Search in all columns of text',
+        });
+        this.search.addEventListener('input', () =>
+            this.later('search', () => this.send('search', {text: this.search.value})),
+        );
         this.search.addEventListener('keydown', (/** @type {KeyboardEvent} */ e) => {
-            if (e.key === 'Enter') { this.now('search', () => this.send('search', {text: this.search.value})); }
+            if (e.key === 'Enter') {
+                this.now('search', () => this.send('search', {text: this.search.value}));
+            }
         });
         /** @type {[string, string, () => number][]} */
         const steps = [
@@ -94,10 +117,22 @@ class Grid {
             ['›', 'Next page', () => this.shown.first + this.shown.page],
             ['»', 'Last page', () => this.lastFirst()],
         ];
-        this.steps = steps.map(([text, name, to]) => made('button', {
-            type: 'button', title: name, 'aria-label': name, onclick: () => this.turn(to()),
-        }, text));
-        this.size = made('select', {'aria-label': 'Rows on a page', onchange: () => this.send('size', {rows: Number(this.size.value)})});
+        this.steps = steps.map(([text, name, to]) =>
+            made(
+                'button',
+                {
+                    type: 'button',
+                    title: name,
+                    'aria-label': name,
+                    onclick: () => this.turn(to()),
+                },
+                text,
+            ),
+        );
+        this.size = made('select', {
+            'aria-label': 'Rows on a page',
+            onchange: () => this.send('size', {rows: Number(this.size.value)}),
+        });
         this.counts = made('span', {role: 'status', className: 'sleeper-grid-counts'});
         this.clear = made('button', {type: 'button', onclick: () => this.send('clear', {})}, 'Clear filters');
         this.summarize = made('button', {type: 'button', onclick: () => this.askHeaders(true)});
@@ -107,8 +142,22 @@ class Grid {
         this.cols = made('colgroup');
         this.table = made('table', {role: 'grid', 'aria-label': 'Rows'}, this.cols, this.head, this.body);
         this.scroller = made('div', {className: 'sleeper-grid-scroller', onscroll: () => this.draw()}, this.table);
-        this.panel = made('div', {className: 'sleeper-grid-detail', role: 'region', 'aria-label': 'Value', hidden: true});
-        const bar = made('div', {className: 'sleeper-grid-bar'}, this.search, ...this.steps, this.size, this.counts, this.clear, this.summarize);
+        this.panel = made('div', {
+            className: 'sleeper-grid-detail',
+            role: 'region',
+            'aria-label': 'Value',
+            hidden: true,
+        });
+        const bar = made(
+            'div',
+            {className: 'sleeper-grid-bar'},
+            this.search,
+            ...this.steps,
+            this.size,
+            this.counts,
+            this.clear,
+            this.summarize,
+        );
         this.root.append(bar, this.scroller, this.note, this.panel);
         this.table.addEventListener('keydown', (/** @type {KeyboardEvent} */ e) => this.key(e));
         this.table.addEventListener('focusin', (/** @type {FocusEvent} */ e) => this.focused(e.target));
@@ -116,12 +165,20 @@ class Grid {
         this.body.addEventListener('click', (/** @type {MouseEvent} */ e) => this.openIfCut(e.target));
         el.append(this.root);
         this.watches = /** @type {[string, () => void][]} */ ([
-            ['change:columns', () => { this.heads.clear(); this.update(); }],
+            [
+                'change:columns',
+                () => {
+                    this.heads.clear();
+                    this.update();
+                },
+            ],
             ['change:shown', () => this.update()],
             ['change:headers', () => this.fillHeads()],
             ['change:detail', () => this.showDetail()],
         ]);
-        for (const [name, call] of this.watches) { model.on(name, call); }
+        for (const [name, call] of this.watches) {
+            model.on(name, call);
+        }
         this.sight = new ResizeObserver(() => this.draw());
         this.sight.observe(this.scroller);
         this.update();
@@ -129,19 +186,29 @@ class Grid {
     }
 
     close() {
-        for (const [name, call] of this.watches) { this.model.off(name, call); }
+        for (const [name, call] of this.watches) {
+            this.model.off(name, call);
+        }
         this.sight.disconnect();
-        for (const timer of this.timers.values()) { clearTimeout(timer); }
+        for (const timer of this.timers.values()) {
+            clearTimeout(timer);
+        }
     }
 
     /** @returns {Column[]} */
-    get columns() { return this.model.get('columns'); }
+    get columns() {
+        return this.model.get('columns');
+    }
 
     /** @returns {Shown} */
-    get shown() { return this.model.get('shown'); }
+    get shown() {
+        return this.model.get('shown');
+    }
 
     /** @param {string} action @param {object} content */
-    send(action, content) { this.model.send({do: action, ...content}); }
+    send(action, content) {
+        this.model.send({do: action, ...content});
+    }
 
     /** @param {string} what @param {() => void} call */
     later(what, call) {
@@ -163,33 +230,51 @@ class Grid {
     /** @param {number} first */
     turn(first) {
         const to = Math.max(0, this.shown.total === null ? first : Math.min(first, this.lastFirst()));
-        if (to !== this.shown.first) { this.send('turn', {first: to}); }
+        if (to !== this.shown.first) {
+            this.send('turn', {first: to});
+        }
     }
 
     /** @param {number} column */
-    width(column) { return this.widths.get(this.columns[column].name) ?? WIDTH; }
+    width(column) {
+        return this.widths.get(this.columns[column].name) ?? WIDTH;
+    }
 
     /** How many columns stay at the left: the keys, as far as they leave room for others. */
     pinned() {
         const keys = this.columns.findIndex(column => !column.role);
         let [count, used] = [0, 0];
         const most = this.scroller.clientWidth * 0.45;
-        while (count < (keys < 0 ? this.columns.length : keys) && used + this.width(count) <= most) { used += this.width(count); count += 1; }
+        while (count < (keys < 0 ? this.columns.length : keys) && used + this.width(count) <= most) {
+            used += this.width(count);
+            count += 1;
+        }
         return count;
     }
 
     update() {
         const shown = this.shown;
-        if (!shown.fetched) { return; }
-        if (this.serial !== shown.serial) { this.asked.clear(); this.serial = shown.serial; }
-        if (document.activeElement !== this.search) { this.search.value = shown.search; }
+        if (!shown.fetched) {
+            return;
+        }
+        if (this.serial !== shown.serial) {
+            this.asked.clear();
+            this.serial = shown.serial;
+        }
+        if (document.activeElement !== this.search) {
+            this.search.value = shown.search;
+        }
         this.counts.textContent = shown.counts;
         this.clear.hidden = !shown.filtered;
         this.summarize.hidden = shown.quick;
         this.summarize.textContent = `Show histograms (reads up to ${shown.bytes})`;
-        this.steps.forEach((button, at) => { button.disabled = at < 2 ? shown.first === 0 : shown.last; });
+        this.steps.forEach((button, at) => {
+            button.disabled = at < 2 ? shown.first === 0 : shown.last;
+        });
         const sizes = [...new Set([...SIZES, shown.page])].sort((a, b) => a - b);
-        this.size.replaceChildren(...sizes.map(each => made('option', {value: each, selected: each === shown.page}, `${each} rows`)));
+        this.size.replaceChildren(
+            ...sizes.map(each => made('option', {value: each, selected: each === shown.page}, `${each} rows`)),
+        );
         this.drawn = '';
         this.draw();
     }
@@ -197,29 +282,45 @@ class Grid {
     /** Draw the columns that can be seen; nothing happens when they are drawn already. */
     draw() {
         const {columns, shown} = this;
-        if (!columns.length || !shown.fetched) { return; }
+        if (!columns.length || !shown.fetched) {
+            return;
+        }
         const pinned = this.pinned();
         const fixed = columns.slice(0, pinned).reduce((sum, _, at) => sum + this.width(at), 0);
         const widths = columns.slice(pinned).map((_, at) => this.width(pinned + at));
         const left = this.scroller.scrollLeft;
         const [begin, end, before] = inSight(widths, left, left + Math.max(WIDTH, this.scroller.clientWidth - fixed));
-        const numbers = [...Array(pinned).keys(), ...Array(end - begin).keys()].map((each, at) => at < pinned ? each : each + pinned + begin);
+        const numbers = [...Array(pinned).keys(), ...Array(end - begin).keys()].map((each, at) =>
+            at < pinned ? each : each + pinned + begin,
+        );
         const after = widths.slice(end).reduce((sum, each) => sum + each, 0);
         const drawn = JSON.stringify([numbers, numbers.map(each => this.width(each)), before, after]);
-        if (drawn === this.drawn) { return; }
+        if (drawn === this.drawn) {
+            return;
+        }
         const isLaid = this.laid === drawn;
         [this.drawn, this.laid, this.numbers, this.fixedCount] = [drawn, drawn, numbers, pinned];
         const had = this.table.contains(document.activeElement);
-        if (!isLaid) { this.layOut(numbers, pinned, before, after); }
-        for (const number of numbers) { this.fillHead(number); }
+        if (!isLaid) {
+            this.layOut(numbers, pinned, before, after);
+        }
+        for (const number of numbers) {
+            this.fillHead(number);
+        }
         this.fillBody(numbers, pinned);
         this.table.setAttribute('aria-colcount', String(columns.length));
         this.table.setAttribute('aria-rowcount', String(shown.total ?? -1));
-        if (had && !this.table.contains(document.activeElement)) { this.moveTo(this.focus.row, this.focus.column); }
+        if (had && !this.table.contains(document.activeElement)) {
+            this.moveTo(this.focus.row, this.focus.column);
+        }
         this.setTabStop();
         const names = numbers.map(each => columns[each].name);
-        if (names.some(name => !shown.fetched.includes(name))) { this.askColumns(numbers, pinned); }
-        if (shown.quick) { this.later('headers', () => this.askHeaders(false)); }
+        if (names.some(name => !shown.fetched.includes(name))) {
+            this.askColumns(numbers, pinned);
+        }
+        if (shown.quick) {
+            this.later('headers', () => this.askHeaders(false));
+        }
     }
 
     /** @param {number[]} numbers @param {number} pinned @param {number} before @param {number} after */
@@ -248,25 +349,56 @@ class Grid {
     /** @param {number} number */
     headOf(number) {
         const column = this.columns[number];
-        if (this.heads.has(column.name)) { return this.heads.get(column.name).cell; }
+        if (this.heads.has(column.name)) {
+            return this.heads.get(column.name).cell;
+        }
         const sort = made('button', {
-            type: 'button', className: 'sleeper-grid-name', tabIndex: -1, title: `${column.name}: sort; Shift adds to other columns`,
+            type: 'button',
+            className: 'sleeper-grid-name',
+            tabIndex: -1,
+            title: `${column.name}: sort; Shift adds to other columns`,
             onclick: (/** @type {MouseEvent} */ e) => this.send('sort', {column: column.name, also: e.shiftKey}),
         });
-        const bars = made('div', {className: 'sleeper-grid-bars', role: 'button', tabIndex: -1, 'aria-label': `${column.name}: histogram`});
+        const bars = made('div', {
+            className: 'sleeper-grid-bars',
+            role: 'button',
+            tabIndex: -1,
+            'aria-label': `${column.name}: histogram`,
+        });
         const nulls = made('button', {
-            type: 'button', hidden: true, className: 'sleeper-grid-nulls', tabIndex: -1, title: `only rows where ${column.name} is NULL`,
+            type: 'button',
+            hidden: true,
+            className: 'sleeper-grid-nulls',
+            tabIndex: -1,
+            title: `only rows where ${column.name} is NULL`,
             onclick: () => this.send('type', {column: column.name, text: 'null'}),
         });
-        const filter = made('input', {type: 'text', placeholder: 'filter', tabIndex: -1, 'aria-label': `Filter ${column.name}`, spellcheck: false});
+        const filter = made('input', {
+            type: 'text',
+            placeholder: 'filter',
+            tabIndex: -1,
+            'aria-label': `Filter ${column.name}`,
+            spellcheck: false,
+        });
         const send = () => this.send('type', {column: column.name, text: filter.value});
         filter.addEventListener('input', () => this.later(`filter ${column.name}`, send));
-        filter.addEventListener('keydown', (/** @type {KeyboardEvent} */ e) => { if (e.key === 'Enter') { this.now(`filter ${column.name}`, send); } });
+        filter.addEventListener('keydown', (/** @type {KeyboardEvent} */ e) => {
+            if (e.key === 'Enter') {
+                this.now(`filter ${column.name}`, send);
+            }
+        });
         const handle = made('div', {className: 'sleeper-grid-handle', 'aria-hidden': 'true'});
         handle.addEventListener('pointerdown', (/** @type {PointerEvent} */ e) => this.resize(e, number));
-        const role = made('span', {className: 'sleeper-grid-type'}, [column.type, column.role].filter(Boolean).join(' · '));
+        const role = made(
+            'span',
+            {className: 'sleeper-grid-type'},
+            [column.type, column.role].filter(Boolean).join(' · '),
+        );
         const cell = made('th', {scope: 'col'}, sort, role, bars, nulls, filter, handle);
-        [sort, bars, filter].forEach((each, row) => { each.dataset.row = row; each.dataset.column = number; });
+        [sort, bars, filter].forEach((each, row) => {
+            each.dataset.row = row;
+            each.dataset.column = number;
+        });
         this.heads.set(column.name, {cell, sort, bars, nulls, filter, chosen: [0, 0], isChoosing: false});
         this.brushing(column.name, bars);
         return cell;
@@ -278,17 +410,22 @@ class Grid {
         const head = this.heads.get(name);
         const {sorts, typed, chosen} = this.shown;
         const place = sorts.findIndex(each => each.column === name);
-        const arrow = place < 0 ? '' : `${sorts[place].descending ? ' ▼' : ' ▲'}${sorts.length > 1 ? place + 1 : ''}`;
+        const rank = sorts.length > 1 ? place + 1 : '';
+        const arrow = place < 0 ? '' : `${sorts[place].descending ? ' ▼' : ' ▲'}${rank}`;
         head.sort.textContent = name + arrow;
         head.cell.setAttribute('aria-sort', place < 0 ? 'none' : sorts[place].descending ? 'descending' : 'ascending');
         head.cell.setAttribute('aria-colindex', String(number + 1));
-        if (document.activeElement !== head.filter) { head.filter.value = typed[name] ?? ''; }
+        if (document.activeElement !== head.filter) {
+            head.filter.value = typed[name] ?? '';
+        }
         head.cell.classList.toggle('sleeper-grid-filtered', Boolean(typed[name]) || Boolean(chosen[name]));
         this.fillBars(name);
     }
 
     fillHeads() {
-        for (const number of this.numbers) { this.fillBars(this.columns[number].name); }
+        for (const number of this.numbers) {
+            this.fillBars(this.columns[number].name);
+        }
     }
 
     /** @param {string} name */
@@ -296,44 +433,69 @@ class Grid {
         const head = this.heads.get(name);
         /** @type {Header | undefined} */
         const found = this.model.get('headers').columns?.[name];
-        if (!found) { return; } // the bars of before stay until there are new ones
+        if (!found) {
+            return;
+        } // the bars of before stay until there are new ones
         head.nulls.textContent = found.nulls;
         head.nulls.hidden = !found.nulls;
-        if (!found.bars.length) { head.bars.replaceChildren(); head.bars.setAttribute('aria-disabled', 'true'); return; }
+        if (!found.bars.length) {
+            head.bars.replaceChildren();
+            head.bars.setAttribute('aria-disabled', 'true');
+            return;
+        }
         head.bars.removeAttribute('aria-disabled');
         const most = Math.max(...found.of, 1);
         const chosen = new Set(this.chosen(name));
-        head.bars.replaceChildren(...found.bars.map((label, at) => {
-            const [of, count] = [found.of[at], found.counts[at]];
-            const counted = count === of ? count.toLocaleString('en') : `${count.toLocaleString('en')} of ${of.toLocaleString('en')}`;
-            const bar = made('span', {className: 'sleeper-grid-bar-of', title: `${label}: ${counted} rows`});
-            bar.append(made('span', {style: `height: ${100 * of / most}%`}), made('span', {style: `height: ${100 * count / most}%`}));
-            bar.classList.toggle('sleeper-grid-chosen', chosen.has(at));
-            bar.dataset.bar = at;
-            return bar;
-        }));
+        head.bars.replaceChildren(
+            ...found.bars.map((label, at) => {
+                const [of, count] = [found.of[at], found.counts[at]];
+                const counted =
+                    count === of
+                        ? count.toLocaleString('en')
+                        : `${count.toLocaleString('en')} of ${of.toLocaleString('en')}`;
+                const bar = made('span', {className: 'sleeper-grid-bar-of', title: `${label}: ${counted} rows`});
+                bar.append(
+                    made('span', {style: `height: ${(100 * of) / most}%`}),
+                    made('span', {style: `height: ${(100 * count) / most}%`}),
+                );
+                bar.classList.toggle('sleeper-grid-chosen', chosen.has(at));
+                bar.dataset.bar = at;
+                return bar;
+            }),
+        );
     }
 
     /** @param {number[]} numbers @param {number} pinned */
     fillBody(numbers, pinned) {
         const {shown, columns} = this;
         const places = new Map(shown.fetched.map((name, at) => [name, at]));
-        this.body.replaceChildren(...shown.rows.map((row, at) => {
-            const cells = numbers.map(number => {
-                const place = places.get(columns[number].name);
-                const value = place === undefined ? '…' : row[place];
-                const cell = made('td', {tabIndex: -1, role: 'gridcell'}, value ?? 'NULL');
-                if (value === null) { cell.classList.add('sleeper-grid-null'); }
-                if (columns[number].number) { cell.classList.add('sleeper-grid-number'); }
-                cell.dataset.row = CELLS + at;
-                cell.dataset.column = number;
-                cell.setAttribute('aria-colindex', String(number + 1));
-                return cell;
-            });
-            this.stick(cells, pinned);
-            cells.splice(pinned, 0, made('td', {'aria-hidden': 'true'}));
-            return made('tr', {'aria-rowindex': shown.first + at + 1}, ...cells, made('td', {'aria-hidden': 'true'}));
-        }));
+        this.body.replaceChildren(
+            ...shown.rows.map((row, at) => {
+                const cells = numbers.map(number => {
+                    const place = places.get(columns[number].name);
+                    const value = place === undefined ? '…' : row[place];
+                    const cell = made('td', {tabIndex: -1, role: 'gridcell'}, value ?? 'NULL');
+                    if (value === null) {
+                        cell.classList.add('sleeper-grid-null');
+                    }
+                    if (columns[number].number) {
+                        cell.classList.add('sleeper-grid-number');
+                    }
+                    cell.dataset.row = CELLS + at;
+                    cell.dataset.column = number;
+                    cell.setAttribute('aria-colindex', String(number + 1));
+                    return cell;
+                });
+                this.stick(cells, pinned);
+                cells.splice(pinned, 0, made('td', {'aria-hidden': 'true'}));
+                return made(
+                    'tr',
+                    {'aria-rowindex': shown.first + at + 1},
+                    ...cells,
+                    made('td', {'aria-hidden': 'true'}),
+                );
+            }),
+        );
     }
 
     /** Ask for the columns in sight, and for some around them. @param {number[]} numbers @param {number} pinned */
@@ -350,7 +512,9 @@ class Grid {
         const current = known.serial === this.shown.serial ? known.columns : {};
         const names = this.numbers.map(each => this.columns[each].name);
         const missing = names.filter(name => !(name in current) && (force || !this.asked.has(name)));
-        if (!missing.length) { return; }
+        if (!missing.length) {
+            return;
+        }
         missing.forEach(name => this.asked.add(name));
         this.send('headers', {columns: missing, serial: this.shown.serial});
     }
@@ -359,10 +523,15 @@ class Grid {
     brushing(name, bars) {
         const at = (/** @type {PointerEvent} */ e) => {
             const each = bars.getBoundingClientRect();
-            return Math.min(bars.children.length - 1, Math.max(0, Math.floor((e.clientX - each.left) / each.width * bars.children.length)));
+            return Math.min(
+                bars.children.length - 1,
+                Math.max(0, Math.floor(((e.clientX - each.left) / each.width) * bars.children.length)),
+            );
         };
         bars.addEventListener('pointerdown', e => {
-            if (!bars.children.length || e.button) { return; }
+            if (!bars.children.length || e.button) {
+                return;
+            }
             const begin = at(e);
             bars.setPointerCapture(e.pointerId);
             const move = (/** @type {PointerEvent} */ to) => this.mark(name, begin, at(to));
@@ -370,7 +539,11 @@ class Grid {
                 bars.removeEventListener('pointermove', move);
                 bars.removeEventListener('pointerup', end);
                 bars.removeEventListener('pointercancel', end);
-                if (to.type === 'pointerup') { this.choose(name, begin, at(to)); } else { this.fillBars(name); }
+                if (to.type === 'pointerup') {
+                    this.choose(name, begin, at(to));
+                } else {
+                    this.fillBars(name);
+                }
             };
             bars.addEventListener('pointermove', move);
             bars.addEventListener('pointerup', end);
@@ -383,15 +556,23 @@ class Grid {
     mark(name, begin, end) {
         const [low, high] = [Math.min(begin, end), Math.max(begin, end)];
         const head = this.heads.get(name);
-        [...head.bars.children].forEach((bar, at) => bar.classList.toggle('sleeper-grid-chosen', low <= at && at <= high));
+        [...head.bars.children].forEach((bar, at) =>
+            bar.classList.toggle('sleeper-grid-chosen', low <= at && at <= high),
+        );
         const titles = [head.bars.children[low], head.bars.children[high]].map(bar => bar.title);
         this.note.textContent = `${name}: ${low === high ? titles[0] : titles.join(' … ')}`;
     }
 
     /** The bars by which rows are filtered. @param {string} name @returns {number[]} */
-    chosen(name) { return (name in this.shown.chosen && this.model.get('headers').columns?.[name]?.chosen) || (this.shown.chosen[name] ?? []); }
+    chosen(name) {
+        return (
+            (name in this.shown.chosen && this.model.get('headers').columns?.[name]?.chosen) ||
+            (this.shown.chosen[name] ?? [])
+        );
+    }
 
-    /** Filter by some bars; by none when they are chosen already. @param {string} name @param {number} begin @param {number} end */
+    /** Filter by some bars; by none when they are chosen already.
+     * @param {string} name @param {number} begin @param {number} end */
     choose(name, begin, end) {
         const now = this.chosen(name);
         const [low, high] = [Math.min(begin, end), Math.max(begin, end)];
@@ -406,7 +587,10 @@ class Grid {
         const handle = /** @type {HTMLElement} */ (e.target);
         handle.setPointerCapture(e.pointerId);
         const move = (/** @type {PointerEvent} */ to) => this.widen(number, width + to.clientX - from);
-        const end = () => { handle.removeEventListener('pointermove', move); handle.removeEventListener('pointerup', end); };
+        const end = () => {
+            handle.removeEventListener('pointermove', move);
+            handle.removeEventListener('pointerup', end);
+        };
         handle.addEventListener('pointermove', move);
         handle.addEventListener('pointerup', end);
     }
@@ -418,30 +602,40 @@ class Grid {
     }
 
     /** @param {any} target @returns {any} the element that the arrow keys are at */
-    placeOf(target) { return target.closest('[data-row]'); }
+    placeOf(target) {
+        return target.closest('[data-row]');
+    }
 
     /** @param {any} target */
     focused(target) {
         const place = this.placeOf(target);
-        if (place) { this.focus = {row: Number(place.dataset.row), column: Number(place.dataset.column)}; this.setTabStop(); }
+        if (place) {
+            this.focus = {row: Number(place.dataset.row), column: Number(place.dataset.column)};
+            this.setTabStop();
+        }
     }
 
     /** @param {number} row @param {number} column */
-    at(row, column) { return this.table.querySelector(`[data-row="${row}"][data-column="${column}"]`); }
+    at(row, column) {
+        return this.table.querySelector(`[data-row="${row}"][data-column="${column}"]`);
+    }
 
     /** One place of the table is in the order of the Tab key: the one where the user was last. */
     setTabStop() {
         this.stop?.setAttribute('tabindex', '-1');
         const last = CELLS + this.shown.rows.length - 1;
         const row = Math.min(this.focus.row, Math.max(last, FILTER));
-                this.stop = this.at(row, this.focus.column) ?? this.at(row, this.numbers[0] ?? 0);
+        this.stop = this.at(row, this.focus.column) ?? this.at(row, this.numbers[0] ?? 0);
         this.stop?.setAttribute('tabindex', '0');
     }
 
     /** @param {number} row @param {number} column */
     moveTo(row, column) {
         const last = CELLS + this.shown.rows.length - 1;
-        this.focus = {row: Math.max(0, Math.min(row, last)), column: Math.max(0, Math.min(column, this.columns.length - 1))};
+        this.focus = {
+            row: Math.max(0, Math.min(row, last)),
+            column: Math.max(0, Math.min(column, this.columns.length - 1)),
+        };
         this.scrollTo(this.focus.column);
         this.draw();
         this.at(this.focus.row, this.focus.column)?.focus({preventScroll: false});
@@ -450,54 +644,96 @@ class Grid {
     /** Bring a column into sight. @param {number} column */
     scrollTo(column) {
         const pinned = this.fixedCount;
-        if (column < pinned) { return; }
+        if (column < pinned) {
+            return;
+        }
         const sum = (/** @type {number} */ from, /** @type {number} */ to) => {
             let all = 0;
-            for (let each = from; each < to; each += 1) { all += this.width(each); }
+            for (let each = from; each < to; each += 1) {
+                all += this.width(each);
+            }
             return all;
         };
         const [left, room] = [sum(pinned, column), this.scroller.clientWidth - sum(0, pinned)];
-        if (left < this.scroller.scrollLeft) { this.scroller.scrollLeft = left; }
-        if (left + this.width(column) > this.scroller.scrollLeft + room) { this.scroller.scrollLeft = left + this.width(column) - room; }
+        if (left < this.scroller.scrollLeft) {
+            this.scroller.scrollLeft = left;
+        }
+        if (left + this.width(column) > this.scroller.scrollLeft + room) {
+            this.scroller.scrollLeft = left + this.width(column) - room;
+        }
     }
 
     /** @param {KeyboardEvent} e */
     key(e) {
         const place = this.placeOf(e.target);
-        if (!place) { return; }
+        if (!place) {
+            return;
+        }
         const [row, column] = [Number(place.dataset.row), Number(place.dataset.column)];
-        if (row === BARS && this.chooseByKey(e, this.columns[column].name)) { e.preventDefault(); return; }
+        if (row === BARS && this.chooseByKey(e, this.columns[column].name)) {
+            e.preventDefault();
+            return;
+        }
         const isText = row === FILTER && ['ArrowLeft', 'ArrowRight', 'Home', 'End'].includes(e.key);
-        if (isText || e.altKey || e.metaKey) { return; }
+        if (isText || e.altKey || e.metaKey) {
+            return;
+        }
         const last = this.columns.length - 1;
         /** @type {Record<string, () => void>} */
-        const moves = e.ctrlKey ? {
-            Home: () => this.turn(0), End: () => this.turn(this.lastFirst()),
-        } : {
-            ArrowLeft: () => row === NAME && e.shiftKey ? this.widen(column, this.width(column) - 16) : this.moveTo(row, column - 1),
-            ArrowRight: () => row === NAME && e.shiftKey ? this.widen(column, this.width(column) + 16) : this.moveTo(row, column + 1),
-            ArrowUp: () => this.moveTo(row - 1, column),
-            ArrowDown: () => this.moveTo(row + 1, column),
-            Home: () => this.moveTo(row, 0),
-            End: () => this.moveTo(row, last),
-            PageUp: () => this.turn(this.shown.first - this.shown.page),
-            PageDown: () => this.turn(this.shown.first + this.shown.page),
-            Escape: () => { this.panel.hidden = true; },
-        };
-        if (row >= CELLS) { moves.Enter = () => this.open(place); moves[' '] = moves.Enter; }
-        if (row === FILTER) { moves.Escape = () => this.moveTo(CELLS, column); }
+        const moves = e.ctrlKey
+            ? {
+                  Home: () => this.turn(0),
+                  End: () => this.turn(this.lastFirst()),
+              }
+            : {
+                  ArrowLeft: () =>
+                      row === NAME && e.shiftKey
+                          ? this.widen(column, this.width(column) - 16)
+                          : this.moveTo(row, column - 1),
+                  ArrowRight: () =>
+                      row === NAME && e.shiftKey
+                          ? this.widen(column, this.width(column) + 16)
+                          : this.moveTo(row, column + 1),
+                  ArrowUp: () => this.moveTo(row - 1, column),
+                  ArrowDown: () => this.moveTo(row + 1, column),
+                  Home: () => this.moveTo(row, 0),
+                  End: () => this.moveTo(row, last),
+                  PageUp: () => this.turn(this.shown.first - this.shown.page),
+                  PageDown: () => this.turn(this.shown.first + this.shown.page),
+                  Escape: () => {
+                      this.panel.hidden = true;
+                  },
+              };
+        if (row >= CELLS) {
+            moves.Enter = () => this.open(place);
+            moves[' '] = moves.Enter;
+        }
+        if (row === FILTER) {
+            moves.Escape = () => this.moveTo(CELLS, column);
+        }
         const move = moves[e.key];
-        if (move) { e.preventDefault(); move(); }
+        if (move) {
+            e.preventDefault();
+            move();
+        }
     }
 
-    /** Enter begins to choose bars, arrow keys move, with Shift they extend, Enter filters. @param {KeyboardEvent} e @param {string} name */
+    /** Enter begins to choose bars, arrow keys move, with Shift they extend, Enter filters.
+     * @param {KeyboardEvent} e @param {string} name */
     chooseByKey(e, name) {
         const head = this.heads.get(name);
         const last = head.bars.children.length - 1;
-        if (last < 0 || ['Shift', 'Control', 'Alt', 'Meta'].includes(e.key)) { return false; }
+        if (last < 0 || ['Shift', 'Control', 'Alt', 'Meta'].includes(e.key)) {
+            return false;
+        }
         if (!head.isChoosing) {
-            if (e.key === 'Delete') { this.send('choose', {column: name, bars: []}); return true; }
-            if (e.key !== 'Enter' && e.key !== ' ') { return false; }
+            if (e.key === 'Delete') {
+                this.send('choose', {column: name, bars: []});
+                return true;
+            }
+            if (e.key !== 'Enter' && e.key !== ' ') {
+                return false;
+            }
             const now = this.chosen(name);
             [head.isChoosing, head.chosen] = [true, [now[0] ?? 0, now[now.length - 1] ?? 0]];
         } else if (e.key === 'ArrowLeft' || e.key === 'ArrowRight') {
@@ -519,20 +755,39 @@ class Grid {
     /** @param {any} target */
     open(target) {
         const cell = target.closest('td[data-row]');
-        if (cell) { this.send('open', {row: Number(cell.dataset.row) - CELLS, column: this.columns[Number(cell.dataset.column)].name}); }
+        if (cell) {
+            this.send('open', {
+                row: Number(cell.dataset.row) - CELLS,
+                column: this.columns[Number(cell.dataset.column)].name,
+            });
+        }
     }
 
     /** A touch screen has no double click: one opens what is longer than its cell. @param {any} target */
     openIfCut(target) {
         const cell = target.closest('td[data-row]');
-        if (cell && cell.scrollWidth > cell.clientWidth) { this.open(cell); }
+        if (cell && cell.scrollWidth > cell.clientWidth) {
+            this.open(cell);
+        }
     }
 
     showDetail() {
         const detail = this.model.get('detail');
         this.panel.hidden = !('tree' in detail);
-        if (this.panel.hidden) { return; }
-        const close = made('button', {type: 'button', onclick: () => { this.panel.hidden = true; this.moveTo(this.focus.row, this.focus.column); }}, 'Close');
+        if (this.panel.hidden) {
+            return;
+        }
+        const close = made(
+            'button',
+            {
+                type: 'button',
+                onclick: () => {
+                    this.panel.hidden = true;
+                    this.moveTo(this.focus.row, this.focus.column);
+                },
+            },
+            'Close',
+        );
         const title = `${detail.column} (${detail.type}), row ${(detail.row + 1).toLocaleString('en')}`;
         this.panel.replaceChildren(made('div', {}, made('b', {}, title), ' ', close), tree(detail.tree));
     }
