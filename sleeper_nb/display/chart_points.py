@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.display.chart import Chart, ChartColumns, ChartKind, LogAxes, Point, XType
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound
 from sleeper_nb.report import Data, cell_text, counted, values_of
 from sleeper_nb.sql.chart_sums import MOST_DRAWN
 
@@ -30,7 +30,8 @@ MOST_NEIGHBOURS = 300
 NOT_DRAWN = "null or not finite"
 TOO_LARGE = "too large to draw"
 NOT_ABOVE_ZERO = "not above 0, on a logarithmic axis"
-_CHOOSE = "choose the columns: -x COLUMN -y COLUMN"
+_CHOOSE_X = Action("-x COLUMN", "x='COLUMN'")
+_CHOOSE = ("choose the columns: ", Action("-x COLUMN -y COLUMN", "x='COLUMN', y='COLUMN'"))
 
 # Vega computes with doubles and JavaScript's dates: the span of an axis must be a double too.
 _MOST_MILLISECONDS = 8.64e15
@@ -75,17 +76,18 @@ def columns_of_chart(
     InvalidInput
         When a column has the wrong type: `y` must be numbers, `x` numbers, dates or times, of bars any.
     """
-    for name in filter(None, (color, facet)):
-        _check_named(schema.names, name)
+    for name in (color, facet):
+        if name is not None:
+            _check_named(schema.names, name)
     free = [name for name in schema.names if name not in {color, facet}]
     if kind is None:
         kind, x, y = _by_types(schema, free, x, y)
     if kind == "hist":
         if y is not None:
-            hint = "choose it by -x COLUMN"
+            hint = ("choose it: ", _CHOOSE_X)
             raise InvalidInput("a histogram has one column; its height is the number of rows", hint=hint)
         across, up = _column(schema.names, free, x, 0, kind), "rows"
-        _check_numbers(schema, across, times=False, hint="choose a column of numbers: -x COLUMN")
+        _check_numbers(schema, across, times=False, hint=("choose a column of numbers: ", _CHOOSE_X))
     else:
         across, up = _column(schema.names, free, x, 0, kind), _column(schema.names, free, y, 1, kind)
         if kind != "bar":
@@ -93,7 +95,10 @@ def columns_of_chart(
         _check_numbers(schema, up, times=False)
     across_type, is_log = schema.field(across).type, bool(log and "x" in log)
     if is_log and (kind == "bar" or not _is_number(across_type)):
-        raise InvalidInput(f"an axis of {across!r} cannot be logarithmic: it has no numbers", hint="leave out --log x")
+        raise InvalidInput(
+            f"an axis of {across!r} cannot be logarithmic: it has no numbers",
+            hint=("leave out ", Action("--log x", "log='x'")),
+        )
     has_gradient = kind == "scatter" and color is not None and _is_number(schema.field(color).type)
     return ChartColumns(kind, across, up, color, facet, log, _x_type(kind, across_type), has_gradient)
 
@@ -127,7 +132,7 @@ def _column(names: Sequence[str], free: Sequence[str], name: str | None, place: 
     if place < len(free):
         return free[place]
     if kind == "hist":
-        raise InvalidInput("a histogram needs a column of numbers", hint="choose it by -x COLUMN")
+        raise InvalidInput("a histogram needs a column of numbers", hint=("choose it: ", _CHOOSE_X))
     raise InvalidInput(f"a {kind} chart needs two columns", hint="select x and y, in this order")
 
 
@@ -139,7 +144,7 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
-def _check_numbers(schema: pa.Schema, name: str, *, times: bool, hint: str = _CHOOSE) -> None:
+def _check_numbers(schema: pa.Schema, name: str, *, times: bool, hint: Hint = _CHOOSE) -> None:
     kind = schema.field(name).type
     if not _is_number(kind) and not (times and _is_time(kind)):
         wanted = "numbers, dates or times" if times else "numbers"

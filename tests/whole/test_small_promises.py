@@ -11,7 +11,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.cli import main
-from sleeper_nb.display.chart import chart
+from sleeper_nb.display.chart_points import chart
 from sleeper_nb.display.preview import preview
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.operations.compaction_plan import (
