@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +32,8 @@ _MOST_READ = 50_000_000
 LOOKED_AT = 1_000_000
 """Rows that are looked at to propose keys."""
 _SEED = 0
+_AT_ONCE = 4
+"""Row groups whose keys are read at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,42 +104,35 @@ def sample_of_parquet(files: Sequence[SourceFile], schema: Schema, size: int, *,
     step = max(1, -(-rows // _MOST_READ))
     read = groups[step // 2 :: step] or groups
     share = size / max(1, sum(count for *_, count in read))
-    parts = [
-        some_of(part, max(1, round(share * part.num_rows)))
-        for file, of_file in _by_file(read)
-        for part in _keys_of(file, of_file, schema, refuse=refuse)
-        if part.num_rows
-    ]
-    return KeySample(pa.concat_tables([_as_nullable(schema).empty_table(), *parts]), rows)
+
+    def sampled(group: tuple[SourceFile, int, int]) -> pa.Table:
+        file, number, _ = group
+        keys = _keys_of(file, number, schema, refuse=refuse)
+        return some_of(keys, max(1, round(share * keys.num_rows)))
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return KeySample(pa.concat_tables([_as_nullable(schema).empty_table(), *pool.map(sampled, read)]), rows)
 
 
-def _by_file(groups: Sequence[tuple[SourceFile, int, int]]) -> Iterator[tuple[SourceFile, list[int]]]:
-    by_address: dict[str, tuple[SourceFile, list[int]]] = {}
-    for file, group, _ in groups:
-        by_address.setdefault(file.address, (file, []))[1].append(group)
-    yield from by_address.values()
-
-
-def _keys_of(file: SourceFile, groups: Sequence[int], schema: Schema, *, refuse: bool) -> Iterator[pa.Table]:
-    """Yield the row keys of some row groups of a file, without rows whose keys do not fit, or raise for the first."""
+def _keys_of(file: SourceFile, group: int, schema: Schema, *, refuse: bool) -> pa.Table:
+    """Return the row keys of a row group, without rows whose keys do not fit; with `refuse`, raise for the first."""
     with open_parquet(file) as opened:
         names = opened.schema_arrow.names
         of_folders = {value.name: value for value in file.folder_values if value.name not in names}
-        for group in groups:
-            columns = {}
-            for key in schema.row_keys:
-                field = Field(key.name, key.type, nullable=not refuse)
-                if key.name in of_folders:
-                    read = folder_column(of_folders[key.name], field, opened.metadata.row_group(group).num_rows)
-                else:
-                    read = read_parquet(file, opened, key.name, group)
-                column = read if isinstance(read, Difference) else compare_column(read, field, is_row_key=True)
-                if isinstance(column, Difference):
-                    if refuse:
-                        _refuse(file, opened, column, field)
-                    return
-                columns[key.name] = column
-            yield pa.table(columns, schema=_as_nullable(schema)).drop_null()
+        columns = {}
+        for key in schema.row_keys:
+            field = Field(key.name, key.type, nullable=not refuse)
+            if key.name in of_folders:
+                read = folder_column(of_folders[key.name], field, opened.metadata.row_group(group).num_rows)
+            else:
+                read = read_parquet(file, opened, key.name, group)
+            column = read if isinstance(read, Difference) else compare_column(read, field, is_row_key=True)
+            if isinstance(column, Difference):
+                if refuse:
+                    _refuse(file, opened, column, field)
+                return _as_nullable(schema).empty_table()
+            columns[key.name] = column
+        return pa.table(columns, schema=_as_nullable(schema)).drop_null()
 
 
 def _refuse(file: SourceFile, opened: Any, difference: Difference, key: Field) -> None:
