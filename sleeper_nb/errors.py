@@ -288,3 +288,8 @@ class OutcomeUnknown(StorageError):  # noqa: N818
 
 class EngineError(SleeperError):
     """Java, Spark or DuckDB failed, or an optional package is missing."""
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message; the name of its class if the message is empty."""
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

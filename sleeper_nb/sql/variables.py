@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sleeper_nb.errors import EngineError, InvalidInput, SleeperError
+from sleeper_nb.errors import EngineError, InvalidInput, SleeperError, first_line
 from sleeper_nb.operations.loading.casts import plain_values
-from sleeper_nb.operations.loading.conform import first_line
 from sleeper_nb.operations.loading.in_memory import arrow_of, is_pandas, is_spark, is_table
 
 if TYPE_CHECKING:

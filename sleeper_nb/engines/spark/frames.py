@@ -27,12 +27,11 @@ from pyarrow import parquet
 from sleeper_nb.engines.spark.jvm import is_local
 from sleeper_nb.engines.spark.row_places import FileHashes
 from sleeper_nb.engines.spark.spark_reads import check_reads
-from sleeper_nb.errors import InvalidInput, StorageError
+from sleeper_nb.errors import InvalidInput, StorageError, first_line
 from sleeper_nb.model.keys import KeyValue, plain_time
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Field, FieldType, Schema, quoted_name
-from sleeper_nb.operations.loading.conform import first_line
 from sleeper_nb.operations.row_processing import Processor, in_microseconds
 from sleeper_nb.operations.scanning.live_rows import PlacedFile, placed_files, placed_schema
 from sleeper_nb.operations.scanning.read_rows import check_files, leaf_rows, placed_rows

@@ -63,11 +63,7 @@ from sleeper_nb.operations.loading.conform import (
     no_place,
     raise_first,
 )
-from sleeper_nb.operations.loading.file_formats import (
-    BATCH_ROWS,
-    open_parquet,
-    pieces_of,
-)
+from sleeper_nb.operations.loading.file_formats import pieces_of
 from sleeper_nb.operations.loading.ingest import (
     DEFAULT_INGEST,
     IngestPlan,
@@ -82,6 +78,7 @@ from sleeper_nb.operations.loading.ingest import (
 )
 from sleeper_nb.operations.loading.key_sample import KeySample, holds_keys, rows_of_parquet, sample_of_parquet, some_of
 from sleeper_nb.operations.loading.matching import EXACT, Matching
+from sleeper_nb.operations.loading.parquet_files import BATCH_ROWS, open_parquet
 from sleeper_nb.operations.loading.row_checks import OpenedChecks, RowCheck, opened_checks
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import (

@@ -761,8 +761,3 @@ def inexact(
     example = error.shown if error.index is not None else ""
     short = f"{kind.strip()} {verdict}".strip()
     return Difference(target.name, problem, hint, kind=short, example=example, place=row)
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message; the name of its class if the message is empty."""
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.errors import Action, HintParts, InvalidInput, NotFound
+from sleeper_nb.errors import Action, HintParts, InvalidInput, NotFound, first_line
 from sleeper_nb.model.evolution import widens
 from sleeper_nb.model.schema import Field, FieldType, Schema, parse_type
 from sleeper_nb.operations.loading.casts import BAD_VALUE, InexactValueError, exactly
@@ -25,17 +25,19 @@ from sleeper_nb.operations.loading.conform import (
     IGNORE_EXTRA,
     OR_ADD,
     Difference,
-    first_line,
     naming,
     raise_first,
     without_name,
 )
+from sleeper_nb.operations.loading.csv_files import csv_sample
 from sleeper_nb.operations.loading.csv_text import are_moments_of_digits, as_written_in
-from sleeper_nb.operations.loading.file_formats import csv_sample, json_sample, open_parquet, sheet_sample
 from sleeper_nb.operations.loading.in_memory import arrow_of, is_pandas, is_rows
+from sleeper_nb.operations.loading.json_files import json_sample
 from sleeper_nb.operations.loading.matching import Matching, is_nameless, valid_name
+from sleeper_nb.operations.loading.parquet_files import open_parquet
 from sleeper_nb.operations.loading.source_files import DEFAULT_CSV, CsvFormat, SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource, InMemory
+from sleeper_nb.operations.loading.spreadsheets import sheet_sample
 
 FIRST_ROWS = 100_000
 """Rows of Python objects that are looked at for a column's type."""

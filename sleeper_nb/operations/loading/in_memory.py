@@ -7,8 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sleeper_nb.errors import InvalidInput
-from sleeper_nb.operations.loading.conform import first_line
+from sleeper_nb.errors import InvalidInput, first_line
 
 
 def is_pandas(data: Any) -> bool:

@@ -45,8 +45,9 @@ from sleeper_nb.operations.loading.conform import (
     nulls_refused,
     row_after,
 )
-from sleeper_nb.operations.loading.file_formats import open_parquet, read_parquet, with_folder_values
+from sleeper_nb.operations.loading.folder_values import with_folder_values
 from sleeper_nb.operations.loading.matching import EXACT, Matching
+from sleeper_nb.operations.loading.parquet_files import open_parquet, read_parquet
 from sleeper_nb.operations.loading.row_checks import RowCheck
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource, InMemory, broken_checks, read_source

@@ -16,8 +16,9 @@ from sleeper_nb.model.schema import KEY_TYPES, Field, Schema
 from sleeper_nb.operations.loading.casts import BAD_VALUE
 from sleeper_nb.operations.loading.conform import Difference, compare_column, raise_first
 from sleeper_nb.operations.loading.data_columns import DataColumn, first_values
-from sleeper_nb.operations.loading.file_formats import folder_column, open_parquet, read_parquet
+from sleeper_nb.operations.loading.folder_values import folder_column
 from sleeper_nb.operations.loading.matching import Matching
+from sleeper_nb.operations.loading.parquet_files import open_parquet, read_parquet
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource
 

@@ -7,8 +7,9 @@ from itertools import chain
 
 from sleeper_nb.errors import Action, HintParts, InvalidInput, NotFound
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.loading.file_formats import header_names, json_names
+from sleeper_nb.operations.loading.file_formats import header_names
 from sleeper_nb.operations.loading.in_memory import names_of
+from sleeper_nb.operations.loading.json_files import json_names
 from sleeper_nb.operations.loading.matching import Matching
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource

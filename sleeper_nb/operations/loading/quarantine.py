@@ -34,9 +34,11 @@ from sleeper_nb.operations.loading.conform import (
     column_of_default,
     raise_first,
 )
-from sleeper_nb.operations.loading.file_formats import OriginalRows, folder_columns, rows_at
+from sleeper_nb.operations.loading.file_formats import rows_at
+from sleeper_nb.operations.loading.folder_values import folder_columns
 from sleeper_nb.operations.loading.in_memory import arrow_of, is_pandas, is_rows
 from sleeper_nb.operations.loading.matching import Matching
+from sleeper_nb.operations.loading.original_rows import OriginalRows
 from sleeper_nb.operations.loading.row_checks import RowCheck, opened_checks
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource, read_source

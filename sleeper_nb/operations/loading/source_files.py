@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import glob
 import io
 import re
@@ -10,12 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
+from lzma import LZMAError
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
 
 import pyarrow as pa
 
-from sleeper_nb.errors import Action, InvalidInput, NotFound, StorageError
+from sleeper_nb.errors import Action, HintParts, InvalidInput, NotFound, SleeperError, StorageError, first_line
 from sleeper_nb.operations.loading.xz_text import XzText
 from sleeper_nb.storage.filesystem import Storage, open_near
 
@@ -408,3 +410,31 @@ def _token_pattern(token: str) -> str:
         inner = token[1:-1].replace("\\", "\\\\")
         return f"[^{inner[1:]}/]" if inner.startswith("!") else f"[{inner}]"
     return known.get(token) or re.escape(token)
+
+
+BLOCK_BYTES = 8 << 20
+"""Bytes of a CSV or JSON file that are parsed together, plus the rest of the last line; no CSV row can be longer."""
+
+
+@contextlib.contextmanager
+def read_errors(file: SourceFile) -> Iterator[None]:
+    """Raise errors of Arrow and the file system as `StorageError`, with the file's address."""
+    try:
+        yield
+    except SleeperError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, EOFError, LZMAError) as error:
+        if isinstance(error, UnicodeError) or "invalid UTF8" in str(error):
+            raise _not_in_encoding(file) from error
+        hint: HintParts = ("the file may be truncated or not in this format",)
+        if file.format == "csv" and "Expected" in str(error):
+            hint = (*hint, "; lines before the header are left out with ", Action("--skip-lines N", "skip_lines=N"))
+        raise StorageError(f"cannot read {file.label}: {first_line(error)}", hint=hint) from error
+
+
+def _not_in_encoding(file: SourceFile) -> StorageError:
+    encoding = file.csv.encoding or "UTF-8"
+    hint: HintParts = ("save it as UTF-8, or convert it: iconv -f LATIN1 -t UTF-8 old > new",)
+    if file.format == "csv":
+        hint = ("say its encoding, such as ", Action("--encoding latin-1", "encoding='latin-1'"))
+    return StorageError(f"cannot read {file.label}: its text is not {encoding}", hint=hint)

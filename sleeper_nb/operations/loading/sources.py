@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sleeper_nb.errors import InvalidInput
+from sleeper_nb.errors import InvalidInput, first_line
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.operations.loading import in_memory
 from sleeper_nb.operations.loading.casts import BAD_VALUE, InexactValueError
@@ -30,7 +30,6 @@ from sleeper_nb.operations.loading.conform import (
     RawColumns,
     compare,
     extra_notes,
-    first_line,
     fitting_values,
     inexact,
     raise_first,

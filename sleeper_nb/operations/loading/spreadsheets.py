@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any
 from zipfile import BadZipFile, ZipFile
 
 from sleeper_nb.errors import Action, EngineError, HintParts, InvalidInput, StorageError
-from sleeper_nb.operations.loading.source_files import SourceFile
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.operations.loading.conform import BadValue, Difference, RawColumns
+from sleeper_nb.operations.loading.csv_files import matched_names
+from sleeper_nb.operations.loading.json_files import columns_of_objects
+from sleeper_nb.operations.loading.matching import Matching, nameless
+from sleeper_nb.operations.loading.original_rows import OriginalRows
+from sleeper_nb.operations.loading.source_files import SourceFile, read_errors
 from sleeper_nb.report import counted
 
 Row = tuple[int, tuple[Any, ...]]
@@ -112,8 +118,8 @@ def _cells(file: SourceFile) -> Iterator[Row]:
             closing(load_workbook(io.BytesIO(content), read_only=True, data_only=True)) as book,
             closing(load_workbook(io.BytesIO(content), read_only=True)) as of_formulas,
         ):
-            rows = _sheet(book, file).iter_rows()
-            formulas = _sheet(of_formulas, file).iter_rows() if _has_formulas(content) else repeat(())
+            rows = _sheet_of(book, file).iter_rows()
+            formulas = _sheet_of(of_formulas, file).iter_rows() if _has_formulas(content) else repeat(())
             for number, (cells, written) in enumerate(zip(rows, formulas, strict=False), 1):
                 yield number, tuple(map(_value, cells, written or repeat(None)))
     except (BadZipFile, KeyError, InvalidFileException) as error:
@@ -138,7 +144,7 @@ def _value(cell: Any, written: Any) -> Any:
     return cell.value
 
 
-def _sheet(book: Any, file: SourceFile) -> Any:
+def _sheet_of(book: Any, file: SourceFile) -> Any:
     names = [sheet.title for sheet in book.worksheets]
     if file.sheet is None and len(names) == 1:
         return book.worksheets[0]
@@ -149,3 +155,84 @@ def _sheet(book: Any, file: SourceFile) -> Any:
     if file.sheet not in names:
         raise InvalidInput(f"{file.label} has no sheet {file.sheet!r}", hint=f"it has {', '.join(names)}")
     return book[file.sheet]
+
+
+def sheet_columns(file: SourceFile, schema: Schema, matching: Matching) -> RawColumns:
+    """Return the rows of a sheet with the types of the schema."""
+    names, rows = sheet_rows(file)
+    if not file.csv.header:
+        names = matching.columns or tuple(schema.names)
+        if rows and len(names) != len(rows[0][1]):
+            width = len(rows[0][1])
+            raise InvalidInput(f"the sheet of {file.label} has {width} columns, not {len(names)}", hint="name them all")
+    matched = matched_names(_with_numbers(names), file.csv, schema, matching)
+    first = {name: matched.index(name) for name in matched}  # the first of each name; a second one is a difference
+    wrong = tuple(_cells_without_values(first, rows))
+    objects = [(number, {name: _cell_value(cells[i]) for name, i in first.items()}) for number, cells in rows]
+    raw = columns_of_objects(objects, schema, replace(matching, columns=(), renames=(), by_name=False), "row")
+    if not rows:
+        return raw
+    if matching.keep_back:
+        bad = tuple(_cells_apart({name: i for name, i in first.items() if name in schema.names}, rows))
+        return replace(raw, names=matched, bad=(*raw.bad, *bad))
+    unread = {each.column for each in wrong}
+    columns = {name: column for name, column in raw.columns.items() if name not in unread}
+    return replace(raw, names=matched, columns=columns, differences=(*wrong, *raw.differences))
+
+
+def sheet_names(file: SourceFile) -> tuple[str, ...]:
+    """Return the names in the header of a sheet, with the number of each column that has none there."""
+    return _with_numbers(sheet_rows(file)[0])
+
+
+def sheet_rows_at(file: SourceFile, schema: Schema, matching: Matching, rows: Sequence[int]) -> OriginalRows:
+    """Return the rows of a sheet that have some indexes."""
+    names, cells = sheet_rows(file)
+    if not file.csv.header:
+        names = matching.columns or tuple(schema.names)
+    found = [cells[row] for row in rows]
+    columns = zip(*(values for _, values in found), strict=True)
+    return OriginalRows(dict(zip(_with_numbers(names), map(list, columns), strict=True)), [n for n, _ in found])
+
+
+def sheet_sample(file: SourceFile) -> list[dict[str, Any]]:
+    """Return the rows of a sheet of an Excel file by the names in its header."""
+    with read_errors(file):
+        names, rows = sheet_rows(file)
+    names = _with_numbers(names)
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if twice is not None:
+        raise InvalidInput(f"column {twice!r} of {file.label} occurs twice", hint="rename one in the sheet's header")
+    return [  # the load refuses cells without values
+        {name: _cell_value(cell) for name, cell in zip(names, cells, strict=True)} for _, cells in rows
+    ]
+
+
+def _cell_value(cell: Any) -> Any:
+    return None if isinstance(cell, CellWithoutValue) else cell
+
+
+def _cells_apart(places: Mapping[str, int], rows: Sequence[tuple[int, tuple[Any, ...]]]) -> Iterator[BadValue]:
+    """Yield each cell that shows an error, or has a formula without a result, with its row."""
+    for row, (number, cells) in enumerate(rows):
+        for each in _cells_without_values(places, [(number, cells)]):
+            yield BadValue(row, each)
+
+
+def _cells_without_values(
+    places: Mapping[str, int], rows: Sequence[tuple[int, tuple[Any, ...]]]
+) -> Iterator[Difference]:
+    """Yield the difference of each column in which cells show errors, or have formulas without results."""
+    for name, i in places.items():
+        wrong = [cells[i] for _, cells in rows if isinstance(cells[i], CellWithoutValue)]
+        if wrong:
+            problem = f"column {name!r}, cell {wrong[0].cell}: {wrong[0].problem}"
+            kind, place = wrong[0].problem, f"cell {wrong[0].cell}"
+            yield Difference(
+                name, problem, wrong[0].hint, kind=kind, values=len(wrong), example=wrong[0].error or "=", place=place
+            )
+
+
+def _with_numbers(names: Sequence[str | None]) -> tuple[str, ...]:
+    """Return the names in the header of a sheet, with the number of each column that has none there."""
+    return tuple(nameless(i) if name is None else name for i, name in enumerate(names, 1))

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.operations.loading import file_formats as json_files
+from sleeper_nb.operations.loading import json_files
 from tests.support.casts import same
 
 

@@ -17,9 +17,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.errors import SleeperError
-from sleeper_nb.operations.loading import file_formats as csv_files
-from sleeper_nb.operations.loading import file_formats as json_files
-from sleeper_nb.operations.loading import sources
+from sleeper_nb.operations.loading import csv_files, json_files, sources
 from tests.support.casts import same
 
 NAN, INF = float("nan"), float("inf")

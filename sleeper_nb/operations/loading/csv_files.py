@@ -1,0 +1,429 @@
+"""Read a CSV file as columns of the table's types.
+
+Every value is read as text and converted by the rules for texts (`casts`). NULL is the null text without quotes, by
+default an empty value. A quoted null text is a text; if the column holds neither texts nor bytes, it can only mean NULL
+as well. Bytes are base64, and lists, maps and structs JSON, as an export writes them.
+
+Arrow reads ``"a" b`` as ``a b``, so the quotes of a file are checked while Arrow reads it, block by block. If all of
+them open or close a value or are doubled inside one, the file is well-formed. If one is not, as in ``5" disk``,
+Python's CSV parser decides.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv as python_csv
+import io
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from json import JSONDecodeError
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from sleeper_nb.errors import Action, InvalidInput
+from sleeper_nb.model.schema import Field, FieldType, Schema
+from sleeper_nb.operations.loading.casts import BAD_VALUE, InexactValueError, exactly, first_bad, from_base64
+from sleeper_nb.operations.loading.conform import (
+    BadValue,
+    Difference,
+    RawColumns,
+    fitting_values,
+    inexact,
+    row_number,
+    with_count,
+)
+from sleeper_nb.operations.loading.csv_text import KeptLines, as_written_in, hint_for, text_stream
+from sleeper_nb.operations.loading.json_files import parse_json
+from sleeper_nb.operations.loading.matching import EXACT, Matching
+from sleeper_nb.operations.loading.original_rows import OriginalRows, taken
+from sleeper_nb.operations.loading.python_values import from_python
+from sleeper_nb.operations.loading.requested_casts import prepared
+from sleeper_nb.operations.loading.source_files import BLOCK_BYTES, CsvFormat, SourceFile, read_errors
+from sleeper_nb.report import values_of
+
+logger = logging.getLogger(__name__)
+
+
+_END = "\x1c\x1d\x1e\x1f"
+"""The value of the row that marks the end of a file; none of its characters can be a delimiter."""
+_DELIMITERS = (";", "\t", "|", ",")
+_TEXT_TYPES = frozenset({"string", "bytearray"})
+"""Types in which a quoted null text is a value."""
+
+
+def csv_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> Iterator[RawColumns]:
+    """Yield the rows of a CSV file in parts, with the types of the schema.
+
+    Raises
+    ------
+    InvalidInput
+        When the file ends inside quotes, or a row has more or fewer values than there are columns.
+    """
+    csv_format = file.csv.for_file(file.path)
+    names = csv_names(file, csv_format, matching.columns or schema.names)
+    first_record = names if csv_format.header else _first_record(file, csv_format)
+    _check_delimiter(file, first_record, csv_format, schema)
+    typed = _TypedCsv(file, csv_format, schema, matching, matched_names(names, csv_format, schema, matching))
+    quotes = Quotes(csv_format)
+    last: pa.RecordBatch | None = None  # kept back, as the last batch ends with the row that marks the end
+    start = 0
+    try:
+        with file.open() as stream, closing(_open_csv(stream, names, csv_format, quotes)) as reader:
+            for batch in reader:
+                if not batch.num_rows:
+                    continue
+                if last is not None:
+                    yield typed.columns(last, start)
+                    start += last.num_rows
+                last = batch
+    except pa.ArrowInvalid as error:
+        if _END in str(error):
+            raise _ends_inside_quotes(file) from error
+        raise
+    if last is None or not _has_end_row(last):
+        raise _ends_inside_quotes(file)
+    if not quotes.regular:
+        logger.debug("%s has irregular quotes: checking them with Python's parser", file.label)
+        _check_quotes(file, csv_format)
+    yield typed.columns(last.slice(0, last.num_rows - 1), start)
+
+
+def csv_sample(file: SourceFile) -> list[tuple[str, pa.Array]]:
+    """Return the names of the columns of a CSV file, each with the texts of its first rows, NULL where they mean it."""
+    csv_format = file.csv.for_file(file.path)
+    if not csv_format.header:
+        hint = "add a line with the names; or create the table first, and load the file with its columns"
+        raise InvalidInput(f"{file.label} has no names of columns", hint=hint)
+    with read_errors(file):
+        names = csv_names(file, csv_format, ())
+        _check_delimiter_of_sample(file, names, csv_format)
+        with (
+            file.open() as stream,
+            closing(_open_csv(stream, names, csv_format, Quotes(csv_format))) as reader,
+        ):
+            texts = pa.Table.from_batches([next(iter(reader))])
+    rows = texts.num_rows - 1 if texts.num_rows and texts.column(0)[-1].as_py() == _END else texts.num_rows
+    # between quotes it is a text, unless the column turns out to hold numbers
+    nulls = pa.array(csv_format.nulls, pa.string())
+    columns = [column.slice(0, rows).combine_chunks() for column in texts.columns]
+    return [
+        (name, pc.if_else(pc.is_in(column, nulls), pa.scalar(None, pa.string()), column))
+        for name, column in zip(names, columns, strict=True)
+    ]
+
+
+def _check_delimiter_of_sample(file: SourceFile, names: Sequence[str], csv_format: CsvFormat) -> None:
+    """Raise `InvalidInput` if the header is one name, but another delimiter makes several of it."""
+    other = next((each for each in _DELIMITERS if each != csv_format.separator and each in names[0]), None)
+    if len(names) == 1 and other is not None:
+        raise _other_delimiter(file, names[0], other)
+
+
+def csv_rows_at(file: SourceFile, schema: Schema, matching: Matching, rows: Sequence[int]) -> OriginalRows:
+    """Return the rows of a CSV file that have some indexes, as texts."""
+    csv_format = file.csv.for_file(file.path)
+    names = csv_names(file, csv_format, matching.columns or schema.names)
+    with file.open() as stream, closing(_open_csv(stream, names, csv_format, Quotes(csv_format))) as reader:
+        found = taken(reader, rows, reader.schema)
+    lines = _lines_of(file, csv_format, rows)
+    numbers = [row + 1 for row in rows] if len(lines) < len(rows) else lines
+    return OriginalRows(dict(zip(names, found.columns, strict=True)), numbers)
+
+
+def _open_csv(stream: Any, names: Sequence[str], csv_format: CsvFormat, quotes: Quotes) -> csv.CSVStreamingReader:
+    """Return Arrow's reader of a CSV file; every column is text."""
+    read = csv.ReadOptions(
+        use_threads=False,  # so that an error names its row
+        block_size=BLOCK_BYTES,
+        column_names=None if csv_format.header else list(names),
+    )
+    parse = csv.ParseOptions(
+        delimiter=csv_format.separator,
+        quote_char=csv_format.quote_char or False,
+        escape_char=csv_format.escape or False,
+        newlines_in_values=True,
+        ignore_empty_lines=len(names) > 1,
+    )
+    convert = csv.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()),
+        null_values=list(csv_format.nulls),
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+        check_utf8=False,  # the cast does, and names the line and the value
+    )
+    text = text_stream(stream, csv_format)
+    return csv.open_csv(_WithEndRow(text, names, csv_format, quotes), read, parse, convert)
+
+
+class _WithEndRow(io.RawIOBase):
+    """A stream with one more row at its end. If Arrow does not read it as a row, the file ends inside quotes."""
+
+    def __init__(self, stream: Any, names: Sequence[str], csv_format: CsvFormat, quotes: Quotes) -> None:
+        super().__init__()
+        self._stream, self._last_byte, self._ended, self._quotes = stream, b"\n", False, quotes
+        self._row = f"{_END}{csv_format.separator * (len(names) - 1)}\n".encode()
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        block = bytes(self._stream.read(BLOCK_BYTES if size < 0 else size))
+        if block:
+            self._last_byte = block[-1:]
+            self._quotes.check(block)
+            return block
+        if self._ended:
+            return b""
+        self._ended = True
+        self._quotes.end()
+        return self._row if self._last_byte in {b"\n", b"\r"} else b"\n" + self._row
+
+
+def _has_end_row(batch: pa.RecordBatch) -> bool:
+    return bool(batch.num_rows) and batch.column(0)[-1].as_py() == _END
+
+
+def _ends_inside_quotes(file: SourceFile) -> InvalidInput:
+    hint = 'copy the file again if it was truncated, or close the open "'
+    return InvalidInput(f"{file.label} ends inside quotes", hint=hint)
+
+
+def _check_quotes(file: SourceFile, csv_format: CsvFormat) -> None:
+    """Raise `InvalidInput` if a value continues after its closing quote."""
+    with _Records(file, csv_format, strict=True) as records:
+        try:
+            for _ in records.rows:
+                pass
+        except python_csv.Error as error:
+            if "expected after" not in str(error):  # a value is longer than Python's parser accepts
+                return
+            raise InvalidInput(
+                f"{file.label}, line {records.lines_read:,}: a value continues after its closing quote",
+                hint='double a quote inside quotes, as in "a ""b"" c"; nothing was changed',
+            ) from error
+
+
+def csv_names(file: SourceFile, csv_format: CsvFormat, of_table: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the columns: those in the header, or `of_table` if the file has no header."""
+    if not csv_format.header:
+        return tuple(of_table)
+    with _Records(file, csv_format) as records:
+        for record in records.rows:
+            if record:
+                return tuple(record)
+    raise pa.ArrowInvalid("the file is empty")
+
+
+def matched_names(names: tuple[str, ...], csv_format: CsvFormat, schema: Schema, matching: Matching) -> tuple[str, ...]:
+    """Return the table's names for the columns of a CSV file; without a header they already have them."""
+    return matching.names(names, schema) if csv_format.header else names
+
+
+def _first_record(file: SourceFile, csv_format: CsvFormat) -> tuple[str, ...]:
+    """Return the values of the first line; none if the parser cannot read it, as a value may be too long for it."""
+    with contextlib.suppress(python_csv.Error), _Records(file, csv_format) as records:
+        return tuple(next(filter(None, records.rows), ()))
+    return ()
+
+
+def _check_delimiter(file: SourceFile, first: Sequence[str], csv_format: CsvFormat, schema: Schema) -> None:
+    """Raise `InvalidInput` if the first line is one value, but another delimiter splits it into the table's columns."""
+    if len(first) != 1 or len(schema.names) == 1 or first[0] in schema.names:
+        return
+    for delimiter in _DELIMITERS:
+        parts = first[0].split(delimiter)
+        if delimiter == csv_format.separator or len(parts) == 1:
+            continue
+        fits = bool(set(parts) & set(schema.names)) if csv_format.header else len(parts) == len(schema.names)
+        if fits:
+            raise _other_delimiter(file, first[0], delimiter)
+
+
+def _other_delimiter(file: SourceFile, first: str, delimiter: str) -> InvalidInput:
+    word = "tab" if delimiter == "\t" else f"'{delimiter}'"
+    option = Action(f"--delimiter {word}", f"delimiter={delimiter!r}")
+    return InvalidInput(
+        f"the first line of {file.label} is one value, {first!r}",
+        hint=(f"if {word} separates its values, add ", option),
+    )
+
+
+class _Records:
+    """The records of a file, read by Python's own parser, which counts lines."""
+
+    def __init__(self, file: SourceFile, csv_format: CsvFormat, *, strict: bool = False) -> None:
+        stream = text_stream(file.open(), csv_format)
+        self._kept = stream if isinstance(stream, KeptLines) else None
+        self._text = io.TextIOWrapper(
+            io.BufferedReader(stream), encoding="utf-8-sig", errors="surrogateescape", newline=""
+        )
+        self.rows = python_csv.reader(
+            self._text,
+            delimiter=csv_format.separator,
+            quotechar=csv_format.quote_char,
+            escapechar=csv_format.escape,
+            quoting=python_csv.QUOTE_MINIMAL if csv_format.quote_char else python_csv.QUOTE_NONE,
+            strict=strict,
+        )
+
+    @property
+    def lines_read(self) -> int:
+        """The number in the file of the last line that was read."""
+        return self.line_in_file(self.rows.line_num)
+
+    def line_in_file(self, line: int) -> int:
+        """Return the number in the file of a line, counting those that the format leaves out."""
+        return self._kept.original(line) if self._kept else line
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._text.close()
+
+
+def _line_of(file: SourceFile, csv_format: CsvFormat, row: int) -> str:
+    """Return the line on which a row begins, as text; the row's number if the parser cannot read the file so far."""
+    lines = _lines_of(file, csv_format, [row])
+    return f"line {lines[0]:,}" if lines else row_number(row)
+
+
+def _lines_of(file: SourceFile, csv_format: CsvFormat, rows: Sequence[int]) -> list[int]:
+    """Return the lines on which some rows begin, in order; of those before the first that the parser cannot read."""
+    wanted, lines, row, line = set(rows), [], -int(csv_format.header), 1
+    with contextlib.suppress(python_csv.Error, UnicodeDecodeError), _Records(file, csv_format) as records:
+        for record in records.rows:
+            if record:
+                if row in wanted:
+                    lines.append(records.line_in_file(line))
+                row += 1
+            line = records.rows.line_num + 1
+            if len(lines) == len(wanted):
+                break
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class _TypedCsv:
+    """Gives the texts of a CSV file the types of the schema; `names` are the table's names for its columns."""
+
+    file: SourceFile
+    format: CsvFormat
+    schema: Schema
+    matching: Matching
+    names: tuple[str, ...]
+
+    def columns(self, batch: pa.RecordBatch, start: int) -> RawColumns:
+        """Return a batch of texts, whose first row is row `start` of the file, with the types of the schema."""
+        columns, differences = {}, []
+        fields = {field.name: field for field in self.schema.fields}
+
+        def place(row: int) -> str:
+            return _line_of(self.file, self.format, start + row)
+
+        bad: list[BadValue] = []
+        for name, texts in zip(self.names, batch.columns, strict=True):
+            if name not in fields:
+                continue
+            if self.matching.keep_back:
+                convert = partial(self._values, kind=fields[name].type)
+                columns[name], wrong = fitting_values(texts, convert, fields[name], self.matching)
+                bad += wrong
+                continue
+            column = self._column(texts, fields[name], place)
+            if isinstance(column, Difference):
+                differences.append(column)
+            else:
+                columns[name] = pa.chunked_array([column])
+        return RawColumns(self.names, columns, batch.num_rows, tuple(differences), place=place, bad=tuple(bad))
+
+    def _column(self, texts: pa.Array, field: Field, place: Any) -> pa.Array | Difference:
+        """Return texts as values of a field, or the first difference with the number of values that do not fit."""
+        try:
+            return self._values(texts, field.type)
+        except InexactValueError as error:
+            difference = inexact(error, field, place, self.matching)
+            if hint := hint_for(error, self.format):
+                difference = replace(difference, hint=hint)
+            return with_count(difference, texts, lambda part: self._values(part, field.type))
+
+    def _values(self, texts: pa.Array, kind: FieldType) -> pa.Array:
+        if kind.name not in _TEXT_TYPES:
+            nulls = pa.array(self.format.nulls, pa.string())
+            texts = pc.if_else(pc.is_in(texts, nulls), pa.scalar(None, pa.string()), texts)
+        if kind.name == "bytearray":
+            return _decoded(texts, kind, from_base64)
+        if kind.arguments and kind.name != "decimal":
+            return _decoded(texts, kind, parse_json)
+        values = as_written_in(self.format, texts, kind)
+        return exactly(prepared(values, kind) if self.matching.cast else values, kind)
+
+
+def _decoded(texts: pa.Array, kind: FieldType, decode: Callable[[str], Any]) -> pa.Array:
+    """Return texts as values of a type, each decoded in Python: bytes, or JSON."""
+
+    def decode_all(part: Sequence[str | None]) -> list[Any]:
+        return [None if text is None else decode(text) for text in part]
+
+    values = values_of(texts)
+    try:
+        decoded = decode_all(values)
+    except (*BAD_VALUE, JSONDecodeError) as error:
+        index = first_bad(values, decode_all) or 0
+        raise InexactValueError("string", kind, index, values[index]) from error
+    return from_python(decoded, kind, base64=from_base64)
+
+
+class Quotes:
+    """Checks the quotes of a CSV file block by block.
+
+    Parameters
+    ----------
+    csv_format
+        The characters between and around values.
+
+    Attributes
+    ----------
+    regular
+        Whether every quote so far opens or closes a value, or is doubled inside one; unknown, so False, where quotes
+        can be escaped.
+    """
+
+    def __init__(self, csv_format: CsvFormat) -> None:
+        self._quote = ord(csv_format.quote_char or "\0")
+        self._may_stand_beside = _byte_set(ord(csv_format.separator), self._quote)
+        self._quote_count, self._byte_before, self._last = 0, b"\n", b""
+        self._none = csv_format.quote_char is None
+        self.regular = self._none or csv_format.escape is None
+
+    def check(self, block: bytes) -> None:
+        """Check the next block."""
+        if self._none or not self.regular or not block:
+            return
+        text = self._byte_before + self._last + block  # the last byte of a block is checked with the next block
+        codes = np.frombuffer(text, np.uint8)
+        places = np.flatnonzero(codes[1:-1] == self._quote) + 1
+        opening, closing = places[self._quote_count % 2 :: 2], places[1 - self._quote_count % 2 :: 2]
+        opens_regularly = self._may_stand_beside[codes[opening - 1]].all()
+        closes_regularly = self._may_stand_beside[codes[closing + 1]].all()
+        self.regular = bool(opens_regularly and closes_regularly)
+        self._quote_count += len(places)
+        self._byte_before, self._last = text[-2:-1], text[-1:]
+
+    def end(self) -> None:
+        """Check the end of the file."""
+        self.check(b"\n")
+
+
+def _byte_set(separator: int, quote: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return for each byte whether it may stand next to a quote, outside the value that it opens or closes."""
+    allowed = np.zeros(256, np.bool_)
+    allowed[[separator, quote, ord("\n"), ord("\r")]] = True
+    return allowed

@@ -1,0 +1,323 @@
+"""Read a JSON file as columns of the table's types: one object per line, or one array of objects.
+
+Numbers keep all digits that are written. Arrow parses blocks of lines where it gives the same values as the rules of
+casts. Where it might not (numbers with more digits than a double holds, lists, maps, structs, 32-bit floats), and where
+it fails, Python's parser reads the block.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from json import JSONDecodeError, JSONDecoder
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import json
+
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.schema import Field, FieldType, Schema
+from sleeper_nb.operations.loading.casts import InexactValueError, as_written, from_base64, to_float
+from sleeper_nb.operations.loading.conform import (
+    BadValue,
+    Difference,
+    RawColumns,
+    fitting_values,
+    inexact,
+    with_count,
+    with_default,
+)
+from sleeper_nb.operations.loading.matching import EXACT, Matching
+from sleeper_nb.operations.loading.original_rows import OriginalRows
+from sleeper_nb.operations.loading.python_values import NumberText, from_python
+from sleeper_nb.operations.loading.requested_casts import prepared_values
+from sleeper_nb.operations.loading.source_files import BLOCK_BYTES, SourceFile, read_errors
+
+_DOUBTFUL_NUMBER = re.compile(rb"[0-9][0-9.]{15,}(?:[eE][+-]?[0-9]+)?|[0-9][0-9.]*[eE][+-]?[0-9]{3,}")
+"""Numbers with many digits, and very large or small ones: a double may not hold all digits that are written."""
+_ARROW = {"int": pa.int32(), "long": pa.int64(), "string": pa.string(), "boolean": pa.bool_(), "double": pa.float64(),
+          "date": pa.string(), "timestamp": pa.string(), "tinyint": pa.int64(), "smallint": pa.int64(),
+          "time": pa.string(), "uuid": pa.string()}  # fmt: skip
+_ESCAPED = "surrogateescape"
+"""Keeps bytes that are not UTF-8 in a text, so that the cast can refuse the value."""
+_DEEPEST = 500
+"""From this depth on, Arrow's JSON parser could overflow the stack and end the process."""
+_BETWEEN_ROWS = re.compile(rb"\}\s*\{")
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_SPACE = re.compile(r"\s*")
+
+
+def json_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> Iterator[RawColumns]:
+    """Yield the rows of a JSON file in parts.
+
+    Raises
+    ------
+    InvalidInput
+        For text that is not JSON or not an object; the error names the line.
+    """
+    with file.open() as opened:
+        stream = io.BufferedReader(opened)
+        line = 1
+        for block in _blocks(stream):
+            if line == 1 and block.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
+                yield columns_of_objects(list(_array(file, block + stream.read())), schema, matching)
+                return
+            # Arrow would guess the types of columns that are renamed afterwards.
+            parsed = None if matching.renames_columns else _parsed_by_arrow(block, schema)
+            if parsed is not None:
+                yield RawColumns.of(parsed, _line_places(block, line))
+            else:
+                yield columns_of_objects(list(_objects(file, block, line)), schema, matching)
+            line += block.count(b"\n")
+
+
+def json_names(file: SourceFile) -> Iterator[str]:
+    """Yield the names of the members of every object of a JSON file, row after row."""
+    with read_errors(file), file.open() as opened:
+        for _, row in _json_rows(io.BufferedReader(opened), file):
+            yield from row
+
+
+def json_sample(file: SourceFile) -> list[dict[str, Any]]:
+    """Return the first objects of a JSON file; its numbers with fractions as doubles."""
+    with read_errors(file), file.open() as opened:
+        stream = io.BufferedReader(opened)
+        block = next(_blocks(stream), b"")
+        is_array = block.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
+        rows = _array(file, block + stream.read()) if is_array else _objects(file, block, 1)
+        return [_with_doubles(row) for _, row in rows]
+
+
+def _with_doubles(value: Any) -> Any:
+    if isinstance(value, NumberText):
+        return float(value)
+    if isinstance(value, dict):
+        return {name: _with_doubles(each) for name, each in value.items()}
+    return [_with_doubles(each) for each in value] if isinstance(value, list) else value
+
+
+def _json_rows(stream: io.BufferedReader, file: SourceFile) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield every object of a JSON file with its line."""
+    line = 1
+    for block in _blocks(stream):
+        if line == 1 and block.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
+            yield from _array(file, block + stream.read())
+            return
+        yield from _objects(file, block, line)
+        line += block.count(b"\n")
+
+
+def json_rows_at(file: SourceFile, rows: Sequence[int]) -> OriginalRows:
+    """Return the objects of a JSON file that have some indexes."""
+    wanted = set(rows)
+    with file.open() as opened:
+        every = enumerate(_json_rows(io.BufferedReader(opened), file))
+        found = [each for row, each in every if row in wanted]
+    names = dict.fromkeys(name for _, values in found for name in values)
+    return OriginalRows({name: [values.get(name) for _, values in found] for name in names}, [n for n, _ in found])
+
+
+def _blocks(stream: io.BufferedReader) -> Iterator[bytes]:
+    """Yield blocks of whole lines."""
+    while block := stream.read(BLOCK_BYTES):
+        yield block + stream.readline()
+
+
+def _parsed_by_arrow(block: bytes, schema: Schema) -> pa.Table | None:
+    """Return the rows as Arrow reads them; None if it fails or might change a value."""
+    known = [(field.name, _ARROW.get(field.type.name)) for field in schema.fields]
+    if any(kind is None for _, kind in known):
+        return None
+    doubles = any(kind == pa.float64() for _, kind in known)
+    if doubles and not _fit_doubles(_DOUBTFUL_NUMBER.findall(block)):
+        return None
+    if _may_be_deep(block):
+        return None
+    options = json.ParseOptions(explicit_schema=pa.schema(known), unexpected_field_behavior="infer")
+    try:
+        table = json.read_json(io.BytesIO(block), json.ReadOptions(block_size=len(block) + 1), options)
+    except pa.ArrowException:
+        return None
+    if table.num_rows != sum(1 for line in block.splitlines() if line.strip()):
+        return None  # there are several objects on a line, so lines cannot be counted
+    try:
+        names = table.column_names
+    except UnicodeDecodeError:
+        return None
+    matters = [f for f in schema.fields if f.default is not None or _is_null(table[f.name], f)]
+    if any(_may_be_null(table[f.name], f.name, block) for f in matters):
+        return None
+    # Arrow also returns the columns of the given schema that are not in the file; they have no value.
+    return table.select([i for i in range(len(names)) if table.column(i).null_count < table.num_rows])
+
+
+def _is_null(column: pa.ChunkedArray, field: Field) -> bool:
+    """Return whether all values of a column are NULL that may have none: it is either missing, or null in each row."""
+    return not field.nullable and column.null_count == len(column)
+
+
+def _may_be_null(column: pa.ChunkedArray, name: str, block: bytes) -> bool:
+    """Return whether some row may say null, which Arrow does not tell from a member that the row does not have."""
+    nulls = column.null_count
+    return 0 < nulls < len(column) or (nulls > 0 and (name.encode() in block or rb"\u" in block))
+
+
+def _may_be_deep(block: bytes) -> bool:
+    """Return whether lists and objects may be nested so deeply that Arrow's parser would end the process."""
+    return _nested_count(block) >= _DEEPEST and _nested_count(_STRING.sub(b"", block)) >= _DEEPEST
+
+
+def _nested_count(block: bytes) -> int:
+    """Return how many lists and objects begin inside rows; outside texts, ``} {`` occurs only between two rows."""
+    return block.count(b"[") + block.count(b"{") - len(_BETWEEN_ROWS.findall(block)) - 1
+
+
+def _fit_doubles(numbers: list[bytes]) -> bool:
+    """Return whether doubles hold all digits of some numbers."""
+    try:
+        to_float(pa.array(numbers, pa.binary()).cast(pa.string()), pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _line_places(block: bytes, first: int) -> Callable[[int], str]:
+    """Return a function from the index of a row to its line, as text; the block begins at line `first`."""
+
+    def place(row: int) -> str:
+        lines = [i for i, line in enumerate(block.split(b"\n")) if line.strip()]
+        return f"line {first + lines[row]:,}"
+
+    return place
+
+
+def parse_json(text: str) -> Any:
+    """Return the value of a JSON text; numbers with a fraction are `NumberText`, with all their digits."""
+    return _DECODER.decode(text)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError("a name occurs twice")
+    return members
+
+
+_DECODER = JSONDecoder(object_pairs_hook=_object, parse_float=NumberText)
+
+
+def _objects(file: SourceFile, block: bytes, first: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the object on each line, with the line's number; the block begins at line `first`."""
+    for number, line in enumerate(block.split(b"\n"), first):
+        if not line.strip():
+            continue
+        try:
+            text = _first_text(line) if number == 1 else line.decode(errors=_ESCAPED)
+            yield number, _checked_object(parse_json(text))
+        except (ValueError, RecursionError) as error:
+            raise _not_json(file, number, error) from error
+
+
+def _first_text(content: bytes) -> str:
+    """Return the beginning of a file as text, without a byte order mark."""
+    return content.decode("utf-8-sig", _ESCAPED)
+
+
+def _array(file: SourceFile, content: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of an array, each with the line on which it begins."""
+    line, done = 1, 0
+    try:
+        text = _first_text(content)
+        at = _skip(text, _skip(text, 0) + 1)
+        while text[at : at + 1] != "]":
+            line, done = line + text.count("\n", done, at), at
+            row, at = _DECODER.raw_decode(text, at)
+            yield line, _checked_object(row)
+            at = _next_value(text, _skip(text, at))
+        _check_end(text, at)
+    except (ValueError, RecursionError) as error:
+        raise _not_json(file, line, error) from error
+
+
+def _next_value(text: str, at: int) -> int:
+    """Return the position of the next value of an array, or of its closing bracket."""
+    if text[at : at + 1] == "]":
+        return at
+    if text[at : at + 1] != ",":
+        raise ValueError("the array is not closed" if at >= len(text) else "a comma is missing")
+    at = _skip(text, at + 1)
+    if text[at : at + 1] == "]":
+        raise ValueError("a value is missing after a comma")
+    return at
+
+
+def _check_end(text: str, at: int) -> None:
+    if _skip(text, at + 1) < len(text):
+        raise ValueError("something follows the array")
+
+
+def _skip(text: str, at: int) -> int:
+    """Return the position after any white space."""
+    space = _SPACE.match(text, at)
+    return space.end() if space else at
+
+
+def _checked_object(row: Any) -> dict[str, Any]:
+    if not isinstance(row, dict):
+        raise ValueError("it is not an object")  # noqa: TRY004 - one error for everything that is not a row
+    for name in row:
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"the name {as_written(name)!r} is not UTF-8") from None
+    return row
+
+
+def _not_json(file: SourceFile, line: int, error: ValueError | RecursionError) -> InvalidInput:
+    reason = error.msg if isinstance(error, JSONDecodeError) else str(error)
+    if isinstance(error, RecursionError):
+        reason = "lists and objects are nested too deeply"
+    hint = "write one object per line, or one array of objects; the file may be truncated"
+    return InvalidInput(f"cannot read {file.label}, line {line:,}: {reason}", hint=hint)
+
+
+def columns_of_objects(
+    rows: Sequence[tuple[int, dict[str, Any]]], schema: Schema, matching: Matching, unit: str = "line"
+) -> RawColumns:
+    """Return objects, each with its line or row, as columns with the types of the schema."""
+    if not rows:  # without objects, no column is missing
+        return RawColumns.of(schema.arrow.empty_table())
+    given = tuple(dict.fromkeys(name for _, row in rows for name in row))
+    names = matching.names(given, schema)
+    columns: dict[str, pa.ChunkedArray] = {}
+    differences: list[Difference] = []
+    bad: list[BadValue] = []
+    fields = {field.name: field for field in schema.fields}
+
+    def place(row: int) -> str:
+        return f"{unit} {rows[row][0]:,}"
+
+    def convert(values: Sequence[Any], kind: FieldType) -> pa.Array:
+        values = prepared_values(values, kind) if matching.cast else values
+        return from_python(values, kind, base64=from_base64)
+
+    for key, name in zip(given, names, strict=True):
+        if name not in fields:
+            continue
+        values = [row.get(key) for _, row in rows]
+        to_field = partial(convert, kind=fields[name].type)
+        wrong: tuple[BadValue, ...] = ()
+        try:
+            if matching.keep_back:
+                column, wrong = fitting_values(values, to_field, fields[name], matching)
+            else:
+                column = pa.chunked_array([to_field(values)])
+        except InexactValueError as error:
+            difference = inexact(error, fields[name], place, matching)
+            differences.append(with_count(difference, values, to_field))
+            continue
+        columns[name] = with_default(column, fields[name], [key in row for _, row in rows])
+        bad += wrong
+    return RawColumns(names, columns, len(rows), tuple(differences), place=place, bad=tuple(bad))

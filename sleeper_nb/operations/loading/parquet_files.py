@@ -1,0 +1,53 @@
+"""Read a Parquet file, or some of its row groups, as columns of the table's names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.operations.loading.conform import RawColumns, row_after
+from sleeper_nb.operations.loading.matching import Matching
+from sleeper_nb.operations.loading.original_rows import OriginalRows, taken
+from sleeper_nb.operations.loading.source_files import SourceFile, read_errors
+
+BATCH_ROWS = 65_536
+"""Number of rows in a piece of a Parquet file."""
+
+
+def open_parquet(file: SourceFile) -> parquet.ParquetFile:
+    """Open a Parquet file and read its footer; the caller closes it."""
+    with read_errors(file):
+        return parquet.ParquetFile(file.open())
+
+
+def read_parquet(
+    file: SourceFile, opened: parquet.ParquetFile, column: str, row_group: int | None = None
+) -> pa.ChunkedArray:
+    """Return one column of an open Parquet file, or of one of its row groups."""
+    with read_errors(file):
+        rows = opened.read([column]) if row_group is None else opened.read_row_group(row_group, [column])
+        return rows.column(column)
+
+
+def parquet_parts(
+    file: SourceFile, schema: Schema, row_groups: range | None, matching: Matching
+) -> Iterator[RawColumns]:
+    """Yield the rows of a Parquet file, or of some of its row groups, in parts with the table's names."""
+    rename = partial(matching.names, schema=schema)
+    with open_parquet(file) as opened:
+        groups = list(row_groups) if row_groups is not None else list(range(opened.num_row_groups))
+        start = sum(opened.metadata.row_group(i).num_rows for i in range(groups[0])) if groups else 0
+        for batch in opened.iter_batches(BATCH_ROWS, row_groups=groups):
+            yield RawColumns.of(pa.Table.from_batches([batch]), partial(row_after, start), rename)
+            start += batch.num_rows
+
+
+def parquet_rows_at(file: SourceFile, rows: Sequence[int]) -> OriginalRows:
+    """Return the rows of a Parquet file that have some indexes."""
+    with open_parquet(file) as opened:
+        found = taken(opened.iter_batches(BATCH_ROWS), rows, opened.schema_arrow)
+    return OriginalRows(dict(zip(found.column_names, found.columns, strict=True)), [row + 1 for row in rows])
