@@ -417,6 +417,8 @@ class Report:
 
 def report_for(report: Report, prefix: str) -> Report:
     """Return a report with its actions written as they are typed after a prefix; see `Action.text`."""
+    if isinstance(report, Stacked):
+        return Stacked(tuple((name, report_for(part, prefix)) for name, part in report.parts))
     if _PREFIX not in getattr(report, "__dataclass_fields__", {}):
         return report
     return dataclasses.replace(report, prefix=prefix)  # type: ignore[type-var]

@@ -70,8 +70,9 @@ exactly how many, and in how many files and bytes. `EXPLAIN` shows the plan of t
 | statement | what it does |
 |---|---|
 | `CREATE [OR REPLACE] TABLE [IF NOT EXISTS] t [(a, b)] ROW KEYS (a) [SORT KEYS (b)] [SPLITS ('g', 'n') or SPLITS 16] \
-[WITH (property = value)] AS SELECT …` | creates a table with the rows of a query, in one commit; `CLUSTER BY` means \
-`ROW KEYS`, `SORTED BY` means `SORT KEYS`, `TBLPROPERTIES` means `WITH` |
+[UNIQUE KEYS] [WITH (property = value)] [COMMENT '…'] AS SELECT …` | creates a table with the rows of a query, in one \
+commit; `CLUSTER BY` means `ROW KEYS`, `SORTED BY` means `SORT KEYS`, `TBLPROPERTIES` means `WITH`. In `(a, b)` a \
+column may have a type, `NOT NULL`, `DEFAULT` and `COMMENT`, and a `CHECK` may follow |
 | `CREATE TABLE t (a STRING, n INT NOT NULL) ROW KEYS (a) [UNIQUE KEYS] …`, `CREATE TABLE t LIKE u` | creates \
 an empty table; values may be NULL unless they are `NOT NULL` |
 | `INSERT INTO t [(a, b)] SELECT …` or `VALUES (…)`, `INSERT INTO t BY NAME SELECT …` | adds rows, by position or by \

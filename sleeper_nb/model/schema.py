@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import accumulate, count
+from itertools import count
 from typing import Any, ClassVar, cast
 
 import pyarrow as pa
@@ -55,7 +55,8 @@ _ALIASES = {
     "text": "string", "utf8": "string", "bytes": "bytearray", "binary": "bytearray", "blob": "bytearray",
     "float64": "double", "real": "float", "float32": "float", "bool": "boolean",
     "timestamptz": "timestamp", "datetime": "timestamp", "array": "list",
-    "int16": "smallint", "short": "smallint", "byte": "tinyint", "guid": "uuid",
+    "int16": "smallint", "short": "smallint", "byte": "tinyint", "guid": "uuid", "doubleprecision": "double",
+    "timestampwithtimezone": "timestamp", "timestampwithlocaltimezone": "timestamp",
 }  # fmt: skip
 _INSTEAD = {
     "int8": "tinyint (8 bits) or long (8 bytes)",
@@ -66,9 +67,8 @@ _INSTEAD = {
     **dict.fromkeys(("char", "json", "enum"), "string"),
     **dict.fromkeys(("interval", "duration"), "long, such as a number of microseconds"),
     **dict.fromkeys(("row", "record", "struct"), "struct<a:int,b:string?>"),
-    **dict.fromkeys(("timestamp_ntz", "timestamp_ltz"), "timestamp"),
+    **dict.fromkeys(("timestamp_ntz", "timestamp_ltz", "timestampwithouttimezone"), "timestamp"),
     **dict.fromkeys(("decimal", "numeric", "number", "hugeint"), "decimal(p,s) with s ≤ p ≤ 38"),
-    "doubleprecision": "double",
 }
 """For types that other systems have, the type here that holds their values."""
 MOST_NESTED = 20
@@ -307,14 +307,21 @@ _WIDER = (
 def parse_type(text: str) -> FieldType:
     """Read a type as a user writes it, in any case: ``string``, ``BIGINT``, ``decimal(10,2)``, ``map<string,long>``.
 
-    The fields of a struct are written ``struct<name:string,age:int?>``; their names keep their case.
+    The fields of a struct are written ``struct<name:string,age:int?>``; their names keep their case. DuckDB's words are
+    read too: ``INTEGER[]``, ``MAP(VARCHAR, BIGINT)`` and ``STRUCT(name VARCHAR)``, whose fields may be NULL.
 
     Raises
     ------
     InvalidInput
         When the text is not a type (the hint names the nearest one), or is nested deeper than `MOST_NESTED`.
     """
-    _check_depth(max(accumulate((c == "<") - (c == ">") for c in text), default=0))
+    return _parse(text.strip(), 0)
+
+
+def _parse(text: str, depth: int) -> FieldType:
+    _check_depth(depth)
+    if text.endswith("[]"):
+        return FieldType("list", (_parse(text[:-2].strip(), depth + 1),))
     head, bracket, rest = re.split(r"([<(])", text, maxsplit=1) if "<" in text or "(" in text else (text, "", "")
     name = re.sub(r"\s+", "", head).lower()
     name, rest = _ALIASES.get(name, name), rest.strip()
@@ -324,31 +331,34 @@ def parse_type(text: str) -> FieldType:
         precision, scale = int(digits[1]), int(digits[2] or 0)
         if 1 <= precision <= 38 and scale <= precision:
             return FieldType("decimal", (precision, scale))
-    if bracket == "<" and rest.endswith(">"):
+    if bracket and rest.endswith(_CLOSING[bracket]):
         inner = _split_arguments(rest[:-1])
         if (name, len(inner)) in {("list", 1), ("map", 2)}:
-            return FieldType(name, tuple(parse_type(part) for part in inner))
+            return FieldType(name, tuple(_parse(part.strip(), depth + 1) for part in inner))
         if name == "struct":
-            return _struct(map(_parse_member, inner))
+            return _struct(_parse_member(part, depth + 1, all_nullable=bracket == "(") for part in inner)
     types = f"the types are {', '.join(_SIMPLE)}, decimal(p,s), list<t>, map<k,v>, struct<a:t>"
     types += "; a trailing ? means nullable"
     near = _nearest(name)
     hint = f"did you mean {near}? {types}" if near else types
-    raise InvalidInput(f"unknown field type {text.strip()!r}", hint=hint)
+    raise InvalidInput(f"unknown field type {text!r}", hint=hint)
 
 
+_CLOSING = {"<": ">", "(": ")"}
 _PRECISION = re.compile(r"\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
+_SIZED = re.compile(r"(.+)\[\d+\]")
 _MEMBER = re.compile(r"\s*([^\s:<]+)(?:\s*:\s*|\s+)(.+)", re.DOTALL)
 
 
-def _parse_member(text: str) -> Member:
+def _parse_member(text: str, depth: int, *, all_nullable: bool) -> Member:
     match = _MEMBER.fullmatch(text)
     if match is None:
         raise InvalidInput(
             f"a field of a struct is {text.strip()!r}", hint="write its name and type: struct<a:int,b:string?>"
         )
     kind = match[2].strip()
-    return Member(match[1], parse_type(kind.removesuffix("?")), kind.endswith("?"))
+    of_type = _parse(kind.removesuffix("?").strip(), depth)
+    return Member(match[1], of_type, all_nullable or kind.endswith("?"))
 
 
 def _check_depth(depth: int) -> None:
@@ -358,6 +368,8 @@ def _check_depth(depth: int) -> None:
 
 def _nearest(name: str) -> str | None:
     """Return the type that an unknown word, or a type with wrong arguments, may mean."""
+    if sized := _SIZED.fullmatch(name):
+        return f"{sized[1]}[]"
     if name in _SIMPLE or name in _INSTEAD:
         return _INSTEAD.get(name, name)
     near = difflib.get_close_matches(name, (*_SIMPLE, *_ALIASES), n=1, cutoff=0.7)
@@ -815,8 +827,9 @@ _OPTION = re.compile(
     rf"|COMMENT\s+(?P<comment>{_STRING}))(?=\s|$)",
     re.IGNORECASE,
 )
+_WORDS = r"DOUBLE\s+PRECISION|TIMESTAMP\s+WITH\s+(?:LOCAL\s+)?TIME\s+ZONE"
 _DEFINITION = re.compile(
-    r"(?P<name>[^\s,]+)\s+(?P<type>\w+\??|\w+\s*\([^)]*\)\??|\w+\s*<.*>\??)"
+    rf"(?P<name>[^\s,]+)\s+(?P<type>(?:{_WORDS}|\w+|\w+\s*\([^']*\)|\w+\s*<.*>)(?:\s*\[\])*\??)"
     rf"(?P<options>(?:{re.sub(r'[?]P<[a-z]+>', '?:', _OPTION.pattern)})*)",
     re.IGNORECASE,
 )

@@ -33,15 +33,22 @@ class RowsToLoad:
         self._batches, self._names = batches, list(names)
         self.count = 0
         self.error: BaseException | None = None
+        self._first: pa.Table | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, under their new names; the first batch is read for them, and kept for the load."""
+        if self._first is None:
+            self._first = self._next()
+        assert self._first is not None  # noqa: S101 - there is at least one batch
+        return self._first.schema
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        first = self._next()
-        assert first is not None  # noqa: S101 - there is at least one batch
-        reader = pa.RecordBatchReader.from_batches(first.schema, self._all(first))
+        reader = pa.RecordBatchReader.from_batches(self.schema, self._all())
         return reader.__arrow_c_stream__(requested_schema)
 
-    def _all(self, first: pa.Table) -> Iterator[pa.RecordBatch]:
-        batch: pa.Table | None = first
+    def _all(self) -> Iterator[pa.RecordBatch]:
+        batch, self._first = self._first, None
         while batch is not None:
             self.count += batch.num_rows
             yield from batch.to_batches()

@@ -394,8 +394,10 @@ class _Load:
         tree = self._tree(schema, settings, sample)
         state = initial_state(schema, tree, CommitPoint(0, self._tables.components.clock.now()))
         strategy, on_spark = IngestSettings.of(settings).strategy, self._through_spark
-        engines = self._tables.components.engines
-        found = planned_load(engines, state, self._sources, self._matching, strategy=strategy, on_spark=on_spark)
+        engines, storage = self._tables.components.engines, self._tables.storage
+        found = planned_load(
+            engines, state, storage, self._sources, self._matching, strategy=strategy, on_spark=on_spark
+        )
         return CreatePlan(
             new.name,
             schema,

@@ -18,13 +18,22 @@ from sleeper_nb.model.schema import Check, Schema, free_check_name
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.administration.instances import check_table_name
 from sleeper_nb.operations.loading.conform import by_statement, without_options
+from sleeper_nb.operations.loading.data_columns import SchemaChoice
 from sleeper_nb.operations.loading.ingest import IngestPlan
 from sleeper_nb.operations.system_tables import MARK
 from sleeper_nb.operations.versioning.periodic_savepoints import LoadedAndSaved
 from sleeper_nb.query import Queries, QueryResult, RowsToLoad
 from sleeper_nb.report import Answer, Grid, Report, Stacked, TableReport, counted, notes_line
 from sleeper_nb.session import procedures
-from sleeper_nb.session.statement_columns import definition, found, insert_names, new_schema, new_table_names
+from sleeper_nb.session.statement_columns import (
+    definition,
+    found,
+    insert_names,
+    new_schema,
+    new_table_names,
+    nullable_type,
+    schema_of_query,
+)
 from sleeper_nb.sql.alteration import (
     AddedCheck,
     AddedColumn,
@@ -274,30 +283,33 @@ class SqlWriter:
         names = new_table_names(create, result.names, self._text)
         if create.columns and all(column.type for column in create.columns):
             options["schema"] = self._schema(create)
-        elif create.comment or create.checks or create.unique_keys:
-            hint = "write the types of all columns before them; or add them with COMMENT ON and ALTER TABLE"
-            raise self._error("COMMENT, CHECK and UNIQUE KEYS need the columns", hint, create.name)
-        elif create.like is None:
-            options |= self._keys_and_types(create, names)
+        choice = None
+        if "schema" not in options and create.like is None:
             if not create.row_keys and not self.dry_run:
                 raise self._without_keys(create, result, names)
+            choice = self._choice(create, names)
         with _hints_of_statement(), result.rows_to_load(names) as rows:
+            if choice is not None and choice.row_keys and create.has_rules:
+                rules, defaults = self._rules(create), self._defaults(create)
+                options["schema"] = schema_of_query(create, rows, choice, defaults, rules, self._text)
+            elif choice is not None:
+                options |= {"row_keys": choice.row_keys, "sort_keys": choice.sort_keys, "types": choice.types}
             made = self.session.create_table(create.name.text, data=rows, leaves=create.leaves, **options)
         if self.dry_run:
-            return _planned(made, result)
+            return _planned(replace(made, choice="ROW KEYS (a, b)"), result)
         snapshot = made.resolved.version
         return InsertedRows(made.name, snapshot.rows, snapshot, result.source_text)
 
-    def _keys_and_types(self, create: CreateTable, names: Sequence[str]) -> dict[str, Any]:
+    def _choice(self, create: CreateTable, names: Sequence[str]) -> SchemaChoice:
         """Return the keys, and the types of some columns, of a table whose other columns are as in its query."""
         keys = [found(key, names, " of the query", self._text) for key in create.row_keys]
         sort = [found(key, names, " of the query", self._text) for key in create.sort_keys]
-        untyped = next((column for column in create.columns if column.not_null and not column.type), None)
-        if untyped is not None:
-            hint = f"write the types of all columns: {untyped.name} INT NOT NULL, …"
-            raise self._error(f"column {untyped.name.text!r} has no type", hint, untyped.name)
-        types = {column.name.text: column.type for column in create.columns if column.type}
-        return {"row_keys": keys, "sort_keys": sort, "types": types}
+        types = {each.name.text: nullable_type(each) for each in create.columns if each.type}
+        return SchemaChoice(tuple(keys), tuple(sort), types)
+
+    def _defaults(self, create: CreateTable) -> dict[str, Any]:
+        """Return the default of each column that has one."""
+        return {each.name.text: self._value(each.default) for each in create.columns if each.default is not None}
 
     def _without_keys(self, create: CreateTable, result: QueryResult, names: Sequence[str]) -> InvalidInput:
         """Return the error that proposes row keys, judged by the first rows of the query."""
@@ -312,19 +324,20 @@ class SqlWriter:
 
     def _schema(self, create: CreateTable) -> Schema:
         """Return the schema that a statement defines."""
-        rules: dict[str, Any] = {"comment": create.comment} if create.comment else {}
-        rules |= {"unique_keys": True} if create.unique_keys else {}
-        if create.checks:
-            checks: list[Check] = []
-            for name, text in create.checks:
-                checks.append(Check(name or free_check_name(each.name for each in checks), text))
-            rules["checks"] = checks
         untyped = next((column for column in create.columns if not column.type), None)
         if untyped is not None:
             hint = f"write its type: {untyped.name} STRING; only AS and a query give types to columns"
             raise self._error(f"column {untyped.name.text!r} has no type", hint, untyped.name)
         types = {column.name.text: self._definition(column) for column in create.columns}
-        return new_schema(create, types, rules, self._text)
+        return new_schema(create, types, self._rules(create), self._text)
+
+    @staticmethod
+    def _rules(create: CreateTable) -> dict[str, Any]:
+        """Return the comment, the CHECKs and the unique keys of a new table, as `Schema` takes them."""
+        checks: list[Check] = []
+        for name, text in create.checks:
+            checks.append(Check(name or free_check_name(each.name for each in checks), text))
+        return {"comment": create.comment or None, "checks": checks, "unique_keys": create.unique_keys}
 
     # Tables.
 
@@ -483,7 +496,7 @@ def _hints_of_statement() -> Iterator[None]:
 
 def _with_hints_of_statement(plan: IngestPlan) -> IngestPlan:
     found = [replace(each, hint=without_options(each.hint, by_statement)) for each in plan.differences]
-    return replace(plan, differences=tuple(found))
+    return replace(plan, differences=tuple(found), takes_options=False)
 
 
 def _planned(plan: Report, result: QueryResult) -> Stacked:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.schema import Field, FieldType, Schema
+from sleeper_nb.operations.loading.data_columns import DataColumn, SchemaChoice, columns_of_arrow
+from sleeper_nb.operations.loading.sources import InMemory
+from sleeper_nb.query import RowsToLoad
 from sleeper_nb.report import counted
 from sleeper_nb.sql.grammar import Name, placed
 from sleeper_nb.sql.insertion import InsertRows
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.table_definition import ColumnDefinition, CreateTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 def found(name: Name, names: Sequence[str], where: str, statement: Statement) -> str:
@@ -137,10 +144,60 @@ def new_schema(
 
 def definition(column: ColumnDefinition, default: Any) -> Any:
     """Return a column as a schema says it: its type, ``double?`` when it may be NULL; with a default and a comment."""
-    text = column.type if column.not_null else f"{column.type}?"
+    text = nullable_type(column)
     extra = {"default": default, "comment": column.comment or None}
     given = {name: value for name, value in extra.items() if value is not None}
     return {"type": text, **given} if given else text
+
+
+def schema_of_query(
+    create: CreateTable,
+    rows: RowsToLoad | DataFrame,
+    choice: SchemaChoice,
+    defaults: Mapping[str, Any],
+    rules: Mapping[str, Any],
+    statement: Statement,
+) -> Schema:
+    """Return the schema of a table with the columns of a query, and with the rules that its statement has.
+
+    Parameters
+    ----------
+    rows
+        The rows of the query, under the names of the table's columns.
+    choice
+        The keys, and the types of some columns, that the statement gives.
+    defaults
+        The default of each column that has one, by name.
+    rules
+        As of `new_schema`.
+    """
+    schema = choice.schema(_columns_to_load(rows))
+    written = {column.name.text: column for column in create.columns}
+
+    def ruled(field: Field) -> Field:
+        column = written.get(field.name)
+        if column is None:
+            return field
+        nullable = field.nullable and not column.not_null
+        return replace(field, nullable=nullable, default=defaults.get(field.name), comment=column.comment or None)
+
+    try:
+        return Schema(map(ruled, schema.row_keys), map(ruled, schema.sort_keys), map(ruled, schema.values), **rules)
+    except InvalidInput as error:
+        raise placed(error, statement, create.columns[0].name.at if create.columns else create.name.at) from error
+
+
+def _columns_to_load(rows: RowsToLoad | DataFrame) -> tuple[DataColumn, ...]:
+    if isinstance(rows, RowsToLoad):
+        return columns_of_arrow(rows.schema)
+    from sleeper_nb.engines.spark import pipeline
+
+    return columns_of_arrow(pipeline.schema_of_frame((InMemory(rows),)))
+
+
+def nullable_type(column: ColumnDefinition) -> str:
+    """Return the type of a column as written, with ? when it may be NULL."""
+    return column.type if column.not_null else f"{column.type}?"
 
 
 def _of_key(defined: Any) -> Any:

@@ -19,10 +19,6 @@ _AFTER_TYPE: Final = frozenset({
     "CONSTRAINT", "COLLATE", "USING", "FIRST", "AFTER",
 })  # fmt: skip
 DEFAULT_HINT: Final = "a default is a constant: write DEFAULT 0 or DEFAULT 'none'"
-_TYPES_IN_WORDS: Final = {
-    "TIMESTAMP WITH TIME ZONE": "timestamp", "TIMESTAMP WITH LOCAL TIME ZONE": "timestamp",
-    "DOUBLE PRECISION": "double",
-}  # fmt: skip
 _INSTEAD: Final = {
     "PARTITIONED": "ROW KEYS and SPLITS say how a table is partitioned",
     "CLUSTERED": "write ROW KEYS (…), and SPLITS n for the number of leaf partitions",
@@ -95,6 +91,12 @@ class CreateTable:
     if_not_exists: bool = False
     like: Name | None = None
     query: QueryPart | None = None
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether it says more of its columns and rows than names, keys and types."""
+        of_columns = (column.not_null or column.comment or column.default is not None for column in self.columns)
+        return bool(self.comment or self.checks or self.unique_keys) or any(of_columns)
 
 
 def read_create_table(reader: StatementReader) -> CreateTable | None:
@@ -192,14 +194,8 @@ def read_column(reader: StatementReader) -> ColumnDefinition:
 
 
 def read_type(reader: StatementReader) -> str:
-    """Read a type, in the words of this package where SQL has several: ``INT[]`` is ``list<INT>``."""
-    text = " ".join(_type_as_written(reader).split())
-    text = _TYPES_IN_WORDS.get(text.upper(), text)
-    while text.endswith("[]"):
-        text = f"list<{text[:-2]}>"
-    if text.upper().startswith("MAP(") and text.endswith(")"):
-        text = f"map<{text[4:-1]}>"
-    return text
+    """Read a type, as it is written."""
+    return " ".join(_type_as_written(reader).split())
 
 
 def _type_as_written(reader: StatementReader) -> str:

@@ -41,6 +41,7 @@ from sleeper_nb.progress import finishing
 from sleeper_nb.state_store.registry import open_state_store
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.data_files import DataFileSettings
+from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
     from sleeper_nb.engines.spark.source_table import WrittenLoad
@@ -215,7 +216,10 @@ def add_files(
     row_checks = table.components.engines.row_checks
     rules = MovingRules.of(_stores_of_all(table), table.store.storage.root, found) if move else None
     if dry_run:
-        return adding.plan_files(table.store, table.store.load(), found, statistics, progress, row_checks, rules)
+        plan = adding.plan_files(table.store, table.store.load(), found, statistics, progress, row_checks, rules)
+        return replace(
+            plan, refused=tuple(replace(each, hint=for_table(each.hint, table.name)) for each in plan.refused)
+        )
     author = table.components.author
 
     def add() -> Snapshot:
@@ -232,7 +236,8 @@ def add_files(
                 rules=rules,
             )
 
-    added = add() if job_id is None else _once(table, "ingest", job_id, add)
+    with table_in_hints(table.name):
+        added = add() if job_id is None else _once(table, "ingest", job_id, add)
     return saved_if_due(table.store, added, table.properties[SAVEPOINT_INTERVAL], author)
 
 
@@ -257,7 +262,8 @@ def _plan(
     table: OpenTable, state: TableState, rows: Sequence[IngestSource], matching: Matching, *, through_spark: bool
 ) -> IngestPlan:
     strategy, on_spark = table.properties[INGEST_STRATEGY], sources.is_spark(rows)
-    plan = planned_load(table.components.engines, state, rows, matching, strategy=strategy, on_spark=on_spark)
+    engines, storage = table.components.engines, table.store.storage
+    plan = planned_load(engines, state, storage, rows, matching, strategy=strategy, on_spark=on_spark)
     plan = replace(plan, through_spark=through_spark)
     if through_spark and not plan.differences and all(isinstance(each, SourceFile) for each in rows):
         leaves = LeavesWanted.of(table.properties).leaves(state, plan.rows)
@@ -270,19 +276,24 @@ def _plan(
 def planned_load(
     engines: Engines,
     state: TableState,
+    storage: Storage,
     rows: Sequence[IngestSource],
     matching: Matching,
     *,
     strategy: str,
     on_spark: bool,
 ) -> IngestPlan:
-    """Return the plan of a load; with `on_spark`, Spark looks at the rows."""
+    """Return the plan of a load; with `on_spark`, Spark looks at the rows, but does not compare their row keys."""
     checks = engines.row_checks(state.schema)
     if not on_spark:
-        return plan_ingest(state, rows, strategy=strategy, through_spark=False, matching=matching, checks=checks)
+        return plan_ingest(
+            state, storage, rows, strategy=strategy, through_spark=False, matching=matching, checks=checks
+        )
     from sleeper_nb.engines.spark import pipeline
 
-    return pipeline.plan_frame(engines.spark(), state, rows, matching, strategy=strategy, checks=checks)
+    plan = pipeline.plan_frame(engines.spark(), state, rows, matching, strategy=strategy, checks=checks)
+    later = ("whether row keys are unique is checked by the load",) if state.schema.unique_keys else ()
+    return replace(plan, notes=(*plan.notes, *later))
 
 
 def _ingest(

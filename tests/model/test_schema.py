@@ -65,6 +65,22 @@ def test_the_ddl_of_create_reads_the_same_however_it_is_laid_out(text: str):
     assert Schema.from_ddl(text) == Schema({"k": "string"}, {"t": "timestamp"}, values)
 
 
+def test_types_of_several_words_and_brackets_are_read():
+    text = """k VARCHAR KEY, a INTEGER[] NULL COMMENT 'x (y), [z]', b MAP(VARCHAR, DECIMAL(9, 2)[])?
+        c DOUBLE PRECISION, d TIMESTAMP WITH TIME ZONE NULL, e STRUCT(x INTEGER, y VARCHAR[])[] NULL, CHECK (c > (0))"""
+    schema = Schema.from_ddl(text)
+    assert {name: kind for name, kind in schema.to_dict()["values"].items() if name != "a"} == {
+        "b": "map<string,list<decimal(9,2)>>?", "c": "double", "d": "timestamp?",
+        "e": "list<struct<x:int?,y:list<string>?>>?",
+    }  # fmt: skip
+    (commented, *_) = schema.values
+    assert (str(commented.type), commented.comment, schema.checks[0].condition) == (
+        "list<int>",
+        "x (y), [z]",
+        "c > (0)",
+    )
+
+
 def test_not_null_is_read():
     assert Schema.from_ddl("k int KEY NOT NULL, v int NOT NULL").values == (Field("v", parse_type("int")),)
 

@@ -46,7 +46,12 @@ def test_a_type_comes_back_from_its_text_its_json_and_its_arrow_type(kind: Field
     ("text", "name"),
     [("BIGINT", "long"), ("integer", "int"), ("varchar", "string"), ("blob", "bytearray"), ("bool", "boolean"),
      ("datetime", "timestamp"), ("array<int>", "list<int>"), ("numeric(5)", "decimal(5,0)"), ("short", "smallint"),
-     ("byte", "tinyint"), ("guid", "uuid"), ("STRUCT<Zip INT, b : array<text> ?>", "struct<Zip:int,b:list<string>?>")],
+     ("byte", "tinyint"), ("guid", "uuid"), ("STRUCT<Zip INT, b : array<text> ?>", "struct<Zip:int,b:list<string>?>"),
+     ("DOUBLE PRECISION", "double"), ("TIMESTAMP WITH TIME ZONE", "timestamp"), ("INTEGER[]", "list<int>"),
+     ("VARCHAR [] []", "list<list<string>>"), ("MAP(VARCHAR, DECIMAL(9, 2)[])", "map<string,list<decimal(9,2)>>"),
+     ("struct(a int)", "struct<a:int?>"),
+     ("STRUCT(Z INT, b STRUCT(c TEXT)[])", "struct<Z:int?,b:list<struct<c:string?>>?>"),
+     ("array(bigint)", "list<long>"), ("map<text, struct(a int[])>", "map<string,struct<a:list<int>?>>")],
 )  # fmt: skip
 def test_other_words_for_a_type_are_understood(text: str, name: str):
     assert str(parse_type(text)) == name
@@ -55,7 +60,8 @@ def test_other_words_for_a_type_are_understood(text: str, name: str):
 @pytest.mark.parametrize(
     "text",
     ["", "strin", "decimal", "decimal(39,2)", "decimal(4,5)", "decimal(0)", "list", "list<>", "list<int,int>",
-     "map<int>", "list<int", "int>", "list<strin>", "int(4)", "struct", "struct<a:strin>", "struct(a int)", "time(6)"],
+     "map<int>", "list<int", "int>", "list<strin>", "int(4)", "struct", "struct<a:strin>", "time(6)",
+     "struct()", "struct(a int>", "map(int)", "[]", "int[", "int]", "int[3]", "list(int", "decimal(4)[)"],
 )  # fmt: skip
 def test_text_that_is_no_type_is_refused_with_the_types_there_are(text: str):
     with pytest.raises(InvalidInput) as error:
@@ -127,7 +133,8 @@ def test_numbers_of_32_and_64_bits_stay_apart():
         ("VARCHAR(20)", "string"),
         ("strng", "string"),
         ("Intger", "int"),
-        ("DOUBLE PRECISION", "double"),
+        ("TIMESTAMP WITHOUT TIME ZONE", "timestamp"),
+        ("int[3]", "int[]"),
         ("int8", "tinyint (8 bits) or long (8 bytes)"),
         ("ubigint", "decimal(20,0)"),
         ("row(a int)", "struct<a:int,b:string?>"),

@@ -194,7 +194,6 @@ def test_create_table_with_columns_makes_an_empty_table(session, engine):
         ("CREATE TABLE v (a INT) ROW KEYS (a) UNIQUE KEYS UNIQUE KEYS", "UNIQUE KEYS occurs twice", "UNIQUE", "once"),
         ("CREATE TABLE v LIKE trips UNIQUE KEYS", "LIKE and UNIQUE KEYS", "UNIQUE", "without LIKE"),
         ("ALTER TABLE trips ADD UNIQUE (day)", "UNIQUE is not supported", "UNIQUE", "ADD UNIQUE KEYS"),
-        ("CREATE TABLE v ROW KEYS (a) UNIQUE KEYS AS SELECT 1 AS a", "KEYS need the columns", "v", "ALTER TABLE"),
         ("CREATE TABLE v (a INT) ROW KEYS (b)", "no column 'b' in the statement", "b)", "a"),
         ("CREATE TABLE v (a INT, A STRING) ROW KEYS (a)", "occurs twice", "a INT", "name"),
         ("CREATE TABLE v (a NUMBR) ROW KEYS (a)", "unknown field type 'NUMBR'", "a NUMBR", "the types are"),
@@ -410,6 +409,29 @@ def test_create_table_as_makes_a_table_of_a_query(session, engine, clauses, leav
     assert len(copied.partitions.leaves) == leaves
     if "30 d" in clauses:
         assert copied.properties.texts["snapshot.time-retained"] == "30 d"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_table_of_a_query_has_the_rules_of_its_statement(session, engine):
+    sql = (
+        "CREATE TABLE v (city COMMENT 'where', fare NOT NULL, tip INT DEFAULT 0, CONSTRAINT few CHECK (fare < {most})) "
+        "ROW KEYS (city) UNIQUE KEYS COMMENT 'of the query' AS SELECT city, fare, 1 FROM trips"
+    )
+    plan = session.sql(sql.format(most=9), engine=engine, dry_run=True)
+    assert "would create v with 3 rows" in repr(plan)
+    for most, words in ((3, "few"), ("'x'", "check")):
+        with pytest.raises(sl.InvalidInput, match=words):
+            session.sql(sql.format(most=most), engine=engine)
+    with pytest.raises(sl.InvalidInput, match="unique keys"):
+        session.sql(f"{sql.format(most=9)} UNION ALL SELECT city, fare, 1 FROM trips", engine=engine)
+    assert [table.name for table in session.tables()] == ["trips"]
+    assert session.sql(sql.format(most=9), engine=engine).rows == 3
+    tip = sl.Schema({"k": "int"}, {}, {"tip": {"type": "int?", "default": 0}}).values
+    value = sl.Schema({"k": "int"}, {}, {"fare": "int"}).values
+    key = sl.Schema({"city": {"type": "string", "comment": "where"}}).row_keys
+    assert session.table("v").schema == sl.Schema(
+        key, (), (*value, *tip), checks={"few": "fare < 9"}, comment="of the query", unique_keys=True
+    )
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -57,6 +57,13 @@ def test_every_type_has_a_row_on_the_page():
 
 
 @pytest.mark.parametrize("kind", ROWS)
+def test_the_words_of_duckdb_and_spark_are_read(kind: str):
+    for engine in ("DuckDB", "Spark"):
+        read = str(parse_type(ROWS[kind][engine].replace("time(6)", "time"))).replace("?", "")
+        assert read == ("string" if (kind, engine) == ("uuid", "Spark") else kind.replace("?", ""))
+
+
+@pytest.mark.parametrize("kind", ROWS)
 def test_the_libraries_show_the_types_of_the_page_and_give_the_values_back(
     kind: str, session: sl.Session, tmp_path: Path
 ):

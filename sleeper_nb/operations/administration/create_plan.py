@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sleeper_nb.errors import Action, hint_text
+from sleeper_nb.errors import Action, Hint, hint_text
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.loading.conform import BY_NAME, Difference
 from sleeper_nb.operations.loading.data_columns import DataColumn, has_valid_name
@@ -38,6 +38,8 @@ class CreatePlan(Report):
         Whether an existing table would be replaced.
     notes
         What a load changes although every value fits.
+    choice
+        What chooses row keys.
     """
 
     table: str
@@ -51,6 +53,7 @@ class CreatePlan(Report):
     columns: tuple[DataColumn, ...] = ()
     replaces: bool = False
     notes: tuple[str, ...] = ()
+    choice: Hint = Action("--keys a,b", "row_keys=['a', 'b']")  # noqa: RUF009 - it is frozen
     prefix: str = ""
 
     def grid(self) -> Grid:
@@ -101,7 +104,7 @@ class CreatePlan(Report):
         )
         looked_at = self.candidates[0].rows if self.candidates else 0
         title = f"columns of the data, as row keys of {self.table}"
-        choose = Action("--keys a,b", "row_keys=['a', 'b']").text(self.prefix)
+        choose = hint_text(self.choice, self.prefix)
         footer = f"judged by {counted(looked_at, 'row')}; choose with {choose}, first the column of most conditions"
         for each in self.differences:
             footer += f"\n{each.problem}: {hint_text(each.hint, self.prefix)}"

@@ -116,8 +116,6 @@ class AddFilesPlan(TableReport):
         What is wrong with which files. A run would add none of the files.
     empty
         The number of files without rows, to which the table does not refer.
-    notes
-        What is only checked by the run.
     moves
         Whether the files would be moved into the table's folder.
     moved_before
@@ -131,7 +129,6 @@ class AddFilesPlan(TableReport):
     leaves: tuple[LeafRows, ...]
     refused: tuple[Refusal, ...]
     empty: int = 0
-    notes: tuple[str, ...] = ()
     moves: bool = False
     moved_before: int = 0
     prefix: str = ""
@@ -157,7 +154,7 @@ class AddFilesPlan(TableReport):
             notes.append("garbage collection deletes moved files when no version needs them any more")
         if self.moved_before:
             notes.append(f"{counted(self.moved_before, 'file')} moved before would lose the old name")
-        return Grid(("keys", "partition", "rows"), rows, title, "; ".join((*notes, *self.notes)))
+        return Grid(("keys", "partition", "rows"), rows, title, "; ".join(notes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +212,7 @@ def plan_files(
     before = moved_before(state, store.storage, files) if moving is not None else {}
     files = {address: file for address, file in files.items() if address not in before}
     examined = _examine_all(store, state, files, statistics, progress, row_checks, moving)
-    refused = _refusals(examined)
+    refused = _refusals(examined) or _taken_keys(store, state, examined)
     fitting = [each for each in examined if each.file is not None]
     by_leaf: Counter[str] = Counter()
     for each in fitting if not refused else ():
@@ -229,7 +226,6 @@ def plan_files(
         leaves=leaf_rows(state, by_leaf),
         refused=refused,
         empty=sum(each.file is None and not each.problem for each in examined),
-        notes=("whether row keys are unique is checked by the run",) if state.schema.unique_keys else (),
         moves=moving is not None,
         moved_before=len(before),
     )
@@ -317,12 +313,26 @@ def _references(examined: Sequence[_Examined], given: int) -> tuple[FileReferenc
             texts.append(f"and {len(refused) - _MOST_NAMED} other differences")
         which = "the file" if given == 1 else f"{count:,} of {given:,} files"
         raise InvalidInput(f"{which} cannot be added, so none was: {'; '.join(texts)}", hint=refused[0].hint)
+    return _references_of(examined)
+
+
+def _references_of(examined: Sequence[_Examined]) -> tuple[FileReference, ...]:
     return tuple(
         reference
         for each in examined
         if each.file is not None and each.rows_by_leaf is not None
         for reference in references_to(each.file, each.rows_by_leaf)
     )
+
+
+def _taken_keys(store: StateStore, state: TableState, examined: Sequence[_Examined]) -> tuple[Refusal, ...]:
+    """Return a row key that files, or one of them and the table, have twice, where row keys are unique."""
+    references = _references_of(examined)
+    taken = UniqueKeysOfLoad(store.storage, store.clock, AddFiles(references)).taken(state) if references else None
+    if taken is None:
+        return ()
+    addresses = {each.file.filename: each.address for each in examined if each.file is not None}
+    return (Refusal(taken.problem, taken.hint, tuple(addresses[name] for name in taken.filenames)),)
 
 
 def _refusals(examined: Sequence[_Examined]) -> tuple[Refusal, ...]:

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
@@ -51,7 +52,7 @@ from sleeper_nb.operations.loading.parquet_files import open_parquet, read_parqu
 from sleeper_nb.operations.loading.row_checks import RowCheck
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource, InMemory, broken_checks, read_source
-from sleeper_nb.operations.loading.unique_keys import UniqueKeysOfLoad
+from sleeper_nb.operations.loading.unique_keys import UniqueKeysOfLoad, counted_taken_keys
 from sleeper_nb.report import Grid, TableReport, counted, rate_text
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
@@ -409,6 +410,8 @@ class IngestPlan(TableReport):
         What is wrong with them, for each column.
     quarantine
         The file that would have them.
+    takes_options
+        Whether it is of a load that takes `quarantine`, as no statement does.
     """
 
     snapshot_id: int
@@ -423,13 +426,14 @@ class IngestPlan(TableReport):
     kept_back: int = 0
     reasons: tuple[Difference, ...] = ()
     quarantine: str = ""
+    takes_options: bool = True
 
     def grid(self) -> Grid:
         """Return the leaves and their rows; or what does not fit, if anything, and what to change."""
         if self.differences:
             title = f"ingest: would add nothing ({counted(len(self.differences), 'difference')})"
             kept = hint_text(("to load the rows that fit, and keep the others in a file: ", QUARANTINE), self.prefix)
-            footer = kept if all(each.values for each in self.differences) else ""
+            footer = kept if self.takes_options and all(each.values for each in self.differences) else ""
             return Grid(_DIFFERENCE_COLUMNS, self._cells(self.differences), title, footer)
         how = "through Spark" if self.through_spark else "in process"
         title = f"ingest: would add {counted(self.rows, 'row')} in {counted(self.files, 'file')}, {how}"
@@ -452,6 +456,7 @@ _DIFFERENCE_COLUMNS = ("column", "what is wrong", "values", "example", "first at
 
 def plan_ingest(
     state: TableState,
+    storage: Storage,
     sources: Sequence[IngestSource],
     *,
     strategy: str,
@@ -462,7 +467,8 @@ def plan_ingest(
     """Return what an ingest of files and rows in memory would do, without changing anything.
 
     A Parquet file records its row count and nulls in its footer, so only its row keys are read, and columns whose type
-    differs from the table's; all of it where the table has CHECKs. Whether unique keys are unique is not looked up.
+    differs from the table's; all of it where the table has CHECKs. Where row keys are unique, they are compared with
+    each other, and with those of the table's files in which they may be.
 
     Raises
     ------
@@ -474,11 +480,11 @@ def plan_ingest(
     for each in inspected:
         by_leaf.update(each.by_leaf)
     differences = grouped(difference for each in inspected for difference in each.differences)
+    differences = differences or tuple(_taken_keys(inspected, state, storage))
     rows = sum(each.rows for each in inspected)
     plan = plan_of_counts(state, rows, by_leaf, differences, strategy=strategy, through_spark=through_spark)
     notes = dict.fromkeys(note for each in inspected for note in each.notes)
-    later = ("whether row keys are unique is checked by the load",) if state.schema.unique_keys else ()
-    return replace(plan, notes=(*notes, *later))
+    return replace(plan, notes=tuple(notes))
 
 
 def plan_of_counts(
@@ -499,10 +505,27 @@ def plan_of_counts(
 
 @dataclass(frozen=True, slots=True)
 class _Inspected:
+    """What a plan needs of a source: its row keys when they fit, and how its rows are named."""
+
     rows: int
+    keys: pa.Table | None
     by_leaf: Mapping[str, int]
     differences: tuple[Difference, ...]
     notes: tuple[str, ...]
+    place: Callable[[int], str]
+    label: str
+
+
+def _taken_keys(inspected: Sequence[_Inspected], state: TableState, storage: Storage) -> Iterator[Difference]:
+    """Yield a difference for the row keys that occur twice in some sources, and for those that the table has."""
+    parts = [each for each in inspected if each.keys is not None]
+    if not parts or not state.schema.unique_keys:
+        return
+    starts = np.cumsum([0, *(each.rows for each in parts)])
+    for found in counted_taken_keys(pa.concat_tables([each.keys for each in parts]), state, storage):
+        number = int(np.searchsorted(starts, found.row, "right")) - 1
+        place = parts[number].place(found.row - int(starts[number]))
+        yield replace(found.difference, place=place, source=parts[number].label)
 
 
 def _inspect(source: IngestSource, state: TableState, matching: Matching, checks: Sequence[RowCheck]) -> _Inspected:
@@ -516,11 +539,13 @@ def _inspect(source: IngestSource, state: TableState, matching: Matching, checks
             )
         read = read_source(source, state.schema, matching)
         conformed = broken_checks(source, read, state.schema, checks)
-    by_leaf: Mapping[str, int] = {}
+    keys, by_leaf = None, dict[str, int]()
     if not conformed.differences and conformed.rows:
         keys = pa.table({key.name: conformed.columns[key.name] for key in state.schema.row_keys})
         by_leaf = rows_by_leaf(keys, state.tree, state.schema)
-    return _Inspected(conformed.rows, by_leaf, conformed.differences, conformed.notes)
+    label = source.label if isinstance(source, SourceFile) else ""
+    found = conformed.differences
+    return _Inspected(conformed.rows, keys, by_leaf, found, conformed.notes, conformed.place, label)
 
 
 def _inspect_parquet(file: SourceFile, schema: Schema, matching: Matching) -> Conformed:

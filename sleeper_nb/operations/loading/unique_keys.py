@@ -10,8 +10,10 @@ A commit that loses against another one is checked again before its next try, ag
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -32,12 +34,48 @@ from sleeper_nb.storage.data_files import run_starts
 from sleeper_nb.storage.filesystem import Storage
 
 Key = tuple[KeyValue, ...]
+_REPEATED: Final = "an earlier row has the row key"
+_THERE: Final = "the table already has the row key"
+_LOAD_ONCE: Final = "load each row key once"
+_REPLACE: Final = ("to replace the rows that have these keys: ", Action(f"upsert {A_TABLE} $df", "table.upsert(df)"))
 _INDEX: Final = "index of the row"
 """A name with spaces, so that no column has it."""
 
 
 _Content = tuple[str, str, str | None]
 """A partition, one of its data files, and the file with the rows that it no longer has of that one."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakenKey:
+    """A row key of a load that occurs more than once.
+
+    Parameters
+    ----------
+    key
+        Its columns and values, as text.
+    rows
+        In how many rows of the load it is; with 1, the table has it already.
+    filenames
+        The files of the load that have it.
+    """
+
+    key: str
+    rows: int
+    filenames: tuple[str, ...]
+
+    @property
+    def problem(self) -> str:
+        """What is wrong, without what it means for the load."""
+        where = f"occurs {self.rows:,} times in the rows" if self.rows > 1 else "is in the table already"
+        return f"the row key {self.key} {where}, and the table has unique keys"
+
+    @property
+    def hint(self) -> Hint:
+        """What to do."""
+        if self.rows > 1:
+            return _LOAD_ONCE
+        return _REPLACE
 
 
 class UniqueKeysOfLoad:
@@ -72,8 +110,20 @@ class UniqueKeysOfLoad:
         StateRuleBroken
             When the state does not allow the load at all.
         """
+        taken = self.taken(state)
+        if taken is not None:
+            raise InvalidInput(f"{taken.problem}; nothing was changed", hint=taken.hint)
+
+    def taken(self, state: TableState) -> TakenKey | None:
+        """Return a row key that occurs twice in the load, or is in a state of the table; None when there is none.
+
+        Raises
+        ------
+        StateRuleBroken
+            When the state does not allow the load at all.
+        """
         if not state.schema.unique_keys:
-            return
+            return None
         self._change.validate(state)
         after = self._change.apply(state, CommitPoint(state.snapshot_id + 1, self._clock.now()))
         new = self._new
@@ -87,24 +137,22 @@ class UniqueKeysOfLoad:
                     continue
             key = repeated_key(files, after.schema, self._storage)
             if key is not None:
-                raise self._refused(key, [each for each in files if each.filename in new], after.schema)
+                return self._taken(key, [each for each in files if each.filename in new], after.schema)
         contents = zip(*(state.files.active[name].to_pylist() for name in CONTENT), strict=True)
         self._compared = (self._compared or set()) | set(contents)
+        return None
 
-    def _refused(self, key: Key, new: Sequence[PlannedFile], schema: Schema) -> InvalidInput:
+    def _taken(self, key: Key, new: Sequence[PlannedFile], schema: Schema) -> TakenKey:
         region = _region_of(schema, [key])
         parts = [(each, (each.region or region).intersect(region)) for each in new]
         found = [each._replace(region=part) for each, part in parts if part is not None]
         names = [field.name for field in schema.row_keys]
-        rows = sum(batch.num_rows for batch in merged(found, schema, self._storage, columns=names))
-        hint: Hint = "load each row key once"
-        if rows <= 1:
-            hint = ("to replace the rows that have these keys: ", Action(f"upsert {A_TABLE} $df", "table.upsert(df)"))
-        where = f"occurs {rows:,} times in the rows" if rows > 1 else "is in the table already"
-        return InvalidInput(
-            f"the row key {_text(key, schema)} {where}, and the table has unique keys; nothing was changed",
-            hint=hint,
-        )
+        rows = {
+            each.filename: sum(batch.num_rows for batch in merged([each], schema, self._storage, columns=names))
+            for each in found
+        }
+        holding = tuple(name for name, count in rows.items() if count)
+        return TakenKey(_text(key, schema), sum(rows.values()), holding)
 
 
 def check_unique(state: TableState, storage: Storage) -> None:
@@ -124,33 +172,69 @@ def taken_keys(rows: pa.Table, state: TableState, storage: Storage) -> Iterator[
     Parameters
     ----------
     rows
-        Rows to load, in order, with the columns and types of the state's schema.
+        Rows to load, in order, with the columns and types of the state's schema; others than row keys are ignored.
     """
+    for problem, keys in _taken(rows, state, storage):
+        for place in range(keys.num_rows):
+            yield _bad_value(problem, keys.slice(place, 1), 1, state.schema)
+
+
+def counted_taken_keys(rows: pa.Table, state: TableState, storage: Storage) -> Iterator[BadValue]:
+    """Yield the first row whose row key an earlier row has, and the first whose row key the table has; each counts all.
+
+    Parameters are those of `taken_keys`.
+    """
+    counts: dict[str, int] = {}
+    first: dict[str, pa.Table] = {}
+    for problem, keys in _taken(rows, state, storage):
+        counts[problem] = counts.get(problem, 0) + keys.num_rows
+        found = pa.concat_tables([keys, *([first[problem]] if problem in first else [])])
+        first[problem] = found.filter(pc.equal(found[_INDEX], pc.min(found[_INDEX])))
+    for problem, key in first.items():
+        yield _bad_value(problem, key, counts[problem], state.schema)
+
+
+def _taken(rows: pa.Table, state: TableState, storage: Storage) -> Iterator[tuple[str, pa.Table]]:
+    """Yield what is wrong with row keys, and some of the row keys, each with the index of its row."""
     schema = state.schema
     names = [key.name for key in schema.row_keys]
     if not schema.unique_keys or not rows.num_rows:
         return
-    keys = rows.select(names).append_column(_INDEX, pa.array(range(rows.num_rows), pa.int64()))
+    keys = rows.select(names).append_column(_INDEX, pa.array(np.arange(rows.num_rows)))
     first = keys.group_by(names).aggregate([(_INDEX, "min")])[f"{_INDEX}_min"]
     is_first = pc.is_in(keys[_INDEX], first.combine_chunks())
-    yield from _taken(keys.filter(pc.invert(is_first)), "an earlier row has the row key", schema)
+    if repeated := keys.filter(pc.invert(is_first)):
+        yield _REPEATED, repeated
     region = _region_of(schema, zip(*(pc.min_max(keys[name]).as_py().values() for name in names), strict=True))
     for leaf in state.tree.leaves:
         part = leaf.region.intersect(region)
         files = files_in(state, leaf, part) if part is not None else []
-        for batch in merged(files, schema, storage, columns=names):
-            there = keys.join(pa.Table.from_batches([batch]), names, join_type="left semi")
-            yield from _taken(there, "the table already has the row key", schema)
+        for known in _large_parts(merged(files, schema, storage, columns=names), keys.num_rows):
+            if there := keys.join(known, names, join_type="left semi"):
+                yield _THERE, there
 
 
-def _taken(keys: pa.Table, problem: str, schema: Schema) -> Iterator[BadValue]:
-    """Yield a row with a key that is taken for each of some keys with the indexes of their rows."""
-    hint: Hint = ("load each row key once; to replace rows: ", Action(f"upsert {A_TABLE} $df", "table.upsert(df)"))
-    for values in keys.to_pylist():
-        row = values.pop(_INDEX)
-        key = _text(tuple(values.values()), schema)
-        taken = Difference("unique keys", f"{problem} {key}", hint, kind=problem, values=1, example=key, unit="row")
-        yield BadValue(row, taken)
+def _large_parts(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
+    """Yield batches together, each time about as many rows as are looked up: a join costs the rows of both."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(each.num_rows for each in waiting) >= rows:
+            yield pa.Table.from_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _bad_value(problem: str, key: pa.Table, rows: int, schema: Schema) -> BadValue:
+    """Return the row of a key that is taken, as one of so many."""
+    hint = _LOAD_ONCE if problem == _REPEATED else _REPLACE
+    (values,) = key.to_pylist()
+    row = values.pop(_INDEX)
+    text = _text(tuple(values.values()), schema)
+    return BadValue(
+        row, Difference("unique keys", f"{problem} {text}", hint, kind=problem, values=rows, example=text, unit="row")
+    )
 
 
 def repeated_key(files: Sequence[PlannedFile], schema: Schema, storage: Storage) -> Key | None:

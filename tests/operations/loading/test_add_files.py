@@ -309,6 +309,28 @@ def test_storage_never_writes_or_deletes_outside(session, lake):
     assert files_in(lake) == ["a.parquet", "b.parquet"]
 
 
+@pytest.mark.parametrize("move", [False, True])
+def test_a_dry_run_looks_up_unique_keys_and_names_the_files(session, lake, move):
+    table = session.create_table("u", sl.Schema({"city": "string", "n": "int"}, unique_keys=True), ["c", "p"])
+    keys = pa.schema([("city", pa.string()), ("n", pa.int32())])
+    for name, cities in (("c", ["bern", "rome"]), ("d", ["lima", "rome"]), ("e", ["oslo"])):
+        pq.write_table(pa.table([cities, [1] * len(cities)], keys), lake / f"{name}.parquet")
+    paths = [str(lake / f"{name}.parquet") for name in "cde"]
+    (refused,) = table.add_files(paths, move=move, dry_run=True).refused
+    assert (refused.problem, refused.files) == (
+        "the row key city = 'rome', n = 1 occurs 2 times in the rows, and the table has unique keys",
+        tuple(paths[:2]),
+    )
+    assert not table.add_files(paths[1:], move=move, dry_run=True).refused
+    table.add_files(paths[1:])
+    (refused,) = table.add_files(paths[:1], move=move, dry_run=True).refused
+    assert "rome', n = 1 is in the table already" in refused.problem
+    with pytest.raises(InvalidInput, match=refused.problem) as caught:
+        table.add_files(paths[:1], move=move)
+    assert "upsert u $df" in caught.value.hint_parts[1].line
+    assert files_in(lake) == ["a.parquet", "b.parquet", "c.parquet", "d.parquet", "e.parquet"]
+
+
 def test_files_without_rows_are_left_out(session, lake):
     pq.write_table(rows().slice(0, 0), lake / "empty.parquet")
     table = session.table("t")

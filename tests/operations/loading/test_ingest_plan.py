@@ -184,6 +184,51 @@ def test_a_dry_run_equals_the_real_run(tmp_path_factory: Any, rows: list[Any], s
         assert {leaf.partition_id: leaf.rows for leaf in plan.leaves} == {r["partition_id"]: r["rows"] for r in active}
 
 
+KEYS = st.lists(st.tuples(st.sampled_from("abmz"), st.integers(0, 2)), max_size=6)
+
+
+@given(loads=st.lists(st.tuples(KEYS, st.sampled_from(sorted(KINDS))), min_size=1, max_size=3))
+def test_a_dry_run_looks_up_unique_keys_as_the_real_run_does(tmp_path_factory: Any, loads: list[Any]):
+    schema = sl.Schema({"k": "string", "n": "int"}, unique_keys=True)
+    with sl.connect(tmp_path_factory.mktemp("w")) as session:
+        table = session.create_table("t", schema, ["b", "m"])
+        held: set[tuple[str, int]] = set()
+        for keys, kind in loads:
+            rows = pa.table([[k for k, _ in keys], [n for _, n in keys]], pa.schema([("k", "string"), ("n", "int32")]))
+            data = KINDS[kind](rows, tmp_path_factory.mktemp("data"))
+            plan: IngestPlan = table.ingest(data, dry_run=True)
+            counts = {each.kind: each.values for each in plan.differences}
+            repeated, there = len(keys) - len(set(keys)), sum(key in held for key in set(keys))
+            there += sum(key in held for i, key in enumerate(keys) if key in keys[:i])
+            assert counts.get("an earlier row has the row key", 0) == repeated
+            assert counts.get("the table already has the row key", 0) == there
+            if plan.differences:
+                with pytest.raises(sl.InvalidInput, match="unique keys"):
+                    table.ingest(data)
+                continue
+            table.ingest(data)
+            held |= set(keys)
+
+
+def test_a_row_key_that_is_taken_is_named_with_its_file_and_line(session: sl.Session, tmp_path: Path):
+    table = session.create_table("t", sl.Schema({"k": "string"}, unique_keys=True))
+    table.ingest([{"k": "there"}])
+    (tmp_path / "a.csv").write_text("k\nnew\n")
+    (tmp_path / "b.csv").write_text("k\nmore\nnew\nthere\n")
+    before = everything_below(tmp_path)
+    plan: IngestPlan = table.ingest(str(tmp_path / "*.csv"), dry_run=True)
+    assert [(each.problem, each.first_at) for each in plan.differences] == [
+        ("an earlier row has the row key k = 'new'", f"{tmp_path / 'b.csv'}, line 3"),
+        ("the table already has the row key k = 'there'", f"{tmp_path / 'b.csv'}, line 4"),
+    ]
+    assert everything_below(tmp_path) == before
+    new = session.create_table("u", [{"k": "a"}, {"k": "a"}], like="t", dry_run=True)
+    assert [each.problem for each in new.differences] == ["an earlier row has the row key k = 'a'"]
+    sql = session.sql("INSERT INTO t SELECT 'there'", dry_run=True)
+    assert "the table already has the row key" in repr(sql)
+    assert "quarantine" not in repr(sql)
+
+
 @pytest.mark.parametrize("ending", ["", "csv", "json", "parquet"])
 def test_columns_that_the_data_lacks_are_named_by_the_dry_run_and_by_the_load(tmp_path: Path, ending: str):
     told: list[str] = []
