@@ -53,7 +53,6 @@ WRONG = [
     ('"at" / 2 > 1', "there is no / of timestamp and int", "write INTERVAL '1 day' for a time that is"),
     ("paid + 1 > 1", "there is no + of boolean and int", "cast it: cast(… as double)"),
     ("city like 5", "there is no LIKE of string and int", "cast it"),
-    ("city ~ '['", "it has a wrong regular expression: missing ]: [", "write a backslash before"),
     ("abs(city) > 1", "no function abs(string)", "cast it: cast(… as double)"),
     ("(" * 2000 + "k = 1" + ")" * 2000, None, ""),
 ]  # fmt: skip
@@ -171,6 +170,15 @@ def test_a_condition_that_fails_for_some_row_is_explained_in_one_sentence(table,
         table.scan(where=where).to_arrow()
     assert caught.value.message == f"cannot compute the condition {where!r}: {said}"
     assert (caught.value.hint or "").startswith(hint)
+
+
+def test_a_wrong_regular_expression_is_explained(table):
+    with pytest.raises(sl.InvalidInput) as caught:  # DuckDB 2.0.0 finds it in an empty table too, 2.0.1 only in rows
+        table.scan(where="city ~ '['").to_arrow()
+    assert caught.value.message.endswith(
+        "the condition \"city ~ '['\": it has a wrong regular expression: missing ]: ["
+    )
+    assert (caught.value.hint or "").startswith("write a backslash before")
 
 
 @pytest.mark.parametrize(
