@@ -80,7 +80,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
                 bound.arguments[name] = argument.converted(bound.arguments[name], bound.arguments.get("self"))
         if options in bound.arguments:
             given = bound.arguments[options]
-            _check_names(given, expected_options(), function.__name__)
+            _check_names(given, expected_options(), (*expected(), *expected_options()), function.__name__)
             for name, argument in expected_options().items():
                 if name in given and not argument.plainly_fits(given[name]):
                     given[name] = argument.converted(given[name], bound.arguments.get("self"))
@@ -89,11 +89,15 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def _check_names(given: Iterable[str], known: Iterable[str], function: str) -> None:
-    """Raise `TypeError` for an option that a function lacks, as Python does for its arguments."""
+def _check_names(given: Iterable[str], options: Iterable[str], known: Iterable[str], function: str) -> None:
+    """Raise `TypeError` for an option that a function lacks, as Python does; `known` are all names that it takes."""
     for name in given:
-        if name not in known:
-            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
+        if name not in options:
+            import difflib  # rarely needed
+
+            near = difflib.get_close_matches(name, list(known))
+            meant = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{meant}")
 
 
 @dataclass(frozen=True, slots=True)

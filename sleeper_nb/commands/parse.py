@@ -320,6 +320,8 @@ def _reject(word: str, command: Command, options: list[str], related: Sequence[C
             hint = f"did you mean {other.name!r}, which has {name!r}?"
         raise InvalidInput(f"{command.name} has no option {name!r}", hint=hint)
     takes_data = next((each.names[-1] for each in command.arguments if each.is_option and each.kind == "source"), None)
+    if takes_data and word.casefold() == takes_data.removeprefix("--"):
+        raise InvalidInput(f"{command.name} cannot use {word!r}", hint=f"write {takes_data} before the data")
     if takes_data and (word.startswith("$") or Path(word).expanduser().exists()):
         shown = word if word.startswith("$") else shlex.quote(word)
         raise InvalidInput(f"{command.name} cannot use {word!r}", hint=f"write {takes_data} {shown}")

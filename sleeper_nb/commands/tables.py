@@ -100,7 +100,7 @@ LEAVES = option("--leaves", text="how many leaf partitions, with about equal sha
         "create sales --set sleeper.table.aggregations=sum(fare)\ncity STRING KEY, fare DOUBLE",
     ),
     aliases=("add",),
-    words=("make", "new", "init"),
+    words=("make", "new", "init", "create-table", "new-table"),
     body=True,
     warehouse="new",
     free="form",

@@ -818,6 +818,7 @@ def _field_from(body: Any) -> Field:
 
 
 _COMMENT_HINT = "write comments after --, not after #"
+_KEY_HINT = "write KEY after each row key; to refuse rows with equal row keys, write UNIQUE KEYS in a line of its own"
 _LINE_HINT = "write: name TYPE [KEY|SORT] [NULL] [DEFAULT 0] [COMMENT 'text'], or CHECK (condition)"
 _QUOTED = re.compile(r"""["'`\[]([^"'`\]]+)["'`\]](.*)""", re.DOTALL)
 _STRING = r"'(?:[^']|'')*'"
@@ -923,6 +924,8 @@ def _definition_hint(definition: str) -> str:
     if quoted := _QUOTED.fullmatch(definition):
         name = re.sub(r"\W+", "_", quoted[1].strip())
         return f"write {name}{quoted[2]}: names have no quotes, only letters, digits and _"
+    if re.search(r"\bPRIMARY\s+KEY\b", definition, re.IGNORECASE):
+        return _KEY_HINT
     return _COMMENT_HINT if "#" in definition else _LINE_HINT
 
 

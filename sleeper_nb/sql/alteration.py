@@ -18,7 +18,10 @@ from sleeper_nb.sql.table_definition import (
     read_type,
 )
 
-_HINT: Final = "write ALTER TABLE t ADD COLUMN a INT, RENAME COLUMN b TO c, DROP COLUMN d, ADD UNIQUE KEYS"
+_HINT: Final = (
+    "write ALTER TABLE t ADD COLUMN a INT, RENAME COLUMN b TO c, DROP COLUMN d, ALTER COLUMN e TYPE BIGINT, "
+    "ADD UNIQUE KEYS"
+)
 _COLUMN_HINT: Final = "write ALTER COLUMN a TYPE BIGINT, SET DEFAULT 0, DROP DEFAULT, SET NOT NULL or COMMENT 'text'"
 
 

@@ -119,7 +119,7 @@ class Bound:
     named
         What each stands for: a table at a version, a variable with rows, or the statement of a view.
     unknown
-        Tables that are read and are not ours; the engine may know them.
+        Tables that are read or described and are not ours; the engine may know them.
     written
         The statement as it was before; None for one that this package wrote.
     whole
@@ -277,7 +277,7 @@ class Binder:
             elif reference.clause is not None or _is_system_table(statement, reference):
                 raise NotFound.of("table", reference.name.partition(MARK)[0], self.tables())
         renamed = with_names(statement, {reference: name for reference, (name, _) in named.items()})
-        unknown = tuple(each for each in references if each not in named and each.role == "read")
+        unknown = tuple(each for each in references if each not in named and each.role in {"read", "describe"})
         return Bound(renamed, dict(named.values()), unknown, statement)
 
     def without(self, view: str) -> Binder:

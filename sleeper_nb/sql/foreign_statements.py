@@ -112,6 +112,17 @@ def refuse_restore(reader: StatementReader) -> None:
     raise reader.error("there is no RESTORE", ("to restore a version: ", instead), start)
 
 
+def refuse_show_create(reader: StatementReader) -> None:
+    """Refuse ``SHOW CREATE TABLE``, which shows how a table is defined."""
+    start = reader.offset
+    if not reader.skip("SHOW", "CREATE", "TABLE"):
+        return
+    table = _table(reader)
+    columns = Action(f"describe {table} --fields", f"session.table({table!r}).schema")
+    hint = ("to see its columns and rules: ", columns, f"; to make a table like it: CREATE TABLE u LIKE {table}")
+    raise reader.error("there is no SHOW CREATE TABLE", hint, start)
+
+
 def refuse_transaction(reader: StatementReader) -> None:
     """Refuse ``BEGIN``, ``COMMIT`` and the like."""
     undo = Action("rollback t 1", "table.rollback(1)")

@@ -183,6 +183,9 @@ class StatementReader:
             if token.symbol in {":", "$"} and self.peek(1) is not None:
                 self.at += 1
                 return Parameter(self.name("a parameter", hint))
+        if token is not None and token.kind in {"word", "quoted"} and not spells(self.tokens, self.at + 1, "("):
+            text = unquote(token, dialect=self.statement.dialect)
+            hint = (f"write a text in single quotes: '{text}'; ", *(hint if isinstance(hint, tuple) else (hint,)))
         raise self.error("a value is expected", hint)
 
     def _items(self, closing: str, hint: Hint) -> tuple[Constant, ...]:

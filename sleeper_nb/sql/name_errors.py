@@ -87,7 +87,11 @@ _FIRST_WORDS = 6
 
 
 def _with_quotes(error: SleeperError, near: str, bound: Bound) -> SleeperError:
-    """Return DuckDB's syntax error with a hint, when a column's name is a reserved word of SQL."""
+    """Return DuckDB's syntax error with a hint, for ``SELECT … INTO t`` and columns named as a reserved word of SQL."""
+    if near.upper() == "INTO":
+        return InvalidInput(
+            error.message, hint="write CREATE TABLE t ROW KEYS (…) AS SELECT …, or INSERT INTO t SELECT …"
+        )
     for name in _columns(bound):
         as_value = rf"(?:\bselect|[,(=<>.])\s*{name}\s*(?:[,)=<>]|\bfrom\b|$)"
         is_meant = name.casefold() == near.casefold() or re.search(as_value, bound.statement.text, re.IGNORECASE)

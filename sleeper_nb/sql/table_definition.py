@@ -25,6 +25,7 @@ _INSTEAD: Final = {
     "LOCATION": "leave it out: the warehouse says where a table is",
     "STORED": "leave it out: tables are in Parquet files",
     "OPTIONS": "write WITH (property = value)",
+    **dict.fromkeys(("CLONE", "SHALLOW", "DEEP"), "write LIKE u for a table like u, or AS FROM u for its rows too"),
 }  # fmt: skip
 """Clauses of others, and what to write."""
 _NOT_BESIDE_LIKE: Final = {

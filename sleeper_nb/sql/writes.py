@@ -18,6 +18,7 @@ from sleeper_nb.sql.foreign_statements import (
     refuse_optimize,
     refuse_replace,
     refuse_restore,
+    refuse_show_create,
     refuse_transaction,
     refuse_upsert,
     refuse_vacuum,
@@ -29,9 +30,8 @@ from sleeper_nb.sql.references import names_of_with
 from sleeper_nb.sql.statement import QueryPart, Statement
 from sleeper_nb.sql.table_definition import CreateTable, read_create_table
 
-_CALL_HINT: Final = (
-    "write CALL sys.compact('t') or CALL sys.compact(table => 't'); CALL sys.help() lists the procedures"
-)
+_LISTED: Final = "CALL sys.help() lists the procedures"
+_CALL_HINT: Final = f"write CALL sys.compact('t') or CALL sys.compact(table => 't'); {_LISTED}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,8 @@ def _call(reader: StatementReader) -> CallProcedure:
     whole = reader.path("a procedure", _CALL_HINT)
     schema, _, procedure = whole.text.partition(".")
     if schema.casefold() != "sys" or not procedure:
-        raise reader.error(f"there is no procedure {whole.text!r}", _CALL_HINT, whole.at)
+        hint = f"write CALL sys.{whole.text}('t'); {_LISTED}" if whole.text.isidentifier() else _CALL_HINT
+        raise reader.error(f"there is no procedure {whole.text!r}", hint, whole.at)
     arguments: list[Constant] = []
     named: list[tuple[Name, Constant]] = []
     reader.expect("(", hint=_CALL_HINT)
@@ -242,7 +243,7 @@ _READERS: Final = {
 _FOREIGN: Final = {
     "REPLACE": refuse_replace, "UPSERT": refuse_upsert, "COPY": refuse_copy, "VACUUM": refuse_vacuum,
     "OPTIMIZE": refuse_optimize, "RESTORE": refuse_restore, "BEGIN": refuse_transaction, "START": refuse_transaction,
-    "COMMIT": refuse_transaction, "ROLLBACK": refuse_transaction,
+    "COMMIT": refuse_transaction, "ROLLBACK": refuse_transaction, "SHOW": refuse_show_create,
 }  # fmt: skip
 """What refuses the statements of other databases, by their first word."""
 

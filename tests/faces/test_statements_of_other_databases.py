@@ -72,6 +72,18 @@ def test_what_leaves_rows_that_exist_is_a_merge(refused, statement):
         ("COMMIT", "there are no transactions of several statements", "each statement is one commit"),
         ("ROLLBACK", "there are no transactions", "each statement is one commit, which %sleeper rollback t 1 undoes"),
         ("CREATE UNIQUE INDEX i ON t (id)", "there are no indexes", "a table is sorted by its keys"),
+        ("SHOW CREATE TABLE t", "there is no SHOW CREATE TABLE", "%sleeper describe t --fields"),
+        ("CREATE TABLE u CLONE t", "CREATE TABLE takes no CLONE", "write LIKE u for a table like u"),
+        ("CREATE TABLE u SHALLOW CLONE t", "CREATE TABLE takes no SHALLOW", "or AS FROM u for its rows too"),
+        ("CREATE TABLE main.u (k INT) ROW KEYS (k)", "'main.u' is not a valid table name", "before the dot: u;"),
+        ("SELECT * INTO u FROM t", 'near "INTO"', "write CREATE TABLE t ROW KEYS"),
+        ("ALTER TABLE t MODIFY COLUMN city TEXT", "before 'MODIFY'", "ALTER COLUMN e TYPE BIGINT"),
+        ("CALL create_savepoint('t')", "no procedure 'create_savepoint'", "write CALL sys.create_savepoint('t');"),
+        ("CALL sys.create_savepoint(t)", "a value is expected before 't'", "write a text in single quotes: 't';"),
+        ("DESCRIBE tt", "no table 'tt'", "did you mean 't'?"),
+        ("SUMMARIZE nowhere", "no table 'nowhere'", "available: t"),
+        ("FROM 'no.csv'", "there is no file 'no.csv'", "a path is relative to "),
+        ("FROM 'no/*.parquet'", "no file matches 'no/*.parquet'", "a path is relative to "),
         ("DROP t", "TABLE or VIEW is expected before 't'", "write DROP TABLE t"),
         ("CREATE SCHEMA s", "no query begins with 'CREATE'", "begin with SELECT"),
     ],
@@ -79,7 +91,7 @@ def test_what_leaves_rows_that_exist_is_a_merge(refused, statement):
 def test_another_statement_names_what_does_it(refused, statement, problem, hint):
     message, said = refused(f"sql {statement}")
     assert problem in message
-    assert said.startswith(hint)
+    assert hint in said
     assert "changed by commands" not in said
 
 

@@ -98,6 +98,7 @@ def test_not_null_is_read():
         ("k string KEY, s boolean SORT", "cannot be a boolean"),
         ("k string KEY, K int", "twice"),
         ("k string KEY, 1x int", "'1x'"),
+        ("k string PRIMARY KEY", "line 1"),
     ],
 )
 def test_ddl_that_cannot_be_read_says_where_and_what_to_write(text: str, names: str):

@@ -16,6 +16,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from functools import reduce
 from itertools import takewhile
+from pathlib import Path
 from typing import Any, Final, cast
 
 import duckdb
@@ -24,7 +25,7 @@ import pyarrow as pa
 from sleeper_nb import errors
 from sleeper_nb.engines.duckdb.combined_rows import combined, is_exact
 from sleeper_nb.engines.duckdb.duckdb_reads import Query, judged
-from sleeper_nb.errors import InvalidInput, SleeperError, StorageError
+from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import FieldType, Schema, quoted_name
 from sleeper_nb.operations.row_processing import Processor, in_microseconds
@@ -91,6 +92,8 @@ _IO = re.compile(r"\bIO Error: ")
 # How DuckDB refuses a file that the settings of `Database.connect_confined` forbid.
 _REFUSED = re.compile(r'^Permission Error: Cannot access \w+ "(.*?)"')
 
+_NO_MATCH = re.compile(r'No files found that match the pattern "(.*?)"')
+_AS_FOLDER = re.compile(r"(.+)/\*\*/\*\.\w+")
 _MOST_LISTED = 3
 _CANDIDATES = "Candidate bindings: "
 
@@ -471,9 +474,14 @@ def explained(error: Exception) -> SleeperError:
         return kind(ours[2], hint=ours[3])  # type: ignore[no-any-return]
     lines = [line.strip() for line in str(error).splitlines()]
     if refused := _REFUSED.search(lines[0] if lines else ""):
+        folder = _AS_FOLDER.fullmatch(refused[1])  # DuckDB looks for a folder where there is no file
+        if folder is not None and not Path(folder[1]).exists():
+            return NotFound(f"there is no file {folder[1]!r}", hint=f"a path is relative to {Path.cwd()}")
         hint = "SQL reads tables, and local files whose paths are written as text or parameters"
         return InvalidInput(f"SQL may not open {refused[1]!r}", hint=hint)
     first = next(filter(None, lines), type(error).__name__)
+    if missing := _NO_MATCH.search(first):
+        return NotFound(f"no file matches {missing[1]!r}", hint=f"a path is relative to {Path.cwd()}")
     if _IO.search(first):
         return StorageError(f"DuckDB: {first}", hint="run it again; the file may have been deleted or changed")
     return InvalidInput(f"DuckDB: {first}", hint=_hint(lines))

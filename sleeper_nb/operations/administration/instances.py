@@ -85,6 +85,10 @@ def check_table_name(name: str, others: Iterable[TableEntry]) -> None:
         When another table has the name, in any case: SQL does not distinguish them.
     """
     if not _TABLE_NAME.fullmatch(name):
-        raise InvalidInput(f"{name!r} is not a valid table name", hint="start with a letter; then letters, digits, - _")
+        hint = "start with a letter; then letters, digits, - _"
+        _, dot, own = name.rpartition(".")
+        if dot and _TABLE_NAME.fullmatch(own):
+            hint = f"leave out what is before the dot: {own}; tables are not in schemas"
+        raise InvalidInput(f"{name!r} is not a valid table name", hint=hint)
     if name.casefold() in {entry.name.casefold() for entry in others}:
         raise AlreadyExists(f"table {name!r} already exists", hint="choose another name, or use that table")
