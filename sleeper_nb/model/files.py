@@ -502,9 +502,14 @@ class FileReferences:
         columns = (sums[name].to_pylist() for name in ("rows_count", "rows_sum", "bytes_sum"))
         return dict(zip(sums["partition_id"].to_pylist(), map(Totals, *columns), strict=True))
 
-    def active_in(self, partition_ids: Collection[str]) -> tuple[FileReference, ...]:
-        """Return the active references of some partitions, as values."""
-        return tuple(to_values(self.active_rows_in(partition_ids)))
+    def active_in(
+        self, partition_ids: Collection[str], filenames: Collection[str] | None = None
+    ) -> tuple[FileReference, ...]:
+        """Return the active references of some partitions, or only those to some files, as values."""
+        rows = self.active_rows_in(partition_ids)
+        if filenames is not None:
+            rows = rows.filter(pc.is_in(rows["filename"], pa.array(list(filenames), pa.string())))
+        return tuple(to_values(rows))
 
     def active_rows_in(self, partition_ids: Collection[str]) -> pa.Table:
         """Return the active rows of some partitions, without looking at any other row."""

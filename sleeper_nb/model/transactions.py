@@ -139,7 +139,8 @@ class ReplaceFileReferences(Transaction):
 
     def validate(self, state: TableState) -> None:
         """Each input is still active in the partition with the same rows; the output is new and of that partition."""
-        active = {reference.filename: reference for reference in state.files.active_in({self.partition_id})}
+        held = state.files.active_in({self.partition_id}, self.inputs)
+        active = {reference.filename: reference for reference in held}
         if missing := [name for name in self.inputs if name not in active]:
             raise StateRuleBroken(
                 f"compaction job {self.job_id} lost its input {missing[0]}: it is no longer in its partition",
@@ -244,8 +245,8 @@ class ChangeRows(Transaction):
 
     def _found_in(self, state: TableState) -> list[FileReference]:
         """Return the references to replace as they are in the state; raise for one that is gone or was changed."""
-        active = {(each.partition_id, each.filename): each
-                  for each in state.files.active_in({each.partition_id for each in self.replaced})}  # fmt: skip
+        owners, names = ({each.partition_id for each in self.replaced}, {each.filename for each in self.replaced})
+        active = {(each.partition_id, each.filename): each for each in state.files.active_in(owners, names)}
         found = []
         for each in self.replaced:
             held = active.get((each.partition_id, each.filename))

@@ -21,7 +21,7 @@ from sleeper_nb.model.properties import VECTOR_LEAST_BYTES, VECTOR_PERCENT, Tabl
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import ChangeRows, ReplacedReference
 from sleeper_nb.operations.changing.edit_list import EditList
-from sleeper_nb.operations.loading.ingest import IngestSettings, reference_to, write_rows, write_sorted
+from sleeper_nb.operations.loading.ingest import IngestSettings, reference_to, rows_by_leaf, write_rows, write_sorted
 from sleeper_nb.operations.scanning.live_rows import NO_POSITIONS, LiveRows, Positions, positions_of
 from sleeper_nb.operations.scanning.scan_plan import keys_in
 from sleeper_nb.state_store.state_store_base import StateStore
@@ -90,15 +90,18 @@ class EditsWriter:
             edits.counts,
         )
 
+    def leaves(self, edits: EditList) -> frozenset[str]:
+        """Return the leaf partitions with rows that go or come; nothing is written."""
+        losing = {each.reference.partition_id for each in self._touched(edits)}
+        return frozenset(losing | rows_by_leaf(edits.rows, self.state.tree, self.state.schema).keys())
+
     def _touched(self, edits: EditList) -> Iterator[_Touched]:
         """Yield each reference that loses rows."""
         active = self.state.files.active
         names = pa.array(list(edits.touched), pa.string())
         owners = active.filter(pa.compute.is_in(active["filename"], names))["partition_id"].unique().to_pylist()
         found = set()
-        for reference in self.state.files.active_in(owners):
-            if reference.filename not in edits.touched:
-                continue
+        for reference in self.state.files.active_in(owners, edits.touched):
             gone, is_purged = edits.removed.get(reference.filename, NO_POSITIONS), reference.filename in edits.purged
             found.add(reference.filename)
             if len(gone) and not reference.only_this_partition:
