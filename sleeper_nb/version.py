@@ -779,11 +779,7 @@ class Changes(Report):
 
     @property
     def _column(self) -> str:
-        taken = {name.casefold() for name in self._comparison.newer.names}
-        name = "change"
-        while name in taken:
-            name = f"_{name}"
-        return name
+        return changes.kind_column(self._comparison.newer.names)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -18,12 +18,15 @@ from sleeper_nb.commands.command import (
     option,
     positional,
 )
-from sleeper_nb.commands.confirm import change_confirmed, shown_change
+from sleeper_nb.commands.confirm import change_confirmed, line_again, shown_change
 from sleeper_nb.commands.context import Context, split_names
 from sleeper_nb.commands.load import MATCHING_OPTIONS, READING_OPTIONS, load_options, source_of
-from sleeper_nb.errors import InvalidInput
+from sleeper_nb.errors import Action, InvalidInput
+from sleeper_nb.report import Answer, nothing_done
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sleeper_nb.operations.changing.change import ChangeReport
     from sleeper_nb.operations.changing.purge import PurgeReport
     from sleeper_nb.query import Engine
@@ -43,9 +46,8 @@ PURGE = flag(
     "for privacy: also delete the older versions, savepoints and files that have such rows, at once; to finish an "
     "interrupted purge, repeat the line",
 )
-OF_A_CHANGE = (
-    MESSAGE, JOB_ID, ENGINE, DRY_RUN,
-)  # fmt: skip
+PLANNED_ROWS = flag("--rows", "with --dry-run: show the rows that would change, before and after")
+OF_A_CHANGE = (MESSAGE, JOB_ID, ENGINE, DRY_RUN, PLANNED_ROWS)
 
 
 @command(
@@ -58,6 +60,7 @@ OF_A_CHANGE = (
     replace(ALL_ROWS, help="delete all rows, or purge; without it, a notebook shows the plan and a console asks"),
     examples=(
         'delete-rows trips --where "fare < 0" --dry-run',
+        'delete-rows trips --where "fare < 0" --dry-run --rows',
         'delete-rows trips --where "fare < 0" -m "no refunds"',
         'delete-rows trips --where "fare > (SELECT 5 * avg(fare) FROM trips)"',
         "delete-rows trips --force",
@@ -66,13 +69,14 @@ OF_A_CHANGE = (
     ),
     words=("remove", "remove-rows", "drop-rows", "delete-from", "erase", "purge", "privacy", "gdpr", "forget"),
 )
-def delete_rows(context: Context, arguments: Namespace) -> ChangeReport | PurgeReport:
+def delete_rows(context: Context, arguments: Namespace) -> ChangeReport | PurgeReport | Answer:
     table, where = context.table(arguments.table), arguments.where
     options = {**_names(context), **_options(context, arguments)}
     if arguments.purge:
+        if arguments.rows:
+            raise InvalidInput("--rows does not go with --purge", hint="leave --purge out to see the rows")
         return change_confirmed(context, arguments, partial(table.delete, where, purge=True, **options))
-    delete = partial(table.delete, where, **options)
-    return change_confirmed(context, arguments, delete)
+    return _changed(context, arguments, partial(table.delete, where, **options))
 
 
 @command(
@@ -94,7 +98,7 @@ def delete_rows(context: Context, arguments: Namespace) -> ChangeReport | PurgeR
     ),
     words=("modify", "set-values"),
 )  # fmt: skip
-def update(context: Context, arguments: Namespace) -> ChangeReport:
+def update(context: Context, arguments: Namespace) -> ChangeReport | Answer:
     table = context.table(arguments.table)
     change = partial(
         table.update,
@@ -104,7 +108,7 @@ def update(context: Context, arguments: Namespace) -> ChangeReport:
         **_names(context),
         **_options(context, arguments),
     )
-    return change_confirmed(context, arguments, change)
+    return _changed(context, arguments, change)
 
 
 @command(
@@ -125,16 +129,18 @@ def update(context: Context, arguments: Namespace) -> ChangeReport:
     ),
     words=("merge", "merge-into"),
 )  # fmt: skip
-def upsert(context: Context, arguments: Namespace) -> ChangeReport:
+def upsert(context: Context, arguments: Namespace) -> ChangeReport | Answer:
     table = context.table(arguments.table)
-    report = table.upsert(
+    change = partial(
+        table.upsert,
         _new_rows(context, arguments),
         on=split_names(arguments.on),
-        dry_run=arguments.dry_run,
         **load_options(arguments),
         **_options(context, arguments),
     )
-    return shown_change(arguments, report)
+    if arguments.rows:
+        return _planned_rows(context, arguments, change)
+    return shown_change(arguments, change(dry_run=arguments.dry_run))
 
 
 @command(
@@ -158,7 +164,7 @@ def upsert(context: Context, arguments: Namespace) -> ChangeReport:
     ),
     words=("replace", "insert-overwrite", "replace-where"),
 )  # fmt: skip
-def overwrite(context: Context, arguments: Namespace) -> ChangeReport:
+def overwrite(context: Context, arguments: Namespace) -> ChangeReport | Answer:
     table = context.table(arguments.table)
     change = partial(
         table.overwrite,
@@ -170,7 +176,29 @@ def overwrite(context: Context, arguments: Namespace) -> ChangeReport:
         **load_options(arguments),
         **_options(context, arguments),
     )
+    return _changed(context, arguments, change)
+
+
+def _changed(context: Context, arguments: Namespace, change: Callable[..., ChangeReport]) -> ChangeReport | Answer:
+    """Change rows, or show what was asked for of the plan; `change` is as that of `change_confirmed`."""
+    if arguments.rows:
+        return _planned_rows(context, arguments, change)
     return change_confirmed(context, arguments, change)
+
+
+def _planned_rows(context: Context, arguments: Namespace, change: Callable[..., ChangeReport]) -> Answer:
+    """Show the rows that would change, and how to do it."""
+    from sleeper_nb.display.preview import preview
+
+    if not arguments.dry_run:
+        raise InvalidInput("--rows needs --dry-run", hint="add it; diff T before after --rows shows what a change did")
+    plan = change(dry_run=True)
+    rows, limit = plan.changed_rows(), context.display.rows
+    added = ("--force",) if plan.needs_confirmation else ()
+    again = Action(line_again((word for word in arguments.words if word not in PLANNED_ROWS.names), *added))
+    done = f"{plan.operation}: {plan.inserted:,} inserted, {plan.updated:,} updated, {plan.deleted:,} deleted"
+    footer = f"{done} · {nothing_done(again, context.prefix) if rows.num_rows else 'no row to change'}"
+    return Answer(preview(rows, footer, limit=limit, total=rows.num_rows), rows)
 
 
 def _options(context: Context, arguments: Namespace) -> dict[str, Any]:

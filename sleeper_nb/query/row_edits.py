@@ -275,8 +275,10 @@ class EditFinder:
             removed = _merged_places([removed, _by_file(acting, others.filenames)])
         counts = ChangeCounts(inserted.num_rows, updated, deleted)
         everything = pa.concat_tables([*rows, inserted])
-        several = _repeated(gone[1])
-        return EditList(removed, everything, counts, watched, self.source.num_rows, with_several=several)
+        several, matched = _repeated(gone[1]), pc.count_distinct(pairs.rows[SOURCE_ROW]).as_py()
+        return EditList(
+            removed, everything, counts, watched, self.source.num_rows, with_several=several, matched=matched
+        )
 
     def _results(self, query: Composition, rows: Mapping[str, pa.Table]) -> FoundRows:
         """Return the answer of a query of a merge, with a column for each part of its results."""

@@ -395,8 +395,8 @@ class TableChange:
         note = made.note if isinstance(made, MadeBefore) else ""
         return ChangeReport(
             operation=self.operation, table=self.table.name, snapshot=made, since=made.id, counts=counts,
-            source_rows=None, files=0, bytes=0, leaves=None, files_written=None, bytes_written=None, vectors=None,
-            seconds=0.0, dry_run=False, note=note,
+            source_rows=None, matched=None, files=0, bytes=0, leaves=0, files_written=None, bytes_written=None,
+            vectors=None, seconds=0.0, dry_run=False, note=note,
         )  # fmt: skip
 
     def _saved(self, report: ChangeReport) -> ChangeReport:

@@ -726,7 +726,8 @@ class Table(Report):
         message, job_id
             As those of `ingest`.
         dry_run
-            Change nothing; return how many rows, files and bytes would be touched.
+            Change nothing; return how many rows, files and bytes would be touched. `ChangeReport.changed_rows` reads
+            these rows.
         force
             Confirm that all rows are meant, where no condition names a column of the table; or confirm a purge.
         purge

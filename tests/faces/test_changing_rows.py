@@ -91,6 +91,59 @@ def test_a_dry_run_counts_changes_nothing_and_shows_the_line_that_does_it(typed,
     assert len(rows()) == 3 + changed[0] - changed[2]
 
 
+@pytest.mark.parametrize(
+    ("line", "changes"),
+    [
+        ('delete-rows trips --where "fare > 0"', [("removed", "London", 4.0), ("removed", "Rome", 6.0)]),
+        ("delete-rows trips", [("removed", "London", 4.0), ("removed", "Rome", 6.0), ("removed", "athens", -2.0)]),
+        ("update trips --set fare=9 --where \"city = 'Rome'\"",
+         [("update_preimage", "Rome", 6.0), ("update_postimage", "Rome", 9.0)]),
+        ("update trips --value city=Zagreb --where \"city = 'Rome'\"",
+         [("removed", "Rome", 6.0), ("added", "Zagreb", 6.0)]),
+        ("upsert trips $more", [("added", "Kiev", 8.0), ("update_preimage", "Rome", 6.0),
+                                ("update_postimage", "Rome", 7.0)]),
+        ("overwrite trips $more --keys Rome,Kiev", [("added", "Kiev", 8.0), ("update_preimage", "Rome", 6.0),
+                                                    ("update_postimage", "Rome", 7.0)]),
+        ("delete-rows trips --where \"city = 'Oslo'\"", []),
+    ],
+)  # fmt: skip
+def test_a_dry_run_shows_the_rows_that_would_change(typed, rows, shell, line, changes):
+    shell.user_ns["more"] = pd.DataFrame({"city": ["Rome", "Kiev"], "fare": [7, 8], "riders": 2})
+    before = rows()
+    shown = typed(f"{line} --dry-run --rows")
+    found = shown.to_arrow().to_pylist()
+    assert [(row["change"], row["city"], row["fare"]) for row in found] == changes
+    assert rows() == before
+    if changes:
+        assert " · nothing was changed; %sleeper " in repr(shown)
+        again = repr(shown).rpartition("%sleeper ")[2].removesuffix(" does it")
+        done = typed(again)
+        assert done.leaves == 1
+        kinds = [kind for kind, *_ in changes]
+        assert typed(f"diff trips {done.since} --rows --images").to_arrow()["change"].to_pylist() == kinds
+    else:
+        assert repr(shown).endswith("no row to change")
+
+
+def test_rows_are_shown_of_dry_runs_only(typed):
+    for line, named in [
+        ("delete-rows trips --rows", "--rows needs --dry-run"),
+        ("upsert trips $df --rows", "--rows needs --dry-run"),
+        ("delete-rows trips --purge --dry-run --rows", "--rows does not go with --purge"),
+    ]:
+        assert named in refused(typed, line).message
+    done = typed('delete-rows trips --where "fare < 0"')
+    with pytest.raises(InvalidInput, match="is no dry run") as caught:
+        done.changed_rows()
+    assert f"table.changes({done.since}, {done.snapshot.id}, images=True)" in caught.value.hint
+    plan = typed("sql --dry-run MERGE INTO trips t USING trips s ON t.city = s.city AND s.fare > 5 "
+                 "WHEN MATCHED THEN DELETE")  # fmt: skip
+    assert (plan.source_rows, plan.matched, plan.leaves) == (2, 1, 1)
+    assert plan.changed_rows()["city"].to_pylist() == ["Rome"]
+    assert "planned" not in plan.to_dict()
+    assert "1 of 2 rows of the source matched" in repr(plan)
+
+
 def test_values_and_texts_arrive_as_they_were_typed(typed, rows):
     typed("""update trips --value "city=O'Hara \\"x\\"" --set "fare = NULL" --where "city = 'Rome'" """)
     assert fares(rows()) == {"London": 4.0, "athens": -2.0, 'O\'Hara "x"': None}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, Self
 
 TYPES = {
     "k": "INTEGER", "h": "VARCHAR", "n": "INTEGER", "m": "BIGINT", "x": "DOUBLE", "s": "VARCHAR", "d": "DATE",
@@ -95,6 +95,46 @@ def in_steps(text: str) -> list[str] | None:
     return [new, wrong, f"DELETE FROM t WHERE {gone}", "INSERT INTO t BY NAME FROM new_rows"]
 
 
+class Clause(NamedTuple):
+    """A clause of a MERGE: which rows it is about, its condition, empty for none, and what it does."""
+
+    kind: str
+    condition: str
+    action: str
+
+    @property
+    def text(self) -> str:
+        return f"WHEN {self.kind}{f' AND {self.condition}' if self.condition else ''} THEN {self.action}"
+
+    @property
+    def branch(self) -> str:
+        """The branch of a CASE that names the action."""
+        return f"WHEN ({self.condition or 'true'}\n) THEN '{self.action.split(' SET')[0]}'"
+
+
+class Merge(str):
+    """The text of a MERGE, which knows its matches: DuckDB 2.0.1 takes any of several for one row, and counts all."""
+
+    __slots__ = ("several",)
+    several: str
+    """A query of two numbers: rows that several rows of the source change, and how often rows are deleted again."""
+
+    def __new__(cls, before: str, pairs: str, clauses: Sequence[Clause]) -> Self:
+        made = super().__new__(cls, f"{before}MERGE INTO t USING {pairs} {' '.join(each.text for each in clauses)}")
+        branches = [each.branch for each in clauses if each.kind == "MATCHED"]
+        if not branches:
+            made.several = "SELECT 0, 0"
+            return made
+        actions = f"SELECT t.rowid AS place, CASE {' '.join(branches)} END AS action FROM t JOIN {pairs}"
+        made.several = (
+            f"{before}SELECT count(*) FILTER (n > 1 AND NOT only_deletes), "
+            "coalesce(sum(n - 1) FILTER (only_deletes), 0) "
+            "FROM (SELECT count(*) AS n, bool_and(action = 'DELETE') AS only_deletes "
+            f"FROM ({actions}) WHERE action <> 'DO NOTHING' GROUP BY place)"
+        )
+        return made
+
+
 class StatementMaker:
     """Makes statements by chance.
 
@@ -168,7 +208,7 @@ class StatementMaker:
             clauses += several if self._random.random() < 0.7 else []
         if not clauses:
             clauses = [self._clause("MATCHED", ["t.", "s."], has_condition=False)]
-        return f"{named}MERGE INTO t USING {source} {match} {' '.join(clauses)}"
+        return Merge(named, f"{source} {match}", clauses)
 
     def overwrite(self) -> str:
         """Return an INSERT that replaces rows; DuckDB has none."""
@@ -191,9 +231,9 @@ class StatementMaker:
             "SELECT * FROM o WHERE false", f"SELECT {every} FROM t WHERE {self.condition('')}",
         )  # fmt: skip
 
-    def _clause(self, kind: str, sides: Sequence[str], *, has_condition: bool) -> str:
+    def _clause(self, kind: str, sides: Sequence[str], *, has_condition: bool) -> Clause:
         c, separate = self._one_of(sides), self._random.random() < 0.1
-        condition = f" AND {self.condition(c, subqueries=separate)}" if has_condition else ""
+        condition = self.condition(c, subqueries=separate) if has_condition else ""
         if kind == "NOT MATCHED":
             names = ["k", "h", *self._some([name for name in self.changed if name not in {"k", "h"}])]
             self._random.shuffle(names)
@@ -203,7 +243,7 @@ class StatementMaker:
         else:
             update = f"UPDATE SET {self._assigned(sides)}"
             action = self._one_of((update, update, update, "DELETE", "DO NOTHING"))
-        return f"WHEN {kind}{condition} THEN {action}"
+        return Clause(kind, condition, action)
 
     def _source(self, has_with: bool) -> str:
         every = ", ".join(self._types)

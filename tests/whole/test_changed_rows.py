@@ -11,13 +11,15 @@ from random import Random
 from typing import Any
 
 import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import Phase, given, reject, settings
 from hypothesis import strategies as st
 
 import sleeper_nb as sl
 from tests.support.builders import EMBEDDED, data_files, reachable
-from tests.support.row_statements import PARAMETERS, TYPES, StatementMaker, duckdb_s, in_steps, ours
+from tests.support.row_statements import PARAMETERS, TYPES, Merge, StatementMaker, duckdb_s, in_steps, ours
 
 VALUES = {
     "n": {"type": "int?", "default": 5}, "m": "long?", "x": "double?", "s": {"type": "string?", "default": "it's"},
@@ -91,10 +93,11 @@ class Pair:
         files = data_files(self.table.store)
         try:
             plan = self.session.sql(ours(statement), params=PARAMETERS, engine=self.engine, dry_run=True)
+            planned = plan.changed_rows()
             done = self.session.sql(ours(statement), params=PARAMETERS, engine=self.engine, force=True)
         except sl.SleeperError as found:
             error = found
-        peer_error = self._peer_run(duckdb_s(statement))
+        peer_error = self._peer_run(statement)
         if error is None and statement_is_stricter_there(statement, peer_error):
             self._take_over()
             return
@@ -103,12 +106,26 @@ class Pair:
             assert self.table.resolved.version == before, statement
             assert data_files(self.table.store) == files, statement
             return
-        assert plan.counts == done.counts, statement
+        for name in ("counts", "source_rows", "matched", "files", "bytes", "leaves"):
+            assert getattr(plan, name) == getattr(done, name), (name, statement)
         after = self.table.resolved.version
+        self.compare_planned(planned, statement)
         assert after.rows == before.rows + done.inserted - done.deleted, statement
         changed = self.peer.execute("SELECT n FROM changed").fetchall()[0][0]
         assert done.inserted + done.updated + done.deleted == changed, statement
         self.compare(statement)
+
+    def compare_planned(self, planned: pa.Table, statement: str) -> None:
+        """The rows of a dry run make the rows after the statement of those before it."""
+        kinds = planned["change"].to_pylist()
+        assert kinds.count("update_preimage") == kinds.count("update_postimage"), statement
+        goes = pa.array((kind in {"removed", "update_preimage"} for kind in kinds), pa.bool_())
+        rows = Counter(self.versions[max(self.versions)])
+        rows.subtract(in_order(planned.filter(goes)))
+        rows.update(in_order(planned.filter(pc.invert(goes))))
+        assert rows == Counter(self.rows()), statement
+        keys = [(row["k"], row["h"].encode()) for row in planned.select(["k", "h"]).to_pylist()]
+        assert keys == sorted(keys), statement
 
     def _take_over(self) -> None:
         """Give DuckDB's table our rows."""
@@ -121,7 +138,8 @@ class Pair:
     def _peer_run(self, statement: str) -> Exception | None:
         self.peer.execute("BEGIN")
         try:
-            count = self._peer_count(statement)
+            again = self._deleted_again(statement) if isinstance(statement, Merge) else 0
+            count = self._peer_count(duckdb_s(statement)) - again
             if self.layout == "unique":
                 twice = self.peer.execute("SELECT 1 FROM t GROUP BY k HAVING count(*) > 1 LIMIT 1").fetchall()
                 if twice:
@@ -134,6 +152,13 @@ class Pair:
             return error
         self.peer.execute("COMMIT")
         return None
+
+    def _deleted_again(self, merge: Merge) -> int:
+        """Return how often a MERGE deletes a row that it has deleted; raise when several rows change one."""
+        several, again = self.peer.execute(duckdb_s(merge.several)).fetchall()[0]
+        if several:
+            raise duckdb.ConstraintException("several rows of the source change one row")
+        return again
 
     def _peer_count(self, statement: str) -> int:
         """Run a statement in DuckDB, and return how many rows it changed."""

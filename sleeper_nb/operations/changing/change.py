@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +19,7 @@ from sleeper_nb.errors import (
     Action,
     ConfirmationNeeded,
     ConflictError,
+    InvalidInput,
     NetworkError,
     NotFound,
     OutcomeUnknown,
@@ -32,10 +33,11 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import ChangeCounts, ChangeRows
 from sleeper_nb.operations.changing.apply_edits import ChangeSettings, EditsWriter
 from sleeper_nb.operations.changing.edit_list import EditList
+from sleeper_nb.operations.changing.planned_rows import Held, PlannedRows
 from sleeper_nb.operations.loading.ingest import check_still_fits, discard_files
 from sleeper_nb.operations.loading.unique_keys import UniqueKeysOfLoad
 from sleeper_nb.progress import Progress
-from sleeper_nb.report import Bytes, Grid, TableReport, counted, duration_text, notes_line, nothing_done
+from sleeper_nb.report import Bytes, Grid, Report, TableReport, counted, duration_text, notes_line, nothing_done
 from sleeper_nb.state_store.state_store_base import StateStore
 
 logger = logging.getLogger(__name__)
@@ -48,8 +50,6 @@ _VERBS = {"delete": "delete", "update": "update", "merge": "delete", "overwrite"
 
 Find = Callable[[TableState], EditList]
 """Finds the rows of a version that a change is about."""
-Held = Callable[[int], AbstractContextManager[None]]
-"""Protects the files of a snapshot while a block reads them."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -66,12 +66,13 @@ class ChangeReport(TableReport):
         The snapshot on which the rows were found.
     counts
         How many rows were inserted, updated and deleted.
-    source_rows
-        The rows of the source; None for a change without one.
+    source_rows, matched
+        The rows of the source, and how many of them match a row of the table; None for a change without one, and
+        `matched` of an overwrite.
     files, bytes
         The data files that have rows which go, and their bytes.
     leaves
-        The leaf partitions with rows that go or come; None of a dry run.
+        The leaf partitions with rows that go or come.
     files_written, bytes_written
         The data files and deletion vectors that were written; None of a dry run.
     vectors
@@ -89,6 +90,8 @@ class ChangeReport(TableReport):
         What users should know of the rows that were found: by which columns rows match.
     again
         How to do what was planned: the whole line, where a command made the plan.
+    planned
+        Of a dry run, the rows that it found, for `changed_rows`.
     """
 
     operation: str
@@ -97,9 +100,10 @@ class ChangeReport(TableReport):
     since: int
     counts: ChangeCounts
     source_rows: int | None
+    matched: int | None
     files: int
     bytes: int
-    leaves: int | None
+    leaves: int
     files_written: int | None
     bytes_written: int | None
     vectors: int | None
@@ -110,6 +114,7 @@ class ChangeReport(TableReport):
     found: str = ""
     again: str = ""
     prefix: str = ""
+    planned: PlannedRows | None = field(default=None, compare=False)
 
     @property
     def inserted(self) -> int:
@@ -130,6 +135,32 @@ class ChangeReport(TableReport):
     def needs_confirmation(self) -> bool:
         """Whether it is done only with ``force=True``."""
         return self.is_about_all_rows
+
+    def changed_rows(self) -> pa.Table:
+        """Read the rows that a dry run would change, in key order, each with its kind in a first column.
+
+        The kinds are those of `Changes.rows` with images: ``"removed"``, ``"added"``, ``"update_preimage"`` and
+        ``"update_postimage"``. The column is ``change``; ``_change`` in a table that has such a column.
+
+        Raises
+        ------
+        InvalidInput
+            When this is no dry run: `Table.changes` compares the versions before and after a change.
+        NotFound
+            When the version's files were deleted meanwhile.
+        """
+        if self.planned is not None:
+            return self.planned.read()
+        hint = "nothing was changed"
+        if self.snapshot is not None:
+            hint = f"table.changes({self.since}, {self.snapshot.id}, images=True).rows() has its rows"
+        raise InvalidInput(f"this {self.operation} is no dry run", hint=hint)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report's fields as a new dictionary; without the rows that a dry run found."""
+        found = Report.to_dict(self)
+        del found["planned"]
+        return found
 
     def cells(self) -> tuple[tuple[str, ...], tuple[tuple[object, ...], ...]]:
         """Return one row with the counts."""
@@ -215,7 +246,15 @@ class ChangeOfRows:
 
     def plan_on(self, state: TableState) -> ChangeReport:
         """Return what the change would do to a version; nothing is written."""
-        return replace(self._report(state, self.find(state)), dry_run=True)
+        return self._plan(state, self.find(state))
+
+    def _plan(self, state: TableState, edits: EditList) -> ChangeReport:
+        return replace(
+            self._report(state, edits),
+            dry_run=True,
+            leaves=len(EditsWriter(self.store, state, self.settings).leaves(edits)),
+            planned=PlannedRows(edits, state, self.store.storage, self.held),
+        )
 
     def run(
         self,
@@ -241,7 +280,7 @@ class ChangeOfRows:
             self.progress.update("finding rows")
             edits = self.find(state)
             if edits.is_about_all_rows and not confirmed:
-                raise self._unconfirmed(replace(self._report(state, edits), dry_run=True))
+                raise self._unconfirmed(self._plan(state, edits))
             return self._report(state, edits) if edits.is_empty else self._try(state, edits, message, author, job_id)
 
         return self._repeated(attempt)
@@ -304,7 +343,7 @@ class ChangeOfRows:
         found = active.filter(pc.is_in(active["filename"], value_set=names))
         touched = dict(zip(found["filename"].to_pylist(), found["bytes"].to_pylist(), strict=True))
         files = {} if change is None else _written(change)
-        leaves = None
+        leaves: set[str] = set()
         if change is not None:
             leaves = {each.partition_id for each in change.replaced} | {each.partition_id for each in change.references}
         return ChangeReport(
@@ -314,9 +353,10 @@ class ChangeOfRows:
             since=state.snapshot_id,
             counts=edits.counts,
             source_rows=edits.source_rows,
+            matched=edits.matched,
             files=len(touched),
             bytes=sum(touched.values()),
-            leaves=None if leaves is None else len(leaves),
+            leaves=len(leaves),
             files_written=None if change is None else len(files),
             bytes_written=None if change is None else sum(files.values()),
             vectors=None if change is None else sum(each.deletions is not None for each in change.references),
@@ -342,7 +382,10 @@ class ChangeOfRows:
             several = f"{counted(edits.with_several, 'row')} of the source matched several rows each; "
             several += "the rows of a key become equal"
         everything = "these are all rows of the table" if edits.is_about_all_rows and edits.removed else ""
-        return notes_line(everything, *self.remarks, several)
+        matched = ""
+        if self.operation == "merge" and edits.matched is not None:
+            matched = f"{edits.matched:,} of {counted(edits.source_rows or 0, 'row')} of the source matched"
+        return notes_line(everything, *self.remarks, matched, several)
 
 
 def _written(change: ChangeRows) -> dict[str, int]:

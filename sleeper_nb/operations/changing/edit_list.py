@@ -39,6 +39,8 @@ class EditList:
         Whether it stays right when others add rows there: it is about the rows of its version only.
     with_several
         How many of these each update several rows of the version.
+    matched
+        How many rows of the source of a merge match a row of the version; None without such a source.
     is_about_all_rows
         Whether a user must confirm it: as `ChangeReport.is_about_all_rows`.
     """
@@ -51,6 +53,7 @@ class EditList:
     purged: frozenset[str] = frozenset()
     ignores_added: bool = False
     with_several: int = 0
+    matched: int | None = None
     is_about_all_rows: bool = False
 
     def __post_init__(self) -> None:

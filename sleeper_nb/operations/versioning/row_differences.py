@@ -206,6 +206,14 @@ def labelled(change: RowDifference, column: str, keys: Sequence[str], kinds: pa.
     return found.take(pc.sort_indices(rows, sort_keys=[(key, "ascending") for key in keys]))  # a stable sort
 
 
+def kind_column(names: Iterable[str]) -> str:
+    """Return the name of the column with the kind of each row: ``change``, with underscores if a column has it."""
+    taken, name = {each.casefold() for each in names}, "change"
+    while name in taken:
+        name = f"_{name}"
+    return name
+
+
 def labelled_schema(schema: pa.Schema, column: str) -> pa.Schema:
     """Return the columns of `labelled` rows."""
     return schema.insert(0, pa.field(column, pa.string(), nullable=False))

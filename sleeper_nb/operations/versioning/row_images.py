@@ -77,7 +77,7 @@ def stream_images(
     keys = comparison.after.sort_order
     for changes in changes_by_region(comparison, storage, KINDS, progress):
         for change in _by_whole_keys(changes, keys):
-            yield labelled(change, column, keys, _kinds(change, keys, names))
+            yield labelled(change, column, keys, image_kinds(change, keys, names))
 
 
 def count_images(comparison: VersionComparison, storage: Storage, *, progress: Progress = SILENT) -> ImageCounts:
@@ -116,8 +116,8 @@ def _joined(first: pa.RecordBatch, second: pa.RecordBatch) -> pa.RecordBatch:
     return pa.concat_batches([first, second]) if first.num_rows else second
 
 
-def _kinds(change: RowDifference, keys: Sequence[str], names: KindNames) -> pa.Array:
-    """Return the kind of each removed row, then of each added one."""
+def image_kinds(change: RowDifference, keys: Sequence[str], names: KindNames = DIFF_NAMES) -> pa.Array:
+    """Return the kind of each removed row, then of each added one; only the columns of the keys are needed."""
     rows = pa.concat_batches(change)
     is_removed = np.arange(rows.num_rows) < change.removed.num_rows
     kinds = np.where(is_removed, names.removed, names.added).astype(object)
