@@ -15,6 +15,7 @@ from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.command import Argument, Command
 from sleeper_nb.commands.parse import HELP, shared_last
 from sleeper_nb.model.properties import PROPERTIES, InstanceProperties
+from sleeper_nb.sql.sql_completion import next_words
 
 FileKind = Literal["", "data", "any"]
 
@@ -146,8 +147,6 @@ class _Before:
             self.names = self.names.of_instance(word)
 
 
-_SQL_WORD = re.compile(r"(?:(?P<table>\w[\w-]*)(?:\$\w+(?=@))?(?P<join>[@.$]))?(?P<word>[\w.:-]*)$")
-_NAME = re.compile(r"[\w-]+")
 _COLUMN_FOLLOWS = re.compile(
     r"(?:^|[-+*/%<>=!(,|.:]|\b(?:and|or|not|when|then|else|case|in|like|ilike|between|by|on|where|having|select)\s)\s*$",
     re.IGNORECASE,
@@ -271,26 +270,8 @@ class CommandCompleter:
         return Candidates(last, tuple(f"${name}" for name in variables), files=files)
 
     def _sql(self, command: Command, typed: str, cell: str) -> Candidates:
-        match = _SQL_WORD.search(typed)
-        word, before = (match["word"], match["table"] or "") if match else ("", "")
-        if word.startswith(":"):
-            return _going_on(word[1:], self._names.variables())
-        if command.name == "inspect" or (match and match["join"] == "$"):
-            from sleeper_nb.operations.system_tables import (
-                SYSTEM_TABLES,  # heavy: it brings pyarrow
-            )
-
-            return _going_on(word, SYSTEM_TABLES)
-        if match and match["join"] == "@":
-            return _going_on(word, self._names.versions(before))
-        tables = self._names.tables()
-        if match and match["join"] == ".":
-            return _going_on(word, self._names.columns(before) if before in tables else ())
-        if not word:
-            return NOTHING
-        written = set(_NAME.findall(f"{typed}\n{cell}"))
-        columns = [column for name in tables if name in written for column in self._names.columns(name)]
-        return _going_on(word, dict.fromkeys([*tables, *columns]))
+        found = next_words(typed, f"{typed}\n{cell}", self._names, only_system_tables=command.name == "inspect")
+        return _going_on(found.fragment, found.words)
 
 
 def _in_condition(text: str, names: KnownNames, table: str) -> Candidates:

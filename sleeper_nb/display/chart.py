@@ -9,9 +9,11 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from sleeper_nb.errors import InvalidInput
 from sleeper_nb.report import Grid, cell_text
 
 if TYPE_CHECKING:
@@ -25,6 +27,9 @@ XType = Literal["number", "moment", "time of day", "label"]
 KINDS: tuple[ChartKind, ...] = ("line", "bar", "hist", "scatter", "area")
 VEGA_LITE = "application/vnd.vegalite.v5+json"
 _BLOCKS = "▁▂▃▄▅▆▇█"
+_SAVED_AS: dict[str, Literal["png", "svg", "pdf", "json"]] = {
+    ".png": "png", ".svg": "svg", ".pdf": "pdf", ".json": "json",
+}  # fmt: skip
 _TO = " to "  # in the label of a range
 _MOST_BLOCKS, _MOST_TEXT_LINES = 80, 10
 
@@ -116,11 +121,14 @@ class Chart:
         From left to right; of a scatter in the order of the rows.
     notes
         What was left out, and what the rows are of.
+    styled
+        The chart of Altair with other properties; None while they are ours.
     """
 
     columns: ChartColumns
     points: tuple[Point, ...]
     notes: tuple[str, ...]
+    styled: AltairChart | AltairLayers | AltairFacets | None = field(default=None, compare=False)
 
     @property
     def kind(self) -> ChartKind:
@@ -179,7 +187,35 @@ class Chart:
         """
         from sleeper_nb.display.vega import altair_chart
 
-        return altair_chart(self)
+        return altair_chart(self) if self.styled is None else self.styled.copy()
+
+    def properties(self, **changed: Any) -> Chart:
+        """Return the chart with other properties of Altair's charts, such as ``width=400``, ``height`` and ``title``.
+
+        It is displayed as this one is: without a network, and with a picture in the saved notebook.
+
+        Raises
+        ------
+        InvalidInput
+            When a chart has no such property, or it cannot have that value.
+        """
+        from sleeper_nb.display.vega import with_properties
+
+        return replace(self, styled=with_properties(self.altair, changed))
+
+    def save(self, path: str | Path) -> None:
+        """Write the chart to a file, which is replaced: ``.png``, ``.svg``, ``.pdf``, or its specification, ``.json``.
+
+        Raises
+        ------
+        InvalidInput
+            When the file has another ending.
+        """
+        ending = Path(path).suffix.lower()
+        if ending not in _SAVED_AS:
+            endings = ", ".join(_SAVED_AS)
+            raise InvalidInput(f"a chart is not saved as {str(path)!r}", hint=f"end the name with one of {endings}")
+        self.altair.save(str(path), format=_SAVED_AS[ending], scale_factor=2 if ending == ".png" else 1)
 
     def __repr__(self) -> str:
         if not self.points:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sleeper_nb.display.chart import Chart, Point, span
 from sleeper_nb.display.chart_points import LEAST_SPAN, RANGES, edge_text, lines_of, neighbours_of, thinned
 from sleeper_nb.display.figure import clip
+from sleeper_nb.errors import InvalidInput
 
 if TYPE_CHECKING:
     import altair as alt
@@ -59,6 +60,18 @@ def altair_chart(made: Chart) -> AnyChart:
     by = alt.Facet(field="facet", type="nominal", title=clip(facet, _MOST_LABEL), sort=None, header=header)
     small = drawn.properties(width=_small_width(made), height=_SMALL_HEIGHT)
     return _for_both_themes(small.facet(by, columns=_SMALL_COLUMNS).properties(**frame))
+
+
+def with_properties(chart: AnyChart, changed: Mapping[str, Any]) -> AnyChart:
+    """Return the chart with other properties; `InvalidInput` says which one it cannot have."""
+    try:
+        made: AnyChart = chart.properties(**changed)
+        made.to_dict()
+    except Exception as error:  # Altair raises errors of several libraries
+        names = ", ".join(changed)
+        hint = "width=, height= and title= are properties; chart.altair is Altair's own chart, for anything else"
+        raise InvalidInput(f"the chart cannot have these properties: {clip(names, _MOST_NOTE)}", hint=hint) from error
+    return made
 
 
 def _small_width(made: Chart) -> int:

@@ -6,13 +6,11 @@ import html
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 import traitlets
 
-from sleeper_nb.clock import Clock
 from sleeper_nb.display.partition_picture import LEAF
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.widgets.explorer_model import (
@@ -38,8 +36,11 @@ from sleeper_nb.widgets.live import (
 from sleeper_nb.widgets.row_grid import RowGrid
 from sleeper_nb.widgets.row_grid_model import GridPage, RowGridModel
 from sleeper_nb.widgets.row_grid_query import GridQuery
+from sleeper_nb.widgets.sql_model import ChartChoice, DrawnChart, SqlModel
+from sleeper_nb.widgets.sql_page import SqlPage
 
 if TYPE_CHECKING:
+    from sleeper_nb.display.chart import Chart
     from sleeper_nb.session import Session
 
 
@@ -126,51 +127,6 @@ class RowsPage(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no ty
         self.set_trait("children", parts)
 
 
-_LATE = timedelta(seconds=0.5)
-
-
-class SqlPage(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no types
-    """The tab for SQL: a text field, a button that runs the query, the equivalent command and the first rows.
-
-    Parameters
-    ----------
-    typed
-        Called with each change of the text.
-    run
-        Runs the text.
-    clock
-        Measures the time between a click and a change of the text. JupyterLab sends both on separate channels (the
-        subshells of a kernel), so the click may arrive first; text that arrives right after it is run as well.
-    """
-
-    def __init__(self, typed: Callable[[Any], None], run: Callable[[], None], clock: Clock) -> None:
-        self._typed, self._run, self._clock = typed, run, clock
-        self._shown, self._late_until = "", clock.now()
-        self._text = ipywidgets.Textarea(description="Query on DuckDB", rows=5, continuous_update=False)
-        self.button = button("Run", "Run the query on DuckDB; nothing can be changed by it")
-        self._answer = ipywidgets.HTML()
-        super().__init__([self._text, self.button, self._answer])
-        self.add_class("sleeper-sql")
-        self._text.observe(self._take, "value")
-        self.button.on_click(lambda _: self._press())
-
-    def show(self, statement: str, shown: Preview) -> None:
-        """Show a statement, its command and its answer."""
-        self._shown = statement
-        self._text.value = statement
-        self._answer.value = f'{same_as(shown.line)}<div role="status">{shown.html}</div>' if shown.line else ""
-
-    def _press(self) -> None:
-        self._late_until = self._clock.now() + _LATE
-        self._run()
-
-    def _take(self, change: Any) -> None:
-        is_late = change["new"] != self._shown and self._clock.now() < self._late_until
-        self._typed(change)
-        if is_late:
-            self._run()
-
-
 _NOTHING = Preview("", "", "")
 _EMPTY = Preview(
     "%sleeper create --form",
@@ -208,6 +164,8 @@ class Explorer(LiveWidget):
         The rows of that partition, as a `Preview`; None for none.
     statement
         The query of the SQL tab; `run` runs it.
+    plot
+        Which chart of its answer is drawn, a `ChartChoice`.
     """
 
     table = traitlets.Unicode()
@@ -218,9 +176,11 @@ class Explorer(LiveWidget):
     partition = traitlets.Unicode()
     partition_rows = traitlets.Instance(Preview, allow_none=True)
     statement = traitlets.Unicode()
+    plot = traitlets.Instance(ChartChoice, ())
 
     def __init__(self, session: Session, table: str | None = None) -> None:
-        self._model = ExploreModel(session)
+        self._model, self._queries = ExploreModel(session), SqlModel(session)
+        self._drawn: DrawnChart | None = None
         self._opened: ShownTable | None = None
         self._travel_shown: tuple[tuple[ListedVersion, ...], int] | None = None
         self._suggested = ""
@@ -233,7 +193,9 @@ class Explorer(LiveWidget):
         self._travel = ipywidgets.VBox()
         self._partitions, self._sql = (
             PartitionsPage(self._setter("partition"), self._without_events),
-            SqlPage(self._setter("statement"), lambda: self._attempt(self.run), session.components.clock),
+            SqlPage(
+                self._queries, self._attempt, self._type, self._run_typed, self._setter("plot"), self._without_events
+            ),
         )
         self._rows = RowsPage(self._attempt, lambda query: setattr(self, "rows", query))
         own: dict[Tab, ipywidgets.Widget] = {"rows": self._rows, "partitions": self._partitions, "sql": self._sql}
@@ -254,6 +216,7 @@ class Explorer(LiveWidget):
         self.observe(self._to_newest, "table")
         self.observe(lambda _: self._show(), ["version", "tab"])
         self.observe(lambda _: None if self._syncing else self._show(), ["rows", "partition", "statement"])
+        self.observe(lambda _: None if self._syncing else self._show_answer(), "plot")
         self._names = self._model.tables()
         if table is not None or self._names:
             self.table = table or self._names[0]
@@ -281,11 +244,42 @@ class Explorer(LiveWidget):
             self._show()
 
     def run(self) -> None:
-        """Run the statement of the SQL tab, and show its rows or its error."""
+        """Run the statement of the SQL tab, and show its first rows and its chart, or its error."""
         self.tab = "sql"
-        line = sql_line(self.statement)
-        self.preview = _answer(line, lambda: self._open_table().sql(self.statement, self.version))
-        self._sql.show(self.statement, self.preview)
+        statement, version, opened = self.statement, self.version, self._open_table
+        ask = lambda: self._queries.run(statement, lambda: opened().sql(statement, version))  # noqa: E731
+        self.preview = _answer(sql_line(statement), ask)
+        self._show_answer()
+
+    @property
+    def chart(self) -> Chart | None:
+        """The chart that the SQL tab shows; None when it shows none."""
+        return None if self._drawn is None else self._drawn.chart
+
+    def _type(self, text: str) -> None:
+        """Keep what is being typed; the answer stays until the next one."""
+        with self._without_events():
+            self.statement = text
+
+    def _run_typed(self, text: str) -> None:
+        self._type(text)
+        self.run()
+
+    def _show_answer(self) -> None:
+        """Show the answer of the last query, and draw the chart that is chosen."""
+        answer, failure, self._drawn = self._queries.answer, "", None
+        if answer is not None:
+            with self._without_events():
+                self.plot = self.plot.within(answer.result.names)
+            try:
+                chart = self.plot.drawn(answer)
+                self._drawn = None if chart is None else DrawnChart.of(chart)
+            except Exception as error:  # noqa: BLE001 - the error is shown, and other columns can be chosen
+                failure = alert(error)
+            statement = answer.preview.line.partition("\n")[2]
+            self.preview = replace(answer.preview, line=sql_line(statement, self.plot.options))
+        with self._without_events():
+            self._sql.show(self.statement, self.preview, self.plot, self._drawn, failure)
 
     def _static(self) -> Preview | None:
         if not self.table:
@@ -295,7 +289,8 @@ class Explorer(LiveWidget):
         if self.tab == "rows" and self.rows.is_first:
             page = self._rows.grid.page_of(opened.opened(self.version).row_grid)
             return opened.static(self.version, page=page)
-        return opened.static(self.version, self.preview, *rows)
+        chart = (self._drawn.preview,) if self.tab == "sql" and self._drawn is not None else ()
+        return opened.static(self.version, self.preview, *chart, *rows)
 
     def _show_error(self, error: str) -> None:
         self._error.value = error
@@ -335,6 +330,11 @@ class Explorer(LiveWidget):
         query: GridQuery = proposal["value"]
         is_ours = self._syncing or not self.table
         return query if is_ours else query.checked_for(self._open_version().row_grid.schema)
+
+    @traitlets.validate("plot")  # type: ignore[untyped-decorator]
+    def _check_plot(self, proposal: Any) -> ChartChoice:
+        choice: ChartChoice = proposal["value"]
+        return choice.checked()
 
     @traitlets.validate("tab")  # type: ignore[untyped-decorator]
     def _check_tab(self, proposal: Any) -> str:
@@ -426,7 +426,8 @@ class Explorer(LiveWidget):
                 opened = self._opened
                 self._rows.show_failure(None if opened is None else opened.held_rows(self.version))
             elif page is self._sql:
-                self._sql.show(self.statement, shown)
+                self._queries.answer = self._drawn = None
+                self._sql.show(self.statement, shown, self.plot, None, "")
             elif page is self._partitions:
                 self._show_partitions(shown)
             else:

@@ -33,6 +33,7 @@ from sleeper_nb.widgets.row_grid_model import GridPage, RowGridModel
 
 if TYPE_CHECKING:
     from sleeper_nb.model.state import TableState
+    from sleeper_nb.query import QueryResult
     from sleeper_nb.report import Grid
     from sleeper_nb.session import Session
     from sleeper_nb.table import Table
@@ -43,7 +44,7 @@ logger = logging.getLogger(__name__)
 Tab = Literal["schema", "rows", "partitions", "files", "history", "savepoints", "sql"]
 TABS: tuple[Tab, ...] = ("schema", "rows", "partitions", "files", "history", "savepoints", "sql")
 SHOWN_ROWS, STATIC_ROWS = 20, 5
-_PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 """Names that SQL takes without quotes."""
 COMPARED_BYTES = 64 << 20
 """Versions with more bytes are compared by a command, not at each move of a handle."""
@@ -113,6 +114,22 @@ class Preview:
 
     def _repr_html_(self) -> str:
         return self.html
+
+
+@dataclass(frozen=True, slots=True)
+class SqlAnswer:
+    """The answer of a query.
+
+    Parameters
+    ----------
+    preview
+        Its first rows.
+    result
+        All of it, for a chart.
+    """
+
+    preview: Preview
+    result: QueryResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,8 +263,8 @@ class ShownTable:
             return Preview(line, f"<div>{text}</div>", text)
         return _shown(line, self.table.diff(before, after).grid())
 
-    def sql(self, statement: str, number: int) -> Preview:
-        """Return the first rows of a query, which DuckDB answers; every table is opened for it.
+    def sql(self, statement: str, number: int) -> SqlAnswer:
+        """Return the answer of a query, which DuckDB answers; every table is opened for it.
 
         Where the query names this table without a version, it reads the version `number`.
 
@@ -258,7 +275,8 @@ class ShownTable:
             runs.
         """
         statement = _at_version(statement, self.name, number)
-        return _shown(sql_line(statement), self._session.sql(statement, engine="duckdb", dry_run=True).grid())
+        result = self._session.sql(statement, engine="duckdb", dry_run=True)
+        return SqlAnswer(_shown(sql_line(statement), result.grid()), result)
 
     def static(self, number: int, *tab: Preview, page: GridPage | None = None) -> Preview:
         """Return the picture that stays in a saved notebook: a tab's content, or partitions and first rows.
@@ -270,7 +288,8 @@ class ShownTable:
         label = html.escape(self.labels[number])
         head = f'<div style="margin-bottom:4px;"><b>{html.escape(self.name)}</b> · {label}</div>'
         if tab:
-            body = "".join(f"<pre>{html.escape(each.line)}</pre>{each.html}" for each in tab)
+            lines = (f"<pre>{html.escape(each.line)}</pre>" if each.line else "" for each in tab)
+            body = "".join(line + each.html for line, each in zip(lines, tab, strict=True))
         else:
             body = opened.first_rows_below_partitions(page).html
         # The moment stays out of the text: two runs of one notebook are compared by it.
@@ -322,7 +341,7 @@ class ShownVersion:
     def statement(self) -> str:
         """The query that the SQL tab begins with: the first rows of the version."""
         name = self._at.name
-        name = name if _PLAIN.fullmatch(name) else quote_name(name, dialect="duckdb")
+        name = name if PLAIN_NAME.fullmatch(name) else quote_name(name, dialect="duckdb")
         return f"SELECT * FROM {name} VERSION AS OF {self.number} LIMIT {SHOWN_ROWS}"  # noqa: S608 - the user's to run
 
     def preview(self, tab: Tab) -> Preview:
@@ -413,9 +432,9 @@ def _at_version(statement: str, table: str, version: int) -> str:
     return statement
 
 
-def sql_line(statement: str) -> str:
-    """Return the cell that runs a statement as the explorer does."""
-    return f"%%sleeper sql --engine duckdb\n{statement.strip()}"
+def sql_line(statement: str, options: str = "") -> str:
+    """Return the cell that runs a statement as the explorer does, with more options."""
+    return f"{f'%%sleeper sql --engine duckdb {options}'.rstrip()}\n{statement.strip()}"
 
 
 def _shown(line: str, grid: Grid, picture: str = "") -> Preview:

@@ -507,3 +507,31 @@ def _contrast(one, other):
 def test_one_column_is_too_few_for_two():
     with pytest.raises(InvalidInput, match="needs two columns"):
         chart(pa.table({"n": [1]}), "bar")
+
+
+def test_a_chart_goes_on_with_other_properties_and_is_displayed_as_before():
+    made = chart(pa.table({"n": [1, 2, 3], "flights": [27, 25, 29]}), "line")
+    wide = made.properties(width=300, title="mine").properties(height=200)
+    data, metadata = wide._repr_mimebundle_()
+    assert (data[VEGA_LITE]["width"], data[VEGA_LITE]["height"], data[VEGA_LITE]["title"]) == (300, 200, "mine")
+    assert metadata["image/png"]["width"] <= 300
+    assert (wide.to_dict(), repr(wide)) == (made.to_dict(), repr(made))
+    assert made._repr_mimebundle_()[0][VEGA_LITE]["width"] != 300
+
+
+@pytest.mark.parametrize("wrong", [{"colour": "red"}, {"width": "broad"}, {"height": [1]}, {"mark": 7}])
+def test_a_property_that_a_chart_cannot_have_is_refused_by_name(wrong):
+    with pytest.raises(InvalidInput, match=next(iter(wrong))) as raised:
+        chart(MONTHS, "bar").properties(**wrong)
+    assert "chart.altair" in str(raised.value)
+
+
+def test_a_chart_is_saved_as_picture_or_specification(tmp_path):
+    made = chart(MONTHS, "bar")
+    begins = {"png": b"\x89PNG", "svg": b"<svg", "pdf": b"%PDF", "json": b"{"}
+    for ending, begin in begins.items():
+        made.save(tmp_path / f"chart.{ending}")
+        assert (tmp_path / f"chart.{ending}").read_bytes().startswith(begin)
+    with pytest.raises(InvalidInput, match=r"chart\.html"):
+        made.save(tmp_path / "chart.html")
+    assert not (tmp_path / "chart.html").exists()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
 
 import pytest
 
@@ -183,19 +182,6 @@ def test_a_long_list_of_ranges_is_narrowed_too_and_none_stays_to_be_chosen(sessi
     assert explorer.partition == ""
 
 
-@pytest.mark.parametrize(("later", "is_run"), [(timedelta(0), True), (timedelta(seconds=1), False)])
-def test_a_text_that_comes_right_behind_the_click_of_its_button_is_run(explorer, session, later, is_run):
-    """JupyterLab sends the text and the click on ways of their own, so the click may come first."""
-    explorer.tab = "sql"
-    explorer._sql._text.value = "SELECT count(*) AS n FROM flights@4 WHERE carrier = 'AA'"
-    explorer._sql.button.click()
-    session.components.clock.advance(later)
-    explorer._sql._text.value = "SELECT 6 AS n"
-    assert (">6</td>" in shown(explorer._sql)) == is_run
-    assert (explorer.preview.text == "not run yet") != is_run
-    assert explorer.statement == "SELECT 6 AS n"
-
-
 def test_the_sql_tab_begins_with_the_version_that_is_shown(explorer):
     explorer.tab = "sql"
     assert explorer.statement == "SELECT * FROM flights VERSION AS OF 4 LIMIT 20"
@@ -205,17 +191,6 @@ def test_the_sql_tab_begins_with_the_version_that_is_shown(explorer):
     explorer.statement = "SELECT 1"
     explorer.version = 2
     assert explorer.statement == "SELECT 1"
-
-
-def test_a_query_is_run_by_its_button_and_its_rows_and_line_are_shown(explorer):
-    explorer.tab = "sql"
-    explorer._sql._text.value = "SELECT carrier, count(*) AS n FROM flights@3 GROUP BY carrier ORDER BY carrier"
-    assert explorer.preview.text == "not run yet"
-    explorer._sql.button.click()
-    assert explorer.preview.line == f"%%sleeper sql --engine duckdb\n{explorer.statement}"
-    rows = [row.split() for row in explorer.preview.text.splitlines()[2:5]]
-    assert rows == [["AA", "30"], ["DL", "30"], ["WN", "30"]]
-    assert "3 rows · flights at snapshot 3 · duckdb" in shown(explorer._sql)
 
 
 def test_the_line_of_a_query_gives_its_rows(session, explorer, shell):

@@ -1,0 +1,90 @@
+"""What may come next in a statement that is being typed: tables, versions, columns, variables and words of SQL.
+
+Names come from a `SqlNames`, so this knows neither sessions nor notebooks. Commands and the explorer ask it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple, Protocol
+
+KEYWORDS: Final = tuple(
+    """ALL AND ANTI ANY AS ASC ASOF BETWEEN BY CASE CAST CROSS CURRENT_DATE CURRENT_TIMESTAMP DATE DESC
+    DESCRIBE DISTINCT ELSE END EXCEPT EXCLUDE EXISTS EXPLAIN EXTRACT FALSE FILTER FIRST FOLLOWING FROM FULL
+    GROUP HAVING ILIKE IN INNER INTERSECT INTERVAL IS JOIN LAST LATERAL LEFT LIKE LIMIT NATURAL NOT NULL
+    NULLS OF OFFSET ON OR ORDER OUTER OVER PARTITION PIVOT POSITIONAL PRECEDING QUALIFY RANGE RECURSIVE
+    REPLACE RIGHT ROWS SAMPLE SELECT SEMI SHOW SUMMARIZE TABLE THEN TIMESTAMP TRUE TRY_CAST UNBOUNDED UNION
+    UNPIVOT USING VALUES VERSION WHEN WHERE WINDOW WITH""".split()  # noqa: SIM905 - a line for each would be a page
+)
+"""The words of a query, as DuckDB reads it."""
+_LAST = re.compile(r"(?:(?P<table>\w[\w-]*)(?:\$\w+(?=@))?(?P<join>[@.$]))?(?P<word>[\w.:-]*)$")
+_NAME = re.compile(r"[\w-]+")
+
+
+class SqlNames(Protocol):
+    """The names that a statement can use; those of a table that is not found are none, or an error."""
+
+    def tables(self) -> Sequence[str]:
+        """Return the tables."""
+
+    def columns(self, table: str) -> Sequence[str]:
+        """Return the columns of a table, as it is now."""
+
+    def versions(self, table: str) -> Sequence[str]:
+        """Return what can follow the @ of a table: savepoints and snapshots."""
+
+    def variables(self) -> Sequence[str]:
+        """Return the names of values that a statement can bind."""
+
+
+class NextWords(NamedTuple):
+    """What may come next.
+
+    Parameters
+    ----------
+    fragment
+        The end of what was typed, which a word replaces.
+    words
+        All that may stand there, whatever they begin with; the nearest first.
+    kind
+        What they name. ``"name"`` is a table or a column; a word of SQL may stand there too.
+    """
+
+    fragment: str = ""
+    words: Sequence[str] = ()
+    kind: Literal["variable", "system table", "version", "column", "name"] = "name"
+
+
+def next_words(typed: str, text: str, names: SqlNames, *, only_system_tables: bool = False) -> NextWords:
+    """Return what may come next.
+
+    Parameters
+    ----------
+    typed
+        The statement up to the cursor.
+    text
+        All that is written around it: columns are those of the tables that it names.
+    names
+        The names that exist.
+    only_system_tables
+        Whether the statement reads the system tables of one table, by their names.
+    """
+    match = _LAST.search(typed)
+    word, before, join = (match["word"], match["table"] or "", match["join"]) if match else ("", "", None)
+    if word.startswith(":"):
+        return NextWords(word[1:], names.variables(), "variable")
+    if only_system_tables or join == "$":
+        from sleeper_nb.operations.system_tables import SYSTEM_TABLES  # heavy: it brings pyarrow
+
+        return NextWords(word, tuple(SYSTEM_TABLES), "system table")
+    if join == "@":
+        return NextWords(word, names.versions(before), "version")
+    tables = names.tables()
+    if join == ".":
+        return NextWords(word, names.columns(before) if before in tables else (), "column")
+    if not word:
+        return NextWords()
+    written = set(_NAME.findall(text))
+    columns = [column for name in tables if name in written for column in names.columns(name)]
+    return NextWords(word, tuple(dict.fromkeys([*tables, *columns])))
