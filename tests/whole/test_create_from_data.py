@@ -13,11 +13,12 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
+from sleeper_nb.demo import flights
 from sleeper_nb.model.even_partitions import even_tree
 from sleeper_nb.operations.administration.create_plan import CreatePlan
 from sleeper_nb.operations.loading.ingest import rows_by_leaf
@@ -358,12 +359,31 @@ def test_leaves_are_even(kind, leaves):
     assert max(counts.values()) <= 1.5 * keys.num_rows / leaves
 
 
+@pytest.fixture(scope="module")
+def flight_rows():
+    rows = pa.Table.from_pandas(flights(), preserve_index=False)
+    return rows.append_column("date", rows["time_hour"].cast(pa.date32()))
+
+
+@pytest.mark.parametrize("keys", [["carrier", "flight"], ["time_hour"], ["date"], ["dest", "time_hour"], ["distance"]])
+def test_leaves_of_flights_are_even(session, flight_rows, keys):
+    rows = flight_rows.select([*keys, "minute"])
+    table = session.create_table("t", rows, row_keys=keys, leaves=16)
+    counts = [leaf["rows"] for leaf in table.leaves()]
+    assert (len(counts), sum(counts)) == (16, rows.num_rows)
+    assert max(counts) <= 1.5 * rows.num_rows / 16
+
+
 def test_one_value_cannot_be_divided(session):
     table = session.create_table("t", pa.table({"k": [1] * 90 + [2] * 10}), row_keys=["k"], leaves=8)
     assert [leaf["rows"] for leaf in table.leaves()] == [90, 10]
 
 
 VALUES = {
+    pa.int8(): st.integers(-128, 127),
+    pa.int16(): st.integers(-(2**15), 2**15 - 1),
+    pa.float32(): st.floats(allow_nan=False, width=32),
+    pa.time64("us"): st.times(),
     pa.int32(): st.integers(-(2**31), 2**31 - 1),
     pa.int64(): st.integers(-(2**63), 2**63 - 1),
     pa.string(): st.text(max_size=5),
@@ -373,35 +393,97 @@ VALUES = {
     pa.binary(): st.binary(max_size=5),
     pa.decimal128(10, 2): st.decimals(-(10**7), 10**7, places=2),
     pa.timestamp("us", "UTC"): st.datetimes(timezones=st.just(dt.UTC)),
-    pa.list_(pa.int64()): st.lists(st.integers(0, 9), max_size=3),
-}
-NAMES = st.from_regex(r"\A[a-z][a-z0-9_]{0,8}\Z")
+    pa.list_(pa.int64()): st.lists(st.none() | st.integers(0, 9), max_size=3),
+    pa.map_(pa.string(), pa.int32()): st.dictionaries(
+        st.text(max_size=2), st.none() | st.integers(0, 9), max_size=2
+    ).map(lambda values: list(values.items())),
+    pa.struct([("a", pa.int32()), ("b", pa.list_(pa.struct([("c", pa.string())])))]): st.fixed_dictionaries({
+        "a": st.none() | st.integers(0, 9),
+        "b": st.none() | st.lists(st.fixed_dictionaries({"c": st.none() | st.text(max_size=2)}), max_size=2),
+    }),
+}  # fmt: skip
+NAMES = st.from_regex(r"\A[a-z][a-z0-9_]{0,8}\Z") | st.sampled_from(["Select", "FROM", "é", "_x", "CamelCase", "Ünï"])
+
+
+SHAPES = {
+    "arrow": lambda rows, _: rows,
+    "a reader": lambda rows, _: rows.to_reader(),
+    "polars": lambda rows, _: pl.from_arrow(rows),
+    "duckdb": lambda rows, _: duckdb.connect().from_arrow(rows),
+    "parquet": lambda rows, folder: _file(folder, "rows.parquet", lambda path: pq.write_table(rows, path)),
+    "parts": lambda rows, folder: [
+        rows.slice(3), _file(folder, "part.parquet", lambda path: pq.write_table(rows.slice(0, 3), path))
+    ],
+}  # fmt: skip
 
 
 @st.composite
 def data_sets(draw):
-    """Tables of some rows with a key column ``key``, and columns of any types with nulls."""
+    """Tables with a column ``key``, whose values are all different, and columns of any types with nulls."""
     size = draw(st.integers(0, 12))
-    types = draw(st.dictionaries(NAMES.filter(lambda name: name != "key"), st.sampled_from(list(VALUES)), max_size=4))
-    columns = {"key": pa.array(draw(st.lists(st.integers(0, 20), min_size=size, max_size=size)), pa.int64())}
-    for name, kind in types.items():
+    names = st.lists(NAMES.filter(lambda name: name != "key"), max_size=4, unique_by=str.casefold)
+    columns = {"key": pa.array(draw(st.permutations(range(size))), pa.int64())}
+    for name in draw(names):
+        kind = draw(st.sampled_from(list(VALUES)))
         values = st.lists(st.none() | VALUES[kind], min_size=size, max_size=size)
         columns[name] = pa.array(draw(values), kind)
     return pa.table(columns)
 
 
-@given(rows=data_sets(), leaves=st.integers(1, 4))
-def test_any_data_makes_a_table_with_the_rows_of_duckdbs(tmp_path_factory, rows, leaves):
+@settings(max_examples=40)
+@given(rows=data_sets(), leaves=st.integers(1, 4), shape=st.sampled_from(sorted(SHAPES)))
+def test_any_data_makes_a_table_with_the_rows_of_duckdbs(tmp_path_factory, rows, leaves, shape):
+    if shape == "polars" and any(map(pa.types.is_map, rows.schema.types)):
+        shape = "arrow"  # Polars makes lists of maps
     connection = duckdb.connect()
     connection.register("given", rows)
     connection.execute("SET TimeZone='UTC'; CREATE TABLE t AS SELECT * FROM given")
+    names = ", ".join(f'"{name}"' for name in rows.column_names)
+    theirs = connection.sql(f"SELECT {names} FROM t ORDER BY key").to_arrow_table().to_pylist()
     with sl.connect(tmp_path_factory.mktemp("w")) as session:
-        table = session.create_table("t", rows, row_keys=["key"], leaves=leaves)
-        names = ", ".join(f'"{name}"' for name in rows.column_names)
-        ours = session.sql(f"SELECT {names} FROM t", engine="duckdb").to_arrow().to_pylist()
-        theirs = connection.sql(f"SELECT {names} FROM t").to_arrow_table().to_pylist()
-        assert sorted(map(repr, ours)) == sorted(map(repr, theirs))
-        assert len(table.leaves()) == len(table.partitions.leaves)
+        data = SHAPES[shape](rows, tmp_path_factory.mktemp("data"))
+        table = session.create_table("made", data, row_keys=["key"], leaves=leaves)
+        sql = f"CREATE TABLE selected ROW KEYS (key) SPLITS {leaves} AS SELECT * FROM given"
+        assert session.sql(sql, engine="duckdb", data={"given": rows}).rows == rows.num_rows
+        for name in ("made", "selected"):
+            ours = session.sql(f"SELECT {names} FROM {name} ORDER BY key", engine="duckdb").to_arrow().to_pylist()
+            assert ours == theirs
+            assert len(session.table(name).leaves()) == len(session.table(name).partitions.leaves)
+        assert session.table("selected").schema == table.schema
+
+
+WRONG_QUERIES = {
+    "a null in the last key": "ROW KEYS (k) AS SELECT CASE WHEN i < 299999 THEN i END AS k FROM range(300000) r(i)",
+    "an error in the last row": "ROW KEYS (k) AS "
+    "SELECT i AS k, CASE WHEN i = 299999 THEN error('bad row') ELSE 1 END AS v FROM range(300000) r(i)",
+    "a number that its type does not hold": "(k, v TINYINT) ROW KEYS (k) AS SELECT i, i FROM range(300) r(i)",
+    "a null in a column that has none": "(k, v NOT NULL) ROW KEYS (k) AS SELECT 1, NULL::INT",
+    "a row that breaks a check": "(k, v, CHECK (v < 299)) ROW KEYS (k) AS SELECT i, i FROM range(300) r(i)",
+    "a key twice": "ROW KEYS (k) UNIQUE KEYS SPLITS 2 AS SELECT i // 2 AS k FROM range(300) r(i)",
+    "a default of another type": "(k, v DEFAULT 'x') ROW KEYS (k) AS SELECT 1, 2",
+    "a split point of another type": "ROW KEYS (k) SPLITS ('b') AS SELECT 1 AS k",
+    "no such property": "ROW KEYS (k) WITH (no.such = 1) AS SELECT 1 AS k",
+    "no type of keys": "ROW KEYS (k) AS SELECT 1.5::DOUBLE AS k",
+    "no such key": "ROW KEYS (nope) AS SELECT 1 AS k",
+    "two names": "ROW KEYS (k) AS SELECT 1 AS k, 2 AS K",
+    "no type": "ROW KEYS (k) AS SELECT 1 AS k, INTERVAL 1 DAY AS v",
+    "no name": "ROW KEYS (k) AS SELECT 1 AS k, 1 + 1",
+    "no such table": "ROW KEYS (k) AS SELECT * FROM nowhere",
+}
+
+
+@pytest.mark.parametrize("what", WRONG_QUERIES)
+def test_a_wrong_query_leaves_no_table_no_file_and_no_name(session, what):
+    session.create_table("there", FRAME, row_keys=["n"])
+    before, rows = files_below(session), rows_in(session.table("there"))
+    for words in ("CREATE TABLE t", "CREATE TABLE IF NOT EXISTS t", "CREATE OR REPLACE TABLE there"):
+        with pytest.raises(sl.SleeperError) as caught:
+            session.sql(f"{words} {WRONG_QUERIES[what]}", engine="duckdb")
+        assert caught.value.message
+        assert files_below(session) == before
+        assert [each.name for each in session.tables()] == ["there"]
+        assert rows_in(session.table("there")) == rows
+    session.create_table("t", FRAME, row_keys=["n"])
 
 
 class TestThroughSpark:
