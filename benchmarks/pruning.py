@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.pruning [--leaves 1000] [--rows 1000] [--rounds 30] [--spark]``. The floor is
 ``scan(keys=…)``, which needs no condition; on Spark it is one bare Parquet file of the size of a leaf, read by stock
-Spark in a process of its own. Before the last column, the partitions that the answer read.
+Spark in a process of its own. Then a join with a table of ten rows; its floor is the stock engine's join of the same
+files, which it opens all. In the last column, the partitions that the answer read.
 """
 
 from __future__ import annotations
@@ -44,13 +45,57 @@ def medians(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float
     return {name: 1000 * statistics.median(each) for name, each in times.items()}
 
 
-def bare_spark(path: str, condition: str, rounds: int) -> float:
-    """Return the milliseconds that stock Spark takes for one bare file."""
+def stock_spark() -> Any:
+    """Return a Spark session that nothing of ours has set up."""
     from pyspark.sql import SparkSession
 
-    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    return SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+
+
+def bare_spark(path: str, condition: str, rounds: int) -> float:
+    """Return the milliseconds that stock Spark takes for one bare file."""
+    spark = stock_spark()
     call = {"bare": lambda: spark.read.parquet(path).where(condition).toArrow()}
     return medians(call, rounds)["bare"]
+
+
+JOIN = "SELECT a.k, a.v, b.n FROM {t} a JOIN {few} b ON a.k = b.k"
+
+
+def bare_join(engine: str, files: dict[str, list[str]], rounds: int) -> float:
+    """Return the milliseconds that a stock engine takes for the join."""
+    if engine == "spark":
+        spark = stock_spark()
+        for name, paths in files.items():  # listed and their footers read once, as a table of Spark's own is
+            spark.read.parquet(*paths).createOrReplaceTempView(name)
+        return medians({"bare": lambda: spark.sql(JOIN.format(t="t", few="few")).toArrow()}, rounds)["bare"]
+    import duckdb
+
+    database = duckdb.connect()
+    statement = JOIN.format(**{name: f"read_parquet({paths})" for name, paths in files.items()})
+    return medians({"bare": lambda: database.sql(statement).to_arrow_table()}, rounds)["bare"]
+
+
+def compare_joins(session: sl.Session, engines: list[Any], keys: list[int], rounds: int) -> None:
+    """Print how long a join with a table of some keys takes."""
+    few = session.create_table("few", sl.Schema({"k": "long"}, {}, {"n": "long"}))
+    few.ingest([{"k": key, "n": number} for number, key in enumerate(keys)])
+    files = {}
+    for name in ("t", "few"):
+        storage, listed = session.table(name).store.storage, session.table(name).files()
+        files[name] = [storage.locate(each.filename) for each in listed]
+    for engine in engines:
+
+        def ours(engine: Any = engine) -> sl.QueryResult:
+            return session.sql(JOIN.format(t="t", few="few"), engine=engine)
+
+        read = {"ours": partitions(ours())}
+        floor = {"stock, the same files": in_a_process(bare_join, engine, files, rounds)}
+        show(
+            f"a join with {len(keys)} rows on {engine}",
+            floor | medians({"ours": lambda: ours().to_arrow()}, rounds),
+            read,
+        )
 
 
 def in_a_process(function: Callable[..., float], *arguments: Any) -> float:
@@ -107,6 +152,7 @@ def main() -> None:
             ours = medians({"sql on Spark": run(sql(f"k = {one}", "spark"))}, given.rounds)
             floor = {"one bare file, stock Spark": in_a_process(bare_spark, path, f"k = {one}", given.rounds)}
             show("one key on Spark", floor | ours, {"sql on Spark": partitions(sql(f"k = {one}", "spark")())})
+        compare_joins(session, ["duckdb", "spark"] if given.spark else ["duckdb"], many[::2], given.rounds)
 
 
 if __name__ == "__main__":

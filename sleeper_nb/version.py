@@ -45,7 +45,7 @@ from sleeper_nb.operations.loading.source_files import CsvFormat
 from sleeper_nb.operations.scanning.arrow_dataset import dataset_of
 from sleeper_nb.operations.scanning.export import ExportReport, export
 from sleeper_nb.operations.scanning.footers import with_row_groups
-from sleeper_nb.operations.scanning.reach import ANY_ROW, AllOf, Reach, Test, are_the_region, parts_met
+from sleeper_nb.operations.scanning.reach import ANY_ROW, AllOf, Reach, Test, are_the_regions, parts_met
 from sleeper_nb.operations.scanning.read_rows import read, stream
 from sleeper_nb.operations.scanning.row_condition import Condition
 from sleeper_nb.operations.scanning.scan_plan import (
@@ -488,7 +488,7 @@ class TableAt(Report):
 
     def _is_met_by_regions(self, condition: Condition, schema: Schema) -> bool:
         """Return whether the regions that are read have only rows that meet a condition: no row is tested then."""
-        is_exact = condition.is_understood and are_the_region(condition.necessary, schema)
+        is_exact = condition.is_understood and are_the_regions(condition.necessary, schema)
         return is_exact and self._processing(schema).is_nothing
 
     def _planner(

@@ -49,6 +49,19 @@ def _text_tests(column: str) -> st.SearchStrategy[str]:
     )
 
 
+def _row_tests(at: str) -> st.SearchStrategy[str]:
+    """Return conditions on two columns at once; only numbers that Spark takes for those of the column's type."""
+    row = st.builds(
+        lambda n, text: f"({n}, {quoted(text)})", NUMBERS, st.one_of(TEXTS, st.sampled_from(["a,b", "null"]))
+    )
+    rows = st.lists(row, min_size=1, max_size=4).map(", ".join)
+    return st.one_of(
+        st.builds(lambda one: f"({at}k, {at}s) = {one}", row),
+        st.builds(lambda many: f"({at}k, {at}s) IN ({many})", rows),
+        st.builds(lambda one: f"({at}k, {at}s) <> {one}", row),
+    )
+
+
 def tests_on(alias: str) -> st.SearchStrategy[str]:
     """Return conditions on the columns of a table, joined by AND, OR and NOT."""
     at = f"{alias}." if alias else ""
@@ -56,7 +69,7 @@ def tests_on(alias: str) -> st.SearchStrategy[str]:
         _number_tests(f"{at}k"), _number_tests(f"{at}k"), _number_tests(f"{at}v"), _text_tests(f"{at}s"),
         st.builds(lambda sign, n: f"{at}d {sign} DATE '2026-01-{n:02}'", st.sampled_from(["=", "<", ">="]), _DAYS),
         st.builds(lambda n: f"{at}w > {n}", st.integers(0, 320)), st.just(f"{at}v IS NULL"),
-        st.just(f"{at}k = {at}v"), st.just(f"coalesce({at}v, {at}k) = 3"),
+        st.just(f"{at}k = {at}v"), st.just(f"coalesce({at}v, {at}k) = 3"), _row_tests(at),
     )  # fmt: skip
     return st.recursive(
         single,

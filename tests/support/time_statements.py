@@ -1,7 +1,7 @@
 """Generated statements over tables that are keyed by times, as Hypothesis strategies: conditions, casts and joins.
 
-``{t}`` and ``{u}`` stand for tables with the columns ``d`` (date), ``ts`` (timestamp) and ``w`` (int); ``{tz}`` for the
-engine's type of instants.
+``{t}``, ``{u}`` and ``{few}`` stand for tables with the columns ``d`` (date), ``ts`` (timestamp) and ``w`` (int);
+``{tz}`` for the engine's type of instants.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ _KEYS = st.sampled_from(
 @st.composite
 def time_statements(draw: st.DrawFn) -> str:
     """Draw a statement whose rows have no order."""
-    first, second = draw(st.permutations(["{t}", "{u}"]))
+    first, second, _ = draw(st.permutations(["{t}", "{u}", "{few}"]))
     form = draw(st.integers(0, 6))
     if form < 3:
         return f"SELECT w FROM {first} WHERE {draw(tests_on(''))}"

@@ -12,14 +12,16 @@ import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 import sleeper_nb as sl
-from tests.support.statements import statements
+from tests.support.statements import NUMBERS, TEXTS, quoted, statements
+from tests.support.statements import tests_on as conditions_on
 
 SCHEMA = sl.Schema({"k": "int", "s": "string"}, {"d": "date"}, {"v": "int?", "w": "long"})
 SPLITS = [3, 7, 11, 20, 28]
-WORDS = ["", "a", "ab", "abcd", "b'c", "é", "\U0010ffff", "zz"]
+WORDS = ["", "a", "ab", "abcd", "b'c", "é", "\U0010ffff", "zz", "a,b", "null"]
 
 
 def rows(numbers: range, step: int) -> list[dict[str, Any]]:
@@ -91,6 +93,35 @@ def test_duckdb_gives_the_rows_of_its_own_tables_for_thousands_of_statements(bot
     check_on_duckdb(both, statement)
 
 
+KEY_TESTS = st.lists(
+    st.one_of(
+        st.builds(lambda sign, n: f"k {sign} {n}", st.sampled_from(["=", "<", ">="]), NUMBERS),
+        st.builds(lambda low, high: f"k BETWEEN {low} AND {high}", NUMBERS, NUMBERS),
+        st.builds(lambda many: f"k IN ({', '.join(map(str, many))})", st.lists(NUMBERS, min_size=1, max_size=14)),
+        st.builds(lambda many: f"s IN ({', '.join(map(quoted, many))})", st.lists(TEXTS, min_size=1, max_size=4)),
+        st.builds(lambda low, high: f"s BETWEEN {quoted(low)} AND {quoted(high)}", TEXTS, TEXTS),
+        st.sampled_from(["v IN (1, 3)", "3 IN (k, v)", "5 IN (k)", "k IN (3, v)", "k IN (3, NULL)", "3 BETWEEN v AND k",
+                         "k IN (3, 3, 4294967299)", "k NOT IN (3, 5)", "s IN ('a', NULL)", "k IN (2, 3.0)"]),
+    ),
+    min_size=1, max_size=3,
+).map(" AND ".join)  # fmt: skip
+"""Conditions of which most are exactly some ranges of row keys, so that no row is tested."""
+CHOSEN = st.sampled_from([
+    ({}, "true"), ({"keys": [3, 5, 5, 20]}, "k IN (3, 5, 20)"), ({"region": {"k": (4, 21)}}, "k >= 4 AND k < 21"),
+    ({"keys": [(3, "a"), (3, "ab")]}, "k = 3 AND s IN ('a', 'ab')"), ({"limit": 10**6}, "true"),
+])  # fmt: skip
+
+
+@settings(max_examples=120)
+@given(st.one_of(KEY_TESTS, KEY_TESTS, conditions_on("")), CHOSEN)
+def test_a_scan_with_a_condition_gives_the_rows_that_sql_gives(
+    both: Both, where: str, chosen: tuple[dict[str, Any], str]
+):
+    options, also = chosen
+    plain = both.plain.sql(f"SELECT * FROM plain_t WHERE ({where}) AND {also}").to_arrow_table()
+    assert in_any_order(both.session.table("t").scan(where=where, **options).to_arrow()) == in_any_order(plain)
+
+
 @pytest.fixture(scope="module")
 def spark(spark_engine: Any, both: Both) -> Iterator[SparkSession]:
     session = spark_engine.session()
@@ -127,3 +158,21 @@ def test_spark_gives_the_rows_of_its_own_tables_for_many_statements(
     on_spark: Both, spark: SparkSession, statement: str
 ):
     check_on_spark(on_spark, spark, statement)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("where", "partitions"),
+    [
+        ("k IN (3, 5, 20) AND v IN (1, 3, 4294967299)", 3),
+        ("k BETWEEN 3 AND 6 AND abs(v) < 9", 2),
+        ("k IN (3, 20)", 2),
+        ("s IN ('a', 'ab')", 7),
+        ("k IN (3, NULL)", 7),
+    ],
+)
+def test_a_scan_with_a_condition_gives_the_same_rows_as_a_frame_of_spark(on_spark: Both, where: str, partitions: int):
+    scan = on_spark.session.table("t").scan(where=where)
+    plain = on_spark.plain.sql(f"SELECT * FROM plain_t WHERE {where}").to_arrow_table()
+    assert in_any_order(scan.to_spark().toArrow()) == in_any_order(plain)
+    assert len(scan.plan().leaves) == partitions

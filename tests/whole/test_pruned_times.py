@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import duckdb
 import pyarrow as pa
@@ -30,7 +30,7 @@ def rows(count: int, step: int) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Both:
-    """Two tables in a warehouse, and the same rows as tables of each engine."""
+    """Three tables in a warehouse, one of them with a single file, and the same rows as tables of each engine."""
 
     session: sl.Session
     plain: duckdb.DuckDBPyConnection
@@ -52,7 +52,8 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
         u.split_partitions(at=datetime(2013, 3, 31, 1, tzinfo=UTC))
         u.ingest(rows(40, 7))
         u.compact("all")
-        arrow = {"t": t.scan().to_arrow(), "u": u.scan().to_arrow()}
+        session.create_table("few", schema).ingest(rows(9, 11))
+        arrow = {name: session.table(name).scan().to_arrow() for name in ("t", "u", "few")}
         for name, table in arrow.items():
             plain.register(f"rows_of_{name}", table)
             plain.execute(f"CREATE TABLE plain_{name} AS FROM rows_of_{name}")
@@ -63,9 +64,13 @@ def in_any_order(table: pa.Table) -> list[str]:
     return sorted(map(repr, zip(*(column.to_pylist() for column in table.columns), strict=True)))
 
 
+PLAIN = {"t": "plain_t", "u": "plain_u", "few": "plain_few"}
+OURS = {"t": "t", "u": "u", "few": "few"}
+
+
 def check_on_duckdb(both: Both, statement: str) -> None:
-    expected = both.plain.sql(statement.format(t="plain_t", u="plain_u", tz="TIMESTAMPTZ")).to_arrow_table()
-    found = both.session.sql(statement.format(t="t", u="u", tz="TIMESTAMPTZ"), engine="duckdb").to_arrow()
+    expected = both.plain.sql(statement.format(**PLAIN, tz="TIMESTAMPTZ")).to_arrow_table()
+    found = both.session.sql(statement.format(**OURS, tz="TIMESTAMPTZ"), engine="duckdb").to_arrow()
     assert in_any_order(found) == in_any_order(expected)
 
 
@@ -102,8 +107,8 @@ def on_spark(both: Both, spark: SparkSession) -> Iterator[Both]:
 
 def check_on_spark(both: Both, spark: SparkSession, statement: str, zone: str) -> None:
     spark.conf.set(ZONE, zone)
-    expected = spark.sql(statement.format(t="plain_t", u="plain_u", tz="TIMESTAMP")).toArrow()
-    found = both.session.sql(statement.format(t="t", u="u", tz="TIMESTAMP"), engine="spark").to_arrow()
+    expected = spark.sql(statement.format(**PLAIN, tz="TIMESTAMP")).toArrow()
+    found = both.session.sql(statement.format(**OURS, tz="TIMESTAMP"), engine="spark").to_arrow()
     assert in_any_order(found) == in_any_order(expected)
 
 
@@ -124,3 +129,40 @@ def test_spark_gives_the_rows_of_its_own_tables_for_many_statements(
     on_spark: Both, spark: SparkSession, statement: str, zone: str
 ):
     check_on_spark(on_spark, spark, statement, zone)
+
+
+JOINED = [
+    ("SELECT a.w, b.w FROM t a JOIN few b ON a.d = b.d", True),
+    ("SELECT a.w, b.w FROM t a JOIN few b ON a.d = b.d AND a.ts = b.ts", True),
+    ("SELECT w FROM t WHERE d IN (SELECT d FROM few)", True),
+    ("SELECT b.w, a.w FROM few b LEFT JOIN t a ON a.d = b.d", True),
+    ("SELECT a.w FROM t a JOIN df b ON a.d = b.d", True),
+    ("SELECT a.w FROM t a JOIN df b ON a.ts = b.d AND a.d = CAST(b.ts AS DATE)", False),
+    ("SELECT a.w FROM t a JOIN few b ON a.d = b.ts", False),
+    ("SELECT a.w FROM t a LEFT JOIN few b ON a.d = b.d", False),
+]
+
+
+def check_partitions_of_joined(both: Both, engine: Literal["duckdb", "spark"], statement: str, fewer: bool) -> None:
+    frame = both.arrow["few"].slice(0, 3)
+    result = both.session.sql(statement, engine=engine, data={"df": frame})
+    (read,) = (each for each in result.cost().to_dict()["reads"] if each["source"].startswith("t "))
+    assert (read["partitions"] < len(both.session.table("t").partitions.leaves)) is fewer
+    both.plain.register("rows_of_df", frame)
+    plain = statement.replace("t a", "plain_t a").replace("FROM t ", "FROM plain_t ").replace("df b", "rows_of_df b")
+    expected = both.plain.sql(plain.replace("few", "plain_few")).to_arrow_table()
+    assert in_any_order(result.to_arrow()) == in_any_order(expected)
+
+
+@pytest.mark.parametrize(("statement", "fewer"), JOINED)
+def test_duckdb_reads_only_the_partitions_that_times_of_a_small_input_reach(both: Both, statement: str, fewer: bool):
+    check_partitions_of_joined(both, "duckdb", statement, fewer)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("statement", "fewer"), JOINED)
+def test_spark_reads_only_the_partitions_that_times_of_a_small_input_reach(
+    on_spark: Both, spark: SparkSession, statement: str, fewer: bool
+):
+    spark.conf.set(ZONE, "UTC")
+    check_partitions_of_joined(on_spark, "spark", statement, fewer)

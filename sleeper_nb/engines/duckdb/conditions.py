@@ -22,7 +22,7 @@ from sleeper_nb.engines.duckdb.pushed_filters import SIGNS, test_of
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
 from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.scanning.reach import ANY_ROW, Compared, Test, swapped
+from sleeper_nb.operations.scanning.reach import ANY_ROW, Compared, Comparison, OneOf, Test, swapped
 from sleeper_nb.operations.scanning.read_rows import coalesced
 from sleeper_nb.sql.tokens import DEEPEST, DUCKDB_RESERVED, depth_of, tokenize
 
@@ -79,7 +79,7 @@ class DuckDBCondition:
     columns: frozenset[str]
     schema: pa.Schema
     names: tuple[str, ...]
-    necessary: tuple[Compared, ...]
+    necessary: tuple[Comparison, ...]
     connect: Callable[[], duckdb.DuckDBPyConnection] = field(compare=False, repr=False)
     is_understood: bool = False
     test: Test = field(default=ANY_ROW, compare=False, repr=False)
@@ -218,14 +218,29 @@ def _check_depth(text: str) -> None:
         raise _condition_error(text, message, "join its parts by AND and OR, or use IN")
 
 
-def _comparisons(tree: Mapping[str, Any], schema: pa.Schema) -> list[Compared | None]:
+def _comparisons(tree: Mapping[str, Any], schema: pa.Schema) -> list[Comparison | None]:
     """Return each part of a condition that is joined by AND; None for one that is no plain comparison.
 
-    A plain comparison is one of a column with a literal, both whole numbers or both texts.
+    A plain comparison is one of a column with a literal, or with a list of them, all whole numbers or all texts.
     """
     columns = {field.name.casefold(): field for field in schema}
     nodes = tree["children"] if tree["type"] == "CONJUNCTION_AND" else [tree]
-    return [_comparison(node, columns) for node in nodes]
+    return [part for node in nodes for part in _parts(node, columns)]
+
+
+def _parts(node: Mapping[str, Any], columns: Mapping[str, pa.Field]) -> Iterator[Comparison | None]:
+    """Yield the comparisons that a part of a condition stands for; None for one that is no plain comparison."""
+    if node["type"] == "COMPARE_BETWEEN":
+        for end, kind in (("lower", "COMPARE_GREATERTHANOREQUALTO"), ("upper", "COMPARE_LESSTHANOREQUALTO")):
+            yield _comparison({"type": kind, "left": node["input"], "right": node[end]}, columns)
+    elif node["type"] == "COMPARE_IN":
+        column, *listed = node["children"]
+        each = [_comparison({"type": "COMPARE_EQUAL", "left": column, "right": one}, columns) for one in listed]
+        equal = [one for one in each if one is not None]
+        is_plain = len(equal) == len(listed) and len({one.column for one in equal}) == 1  # 5 IN (a, b) has two
+        yield OneOf(equal[0].column, tuple(dict.fromkeys(one.value for one in equal))) if is_plain else None
+    else:
+        yield _comparison(node, columns)
 
 
 def _comparison(node: Mapping[str, Any], columns: Mapping[str, pa.Field]) -> Compared | None:

@@ -177,6 +177,8 @@ class _Reader:
         if node.kind in {"And", "Or"}:
             parts = tuple(self.test(each) for each in node.inner)
             return AllOf(parts) if node.kind == "And" else AnyOf(parts)
+        if node.inner and node.inner[0].kind == "CreateNamedStruct":
+            return self._row_test(node)
         if node.kind in _SIGNS:
             return comparison(_SIGNS[node.kind], *((self._column(each), self._value(each)) for each in node.inner))
         column = self._column(node.inner[0]) if node.inner else None
@@ -191,6 +193,13 @@ class _Reader:
             values = tuple(self._value(each) for each in node.inner[1:])
             return ANY_ROW if UNKNOWN in values else OneOf(column, values)
         return ANY_ROW
+
+    def _row_test(self, node: JsonNode) -> Test:
+        """Return the test of ``(a, b) = (1, 'x')``, or of an ``IN`` of such rows."""
+        if node.kind not in {"EqualTo", "EqualNullSafe", "In"}:
+            return ANY_ROW
+        columns = [self._column(each) for each in node.inner[0].inner[1::2]]  # each after its name
+        return AnyOf(tuple(_row_of(columns, each) for each in node.inner[1:]))
 
     def _column(self, node: JsonNode) -> str | None:
         """Return the table's own name of a column; None of any other expression."""
@@ -213,6 +222,41 @@ class _Reader:
         except (ValueError, OverflowError):  # beyond the years 1 to 9999
             return UNKNOWN
         return str(value) if kind == "string" else UNKNOWN
+
+
+def _row_of(columns: Sequence[str | None], literal: JsonNode) -> Test:
+    """Return the test that columns have the values of a row, which Spark shows as ``[1,x]``: the texts are not quoted.
+
+    Where a comma or ``null`` could belong to a text, nothing is known.
+    """
+    kind, shown = literal.values.get("dataType"), literal.values.get("value")
+    if literal.kind != "Literal" or not isinstance(kind, dict) or not isinstance(shown, str):
+        return ANY_ROW
+    fields, values = kind["fields"], shown.removeprefix("[").removesuffix("]").split(",")
+    if not len(fields) == len(values) == len(columns):
+        return ANY_ROW
+    pairs = ((column, _value_in_row(each, text)) for column, each, text in zip(columns, fields, values, strict=True))
+    return AllOf(tuple(comparison("=", (column, UNKNOWN), (None, value)) for column, value in pairs))
+
+
+def _value_in_row(field: Mapping[str, Any], shown: str) -> Any:
+    """Return the value of a field: days of a date, microseconds of a timestamp; `UNKNOWN` of another type."""
+    kind = field["type"]
+    if shown == "null" or field["metadata"]:  # such as a collation, by which other texts are equal
+        return UNKNOWN
+    if kind == "string":
+        return shown
+    if kind not in {*_NUMBERS, "date", "timestamp"}:
+        return UNKNOWN
+    try:
+        if kind == "date":
+            return _EPOCH.date() + timedelta(days=int(shown))
+        return _EPOCH + timedelta(microseconds=int(shown)) if kind == "timestamp" else int(shown)
+    except OverflowError:  # beyond the years 1 to 9999
+        return UNKNOWN
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)

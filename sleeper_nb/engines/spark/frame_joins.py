@@ -39,7 +39,7 @@ _ROW_BY_ROW: Final = frozenset({"Filter", "Sort"})
 _SOME_ROWS: Final = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Tail", "Sample"})
 _BITS: Final = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 """The types of whole numbers."""
-_COMPARED: Final = _BITS.keys() | {"string", "binary"}
+_COMPARED: Final = _BITS.keys() | {"string", "binary", "date", "timestamp"}
 
 _Ids = tuple[int | None, ...]
 

@@ -34,6 +34,7 @@ from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Field, FieldType, Schema, quoted_name
 from sleeper_nb.operations.row_processing import Processor, in_microseconds
 from sleeper_nb.operations.scanning.live_rows import PlacedFile, placed_files, placed_schema
+from sleeper_nb.operations.scanning.reach import MOST_REGIONS, Compared
 from sleeper_nb.operations.scanning.read_rows import check_files, leaf_rows, placed_rows
 from sleeper_nb.operations.scanning.row_condition import Condition
 from sleeper_nb.operations.scanning.scan_plan import (
@@ -289,7 +290,11 @@ def met(rows: DataFrame, schema: Schema, condition: Condition, columns: Iterable
             yield from opened.matching(batches)
 
     for each in condition.necessary:  # with these Spark's own reader skips rows
-        rows = rows.filter(_COMPARED[each.sign](f.col(f"`{each.column}`"), f.lit(each.value)))
+        column = f.col(f"`{each.column}`")
+        if isinstance(each, Compared):
+            rows = rows.filter(_COMPARED[each.sign](column, f.lit(each.value)))
+        elif len(each.values) <= MOST_REGIONS:  # longer lists cost more than they save
+            rows = rows.filter(column.isin(*each.values))
     return rows.select(*[f"`{field.name}`" for field in fields]).mapInArrow(task, columns_text(fields))
 
 

@@ -61,6 +61,8 @@ class AnyOf:
 
 
 Test = Compared | OneOf | IsNull | AllOf | AnyOf
+Comparison = Compared | OneOf
+"""A test of one column with constants."""
 ANY_ROW = AllOf(())
 NO_ROW = AnyOf(())
 
@@ -144,22 +146,33 @@ def regions_met(test: Test, schema: Schema) -> Regions | None:
 
 
 def parts_met(
-    regions: Sequence[Region] | None, comparisons: Iterable[Compared], schema: Schema
+    regions: Sequence[Region] | None, comparisons: Iterable[Comparison], schema: Schema
 ) -> Sequence[Region] | None:
     """Return the parts of some regions in which rows can meet all comparisons; None is the whole table."""
-    met = regions_met(AllOf(tuple(comparisons)), schema)  # one region at most
+    met = regions_met(AllOf(tuple(comparisons)), schema)  # they do not overlap
     if regions is None or met is None:
         return met if regions is None else regions
     return [part for region in regions for each in met if (part := region.intersect(each)) is not None]
 
 
-def are_the_region(comparisons: Iterable[Compared], schema: Schema) -> bool:
-    """Return whether the rows that meet all comparisons are exactly those of the region that they are met in.
+def are_the_regions(comparisons: Sequence[Comparison], schema: Schema) -> bool:
+    """Return whether the rows that meet all comparisons are exactly those of the regions that they are met in.
 
-    They are when each comparison is of a row key, with a value of its type.
+    They are when each comparison is of a row key, with values of its type, and there is at most one list of values,
+    not too long: no regions are merged then.
     """
     keys = {key.name: key for key in schema.row_keys}
-    return all(each.column in keys and compared_key(keys[each.column], each.value) is not None for each in comparisons)
+    lists = [each.values for each in comparisons if isinstance(each, OneOf)]
+    if len(lists) > 1 or any(len(values) > MOST_REGIONS for values in lists):
+        return False
+    return all(
+        each.column in keys and all(compared_key(keys[each.column], value) is not None for value in _values(each))
+        for each in comparisons
+    )
+
+
+def _values(each: Comparison) -> tuple[Any, ...]:
+    return each.values if isinstance(each, OneOf) else (each.value,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from sleeper_nb.operations.scanning.reach import Compared, Test
+from sleeper_nb.operations.scanning.reach import Comparison, Test
 
 
 class RowTest(Protocol):
@@ -45,7 +45,7 @@ class Condition(Protocol):
         """The columns that the condition refers to."""
 
     @property
-    def necessary(self) -> tuple[Compared, ...]:
+    def necessary(self) -> tuple[Comparison, ...]:
         """Comparisons of integers and texts that hold for every row that meets the condition; other parts are omitted.
 
         They mean the same to every engine.
