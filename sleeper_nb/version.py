@@ -65,7 +65,7 @@ from sleeper_nb.operations.versioning.comparison import VersionComparison
 from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
 from sleeper_nb.operations.versioning.resolve import Resolved
 from sleeper_nb.operations.versioning.row_differences import KINDS, RowChangeKind, RowCounts
-from sleeper_nb.operations.versioning.row_images import ImageCounts
+from sleeper_nb.operations.versioning.row_images import ImageCounts, ImageSummary
 from sleeper_nb.progress import SILENT, Progress, finishing
 from sleeper_nb.query import Queries
 from sleeper_nb.report import (
@@ -744,6 +744,25 @@ class Changes(Report):
         """Return how many rows were inserted, updated and deleted, by key; an update counts once."""
         with guarded(self._guards, "diff"):
             return row_images.count_images(self._comparison, self._storage)
+
+    @checked
+    def summary(self, rows: int = 200, *, progress: Progress = SILENT) -> ImageSummary:
+        """Return what changed, by key: exact counts, how many values of each column, and the first rows of each kind.
+
+        Parameters
+        ----------
+        rows
+            How many rows of each kind are kept. Where metadata has the counts, no more rows are read.
+        progress
+            Callback that receives the key range being compared.
+        """
+        with guarded(self._guards, "diff"):
+            return row_images.summarize_images(self._comparison, self._storage, rows, progress=progress)
+
+    @property
+    def bytes(self) -> int:
+        """The size of the files that must be read for exact counts, in bytes; 0 where metadata has them."""
+        return changes.recorded_counts(self._comparison)[1].bytes
 
     def grid(self) -> Grid:
         """Return the first rows of both kinds."""

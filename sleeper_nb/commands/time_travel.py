@@ -205,7 +205,7 @@ def rollback(context: Context, arguments: Namespace) -> RollbackReport:
 
 @command(
     "timeline",
-    "compare two versions of a table with the mouse or keys; it also writes the line that rolls back",
+    "see what changed between two versions, row by row; roll back or create a savepoint after seeing the plan",
     TABLE,
     examples=("timeline trips",),
     words=("slider", "travel"),

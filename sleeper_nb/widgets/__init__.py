@@ -52,7 +52,10 @@ def explore(session: Session, table: str | None = None) -> Explorer:
 
 
 def timeline(session: Session, table: str) -> Timeline:
-    """Return a widget that compares two versions of a table; it is read-only, and writes the command that rolls back.
+    """Return a widget that shows what changed between two versions of a table; it can roll back and create savepoints.
+
+    It reads in the background. A rollback and a savepoint show their plan and command first, and are done when their
+    button is pressed.
 
     Parameters
     ----------
@@ -64,8 +67,9 @@ def timeline(session: Session, table: str) -> Timeline:
     Returns
     -------
     Timeline
-        Displayed as the explorer is. Its ``before`` and ``after`` can be read, set and observed; ``difference`` and
-        ``preview`` are what it shows of them, ``rollback_line`` the command that its button wrote.
+        Displayed as the explorer is. Its ``before``, ``after``, ``view`` and ``kind`` can be read, set and observed;
+        ``change`` and ``difference`` are what it has read of them, and ``wait()`` waits for it. ``rollback_line`` is
+        the command of the plan that it shows.
 
     Raises
     ------

@@ -25,7 +25,7 @@ from sleeper_nb.model.files import Totals
 from sleeper_nb.model.partitions import write_region
 from sleeper_nb.operations.scanning.scan_plan import files_of
 from sleeper_nb.operations.system_tables import MARK
-from sleeper_nb.report import Bytes, cell_text, counted
+from sleeper_nb.report import counted
 from sleeper_nb.sql.references import table_references
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import quote_name
@@ -46,8 +46,6 @@ TABS: tuple[Tab, ...] = ("schema", "rows", "partitions", "files", "history", "sa
 SHOWN_ROWS, STATIC_ROWS = 20, 5
 PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 """Names that SQL takes without quotes."""
-COMPARED_BYTES = 64 << 20
-"""Versions with more bytes are compared by a command, not at each move of a handle."""
 _HELD_VERSIONS = 2
 """The timeline compares two."""
 _SCROLL = '<div style="overflow-x:auto;margin-top:4px;">'
@@ -254,15 +252,6 @@ class ShownTable:
         """
         return timeline(self._retained.snapshots, self._retained.savepoints, version, before, name=self.name)
 
-    def difference(self, before: int, after: int) -> Preview:
-        """Return what changed between two versions; of large versions only the line that compares them."""
-        line = f"%sleeper diff {self.name} {before} {after}"
-        size = sum(self.opened(number).bytes for number in {before, after})
-        if size > COMPARED_BYTES:
-            text = f"{cell_text(Bytes(size))} may have to be read to compare them"
-            return Preview(line, f"<div>{text}</div>", text)
-        return _shown(line, self.table.diff(before, after).grid())
-
     def sql(self, statement: str, number: int) -> SqlAnswer:
         """Return the answer of a query, which DuckDB answers; every table is opened for it.
 
@@ -312,18 +301,18 @@ class ShownVersion:
 
     Attributes
     ----------
-    resolved
-        The version's entry in the catalog.
+    at, resolved
+        The version, and its entry in the catalog.
     """
 
     def __init__(self, table: Table, at: TableAt, number: int, row_grid: RowGridModel) -> None:
-        self._table, self._at, self.resolved, self.number = table, at, at.resolved, number
+        self._table, self.at, self.resolved, self.number = table, at, at.resolved, number
         self.row_grid = row_grid
 
     @cached_property
     def state(self) -> TableState:
         """The partitions and file references of the version."""
-        return self._at.state
+        return self.at.state
 
     @property
     def bytes(self) -> int:
@@ -335,18 +324,18 @@ class ShownVersion:
         """``flights at snapshot 4: 180 rows, 9 files, 3 partitions``."""
         files, rows, leaves = files_of(self.state)[0], self.state.totals().rows, len(self.state.tree.leaves)
         counts = ", ".join((counted(rows, "row"), counted(files, "file"), counted(leaves, "partition")))
-        return f"{self._at.name} at {self.resolved}: {counts}"
+        return f"{self.at.name} at {self.resolved}: {counts}"
 
     @property
     def statement(self) -> str:
         """The query that the SQL tab begins with: the first rows of the version."""
-        name = self._at.name
+        name = self.at.name
         name = name if PLAIN_NAME.fullmatch(name) else quote_name(name, dialect="duckdb")
         return f"SELECT * FROM {name} VERSION AS OF {self.number} LIMIT {SHOWN_ROWS}"  # noqa: S608 - the user's to run
 
     def preview(self, tab: Tab) -> Preview:
         """Return what a tab shows of the version; `InvalidInput` when there is no such tab."""
-        name, at = self._at.name, self._at
+        name, at = self.at.name, self.at
         reference = f"{name}@{self.number}"
         match tab:
             case "schema":
@@ -369,7 +358,7 @@ class ShownVersion:
 
     def rows(self, page: GridPage) -> Preview:
         """Return a page of the grid of rows as a preview."""
-        line = f"%sleeper scan {self._at.name}@{self.number}" if page.query.is_first else page.line
+        line = f"%sleeper scan {self.at.name}@{self.number}" if page.query.is_first else page.line
         return _shown(line, page.grid())
 
     def ranges(self) -> Ranges:
@@ -393,17 +382,17 @@ class ShownVersion:
         state = self.state
         region = write_region(state.schema, state.tree[partition_id].region)
         option = f" --region {_word(region)}" if region else ""
-        grid = self._at.scan(region=region or None).grid()
-        return _shown(f"%sleeper scan {self._at.name}@{self.number}{option}", grid)
+        grid = self.at.scan(region=region or None).grid()
+        return _shown(f"%sleeper scan {self.at.name}@{self.number}{option}", grid)
 
     def first_rows_below_partitions(self, page: GridPage | None = None) -> Preview:
         """Return the partitions as a picture, and below it a few rows: of a page that has all columns, or read now."""
         rows = self.state.totals().rows
         footer = f"first {min(STATIC_ROWS, rows)} of {rows:,} rows"
-        has_all = page is not None and page.rows.column_names == list(self._at.schema.names)
-        shown = page.grid() if page is not None and has_all else self._at.scan(limit=STATIC_ROWS).grid()
+        has_all = page is not None and page.rows.column_names == list(self.at.schema.names)
+        shown = page.grid() if page is not None and has_all else self.at.scan(limit=STATIC_ROWS).grid()
         first = replace(shown, rows=shown.rows[:STATIC_ROWS], footer=footer)
-        return _shown("", first, partition_map(self._at))
+        return _shown("", first, partition_map(self.at))
 
 
 def _listed(found: Retained) -> tuple[ListedVersion, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import ipywidgets
@@ -13,16 +12,12 @@ from IPython.display import DisplayHandle, display
 from sleeper_nb.clock import Clock
 from sleeper_nb.progress import BackgroundJob
 from sleeper_nb.widgets.explorer_model import Preview
+from sleeper_nb.widgets.latest_work import Background, in_thread
 from sleeper_nb.widgets.live import LiveWidget, alert, button, static_bundle
 from sleeper_nb.widgets.watch_model import JobsModel
 
 PAUSE = 0.5
 """Seconds between two reads of the jobs."""
-
-
-def in_thread(work: Callable[[], None]) -> None:
-    """Run a function in the background."""
-    threading.Thread(target=work, name="sleeper-watch", daemon=True).start()
 
 
 def _cell() -> int | None:
@@ -61,7 +56,7 @@ class JobWatch(LiveWidget):
         clock: Clock,
         line: str,
         work: BackgroundJob[Any] | None = None,
-        background: Callable[[Callable[[], None]], None] = in_thread,
+        background: Background = in_thread,
     ) -> None:
         self._model, self._clock, self._line, self._background, self.work = model, clock, line, background, work
         self._shut = threading.Event()

@@ -19,19 +19,24 @@ from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Field, Schema, quoted_name
 from sleeper_nb.operations.scanning.key_blocks import KeyBlocks
 from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, POSITION, TableRows
-from sleeper_nb.query import Queries, QueryResult
+from sleeper_nb.query import QueryResult
 from sleeper_nb.report import Bytes, Grid, Report, counted, data_rows, values_of
-from sleeper_nb.sql.histogram import HIGH, LOW
 from sleeper_nb.tabular import as_dict
 from sleeper_nb.widgets.column_bars import (
     NAMED,
     ORDERED,
-    TOP_VALUES,
     Bars,
     ColumnSummary,
     ranges_between,
 )
 from sleeper_nb.widgets.row_grid_query import NESTED, ColumnFilter, GridQuery, literal, select
+from sleeper_nb.widgets.version_statement import (
+    VersionStatement,
+    counted_bars,
+    counts_of,
+    least_and_greatest,
+    most_frequent,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -255,7 +260,7 @@ class RowGridModel:
             return rows
         if query.is_all and not self.is_quick:
             return None
-        asked = _Asked(self._source)
+        asked = VersionStatement(self._source)
         conditions = query.conditions(self.schema, asked.written)
         return int(self._answer(asked, select(asked.table, "count(*)", conditions))[0][0].as_py())
 
@@ -275,20 +280,20 @@ class RowGridModel:
         return answer if len(plans) <= 1 else self._direct_page(query)
 
     def _direct_page(self, query: GridQuery) -> QueryResult:
-        asked = _Asked(self._source, self._has_places)
+        asked = VersionStatement(self._source, self._has_places)
         conditions, first = self._conditions(query, asked)
         what = ", ".join(map(quoted_name, query.columns or ()))
         return self._run(asked, select(asked.table, what, conditions, self._in_order(query), (query.rows, first)))
 
     def _placed_page(self, query: GridQuery) -> QueryResult:
-        asked = _Asked(self._source, with_places=True)
+        asked = VersionStatement(self._source, with_places=True)
         conditions, first = self._conditions(query, asked)
         order = self._in_order(query)
         places = select(asked.table, ", ".join(_PLACES), conditions, order, (query.rows, first))
         return self._run(asked, self._rows_at(query, asked, places, conditions))
 
     def _page_of(self, query: GridQuery, order: _Order) -> QueryResult:
-        asked = _Asked(self._source, with_places=True)
+        asked = VersionStatement(self._source, with_places=True)
         rows = order.places.slice(query.first, query.rows)
         lists = (
             f"unnest(CAST({asked.parameter(rows[name].to_pylist())} AS BIGINT[])) AS {quoted_name(name)}"
@@ -297,7 +302,7 @@ class RowGridModel:
         conditions = query.conditions(self.schema, asked.written)
         return self._run(asked, self._rows_at(query, asked, f"SELECT {', '.join(lists)}", conditions))
 
-    def _rows_at(self, query: GridQuery, asked: _Asked, places: str, conditions: list[str]) -> str:
+    def _rows_at(self, query: GridQuery, asked: VersionStatement, places: str, conditions: list[str]) -> str:
         what = ", ".join(map(quoted_name, query.columns or ()))
         rows = f"{asked.table} SEMI JOIN page USING ({', '.join(_PLACES)})"
         return f"WITH page AS MATERIALIZED (\n{places})\n{select(rows, what, conditions, self._in_order(query))}"
@@ -307,7 +312,7 @@ class RowGridModel:
         of = query.sorts, query.filters, query.search.strip()
         if self._order is None or self._order.of != of:
             self._order = None
-            asked = _Asked(self._source, with_places=True)
+            asked = VersionStatement(self._source, with_places=True)
             conditions = query.conditions(self.schema, asked.written)
             statement = select(asked.table, ", ".join(_PLACES), conditions, self._in_order(query))
             answer = self._run(asked, statement)
@@ -315,7 +320,7 @@ class RowGridModel:
             self._order = _Order(of, answer.to_arrow(), filenames)
         return self._order
 
-    def _conditions(self, query: GridQuery, asked: _Asked) -> tuple[list[str], int]:
+    def _conditions(self, query: GridQuery, asked: VersionStatement) -> tuple[list[str], int]:
         """Return what rows must meet, and how many of those that do are before the page."""
         conditions = query.conditions(self.schema, asked.written)
         if query.sorts or not query.is_all or self._blocks is None:
@@ -346,32 +351,20 @@ class RowGridModel:
         fields = [self.fields[name] for name in names]
         self._bars |= {each.name: None for each in fields}
         ordered = [each for each in fields if each.type.name in ORDERED]
-        if ordered:
-            asked = _Asked(self._source)
-            ends = self._answer(asked, select(asked.table, ", ".join(map(_ends, ordered)), []))
-            values = [values_of(each)[0] for each in ends.columns]
-            for each, low, high in zip(ordered, values[::2], values[1::2], strict=True):
-                if low is not None and not isinstance(low, str):  # a date or time that Python has
-                    self._bars[each.name] = ranges_between(each, low, high)
+        for name, ends in least_and_greatest(self._source, ordered, self._components).items():
+            self._bars[name] = ranges_between(self.fields[name], *ends)
         named = [each for each in fields if each.type.name in NAMED]
-        if named:
-            asked = _Asked(self._source)
-            tops = (_top_values(each, number, asked) for number, each in enumerate(named))
-            found = self._answer(asked, "\nUNION ALL\n".join(tops))
-            for number, each in enumerate(named):
-                texts = [text for at, text in zip(*map(values_of, found.columns), strict=True) if at == number]
-                marks = tuple(text == "true" if each.type.name == "boolean" else text for text in texts)
-                self._bars[each.name] = Bars(each, marks) if marks else None
+        for name, values in most_frequent(self._source, named, self._components).items():
+            self._bars[name] = Bars(self.fields[name], values) if values else None
 
     def _counted(self, names: Sequence[str], query: GridQuery) -> list[ColumnSummary]:
         """Count the bars and NULLs of columns in the rows that are found; all columns in one pass."""
         if not names:
             return []
-        asked = _Asked(self._source)
+        asked = VersionStatement(self._source)
         parts = ["count(*)"]
         for name in names:
-            bars = self._bars[name]
-            parts += [f"count({quoted_name(name)})", "NULL" if bars is None else _histogram(bars, asked)]
+            parts += [f"count({quoted_name(name)})", counted_bars(self._bars[name], asked)]
         conditions = query.conditions(self.schema, asked.written)
         what = ", ".join(f"{part} AS c{number}" for number, part in enumerate(parts))
         answer = self._answer(asked, select(asked.table, what, conditions))
@@ -379,25 +372,15 @@ class RowGridModel:
         summaries = []
         for name, known, histogram in zip(names, found[::2], found[1::2], strict=True):
             bars = self._bars[name]
-            width = 0 if bars is None else len(bars.marks)
-            counts = [count for _, count in histogram or ()][:width] or [0] * width
+            counts = counts_of(bars, histogram)
             summaries.append(ColumnSummary(self.fields[name], bars, rows, rows - known, counts))
         return summaries
 
-    def _answer(self, asked: _Asked, statement: str) -> pa.Table:
+    def _answer(self, asked: VersionStatement, statement: str) -> pa.Table:
         return self._run(asked, statement).to_arrow()
 
-    def _run(self, asked: _Asked, statement: str) -> QueryResult:
-        """Return the rows of a statement over the version, on DuckDB, not read yet."""
-        queries = Queries(
-            engine="duckdb",
-            engines=self._components.engines,
-            clock=self._components.clock,
-            lookup=lambda name, _: asked.source if name == self._at.name else None,
-            tables=lambda: (self._at.name,),
-            parameters=asked.values,
-        )
-        return queries.run(statement)
+    def _run(self, asked: VersionStatement, statement: str) -> QueryResult:
+        return asked.run(statement, self._components)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -407,57 +390,3 @@ class _Order:
     of: tuple[Any, ...]
     places: pa.Table
     filenames: tuple[str, ...]
-
-
-class _Asked:
-    """A statement that is being written: its table, and the values of its parameters."""
-
-    def __init__(self, source: BoundSource, with_places: bool = False) -> None:
-        self.source = replace(source, with_places=with_places)
-        self.values: dict[str, Any] = {}
-
-    @property
-    def table(self) -> str:
-        """The name of the table, quoted."""
-        return quoted_name(self.source.table)
-
-    def written(self, value: Any, column: Field) -> str:
-        """Return a parameter of a column's type."""
-        return f"CAST({self.parameter(value)} AS {_type_of(column)})"
-
-    def parameter(self, value: Any) -> str:
-        """Return a new parameter that has a value."""
-        name = f"v{len(self.values)}"
-        self.values[name] = value
-        return f"${name}"
-
-
-def _type_of(column: Field) -> str:
-    """Return DuckDB's type for values that are compared with a column; those of 32 bits as doubles, which hold them."""
-    from sleeper_nb.engines.duckdb.relations import duckdb_type
-
-    return "DOUBLE" if column.type.name == "float" else duckdb_type(column.type)
-
-
-def _ends(column: Field) -> str:
-    name = quoted_name(column.name)
-    if column.type.name not in {"float", "double"}:
-        return f"min({name}), max({name})"
-    return f"{LOW.replace('v', name)}, {HIGH.replace('v', name)}"
-
-
-def _top_values(column: Field, number: int, asked: _Asked) -> str:
-    name = quoted_name(column.name)
-    counts = f"SELECT {name} AS v, count(*) AS n FROM {asked.table} WHERE {name} IS NOT NULL GROUP BY {name}"  # noqa: S608
-    return f"(SELECT {number}, CAST(v AS VARCHAR) FROM ({counts}) ORDER BY n DESC, v LIMIT {TOP_VALUES})"  # noqa: S608
-
-
-def _histogram(bars: Bars, asked: _Asked) -> str:
-    name = quoted_name(bars.column.name)
-    marks = f"CAST({asked.parameter(list(bars.marks))} AS {_type_of(bars.column)}[])"
-    if bars.are_ranges:
-        is_float = bars.column.type.name in {"float", "double"}
-        values = f"nullif({name}, 'NaN')" if is_float else name  # which DuckDB puts into the first range
-        return f"histogram({values}, {marks})"
-    numbers = list(range(1, len(bars.marks) + 1))
-    return f"histogram(nullif(list_position({marks}, {name}), 0), {numbers})"

@@ -15,7 +15,8 @@ from sleeper_nb.progress import SILENT
 from sleeper_nb.session import Session
 from sleeper_nb.storage.filesystem import Storage, open_storage
 from sleeper_nb.storage.paths import DATA, STATE_STORE
-from sleeper_nb.widgets import explore, timeline
+from sleeper_nb.widgets import explore
+from sleeper_nb.widgets.timeline_widget import Timeline
 from tests.servers import once
 from tests.servers.fixtures import use
 from tests.servers.memory import MemoryDynamoDB, memory_catalog
@@ -136,10 +137,10 @@ def test_a_click_on_a_tab_opens_nothing(house: tuple[Session, Requests]):
 
 def test_a_handle_of_the_timeline_reads_one_version(house: tuple[Session, Requests]):
     session, requests = house
-    widget = timeline(session, "t")
+    widget = Timeline(session, "t", background=lambda work: work())
     widget.before = 4
     made = requests.of(lambda: setattr(widget, "before", 6))
-    assert widget.difference.line == "%sleeper diff t 6 7"
+    assert widget.difference.line == "%sleeper diff t 6 7 --images"
     assert (len(made.items), made.metadata) == (4, [])  # each version, for the difference too; and the table
 
 

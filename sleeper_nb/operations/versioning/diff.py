@@ -261,8 +261,8 @@ def diff(
         ComparedVersion.of(*before),
         ComparedVersion.of(*after),
         rows,
-        files_added=_files_of_one(new, old),
-        files_removed=_files_of_one(old, new),
+        files_added=files_of_one(new, old),
+        files_removed=files_of_one(old, new),
         splits=tuple(split for split in new_splits if split not in old_splits),
         splits_undone=tuple(split for split in old_splits if split not in new_splits),
         processed=processed,
@@ -296,7 +296,7 @@ def _changed_column(before: Field | None, after: Field | None) -> ChangedColumn:
     )
 
 
-def _files_of_one(state: TableState, other: TableState) -> tuple[ChangedFile, ...]:
+def files_of_one(state: TableState, other: TableState) -> tuple[ChangedFile, ...]:
     """Return the files that one state reads and the other does not, in order of their commits and keys.
 
     A file that several leaves share is listed once.

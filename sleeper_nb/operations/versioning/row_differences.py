@@ -8,7 +8,8 @@ compared by `comparable_values`, which says what equal means for each type.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -149,8 +150,9 @@ def _all_changes(
         progress.update("comparing the versions", i, len(comparison.regions))
         if not any(_can_have(region, kind) for kind in kinds):
             continue
-        old = _rows(region.before, process_before, names_before, storage, schema)
-        new = _rows(region.after, process_after, names_after, storage, schema)
+        step = partial(progress.update, "comparing the versions", i, len(comparison.regions))
+        old = _rows(region.before, process_before, names_before, storage, schema, step)
+        new = _rows(region.after, process_after, names_after, storage, schema, step)
         if not region.after.files:
             yield (RowDifference(batch, nothing) for batch in old if batch.num_rows)
         elif not region.before.files:
@@ -164,10 +166,16 @@ def _can_have(region: DifferingRegion, kind: RowChangeKind) -> bool:
 
 
 def _rows(
-    leaf: PlannedLeaf, process: Processor, names: Mapping[str, str], storage: Storage, schema: pa.Schema
+    leaf: PlannedLeaf,
+    process: Processor,
+    names: Mapping[str, str],
+    storage: Storage,
+    schema: pa.Schema,
+    step: Callable[[], None],
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the processed rows of a version with the columns that are compared."""
+    """Yield the processed rows of a version with the columns that are compared; each batch is a step of the work."""
     for batch in leaf_rows(leaf.files, process, storage):
+        step()
         named = batch.select(list(names.values())).rename_columns(list(names))
         yield _in_schema(named, schema)
 

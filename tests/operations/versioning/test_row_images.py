@@ -61,6 +61,7 @@ def test_a_key_with_one_removed_and_one_added_row_is_an_update(tmp_path_factory,
             versions.append(add_rows(store, rows).id if rows else store.head().id)
         comparison = compared(store, *versions)
         batches = list(row_images.stream_images(comparison, store.storage, "change"))
+        summary = row_images.summarize_images(comparison, store.storage, 3)
     counts = [Counter((key, 0, value) for key, value in data) for data in (old, new)]
     found = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
     assert Counter(found) == expected(*counts)
@@ -70,6 +71,22 @@ def test_a_key_with_one_removed_and_one_added_row_is_an_update(tmp_path_factory,
     assert row_images.count_images(comparison, store.storage) == (
         kinds["added"], kinds["update_postimage"], kinds["removed"]
     )  # fmt: skip
+    assert summary.counts == row_images.count_images(comparison, store.storage)
+    assert sum(summary.cells.values()) == kinds["update_postimage"]  # rows differ in no other column
+    kept = {
+        "added": summary.inserted, "removed": summary.deleted,
+        "update_preimage": summary.before, "update_postimage": summary.after,
+    }  # fmt: skip
+    for kind, first in kept.items():
+        assert [tuple(row.values()) for row in first.rows.to_pylist()] == [r[1:] for r in found if r[0] == kind][:3]
+    order = sorted((place, kind) for kind, first in kept.items() for place in first.places)
+    left = dict.fromkeys(kept, 3)
+    in_order = []
+    for kind, *_ in found:
+        if left[kind]:
+            left[kind] -= 1
+            in_order.append(kind)
+    assert [kind for _, kind in sorted(order, key=lambda each: (each[0], each[1] == "update_postimage"))] == in_order
 
 
 @pytest.mark.parametrize("kind", EMBEDDED)
@@ -137,6 +154,31 @@ def test_images_of_a_table_are_asked_for(table):
     assert "by key: 1 inserted, 2 updated, 1 deleted" in repr(report)
     assert report.to_dict()["rows_updated"] == 2
     assert "rows_updated" not in table.diff(2, 5).to_dict()
+
+
+def test_a_summary_counts_values_of_each_column_and_keeps_the_first_rows(table):
+    table.update({"v": "CASE WHEN k = 3 THEN NULL ELSE v + 100 END"}, "k IN (3, 7)")
+    table.update({"v": "v"}, "k = 4")
+    table.delete("k = 8")
+    table.ingest([{"k": k, "v": 1} for k in range(100, 160)])
+    summary = table.changes(2, 6).summary(2)
+    assert (summary.counts, summary.cells) == ((60, 2, 1), {"v": 2})
+    assert summary.inserted.rows.to_pylist() == [{"k": 100, "v": 1}, {"k": 101, "v": 1}]
+    assert (summary.before.rows["v"].to_pylist(), summary.after.rows["v"].to_pylist()) == ([3, 7], [None, 107])
+    assert summary.before.places == summary.after.places == (0, 1)
+    assert (summary.deleted.places, summary.inserted.places) == ((2,), (3, 4))
+
+
+def test_of_rows_that_metadata_counts_only_those_that_are_kept_are_read(table, monkeypatch):
+    table.ingest([{"k": k, "v": 0} for k in (*range(5), *range(20, 50))])
+    changes, read = table.changes(2, 3), []
+    monkeypatch.setattr(
+        row_differences, "leaf_rows", lambda files, *_: (read.append(files), *read_rows.leaf_rows(files, *_))[1:]
+    )
+    assert changes.bytes == 0
+    assert changes.summary(3).counts == (35, 0, 0)
+    assert len(read) == 1
+    assert table.changes(3, 2).summary(100).deleted.places == tuple(range(35))
 
 
 def test_images_stay_after_a_compaction_a_split_and_an_alteration(table):
