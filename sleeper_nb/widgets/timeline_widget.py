@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 VIEWS: Final = {"rows": "Changed rows", "columns": "Columns", "files": "Files and partitions"}
 _NOTHING: Final = Preview("", "", "")
-_PATIENCE: Final = 3.0
+_PATIENCE: Final = 5.0
 """Seconds for which the cell waits for the change, so that it is in the saved picture."""
 _PICTURE_ROOM: Final = 48_000
 """Bytes of the saved picture without the history above it."""
