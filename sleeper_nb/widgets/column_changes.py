@@ -84,7 +84,7 @@ class ColumnComparison:
         self._components = components
         newer = max(before, after, key=lambda each: each.resolved.snapshot_id)
         self._fields = {each.name: each for each in newer.schema.fields}
-        self._sides = tuple(_Side(each.source(), each.schema) for each in (before, after))
+        self._sides = tuple(_VersionColumns(each.source(), each.schema) for each in (before, after))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -117,7 +117,7 @@ class ColumnComparison:
         return bars
 
 
-class _Side:
+class _VersionColumns:
     """One version: which column it has for a column of the newer version."""
 
     def __init__(self, source: BoundSource, schema: Schema) -> None:

@@ -53,7 +53,7 @@ STYLE = """<style>
 .sleeper-live .sleeper-line { white-space: pre-wrap; display: inline-block; vertical-align: top; }
 .sleeper-live .sleeper-same { margin-bottom: 8px; }
 .sleeper-live .sleeper-line { user-select: all; font-family: var(--jp-code-font-family, monospace); }
-.sleeper-live .sleeper-toggles button { padding: 0 10px; }
+.sleeper-live .sleeper-toggles button { padding: 0 10px !important; }
 .sleeper-live .sleeper-toggles { margin: 2px 0; }
 .sleeper-live .sleeper-error { border-left: 3px solid var(--jp-error-color1, #d32f2f); padding-left: 8px; }
 </style>"""
