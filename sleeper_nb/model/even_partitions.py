@@ -6,9 +6,11 @@ the first row key divides its rows is divided by the next row key. Pure.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -72,7 +74,8 @@ def even_tree(schema: Schema, keys: pa.Table, leaves: int, new_id: Callable[[], 
     used: set[str] = {tree.root.id}
     splits: list[PartitionSplit] = []
     even = Fraction(max(1, keys.num_rows), leaves)
-    waiting = [(tree.root.id, keys.select([key.name for key in schema.row_keys]), leaves)]
+    names = [key.name for key in schema.row_keys]
+    waiting = [(tree.root.id, keys.select(names).sort_by(names[0]).combine_chunks(), leaves)]
     while waiting:
         partition_id, part, count = waiting.pop(0)
         cut = _best_cut(part, count, even)
@@ -80,17 +83,25 @@ def even_tree(schema: Schema, keys: pa.Table, leaves: int, new_id: Callable[[], 
             continue
         children = _unused_id(used, new_id), _unused_id(used, new_id)
         splits.append(PartitionSplit(partition_id, cut.dimension, cut.point, children))
-        goes_left = pc.less(part.column(cut.dimension), pa.scalar(cut.point, part.column(cut.dimension).type))
-        for child, rows, share in (
-            (children[0], part.filter(goes_left), cut.leaves),
-            (children[1], part.filter(pc.invert(goes_left)), count - cut.leaves),
-        ):
-            waiting.append((child, rows, share))
+        left, right = _sides(part, cut)
+        waiting += [(children[0], left, cut.leaves), (children[1], right, count - cut.leaves)]
     return tree.with_splits(splits)
 
 
+def _sides(keys: pa.Table, cut: _Cut) -> tuple[pa.Table, pa.Table]:
+    """Return the keys before and after a cut; they stay sorted by the first row key."""
+    if cut.dimension == 0:
+        return keys.slice(0, cut.left), keys.slice(cut.left)
+    column = keys.column(cut.dimension)
+    goes_left = pc.less(column, pa.scalar(cut.point, column.type))
+    return keys.filter(goes_left).combine_chunks(), keys.filter(pc.invert(goes_left)).combine_chunks()
+
+
 def _best_cut(keys: pa.Table, leaves: int, even: Fraction) -> _Cut | None:
-    """Return the cut at the first row key that divides the keys evenly enough; the most even one when none does."""
+    """Return the cut at the first row key that divides the keys evenly enough; the most even one when none does.
+
+    The keys are sorted by the first row key.
+    """
     best: _Cut | None = None
     if leaves < 2 or keys.num_rows < 2:
         return None
@@ -106,16 +117,18 @@ def _best_cut(keys: pa.Table, leaves: int, even: Fraction) -> _Cut | None:
 def _cuts(column: pa.ChunkedArray, dimension: int, leaves: int, even: Fraction) -> list[_Cut]:
     """Return the cuts of a row key nearest to the middle: before the value there, and after it."""
     rows = len(column)
-    middle = pc.select_k_unstable(column, rows * (leaves // 2) // leaves + 1, [("", "ascending")]) if rows else []
-    value = column[middle[-1].as_py()]
-    after = pc.min(column.filter(pc.greater(column, value)))
-    cuts = []
-    for point in (value, after):
-        left = pc.sum(pc.less(column, point)).as_py() if point.is_valid else 0
-        if left:
+    column = column if dimension == 0 else column.sort()
+
+    def value(place: int) -> KeyValue:
+        return cast("KeyValue", column[place].as_py())
+
+    middle, cuts = value(rows * (leaves // 2) // leaves), []
+    for bisect in (bisect_left, bisect_right):
+        left = bisect(range(rows), middle, key=value)
+        if 0 < left < rows:
             share = min(max(round(leaves * left / rows), 1), leaves - 1)
             worst = max(Fraction(left, share), Fraction(rows - left, leaves - share))
-            cuts.append(_Cut(dimension, point.as_py(), left, share, worst / even))
+            cuts.append(_Cut(dimension, value(left), left, share, worst / even))
     return cuts
 
 
