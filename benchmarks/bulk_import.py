@@ -1,75 +1,167 @@
-"""Bulk import of a Parquet file into many leaves, compared with Spark's own range partitioning, sort and write.
+"""Bulk import of Parquet files or a Spark DataFrame into many leaves, compared with stock Spark in its own process.
 
-``python -m benchmarks.bulk_import [--rows 10000000] [--leaves 16] [--rounds 3] [--strategy one_file_per_leaf]``:
-both alternate in one warm session. The peer samples the keys and writes a folder; ours knows its split points, checks
-the order, writes statistics and a page index, and commits.
+``python -m benchmarks.bulk_import [--rows 5000000] [--leaves 32] [--shape even] [--data files] [--ways peer threads]``:
+each way runs once, in a process of its own. The peer is Spark with its own settings: it samples the keys, partitions by
+range, sorts and writes a folder. Ours knows its split points, checks the order, writes checksums, statistics and a page
+index, and commits. ``threads`` are those of one process, ``tasks`` those of Spark, which also load DataFrames.
+
+Printed for each way: seconds without the start of Spark, CPU seconds of all its processes, and the most memory that one
+Python process, and the JVM, had. ``--input FOLDER`` keeps the input for the next run.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
-import statistics
+import contextlib
+import json
+import subprocess
+import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import sleeper_nb as sl
-from benchmarks.ingest import (
-    PROPERTY,
-    SCHEMA,
-    STRATEGIES,
-    seconds,
-    split_points,
-    unsorted_rows,
-)
+from benchmarks.ingest import PROPERTY, SCHEMA, STRATEGIES, split_points, unsorted_rows
+
+FILES, AT_ONCE = 4, 500_000
+SKEW = 0.8
+WAYS = {"files": ("peer", "threads", "tasks"), "frame": ("peer", "tasks")}
 
 
-def write_input(path: Path, count: int) -> None:
-    """Write unsorted rows in parts, so that they need not be in memory at once."""
-    with pq.ParquetWriter(path, SCHEMA.arrow, compression="zstd") as writer:
-        for seed, start in enumerate(range(0, count, 1_000_000)):
-            writer.write_table(unsorted_rows(min(1_000_000, count - start), seed), row_group_size=500_000)
+def write_input(folder: Path, count: int, leaves: int, *, skewed: bool) -> None:
+    """Write files of unsorted rows; in skewed ones, the first leaf gets four fifths of the rows."""
+    folder.mkdir(parents=True)
+    for number in range(FILES):
+        with pq.ParquetWriter(folder / f"{number}.parquet", SCHEMA.arrow) as writer:
+            for start in range(0, count // FILES, AT_ONCE):
+                seed = number * 1_000_000 + start // AT_ONCE
+                rows = unsorted_rows(min(AT_ONCE, count // FILES - start), seed)
+                writer.write_table(with_skew(rows, leaves, seed) if skewed else rows, row_group_size=AT_ONCE // 4)
 
 
-def by_spark_alone(spark, source: Path, target: Path, leaves: int) -> None:
-    shutil.rmtree(target, ignore_errors=True)
-    keys = SCHEMA.sort_order
-    frame = spark.read.parquet(str(source)).repartitionByRange(leaves, *keys).sortWithinPartitions(*keys)
+def with_skew(rows: pa.Table, leaves: int, seed: int) -> pa.Table:
+    """Return the rows with keys of the first leaf in four fifths of them."""
+    random = np.random.default_rng(seed)
+    keys = pa.array([f"{number:012x}" for number in random.integers(0, 2**48 // leaves, rows.num_rows // 3)])
+    chosen = pa.array(random.random(rows.num_rows) < SKEW)
+    of_first = keys.take(pa.array(random.integers(0, len(keys), rows.num_rows)))
+    return rows.set_column(0, SCHEMA.arrow.field(0), pc.if_else(chosen, of_first, rows["key"].combine_chunks()))
+
+
+def by_peer(source: Path, target: Path, given: argparse.Namespace) -> tuple[float, int]:
+    """Let stock Spark sort and write the rows; return the seconds, and the number of files."""
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.master("local[*]").getOrCreate()
+    keys, began = SCHEMA.sort_order, time.perf_counter()
+    frame = spark.read.parquet(str(source)).repartitionByRange(given.leaves, *keys).sortWithinPartitions(*keys)
     frame.write.option("compression", "zstd").parquet(str(target))
+    taken = time.perf_counter() - began
+    spark.stop()
+    return taken, len(list(target.glob("*.parquet")))
+
+
+def by_ours(source: Path, target: Path, given: argparse.Namespace) -> tuple[float, int]:
+    """Import the rows; return the seconds, and the number of files."""
+    with sl.connect(target, spark_config={"spark.sleeper.jit": "full"}) as session:
+        table = session.create_table("t", SCHEMA, split_points(given.leaves), properties={PROPERTY: given.strategy})
+        data = str(source)
+        if given.way == "tasks":
+            spark = session.spark_session
+            data = spark.read.parquet(str(source)) if given.data == "frame" else data
+        engine = {"threads": "local", "tasks": "spark"}[given.way]
+        began = time.perf_counter()
+        table.bulk_import(data, engine=engine)
+        taken = time.perf_counter() - began
+        if table.scan().count() != given.rows // FILES * FILES:
+            raise SystemExit("rows are missing")
+        return taken, len(table.files())
+
+
+class Processes:
+    """What a process and its descendants use, looked at often; their peaks outlive them."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid, self.memory, self.cpu, self.ended = pid, {}, {}, threading.Event()
+        self.thread = threading.Thread(target=self._watch, daemon=True)
+
+    def _watch(self) -> None:
+        while not self.ended.wait(0.05):
+            for pid in self._pids():
+                with contextlib.suppress(OSError, IndexError, KeyError, ValueError):
+                    self._look(pid)
+
+    def _pids(self) -> list[int]:
+        found = [self.pid]
+        for pid in found:
+            with contextlib.suppress(OSError):
+                for task in Path(f"/proc/{pid}/task").iterdir():
+                    found += map(int, (task / "children").read_text().split())
+        return found
+
+    def _look(self, pid: int) -> None:
+        status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+        kind = "java" if "java" in status["Name"] else "python"
+        peak = int(status["VmHWM"].split()[0]) >> 10
+        self.memory[kind] = max(self.memory.get(kind, 0), peak)
+        times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        self.cpu[pid] = (int(times[11]) + int(times[12])) / 100
+
+
+def run_apart(way: str, source: Path, given: argparse.Namespace) -> None:
+    """Run a way in a process of its own, and print what it took."""
+    command = [sys.executable, "-m", "benchmarks.bulk_import", "--way", way, "--input", str(source)]
+    for name in ("rows", "leaves", "data", "strategy"):
+        command += [f"--{name}", str(getattr(given, name))]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    seen = Processes(process.pid)
+    seen.thread.start()
+    output, _ = process.communicate()
+    seen.ended.set()
+    if process.returncode:
+        raise SystemExit(process.returncode)
+    taken, files = json.loads(output.splitlines()[-1])
+    memory = ", ".join(f"{kind} {peak:,} MB" for kind, peak in sorted(seen.memory.items(), reverse=True))
+    rate = given.rows / taken / 1000
+    print(
+        f"{way:8} {taken:6.1f} s {rate:7,.0f} k rows/s  CPU {sum(seen.cpu.values()):6.1f} s  {files:3} files  {memory}",
+        flush=True,
+    )
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--rows", type=int, default=10_000_000)
-    options.add_argument("--leaves", type=int, default=16)
-    options.add_argument("--rounds", type=int, default=3)
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--rows", type=int, default=5_000_000)
+    options.add_argument("--leaves", type=int, default=32)
+    options.add_argument("--shape", choices=["even", "skewed"], default="even")
+    options.add_argument("--data", choices=WAYS, default="files")
+    options.add_argument("--ways", nargs="+", default=[])
+    options.add_argument("--input", type=Path)
     options.add_argument("--strategy", choices=STRATEGIES, default=STRATEGIES[0])
+    options.add_argument("--way", help=argparse.SUPPRESS)
     given = options.parse_args()
-    config = {"spark.sleeper.jit": "full"}
-    with tempfile.TemporaryDirectory() as name, sl.connect(Path(name) / "warehouse", spark_config=config) as session:
-        source, target = Path(name) / "rows.parquet", Path(name) / "peer"
-        write_input(source, given.rows)
-        points = split_points(given.leaves)
-        table = session.create_table("t", SCHEMA, points, properties={PROPERTY: given.strategy})
-        ways = {
-            "Spark alone": lambda: by_spark_alone(session.spark().session(), source, target, given.leaves),
-            given.strategy: lambda: table.bulk_import(str(source)),
-        }
-        times = {name: [] for name in ways}
-        for number in range(given.rounds + 1):
-            for way, work in ways.items():
-                taken = seconds(work)
-                print(f"round {number}: {way:24} {taken:6.2f} s", flush=True)
-                if number:  # the first round warms the JVM and the Python workers
-                    times[way].append(taken)
-            if table.scan().count() != given.rows * (number + 1):
-                raise SystemExit("rows are missing")
-    floor = statistics.median(times["Spark alone"])
-    print(f"{given.rows:,} rows into {given.leaves} leaves, {given.rounds} rounds")
-    for way, each in times.items():
-        print(f"{way:24} {statistics.median(each):6.2f} s   {statistics.median(each) / floor:.2f} x Spark alone")
+    with tempfile.TemporaryDirectory() as name:
+        if given.way:
+            target = Path(name) / "target"
+            is_peer = given.way == "peer"
+            print(
+                json.dumps(
+                    by_peer(given.input, target, given.leaves) if is_peer else by_ours(given.input, target, given)
+                )
+            )
+            return
+        source = (given.input or Path(name)) / f"{given.shape}-{given.rows}-{given.leaves}"
+        if not source.exists():
+            write_input(source, given.rows, given.leaves, skewed=given.shape == "skewed")
+        print(f"{given.rows:,} rows, {given.shape}, of {given.data}, into {given.leaves} leaves", flush=True)
+        for way in given.ways or WAYS[given.data]:
+            run_apart(way, source, given)
 
 
 if __name__ == "__main__":

@@ -111,7 +111,7 @@ def _columns(text: str | None) -> list[str] | dict[str, str] | None:
         kind="path",
         metavar="FILE",
     ),
-    flag("--spark", "use Spark, whatever the size"),
+    flag("--spark", "load by tasks of Spark, whatever the size and the machine"),
     flag("--dry-run", "show what would be added, and every difference from the schema"),
     examples=(
         'ingest trips data/2026-*.parquet -m "third quarter"',
@@ -135,7 +135,8 @@ def ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | An
     table = context.table(arguments.table)
     sources = [source_of(context, word) for word in arguments.source]
     data = sources[0] if len(sources) == 1 else sources  # several are one commit: all of their rows are added, or none
-    load: Any = table.bulk_import if arguments.spark else partial(table.ingest, quarantine=arguments.quarantine)
+    on_spark = partial(table.bulk_import, engine="spark")
+    load: Any = on_spark if arguments.spark else partial(table.ingest, quarantine=arguments.quarantine)
     add = partial(load, **load_options(arguments))
     if arguments.dry_run:
         plan: Any = add(data, dry_run=True)

@@ -125,6 +125,7 @@ VECTOR_PERCENT = "sleeper.table.deletion.vector.percent.max"
 VECTOR_LEAST_BYTES = "sleeper.table.deletion.vector.file.bytes.min"
 CHANGE_ISOLATION = "sleeper.table.change.isolation"
 IMPORT_MIN_LEAVES = "sleeper.table.bulk.import.min.leaf.partitions"
+IMPORT_TASK_BYTES = "sleeper.table.bulk.import.task.memory.bytes"
 SPLITTING_THRESHOLD = "sleeper.table.partition.splitting.threshold"
 STATISTICS = "sleeper.table.statistics.columns"
 INGEST_STRATEGY = "sleeper.table.ingest.file.writing.strategy"
@@ -160,6 +161,8 @@ PROPERTIES: dict[str, Property] = {
                  "the most compaction jobs of the table at a time"),
         Property(IMPORT_MIN_LEAVES, "256", _whole(1, 10_000), "whole number from 1 to 10000",
                  "a large bulk import into a table with one leaf first splits it, into at most so many"),
+        Property(IMPORT_TASK_BYTES, "268435456", _whole(2**24), "bytes, at least 16777216",
+                 "about how much memory each task of a bulk import takes for rows; it sorts the others on disk"),
         Property(SPLITTING_MIN_ROWS, "2000000", _whole(1, 2**63 - 1), _COUNT,
                  "a bulk import makes no leaf for fewer rows"),
         Property(SPLITTING_THRESHOLD, "1000000000", _whole(2, 2**63 - 1), _COUNT,

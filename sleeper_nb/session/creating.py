@@ -45,6 +45,7 @@ from sleeper_nb.operations.administration.property_files import check_changes
 from sleeper_nb.operations.administration.schema_commit import SchemaCommit
 from sleeper_nb.operations.administration.split_points_estimate import SplitPointsEstimate
 from sleeper_nb.operations.loading import sources as loading
+from sleeper_nb.operations.loading.bulk_load import BulkLoad
 from sleeper_nb.operations.loading.conform import Difference, for_new_table, raise_first
 from sleeper_nb.operations.loading.data_columns import (
     DataColumn,
@@ -79,8 +80,9 @@ from sleeper_nb.progress import finishing
 from sleeper_nb.report import counted
 from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.table.bulk_loading import is_bulk, is_by_spark, sample, writer_of
 from sleeper_nb.table.configuring import check_fit
-from sleeper_nb.table.loading import is_for_spark, planned_load
+from sleeper_nb.table.loading import planned_load
 
 logger = logging.getLogger(__name__)
 
@@ -343,8 +345,8 @@ class _Load:
         The table's partitions, when they are not made of the data.
     sources
         The data; what can be read only once is read.
-    through_spark
-        Whether Spark writes the files.
+    in_bulk
+        Whether they are loaded in bulk.
     """
 
     def __init__(
@@ -355,11 +357,12 @@ class _Load:
         sources: tuple[IngestSource, ...],
         columns: tuple[DataColumn, ...],
         *,
-        through_spark: bool,
+        in_bulk: bool,
     ) -> None:
         self._tables, self._given_tree = tables, tree
         self._request = replace(request, choice=request.choice.for_columns(columns))
-        self._sources, self._columns, self._through_spark = sources, columns, through_spark
+        self._sources, self._columns, self._in_bulk = sources, columns, in_bulk
+        self._by_spark = in_bulk and is_by_spark(tables.components.engines, sources)
 
     @classmethod
     def of(
@@ -372,10 +375,10 @@ class _Load:
             from sleeper_nb.engines.spark import pipeline
 
             columns = named(columns_of_arrow(pipeline.schema_of_frame(sources)), matching)
-            return cls(tables, request, tree, sources, columns, through_spark=True)
+            return cls(tables, request, tree, sources, columns, in_bulk=True)
         sources = materialised(sources)
         columns = named(columns_of(sources), matching)
-        return cls(tables, request, tree, sources, columns, through_spark=is_for_spark(sources))
+        return cls(tables, request, tree, sources, columns, in_bulk=is_bulk(sources))
 
     def plan(self) -> CreatePlan:
         """Return what `run` would create; without row keys, the columns as possible keys."""
@@ -393,7 +396,7 @@ class _Load:
         sample = self._sample(schema)
         tree = self._tree(schema, settings, sample)
         state = initial_state(schema, tree, CommitPoint(0, self._tables.components.clock.now()))
-        strategy, on_spark = IngestSettings.of(settings).strategy, self._through_spark
+        strategy, on_spark = IngestSettings.of(settings).strategy, self._by_spark
         engines, storage = self._tables.components.engines, self._tables.storage
         found = planned_load(
             engines, state, storage, self._sources, self._matching, strategy=strategy, on_spark=on_spark
@@ -421,8 +424,8 @@ class _Load:
         """Write the rows, and publish the table with them; after an error there is no table and no file."""
         schema = self._schema()
         target = _target(self._tables, self._request.new, schema, _settings(self._tables, self._request.new, schema))
-        if self._through_spark:
-            self._run_on_spark(schema, target)
+        if self._in_bulk:
+            self._run_in_bulk(schema, target)
             return
         with finishing(self._tables.components.progress) as progress:
             progress.update("reading")
@@ -438,14 +441,11 @@ class _Load:
             if notes:
                 progress.finish("; ".join(notes))
 
-    def _run_on_spark(self, schema: Schema, target: _Target) -> None:
-        from sleeper_nb.engines.spark import pipeline
-
-        store = target.store
+    def _run_in_bulk(self, schema: Schema, target: _Target) -> None:
+        store, of = target.store, self._tables.components
         settings = IngestSettings.of(target.settings)
-        load = pipeline.SparkLoad(
-            self._engine(), store, self._sources, settings, self._matching, row_checks=self._row_checks
-        )
+        writer = writer_of(of, store.storage, self._sources, self._matching, settings, by_spark=self._by_spark)
+        load = BulkLoad(store, self._sources, self._matching, writer)
         tree = self._tree(schema, target.settings, self._sample(schema))
         load.run(
             lambda: published(
@@ -525,10 +525,9 @@ class _Load:
         files = [source for source in self._sources if isinstance(source, SourceFile)]
         if len(files) == len(self._sources) and holds_keys(files, self._matching):
             return sample_of_parquet(files, schema, size, refuse=refuse)
-        if self._through_spark:
-            from sleeper_nb.engines.spark import pipeline
-
-            return pipeline.sample_keys(self._engine(), self._sources, schema, size, matching=self._matching)
+        if self._in_bulk:
+            engines = self._tables.components.engines
+            return sample(engines, self._sources, self._matching, schema, size, by_spark=self._by_spark)
         rows = [loading.read_source(source, schema, self._matching) for source in self._sources]
         names = [key.name for key in schema.row_keys]
         if refuse:

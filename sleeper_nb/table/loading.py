@@ -24,6 +24,7 @@ from sleeper_nb.operations.administration import property_files
 from sleeper_nb.operations.loading import add_files as adding
 from sleeper_nb.operations.loading import ingest, sources
 from sleeper_nb.operations.loading.add_files import AddFilesPlan
+from sleeper_nb.operations.loading.bulk_load import BulkLoad
 from sleeper_nb.operations.loading.checked_load import CheckedLoad, message_with
 from sleeper_nb.operations.loading.conform import for_table, table_in_hints
 from sleeper_nb.operations.loading.data_columns import materialised
@@ -42,19 +43,12 @@ from sleeper_nb.state_store.registry import open_state_store
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.data_files import DataFileSettings
 from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.table.bulk_loading import LoadEngine, is_bulk, is_by_spark, split_of, writer_of
 
 if TYPE_CHECKING:
     from sleeper_nb.engines.spark.source_table import WrittenLoad
 
 logger = logging.getLogger(__name__)
-
-SPARK_BYTES = 256 * 2**20
-"""From this size on, ingested files go through Spark, and so does compaction with ``engine="auto"``."""
-
-
-def is_for_spark(rows: Sequence[IngestSource]) -> bool:
-    """Return whether Spark loads some data: its own DataFrames, and large files."""
-    return sources.is_spark(rows) or sources.bytes_of(rows) >= SPARK_BYTES
 
 
 def load(
@@ -66,18 +60,19 @@ def load(
     job_id: str | None,
     dry_run: bool,
     quarantine: str | Path | None = None,
-    always_spark: bool = False,
+    engine: LoadEngine | None = None,
 ) -> Snapshot | IngestPlan:
-    """Add rows to a table, or return what would be added; parameters, result and errors are those of `Table.ingest`."""
+    """Add rows to a table, or return what would be added; parameters, result and errors are those of `Table.ingest`.
+
+    With `engine`, the load is a bulk import, whatever its size.
+    """
     progress, home = table.components.progress, table.store.storage
     with sources.opened_sources(data, home, options, progress) as rows:
         if quarantine is not None:
             file = QuarantineFile.of(quarantine, home)
             load = _CheckedIngest(table, _readable_again(rows), options.matching, file)
             return load.plan() if dry_run else load.run(message, job_id)
-        return _load(
-            table, rows, options.matching, message=message, job_id=job_id, dry_run=dry_run, always_spark=always_spark
-        )
+        return _load(table, rows, options.matching, message=message, job_id=job_id, dry_run=dry_run, engine=engine)
 
 
 def _load(
@@ -88,19 +83,21 @@ def _load(
     message: str | None,
     job_id: str | None,
     dry_run: bool,
-    always_spark: bool,
+    engine: LoadEngine | None,
 ) -> Snapshot | IngestPlan:
-    through_spark = always_spark or is_for_spark(rows)
+    in_bulk = engine is not None or is_bulk(rows)
+    by_spark = in_bulk and is_by_spark(table.components.engines, rows, engine or "auto")
     state = table.store.load()
     check_named_columns(rows, matching, state.schema)
     if dry_run:
-        return _plan(table, state, rows, matching, through_spark=through_spark)
-    if through_spark:
-        logger.info("table %s: loading through Spark (%d bytes of files)", table.name, sources.bytes_of(rows))
+        return _plan(table, state, rows, matching, in_bulk=in_bulk, by_spark=by_spark)
+    if in_bulk:
+        how = "through Spark" if by_spark else "by threads"
+        logger.info("table %s: loading %s (%d bytes of files)", table.name, how, sources.bytes_of(rows))
     notes = property_files.pending_settings(table.properties, state, table.name, table.properties_path)
     with table_in_hints(table.name):
-        if through_spark:
-            loaded = _bulk_import(table, rows, matching, message, job_id)
+        if in_bulk:
+            loaded = _bulk_import(table, rows, matching, message, job_id, by_spark=by_spark)
         else:
             loaded = _ingest(table, state.schema, rows, matching, message, job_id)
     return _after_load(table, loaded, notes)
@@ -259,13 +256,19 @@ def _stores_of_all(table: OpenTable) -> dict[str, StateStore]:
 
 
 def _plan(
-    table: OpenTable, state: TableState, rows: Sequence[IngestSource], matching: Matching, *, through_spark: bool
+    table: OpenTable,
+    state: TableState,
+    rows: Sequence[IngestSource],
+    matching: Matching,
+    *,
+    in_bulk: bool,
+    by_spark: bool,
 ) -> IngestPlan:
     strategy, on_spark = table.properties[INGEST_STRATEGY], sources.is_spark(rows)
     engines, storage = table.components.engines, table.store.storage
     plan = planned_load(engines, state, storage, rows, matching, strategy=strategy, on_spark=on_spark)
-    plan = replace(plan, through_spark=through_spark)
-    if through_spark and not plan.differences and all(isinstance(each, SourceFile) for each in rows):
+    plan = replace(plan, through_spark=by_spark)
+    if in_bulk and not plan.differences and all(isinstance(each, SourceFile) for each in rows):
         leaves = LeavesWanted.of(table.properties).leaves(state, plan.rows)
         if leaves > 1:
             plan = replace(plan, notes=(*plan.notes, f"the only leaf would be split into up to {leaves:,} first"))
@@ -327,24 +330,23 @@ def _ingest(
 
 
 def _bulk_import(
-    table: OpenTable, data: Sequence[IngestSource], matching: Matching, message: str | None, job_id: str | None
+    table: OpenTable,
+    data: Sequence[IngestSource],
+    matching: Matching,
+    message: str | None,
+    job_id: str | None,
+    *,
+    by_spark: bool,
 ) -> Snapshot:
-    def add() -> Snapshot:
-        from sleeper_nb.engines.spark import pipeline
+    of, store, settings = table.components, table.store, IngestSettings.of(table.properties)
 
-        return pipeline.bulk_import(
-            table.components.engines.spark(),
-            table.store,
-            data,
-            matching,
-            message=message,
-            author=table.components.author,
-            job_id=job_id,
-            settings=IngestSettings.of(table.properties),
-            wanted=LeavesWanted.of(table.properties),
-            progress=table.components.progress,
-            row_checks=table.components.engines.row_checks,
-        )
+    def add() -> Snapshot:
+        with finishing(of.progress) as progress:
+            writer = writer_of(of, store.storage, data, matching, settings, by_spark=by_spark)
+            wanted = LeavesWanted.of(table.properties)
+            load = BulkLoad(store, data, matching, writer)
+            split = split_of(of.engines, store, data, wanted, matching, by_spark=by_spark)
+            return load.imported(message=message, author=of.author, job_id=job_id, split=split, progress=progress)
 
     if job_id is None:
         return _tracked(table, "bulk-import", table.components.clock.new_id(), add)

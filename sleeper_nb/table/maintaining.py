@@ -31,11 +31,12 @@ from sleeper_nb.operations.versioning.periodic_savepoints import SavepointSchedu
 from sleeper_nb.progress import BackgroundJob, Progress, finishing, unchecked
 from sleeper_nb.storage.data_files import DataFileSettings
 from sleeper_nb.table.configuring import check_not_edited
-from sleeper_nb.table.loading import SPARK_BYTES
 
 logger = logging.getLogger(__name__)
 
 CompactionEngine = Literal["auto", "spark", "local"]
+SPARK_BYTES = 256 * 2**20
+"""From this size of its inputs on, compaction with ``engine="auto"`` goes through Spark."""
 
 
 def compact(

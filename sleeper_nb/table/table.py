@@ -484,7 +484,7 @@ class Table(Report):
         dry_run: bool = False,
         **options: Unpack[LoadArguments],
     ) -> Snapshot | IngestPlan:
-        """Add rows: in process when they are in memory or small, through Spark otherwise.
+        """Add rows: in memory where they are in memory or small, otherwise as a bulk import.
 
         Parameters
         ----------
@@ -492,7 +492,8 @@ class Table(Report):
             pandas, Arrow, Polars, DuckDB or Spark rows, a list of dictionaries; the path, folder, glob, ``s3://`` or
             ``https://`` address of Parquet, CSV, JSON (one object a line, or one array) or Excel files; or a list of
             any of these. CSV and JSON may be compressed (``.gz``, ``.zst``, ``.bz2``, ``.xz``). Folders named as in
-            ``year=2013/`` give a column. Files of 256 MiB and more in all, and Spark DataFrames, go through Spark.
+            ``year=2013/`` give a column. Files of 256 MiB and more in all, and Spark DataFrames, are loaded as by
+            `bulk_import`.
         message
             The commit's message in history.
         job_id
@@ -557,6 +558,7 @@ class Table(Report):
         self,
         data: Any,
         *,
+        engine: Literal["auto", "spark", "local"] = "auto",
         message: str | None = None,
         job_id: str | None = None,
         dry_run: Literal[False] = False,
@@ -568,6 +570,7 @@ class Table(Report):
         self,
         data: Any,
         *,
+        engine: Literal["auto", "spark", "local"] = "auto",
         message: str | None = None,
         job_id: str | None = None,
         dry_run: Literal[True],
@@ -579,16 +582,25 @@ class Table(Report):
         self,
         data: Any,
         *,
+        engine: Literal["auto", "spark", "local"] = "auto",
         message: str | None = None,
         job_id: str | None = None,
         dry_run: bool = False,
         **options: Unpack[LoadArguments],
     ) -> Snapshot | IngestPlan:
-        """Add rows through Spark, whatever their size; otherwise as `ingest`."""
+        """Add rows in bulk, whatever their size; otherwise as `ingest`.
+
+        Rows are sorted in parallel, each task with the memory of ``sleeper.table.bulk.import.task.memory.bytes``, and
+        with temporary files where that is not enough. A leaf with many rows gets several files.
+
+        Parameters
+        ----------
+        engine
+            ``"spark"`` loads by tasks of Spark, ``"local"`` by threads of this process. ``"auto"`` takes Spark for its
+            own DataFrames and on a cluster, and this process for the rest: on one machine it is faster.
+        """
         given = LoadOptions.of(options)
-        return loading.load(
-            self._opened, data, given, message=message, job_id=job_id, dry_run=dry_run, always_spark=True
-        )
+        return loading.load(self._opened, data, given, message=message, job_id=job_id, dry_run=dry_run, engine=engine)
 
     @overload
     def add_files(

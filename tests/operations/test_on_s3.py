@@ -26,6 +26,7 @@ from sleeper_nb.progress import Silent
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage, open_storage
+from tests.engines.spark import imports
 from tests.servers.server import Server
 from tests.support.builders import (
     KEYED,
@@ -153,7 +154,7 @@ def test_a_wrong_condition_is_told_as_for_a_folder(table: StateStore):
 @pytest.mark.parametrize("strategy", ["one_file_per_leaf", "one_reference_per_leaf"])
 def test_spark_reads_imports_and_compacts_by_its_tasks(table: StateStore, spark_engine: SparkEngine, strategy: str):
     ingest(table, rows_of("b", "x"))
-    pipeline.bulk_import(
+    imports.bulk_import(
         spark_engine, table, find_sources(rows_of("a", "é", ("b", 2))), settings=IngestSettings(strategy)
     )
     frame = frames.data_frame(spark_engine.session(), plan_scan(table.load()), table.storage)
@@ -201,6 +202,6 @@ def test_an_object_that_is_not_there_is_told(table: StateStore, sources: Storage
 
 @pytest.mark.spark
 def test_tasks_of_spark_read_files_of_a_bucket(table: StateStore, sources: Storage, spark_engine: SparkEngine):
-    made = pipeline.bulk_import(spark_engine, table, find_sources(sources.locate("in"), table.storage))
+    made = imports.bulk_import(spark_engine, table, find_sources(sources.locate("in"), table.storage))
     assert made.added_rows == 4
     assert keys_in(scan(table)) == ["a", "b", "c", "m"]

@@ -517,8 +517,8 @@ class TestThroughSpark:
         assert files_below(session) == before
         assert not session.tables()
 
-    def test_large_files_go_through_spark(self, session, tmp_path, monkeypatch):
-        monkeypatch.setattr("sleeper_nb.table.loading.SPARK_BYTES", 1)
+    def test_large_files_are_loaded_in_bulk(self, session, tmp_path, monkeypatch):
+        monkeypatch.setattr("sleeper_nb.table.bulk_loading.BULK_BYTES", 1)
         path = tmp_path / "x.csv"
         FRAME.to_csv(path, index=False)
         table = session.create_table("t", str(path), row_keys=["n"], leaves=3)

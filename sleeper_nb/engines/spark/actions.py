@@ -130,10 +130,11 @@ class WatchedAction(Generic[T]):
             self._quiet.set()
 
 
-def run_watched(watched: WatchedAction[T], progress: Progress) -> T:
+def run_watched(watched: WatchedAction[T], progress: Progress, detail: Callable[[int, int], str] = lambda *_: "") -> T:
     """Run an action, and show five times a second how many tasks of its jobs are done; an interrupt cancels them.
 
-    The progress also says when a cluster has no workers for the session: Spark waits for them without a limit.
+    The progress also says what `detail` returns for these numbers, and
+    when a cluster has no workers for the session: Spark waits for them without a limit.
     """
     description = watched.description
     try:
@@ -141,7 +142,8 @@ def run_watched(watched: WatchedAction[T], progress: Progress) -> T:
         watched.start()
         while not watched.ended.wait(_POLL_SECONDS):
             waits = ", which waits for workers of the cluster" if watched.waiting else ""
-            progress.update(f"{description}{waits}", watched.done, watched.total)
+            more = detail(watched.done, watched.total)
+            progress.update(f"{description}{more}{waits}", watched.done, watched.total)
     except BaseException:
         watched.cancel()
         raise

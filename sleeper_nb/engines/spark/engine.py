@@ -143,6 +143,11 @@ class SparkEngine:
             self._adopt(session)
 
     @property
+    def clock(self) -> Clock:
+        """The source of time and ids."""
+        return self._clock
+
+    @property
     def started(self) -> bool:
         """Whether there is a session that answers."""
         session = self._session
@@ -205,7 +210,14 @@ class SparkEngine:
             self._on_session(self._session)
             return self._session
 
-    def run(self, action: Callable[[SparkSession], T], description: str, *, expected_bytes: int | None = None) -> T:
+    def run(
+        self,
+        action: Callable[[SparkSession], T],
+        description: str,
+        *,
+        expected_bytes: int | None = None,
+        detail: Callable[[int, int], str] = lambda *_: "",
+    ) -> T:
         """Run an action with the session, show its progress, and cancel its jobs when it is interrupted.
 
         Parameters
@@ -216,6 +228,8 @@ class SparkEngine:
             The text of the progress, and the name of the jobs in Spark.
         expected_bytes
             As in `session`.
+        detail
+            Returns what the progress says after the description, when so many of so many tasks are done.
 
         Raises
         ------
@@ -226,7 +240,7 @@ class SparkEngine:
         """
         watched = self._watched(action, description, expected_bytes)
         with _explained(), self._counted(watched):
-            result = run_watched(watched, self._progress)
+            result = run_watched(watched, self._progress, detail)
         self._answered()
         return result
 

@@ -1,57 +1,44 @@
 """Bulk import and compaction on Spark, whose tasks read and write the table's files by themselves.
 
-How a bulk import works:
-
-1. Spark's own reader reads plain local Parquet files of one schema. CSV, JSON, buckets, and what Spark reads
-   differently from Arrow (nanoseconds, unsigned numbers, columns that only some files have) are read by a task for each
-   file or range of row groups, with the code of an ingest in process: the same values, and the same errors.
-2. Every row gets the number of its leaf by native expressions that mirror the partition tree. Each leaf is one Spark
-   partition (no hashing, so no two leaves share one), which Spark sorts, and spills when it is too big for memory.
-3. The same writer as in process writes the sorted rows as a stream, and checks their order.
-4. Tasks return what they wrote, and the driver commits it at once. A task that is retried, or runs twice at once,
-   writes another file: only what a finished task returned is committed, and the driver deletes the other files that it
-   can find.
+`bulk_tasks` says how a bulk import works: tasks sort what they read, and hand sorted pieces through Spark's shuffle to
+one merge for each leaf. Files are read by the code of an ingest in process, so that there are the same values and the
+same errors. The writer is the same too, and checks the order. Tasks return what they wrote, and the driver commits it
+at once. A task that is retried, or runs twice at once, writes another file: only what a finished task returned is
+committed, and the driver deletes the other files that it can find.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import pickle
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial, reduce
-from itertools import chain, groupby, pairwise
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sleeper_nb.clock import Clock
+from sleeper_nb.engines.spark.bulk_tasks import PACKED_DDL, BulkTasks
 from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.engines.spark.frames import (
     check_written,
     columns_text,
-    exact_reader,
     hand_over_keys,
-    jvm_opens,
-    key_literal,
     of_arrow,
     schema_for_spark,
 )
-from sleeper_nb.errors import OutcomeUnknown
+from sleeper_nb.engines.spark.task_results import RESULT_DDL, data_file, references_of, result
 from sleeper_nb.model.files import FileReference
-from sleeper_nb.model.keys import KeyValue, key_from_json, key_to_json
-from sleeper_nb.model.partitions import Partition, PartitionTree
-from sleeper_nb.model.schema import Field, FieldType, Schema
-from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.partitions import PartitionTree
+from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
-from sleeper_nb.model.statistics import from_text, to_text
 from sleeper_nb.operations.compact import JobRunner, ignore_start, run_job
 from sleeper_nb.operations.compaction_plan import CompactionJob
+from sleeper_nb.operations.loading.bulk_load import part_bytes, progress_text, slice_bytes
+from sleeper_nb.operations.loading.bulk_threads import pieces_to_read
 from sleeper_nb.operations.loading.casts import JUDGED
 from sleeper_nb.operations.loading.conform import (
     Conformed,
@@ -61,24 +48,17 @@ from sleeper_nb.operations.loading.conform import (
     conform,
     grouped,
     no_place,
-    raise_first,
 )
 from sleeper_nb.operations.loading.file_formats import pieces_of
 from sleeper_nb.operations.loading.ingest import (
-    DEFAULT_INGEST,
     IngestPlan,
     IngestSettings,
-    discard_run,
-    load_summary,
     plan_of_counts,
-    references_to,
     rows_by_leaf,
-    write_and_commit,
-    write_sorted,
 )
-from sleeper_nb.operations.loading.key_sample import KeySample, holds_keys, rows_of_parquet, sample_of_parquet, some_of
+from sleeper_nb.operations.loading.key_sample import KeySample, some_of
 from sleeper_nb.operations.loading.matching import EXACT, Matching
-from sleeper_nb.operations.loading.parquet_files import BATCH_ROWS, open_parquet
+from sleeper_nb.operations.loading.parquet_files import BATCH_ROWS
 from sleeper_nb.operations.loading.row_checks import OpenedChecks, RowCheck, opened_checks
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import (
@@ -86,19 +66,15 @@ from sleeper_nb.operations.loading.sources import (
     InMemory,
     bytes_of,
     is_spark,
-    notes_of,
     read_source,
 )
 from sleeper_nb.operations.row_processing import Processor
-from sleeper_nb.operations.split_before_import import LeavesWanted, SplitBefore, split_before
-from sleeper_nb.progress import SILENT, Progress, unchecked
-from sleeper_nb.state_store.state_store_base import StateStore
-from sleeper_nb.storage import paths
+from sleeper_nb.progress import unchecked
 from sleeper_nb.storage.data_files import AS_DEFAULT, DataFile, DataFileSettings
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 logger = logging.getLogger(__name__)
 
@@ -111,25 +87,19 @@ _FOOTERS_AT_ONCE = 16
 def frame_of(
     spark: SparkSession, sources: Sequence[IngestSource], schema: Schema, matching: Matching = EXACT
 ) -> DataFrame:
-    """Return the rows of all sources; Spark's own reader may give other types than the schema's."""
+    """Return the rows of all sources; a DataFrame of Spark may have other types than the schema's."""
     if is_spark(sources):
         (source,) = sources
         assert isinstance(source, InMemory)  # noqa: S101 - no file is a DataFrame
         return source.data  # type: ignore[no-any-return]
     files = [source for source in sources if isinstance(source, SourceFile)]
-    footers = _footers(files)
-    if matching == EXACT and len(files) == len(sources) and _read_alike(files, footers, schema):
-        return exact_reader(spark).parquet(*[file.address for file in files])
-    logger.debug("%d files are read by Python tasks, not by Spark's own reader", len(files))
     # Spark reads nanoseconds as whole numbers, and refuses string views: conform first, as in process.
     frames = [
         of_arrow(spark, read_source(source, schema, matching).table(schema))
         for source in sources
         if isinstance(source, InMemory)
     ]
-    return reduce(
-        lambda left, right: left.unionAll(right), [*_by_tasks(spark, files, footers, schema, matching), *frames]
-    )
+    return reduce(lambda left, right: left.unionAll(right), [*_by_tasks(spark, files, schema, matching), *frames])
 
 
 def schema_of_frame(sources: Sequence[IngestSource]) -> pa.Schema:
@@ -283,206 +253,60 @@ def _compared(rows: pa.Table, schema: Schema, matching: Matching) -> Conformed:
     return compare(RawColumns.of(rows, no_place, partial(matching.names, schema=schema)), schema, matching)
 
 
-def _footers(files: Sequence[SourceFile]) -> dict[str, tuple[pa.Schema, int]]:
-    """Return the schema and the number of row groups of each Parquet file, by address."""
-
-    def look(file: SourceFile) -> tuple[pa.Schema, int]:
-        with open_parquet(file) as opened:
-            return opened.schema_arrow, opened.num_row_groups
-
-    parquet = [file for file in files if file.format == "parquet"]
-    with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
-        return dict(zip((file.address for file in parquet), pool.map(look, parquet), strict=True))
-
-
-def _read_alike(files: Sequence[SourceFile], footers: dict[str, tuple[pa.Schema, int]], schema: Schema) -> bool:
-    """Return whether Spark's own reader gives the rows of all files with the table's types and values."""
-    if not files or len(footers) < len({file.address for file in files}):
-        return False
-    first, *others = (schema for schema, _ in footers.values())
-    names = [name.casefold() for name in first.names]
-    return (
-        all(jvm_opens(file.address) and not file.folder_values for file in files)
-        and all(other.equals(first) for other in others)
-        and len(set(names)) == len(names)
-        and all(_alike(field.type) for field in first)
-        and all(first.field(f.name).type == f.type.arrow for f in schema.fields if f.name in first.names)
-        and not any(f.type.holds(*JUDGED) for f in schema.fields)
-    )
-
-
-def _alike(kind: pa.DataType) -> bool:
-    """Return whether Spark and Arrow read the same values of an Arrow type."""
-    types = pa.types
-    if types.is_list(kind):
-        return _alike(kind.value_type)
-    if types.is_struct(kind):
-        return all(_alike(part.type) for part in kind)
-    if types.is_map(kind):
-        return _alike(kind.key_type) and _alike(kind.item_type)
-    if types.is_timestamp(kind):
-        return kind.unit in {"ms", "us"}
-    plain = (
-        types.is_signed_integer, types.is_float32, types.is_float64, types.is_boolean, types.is_date32, types.is_string,
-        types.is_large_string, types.is_binary, types.is_large_binary, types.is_decimal128,
-    )  # fmt: skip
-    return any(test(kind) for test in plain)
-
-
 def _by_tasks(
-    spark: SparkSession,
-    files: Sequence[SourceFile],
-    footers: dict[str, tuple[pa.Schema, int]],
-    schema: Schema,
-    matching: Matching,
+    spark: SparkSession, files: Sequence[SourceFile], schema: Schema, matching: Matching
 ) -> Iterator[DataFrame]:
     """Yield a frame of the conformed rows of files, read by Python tasks; nothing when there is no file."""
-    pieces, for_spark = [piece for file in files for piece in _pieces(file, footers)], schema_for_spark(schema)
+    pieces, for_spark = _pieces(files), schema_for_spark(schema)
     if not pieces:
         return
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                file, row_groups = pieces[number]
-                for rows in pieces_of(file, schema, row_groups, matching):
-                    yield from rows.cast(for_spark).to_batches(BATCH_ROWS)
+        for rows in _read(batches, pieces, schema, matching):
+            yield from rows.cast(for_spark).to_batches(BATCH_ROWS)
 
-    numbers = spark.range(len(pieces), numPartitions=min(len(pieces), _MOST_TASKS))
-    yield numbers.mapInArrow(task, columns_text(schema.fields))
+    yield _numbers(spark, pieces).mapInArrow(task, columns_text(schema.fields))
 
 
-def _pieces(file: SourceFile, footers: dict[str, tuple[pa.Schema, int]]) -> Iterator[tuple[SourceFile, range | None]]:
-    """Yield the ranges of row groups of a file that tasks read; None for the whole file."""
-    if file.address not in footers:
-        yield file, None
-        return
-    groups = footers[file.address][1]
-    count = max(1, min(groups, -(-file.bytes // _TASK_BYTES)))
-    for start, end in pairwise(round(i * groups / count) for i in range(count + 1)):
-        yield file, range(start, end) if count > 1 else None
+_FilePiece: TypeAlias = tuple[SourceFile, range | None]
+"""A file, and the row groups of it that a task reads; None for the whole file."""
 
 
-# How a Spark task reports to the driver the data file that it wrote: one row for each leaf with rows in it.
+def _pieces(files: Sequence[SourceFile], most_bytes: int = _TASK_BYTES) -> list[_FilePiece]:
+    """Return what each task reads."""
+
+    def pieces(file: SourceFile) -> list[_FilePiece]:
+        return [(file, row_groups) for row_groups in pieces_to_read(file, most_bytes)]
+
+    with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
+        return [piece for found in pool.map(pieces, files) for piece in found]
 
 
-def _result_fields() -> list[Field]:
-    whole = [Field(name, FieldType("long")) for name in ("leaf", "leaf_rows", "attempt", "rows", "bytes")]
-    texts = [Field(name, FieldType("string")) for name in ("filename", "checksum", "statistics", "min_key", "max_key")]
-    return [*whole, *texts]
+def _numbers(spark: SparkSession, pieces: Sequence[_FilePiece]) -> DataFrame:
+    return spark.range(len(pieces), numPartitions=min(len(pieces), _MOST_TASKS)).toDF("number")
 
 
-_RESULT_FIELDS: Final = _result_fields()
-RESULT_DDL: Final = columns_text(_RESULT_FIELDS)
-"""Spark's columns of `result`; keys are JSON, as PySpark returns timestamps in the time zone of this process."""
+def _read(
+    batches: Iterable[pa.RecordBatch], pieces: Sequence[_FilePiece], schema: Schema, matching: Matching
+) -> Iterator[pa.Table]:
+    """Yield the rows of the pieces whose numbers a task gets."""
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            file, row_groups = pieces[number]
+            yield from pieces_of(file, schema, row_groups, matching)
 
 
-def result(file: DataFile | None, leaf_rows: Mapping[int, int] | None = None, attempt: int = 0) -> pa.RecordBatch:
-    """Return the report of a task: its file, None when it had no rows, and how many rows of which leaf it has.
-
-    Parameters
-    ----------
-    file
-        What the task wrote.
-    leaf_rows
-        By the index of each leaf in the tree's leaves; None where the driver knows it.
-    attempt
-        How often the task was started before.
-    """
-    row: dict[str, Any] = {"rows": 0, "attempt": attempt, "leaf": 0, "leaf_rows": 0}
-    if file is not None:
-        row |= {"filename": file.filename, "rows": file.rows, "bytes": file.bytes, "checksum": file.checksum}
-        row["statistics"] = to_text(file.statistics)
-        row |= {"min_key": _key_text(file.min_key), "max_key": _key_text(file.max_key)}
-    columns = pa.schema([pa.field(field.name, field.type.arrow) for field in _RESULT_FIELDS])
-    rows = [{**row, "leaf": leaf, "leaf_rows": count} for leaf, count in (leaf_rows or {0: 0}).items()]
-    return pa.RecordBatch.from_pylist(rows, schema=columns)
-
-
-def _key_text(key: Sequence[KeyValue]) -> str:
-    return json.dumps([key_to_json(value) for value in key])
-
-
-def _key(text: str) -> tuple[KeyValue, ...]:
-    return tuple(map(key_from_json, json.loads(text)))
-
-
-def data_file(row: Any) -> DataFile | None:
-    """Return the file that a row of `result` reports; None when the task had no rows."""
-    if not row["rows"]:
-        return None
-    ends, statistics = (_key(row["min_key"]), _key(row["max_key"])), from_text(row["statistics"])
-    return DataFile(row["filename"], row["rows"], row["bytes"], *ends, row["checksum"], statistics)
-
-
-_LEAF = "__sleeper_leaf"
-
-
-def bulk_import(
-    engine: SparkEngine,
-    store: StateStore,
-    sources: Sequence[IngestSource],
-    matching: Matching = EXACT,
-    *,
-    message: str | None = None,
-    author: str | None = None,
-    job_id: str | None = None,
-    settings: IngestSettings = DEFAULT_INGEST,
-    wanted: LeavesWanted | None = None,
-    progress: Progress = SILENT,
-    row_checks: Callable[[Schema], Sequence[RowCheck]] = lambda _: (),
-) -> Snapshot:
-    """Import data through Spark in one commit; nothing is added when any row does not fit the table.
-
-    `row_checks` returns the CHECKs of a schema, which each task evaluates for its rows.
-
-    If the table has one leaf and the data many rows, the leaf is split first, in a commit of its own, as `wanted` says.
-    The last line of the progress says how many rows a second were imported, and which leaf got far more than its share.
-    """
-    load = SparkLoad(engine, store, sources, settings, matching, row_checks=row_checks)
-    split = None if wanted is None else _split_before(engine, store, sources, wanted, matching)
-    publish = partial(write_and_commit, store, load.write, message=message, author=author, job_id=job_id)
-    if split is None:
-        return load.run(publish, progress)
-    publish = partial(publish, tree=split.tree, prepare=lambda: split.commit(store, author))
-    return load.run(publish, progress, split.note)
-
-
-def _split_before(
-    engine: SparkEngine,
-    store: StateStore,
-    sources: Sequence[IngestSource],
-    wanted: LeavesWanted,
-    matching: Matching,
-) -> SplitBefore | None:
-    """Return how the only leaf of a table is split before files are imported; None when it is not.
-
-    A Spark DataFrame is not sampled: to compute its rows twice could take twice as long.
-    """
-    files = [source for source in sources if isinstance(source, SourceFile)]
-    state = store.load()
-    if len(files) < len(sources) or len(state.tree.leaves) > 1:
-        return None
-    by_tasks = partial(sample_keys, engine, sources, matching=matching)
-    if all(file.format == "parquet" for file in files):
-        sample = partial(sample_of_parquet, files) if holds_keys(files, matching) else by_tasks
-        return split_before(store, state, wanted, rows_of_parquet(files), sample)
-    return split_before(store, state, wanted, bytes_of(files) // _LEAST_ROW_BYTES, by_tasks)
-
-
-_LEAST_ROW_BYTES = 8
-"""Bytes of a file in which a row of CSV or JSON takes at least, even compressed."""
-
-
-class SparkLoad:
-    """One load through Spark: tasks write the files, and files of failed and repeated attempts are deleted.
+class SparkWriter:
+    """Writes the rows of a load to files of the leaves, by tasks of Spark (`bulk_tasks`).
 
     Parameters
     ----------
-    store
-        The table's; the table need not exist yet.
-    matching
-        How columns become those of the table.
+    storage
+        The table's folder.
+    sources, matching
+        What is loaded, and how columns become those of the table.
+    settings
+        How files are written, and how much memory each task takes.
     row_checks
         Returns the CHECKs of a schema, which each task evaluates for its rows.
     """
@@ -490,59 +314,119 @@ class SparkLoad:
     def __init__(
         self,
         engine: SparkEngine,
-        store: StateStore,
+        storage: Storage,
         sources: Sequence[IngestSource],
+        matching: Matching,
         settings: IngestSettings,
-        matching: Matching = EXACT,
-        *,
         row_checks: Callable[[Schema], Sequence[RowCheck]],
     ) -> None:
-        self._engine, self._store, self._sources, self._settings = engine, store, sources, settings
+        self._engine, self._storage, self._sources, self._settings = engine, storage, sources, settings
         self._matching, self._row_checks = matching, row_checks
-        self._run_id, self._began = store.clock.new_id(), store.clock.now()
-        self._references: list[FileReference] = []
-        self._crowded: set[str] = set()  # folders in which several attempts may have written
+        self.crowded: set[str] = set()  # folders in which several attempts may have written
 
-    def write(self, schema: Schema, tree: PartitionTree) -> Iterator[FileReference]:
-        """Write the rows to files of the leaves, and yield the references to them."""
-        storage, sources = self._store.storage, self._sources
-        reached = [storage, *(source.storage for source in sources if isinstance(source, SourceFile))]
-
-        checks = self._row_checks(schema)
+    def write(self, run_id: str, schema: Schema, tree: PartitionTree) -> Iterator[FileReference]:
+        """Write all rows to files whose names begin with an id, and yield the references to them."""
+        sources, reached = self._sources, [self._storage]
+        reached += [source.storage for source in sources if isinstance(source, SourceFile)]
+        checks = tuple(check.picklable() for check in self._row_checks(schema))
+        rate = _Rate(self._engine.clock)
 
         def action(spark: SparkSession) -> tuple[list[Any], bool]:
             hand_over_keys(spark, reached)
-            frame = _checked_frame(spark, sources, schema, self._matching)
-            rows = _write(spark, frame, schema, tree, storage, self._run_id, self._settings, checks)
+            expected = _expected_bytes(sources)
+            tasks = BulkTasks(
+                self._storage, schema, tree, self._settings, run_id, checks,
+                _merging_tasks(spark, tree, self._settings, expected), expected,
+            )  # fmt: skip
+            pieces = _packed_rows(spark, sources, schema, self._matching, tasks, rate.begin(spark))
+            rows = tasks.merged(pieces).collect()
+            check_written(spark, self._storage, {row["filename"] for row in rows if row["rows"]})
             return rows, spark.conf.get("spark.speculation", "false") == "true"
 
-        rows, speculation = self._engine.run(action, "bulk import", expected_bytes=bytes_of(sources))
-        for reference, attempt in _references(rows, tree):
-            self._references.append(reference)
+        expected_bytes = None if is_spark(sources) else bytes_of(sources)
+        rows, speculation = self._engine.run(action, "bulk import", expected_bytes=expected_bytes, detail=rate.text)
+        for reference, attempt in references_of(rows, tree):
             if speculation or attempt:
-                self._crowded.add(reference.filename.rpartition("/")[0])
+                self.crowded.add(reference.filename.rpartition("/")[0])
             yield reference
 
-    def run(self, publish: Callable[[], Snapshot], progress: Progress, note: str = "") -> Snapshot:
-        """Return what `publish` does with the references of `write`; say what was loaded, and delete what was not."""
-        store = self._store
-        try:
-            made = publish()
-        except OutcomeUnknown:
-            raise  # the files may be in the table: they must stay
-        except BaseException:
-            discard_run(store, self._run_id, ["data"], keep=())
-            raise
-        discard_run(store, self._run_id, sorted(self._crowded), keep={each.filename for each in self._references})
-        progress.finish("; ".join(filter(None, (*self._summary(), note))))
-        return made
 
-    def _summary(self) -> Iterator[str]:
-        """Yield the summary of the load, and what it changed."""
-        state, seconds = self._store.load(), (self._store.clock.now() - self._began).total_seconds()
-        if line := load_summary(self._references, state.tree, state.schema, seconds):
-            yield line
-        yield from notes_of(self._sources, state.schema, self._matching)
+class _Rate:
+    """How many rows a second the tasks of a load have sorted."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._began, self._rows = clock, clock.now(), cast("Any", None)
+
+    def begin(self, spark: SparkSession) -> Callable[[int], None]:
+        """Return what tasks call with the number of rows that they sorted; Spark adds them up as tasks end."""
+        self._began, self._rows = self._clock.now(), spark.sparkContext.accumulator(0)
+        return cast("Callable[[int], None]", self._rows.add)
+
+    def text(self, done: int, total: int) -> str:
+        """Return what the progress says after the name of the work, when so many of all tasks are done."""
+        rows = 0 if self._rows is None else self._rows.value
+        seconds = (self._clock.now() - self._began).total_seconds()
+        return progress_text("", rows, seconds, done / total if total else 0) if rows else ""
+
+
+def _expected_bytes(sources: Sequence[IngestSource]) -> int:
+    """Return about how many bytes of rows sources have in memory; of DataFrames, as far as Spark's optimizer knows."""
+    if is_spark(sources):
+        (source,) = sources
+        assert isinstance(source, InMemory)  # noqa: S101 - no file is a DataFrame
+        plan = source.data._jdf.queryExecution().optimizedPlan()  # noqa: SLF001 - PySpark has no other way
+        size = int(str(plan.stats().sizeInBytes()))
+        return size if size < _MOST_BELIEVED else 0
+    return _TIMES_IN_MEMORY * bytes_of(sources)
+
+
+_TIMES_IN_MEMORY = 2
+"""About how many times the bytes of a file its rows take in memory."""
+_MOST_BELIEVED = 1 << 40
+"""Spark's optimizer multiplies the sizes of tables that are joined: a larger estimate tells nothing."""
+
+
+def _merging_tasks(spark: SparkSession, tree: PartitionTree, settings: IngestSettings, expected: int) -> int:
+    """Return how many tasks merge: one for each leaf, or as many as there are cores for much data in few leaves."""
+    if not settings.file_per_leaf:
+        return 1
+    at_once = spark.sparkContext.defaultParallelism if expected >= part_bytes(settings) else 1
+    return max(len(tree.leaves), at_once)
+
+
+def _packed_rows(
+    spark: SparkSession,
+    sources: Sequence[IngestSource],
+    schema: Schema,
+    matching: Matching,
+    tasks: BulkTasks,
+    sorted_rows: Callable[[int], None],
+) -> DataFrame:
+    """Return sorted, packed pieces of all rows; columns are compared with the schema before any row is read."""
+    if is_spark(sources):
+        frame = frame_of(spark, sources, schema, matching)
+        conform(frame.limit(0).toArrow(), schema, matching)
+
+        def of_frame(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            rows = (conform(pa.Table.from_batches([batch]), schema, matching) for batch in batches)
+            yield from tasks.cut(rows, sorted_rows)
+
+        return frame.mapInArrow(of_frame, PACKED_DDL)
+    pieces = _pieces([source for source in sources if isinstance(source, SourceFile)], slice_bytes(tasks.settings))
+
+    def of_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from tasks.cut(_read(batches, pieces, schema, matching), sorted_rows)
+
+    def of_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from tasks.cut((conform(pa.Table.from_batches([batch]), schema) for batch in batches), sorted_rows)
+
+    in_memory = [
+        of_arrow(spark, read_source(source, schema, matching).table(schema)).mapInArrow(of_rows, PACKED_DDL)
+        for source in sources
+        if isinstance(source, InMemory)
+    ]
+    of_pieces = [_numbers(spark, pieces).mapInArrow(of_files, PACKED_DDL)] if pieces else []
+    return reduce(lambda left, right: left.unionAll(right), [*of_pieces, *in_memory])
 
 
 def _checked_frame(
@@ -594,78 +478,3 @@ def _compacted(
     made = data_file(row)
     check_written(spark, storage, [made.filename] if made else ())
     return job, made
-
-
-def _write(
-    spark: SparkSession,
-    frame: DataFrame,
-    schema: Schema,
-    tree: PartitionTree,
-    storage: Storage,
-    run_id: str,
-    settings: IngestSettings,
-    checks: Sequence[RowCheck],
-) -> list[Any]:
-    """Write the rows to files of their leaves, and return what each task reports about its file."""
-    leaves, root = [leaf.id for leaf in tree.leaves], tree.root.id
-    in_tasks = [check.picklable() for check in checks]
-
-    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        batches = iter(batches)
-        first = next((batch for batch in batches if batch.num_rows), None)
-        if first is None:
-            return
-        folder = leaves[first.column(_LEAF)[0].as_py()] if settings.file_per_leaf else root
-        # A task may be retried, or run twice at once: each attempt writes its own file.
-        name = paths.data_file(folder, f"{run_id}-{Clock().new_id()}")
-        counts: Counter[int] = Counter()
-        with opened_checks(in_tasks) as opened:
-            rows = (_conformed(batch, schema, counts, opened) for batch in chain([first], batches))
-            file = write_sorted(storage, name, schema, rows, settings.writing)
-        context = TaskContext.get()
-        yield result(file, counts, context.attemptNumber() if context else 0)
-
-    order = [f"`{name}`" for name in schema.sort_order]
-    numbered = frame.withColumn(_LEAF, _leaf_number(tree, schema))
-    parted = numbered.repartitionById(len(leaves), _LEAF) if settings.file_per_leaf else numbered.repartition(1)
-    reports = parted.sortWithinPartitions(*order).mapInArrow(task, RESULT_DDL).collect()
-    check_written(spark, storage, {row["filename"] for row in reports if row["rows"]})
-    return reports
-
-
-def _conformed(batch: pa.RecordBatch, schema: Schema, counts: Counter[int], checks: OpenedChecks) -> pa.Table:
-    """Return a batch's rows without the number of their leaf, and count the rows of each leaf."""
-    for each in pc.value_counts(batch.column(_LEAF)).to_pylist():
-        counts[each["values"]] += each["counts"]
-    rows = conform(pa.Table.from_batches([batch]).drop_columns([_LEAF]), schema)
-    raise_first(tuple(checks.differences(rows)))
-    return rows
-
-
-def _leaf_number(tree: PartitionTree, schema: Schema) -> Column:
-    """Return the expression that walks the tree for a row, to the index of its leaf in `tree.leaves`."""
-    from pyspark.sql import functions as f
-
-    places = {leaf.id: place for place, leaf in enumerate(tree.leaves)}
-
-    def number(node: Partition) -> Column:
-        if node.is_leaf:
-            return f.lit(places[node.id])
-        left, right = (number(tree[child]) for child in node.child_ids)
-        key = f.col(f"`{schema.row_keys[node.dimension].name}`")
-        return f.when(key < key_literal(tree.split_point(node)), left).otherwise(right)
-
-    return number(tree.root)
-
-
-def _references(rows: Sequence[Any], tree: PartitionTree) -> Iterator[tuple[FileReference, int]]:
-    """Yield the reference that each leaf gets, and how often the task that wrote its file was started before."""
-    of_file = attrgetter("filename")
-    for _, group in groupby(sorted(rows, key=of_file), of_file):
-        reports = list(group)
-        file = data_file(reports[0])
-        assert file is not None  # noqa: S101 - a task without rows reports nothing
-        for reference in references_to(file, {tree.leaves[row["leaf"]].id: row["leaf_rows"] for row in reports}):
-            yield reference, reports[0]["attempt"]

@@ -25,6 +25,7 @@ from sleeper_nb.model.evolution import broken_promises, reads_files_of
 from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.properties import (
+    IMPORT_TASK_BYTES,
     INGEST_STRATEGY,
     ONE_FILE_PER_LEAF,
     TableProperties,
@@ -47,6 +48,7 @@ from sleeper_nb.operations.loading.conform import (
     row_after,
 )
 from sleeper_nb.operations.loading.folder_values import with_folder_values
+from sleeper_nb.operations.loading.key_order import first_from, key_order, plain_value, sort_rows
 from sleeper_nb.operations.loading.matching import EXACT, Matching
 from sleeper_nb.operations.loading.parquet_files import open_parquet, read_parquet
 from sleeper_nb.operations.loading.row_checks import RowCheck
@@ -77,15 +79,19 @@ class IngestSettings:
         ``one_file_per_leaf`` or ``one_reference_per_leaf`` (``sleeper.table.ingest.file.writing.strategy``).
     writing
         How each file is written.
+    task_bytes
+        About how much memory each task of a bulk load takes for rows
+        (``sleeper.table.bulk.import.task.memory.bytes``).
     """
 
     strategy: str = ONE_FILE_PER_LEAF
     writing: DataFileSettings = AS_DEFAULT
+    task_bytes: int = 256 << 20
 
     @classmethod
     def of(cls, properties: TableProperties) -> IngestSettings:
         """Return the settings that a table's properties hold."""
-        return cls(properties[INGEST_STRATEGY], DataFileSettings.of(properties))
+        return cls(properties[INGEST_STRATEGY], DataFileSettings.of(properties), properties[IMPORT_TASK_BYTES])
 
     @property
     def file_per_leaf(self) -> bool:
@@ -163,14 +169,13 @@ def write_rows(
     """
     parts: Iterable[tuple[str, pa.Table, dict[str, int]]]
     if settings.file_per_leaf:
-        parts = ((leaf.id, part, {leaf.id: part.num_rows}) for leaf, part in cut_by_leaf(rows, tree, schema))
+        parts = ((leaf.id, part, {leaf.id: part.num_rows}) for leaf, part in sorted_by_leaf(rows, tree, schema))
     else:
-        parts = [(tree.root.id, rows, rows_by_leaf(rows, tree, schema))]
-    order = [(name, "ascending") for name in schema.sort_order]
+        parts = [(tree.root.id, sort_rows(rows, schema.sort_order), rows_by_leaf(rows, tree, schema))]
     for folder, part, by_leaf in parts:
         name = paths.data_file(folder, new_id())
         begun(name)
-        finished = write_sorted(storage, name, schema, [part.sort_by(order)], settings.writing)
+        finished = write_sorted(storage, name, schema, [part], settings.writing)
         if finished is not None:
             yield from references_to(finished, by_leaf)
 
@@ -343,6 +348,28 @@ def rows_by_leaf(rows: pa.Table, tree: PartitionTree, schema: Schema) -> dict[st
     """Return the number of rows for each leaf that gets any; `rows` needs only the row key columns."""
     keys = rows.select([key.name for key in schema.row_keys])
     return {leaf.id: part.num_rows for leaf, part in cut_by_leaf(keys, tree, schema)}
+
+
+def sorted_by_leaf(rows: pa.Table, tree: PartitionTree, schema: Schema) -> Iterator[tuple[Partition, pa.Table]]:
+    """Yield each leaf that gets rows with those rows, in key order.
+
+    Where leaves are ranges of the first row key, all rows are sorted at once, and the leaves are slices of them.
+    """
+    is_by_first_key = all(node.is_leaf or node.dimension == 0 for node in tree.partitions)
+    rows = rows.combine_chunks()
+    order = key_order(rows, schema.sort_order) if is_by_first_key else None
+    if order is None:
+        for leaf, part in cut_by_leaf(rows, tree, schema):
+            yield leaf, sort_rows(part, schema.sort_order)
+        return
+    rows, begin, first = rows.take(pa.array(order)), 0, schema.row_keys[0]
+    for leaf in tree.leaves:
+        end, limit = rows.num_rows, leaf.region.ranges[0].max
+        if limit is not None:
+            end = first_from(rows, [first.name], (plain_value(pa.scalar(limit, first.type.arrow)),), begin)
+        if end > begin:
+            yield leaf, rows.slice(begin, end - begin)
+        begin = end
 
 
 def cut_by_leaf(rows: pa.Table, tree: PartitionTree, schema: Schema) -> Iterator[tuple[Partition, pa.Table]]:

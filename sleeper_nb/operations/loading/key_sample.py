@@ -16,6 +16,7 @@ from sleeper_nb.model.schema import KEY_TYPES, Field, Schema
 from sleeper_nb.operations.loading.casts import BAD_VALUE
 from sleeper_nb.operations.loading.conform import Difference, compare_column, raise_first
 from sleeper_nb.operations.loading.data_columns import DataColumn, first_values
+from sleeper_nb.operations.loading.file_formats import pieces_of
 from sleeper_nb.operations.loading.folder_values import folder_column
 from sleeper_nb.operations.loading.matching import Matching
 from sleeper_nb.operations.loading.parquet_files import open_parquet, read_parquet
@@ -113,6 +114,24 @@ def sample_of_parquet(files: Sequence[SourceFile], schema: Schema, size: int, *,
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return KeySample(pa.concat_tables([_as_nullable(schema).empty_table(), *pool.map(sampled, read)]), rows)
+
+
+def sample_of_files(files: Sequence[SourceFile], schema: Schema, size: int, matching: Matching) -> KeySample:
+    """Return a sample of the row keys of files of any format, all of whose rows are read, and counted.
+
+    Raises
+    ------
+    InvalidInput
+        When a row does not fit the schema.
+    """
+    names, kept, rows = [key.name for key in schema.row_keys], _as_nullable(schema).empty_table(), 0
+    for file in files:
+        for part in pieces_of(file, schema, None, matching):
+            rows += part.num_rows
+            # a part keeps as large a share as all parts before it, so that early rows have no more weight
+            share = some_of(part.select(names), -(-size * part.num_rows // max(rows, 1)))
+            kept = some_of(pa.concat_tables([kept, share.cast(kept.schema)]), size)
+    return KeySample(kept, rows)
 
 
 def _keys_of(file: SourceFile, group: int, schema: Schema, *, refuse: bool) -> pa.Table:

@@ -8,21 +8,25 @@ Run by `test_spark_alone`:
 from __future__ import annotations
 
 import contextlib
+import resource
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from sleeper_nb.clock import Clock
-from sleeper_nb.engines.spark import pipeline
 from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.check import check_table
+from sleeper_nb.operations.loading.ingest import IngestSettings
 from sleeper_nb.operations.loading.sources import find_sources
 from sleeper_nb.progress import Silent
 from sleeper_nb.storage.filesystem import Storage
+from tests.engines.spark import imports
 from tests.engines.spark.spark_killed import compact
 from tests.support.builders import a_store, ingest, keys_in, on_disk, reopened, rows_of, scan
 from tests.support.faults import kill
@@ -32,6 +36,7 @@ CONFIGS = {
     "mishaps": {**SMALL, "spark.speculation": "true"},
     "little-memory": {**SMALL, "spark.memory.fraction": "0.02"},
 }
+MOST_PARTS = 2  # as many as there are cores
 
 
 class Unlucky(Storage):
@@ -67,7 +72,7 @@ class Unlucky(Storage):
 def unlucky(folder, engine, case):
     """Every row is there once, and no file that the table does not name."""
     store = a_store(folder, points=["m"], storage=Unlucky(folder / "table", case), clock=Clock())
-    made = pipeline.bulk_import(engine, store, find_sources(rows_of("a", "b", "y", "z")))
+    made = imports.bulk_import(engine, store, find_sources(rows_of("a", "b", "y", "z")))
     assert (folder / "unlucky").exists()
     assert (made.added_rows, keys_in(scan(store))) == (4, ["a", "b", "y", "z"])
     data = {path for path in on_disk(store) if path.startswith("data/")}
@@ -88,26 +93,31 @@ def killed_worker_of_a_compaction(folder, engine):
     assert data == set(store.load().files.table["filename"].to_pylist()), data
 
 
-def spilled(session):
-    """Return the bytes of memory that Spark's tasks gave up by writing rows to disk."""
-    context = session.sparkContext
-    every, no = context._jvm.java.util.ArrayList(), False
-    quantiles = context._gateway.new_array(context._jvm.double, 0)
-    stages = context._jsc.sc().statusStore().stageList(every, no, no, quantiles, every)
-    return sum(stages.apply(i).memoryBytesSpilled() for i in range(stages.size()))
-
-
 def little_memory(folder, engine):
-    """A leaf of far more rows than a task has memory for is sorted on disk and written as a stream."""
-    count = 600_000
+    """A leaf of far more rows than a task has memory for is sorted in runs, and merged by several tasks."""
+    count, task_bytes = 600_000, 4 << 20
     keys = np.random.default_rng(1).integers(0, 2**62, count)
     rows = pa.table({"key": keys, "text": pa.array([f"{key:0100d}" for key in keys])})
+    pq.write_table(rows, folder / "rows.parquet", row_group_size=20_000, compression="none")
+    settings = IngestSettings(task_bytes=task_bytes)
     store = a_store(folder, Schema({"key": "long"}, {}, {"text": "string"}), clock=Clock())
-    made = pipeline.bulk_import(engine, store, find_sources(rows))
-    assert (made.added_rows, made.files) == (count, 1)
-    assert spilled(engine.session()) > 50 * 2**20, spilled(engine.session())
+    made = imports.bulk_import(engine, store, find_sources(str(folder / "rows.parquet")), settings)
+    assert made.added_rows == count
+    assert 1 < made.files <= MOST_PARTS, made.files
     report = check_table(store, "table", deep=True, progress=Silent())
     assert report.ok, report
+    frame = engine.session().createDataFrame(rows.slice(0, 60_000))
+    assert imports.bulk_import(engine, store, find_sources(frame), settings).added_rows == 60_000
+    most = max(engine.session().sparkContext.parallelize(range(2), 2).map(peak_bytes).collect())
+    assert most < 600 << 20, most
+    other = a_store(folder / "other", Schema({"key": "long"}, {}, {"text": "string"}), clock=Clock())
+    shared = replace(settings, strategy="one_reference_per_leaf")
+    assert imports.bulk_import(engine, other, find_sources(rows), shared).files == 1
+
+
+def peak_bytes(_):
+    """Return the most memory that this worker has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
 def main(folder, case):

@@ -23,6 +23,7 @@ from sleeper_nb.operations.loading.sources import find_sources
 from sleeper_nb.progress import SILENT, Silent
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage
+from tests.engines.spark import imports
 from tests.support.builders import a_store, reopened, rows_of
 from tests.support.faults import Trap, TrappedCatalog, kill
 
@@ -89,7 +90,7 @@ def opened(folder: Path, name: str, held: int) -> StateStore:
 
 def bulk_import(engine: SparkEngine, store: StateStore) -> None:
     """Import two rows, one a leaf."""
-    pipeline.bulk_import(engine, store, find_sources(NEW))
+    imports.bulk_import(engine, store, find_sources(NEW))
 
 
 def compact(engine: SparkEngine, store: StateStore, progress: Any = SILENT) -> compaction.CompactionReport:

@@ -1,5 +1,6 @@
 import threading
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,12 @@ def session(tmp_path, spark_engine):
         yield opened
 
 
+@pytest.fixture(params=["spark", "local"])
+def engine(request):
+    """What loads: tasks of Spark, or threads of this process."""
+    return request.param
+
+
 @pytest.fixture
 def table(session):
     return session.create_table("t", SCHEMA, ["b", "é", "中", "\U0001f600"])
@@ -57,7 +64,7 @@ def parquet_files(session):
 
 
 @pytest.mark.parametrize("kind", ["pandas", "arrow", "spark", "path", "rows"])
-def test_bulk_import_holds_the_same_rows_as_ingest(session, table, spark_engine, tmp_path, kind):
+def test_bulk_import_holds_the_same_rows_as_ingest(session, table, spark_engine, tmp_path, kind, engine):
     data = rows(500)
     arrow = pa.Table.from_pylist(data, schema=SCHEMA.arrow)
     given = {
@@ -67,15 +74,15 @@ def test_bulk_import_holds_the_same_rows_as_ingest(session, table, spark_engine,
         "path": lambda: pq.write_table(arrow, tmp_path / "in.parquet") or str(tmp_path / "in.parquet"),
         "rows": lambda: data,
     }[kind]()
-    snapshot = table.bulk_import(given, message="through Spark")
+    snapshot = table.bulk_import(given, message="through Spark", engine="auto" if kind == "spark" else engine)
     other = session.create_table("other", SCHEMA, ["k"])
     other.ingest(given if kind in {"pandas", "arrow", "rows", "path"} else arrow)
     assert (snapshot.id, snapshot.rows, snapshot.message) == (2, 500, "through Spark")
     assert content(table.scan()) == content(other.scan())
 
 
-def test_each_leaf_gets_one_sorted_file_of_its_own_keys(session, table):
-    snapshot = table.bulk_import(rows(800))
+def test_each_leaf_gets_one_sorted_file_of_its_own_keys(session, table, engine):
+    snapshot = table.bulk_import(rows(800), engine=engine)
     assert snapshot.files == snapshot.added_files == len(parquet_files(session)) == 5
     state = table.state
     for reference in state.files.active_in({leaf.id for leaf in state.tree.leaves}):
@@ -86,11 +93,11 @@ def test_each_leaf_gets_one_sorted_file_of_its_own_keys(session, table):
         assert all(key in region for key in zip(*found.select(["key", "n"]).to_pydict().values(), strict=True))
 
 
-def test_byte_keys_are_unsigned_and_many_leaves_share_no_file(session):
+def test_byte_keys_are_unsigned_and_many_leaves_share_no_file(session, engine):
     schema = sl.Schema({"b": "bytearray"}, values={"i": "long"})
     points = [bytes([i]) for i in range(16, 256, 16)]
     table = session.create_table("bytes", schema, points)
-    table.bulk_import([{"b": bytes([i % 256, i // 256]), "i": i} for i in range(1024)])
+    table.bulk_import([{"b": bytes([i % 256, i // 256]), "i": i} for i in range(1024)], engine=engine)
     assert table.scan().count() == 1024
     assert [leaf["rows"] for leaf in table.leaves()] == [64] * 16
     assert table.scan(keys=b"\xff\x01").to_arrow()["i"].to_pylist() == [511]
@@ -200,17 +207,17 @@ def test_a_compaction_in_the_background_runs_on_spark_and_is_told_of(table):
     assert all(one.started and one.rows_per_second for one in table.jobs())
 
 
-def test_a_bulk_import_is_told_of_and_its_job_id_adds_once(session, table):
-    first = table.bulk_import(rows(50), job_id="2026-11-21/t")
-    again = table.bulk_import(rows(50), job_id="2026-11-21/t")
-    table.bulk_import(rows(5))
+def test_a_bulk_import_is_told_of_and_its_job_id_adds_once(session, table, engine):
+    first = table.bulk_import(rows(50), job_id="2026-11-21/t", engine=engine)
+    again = table.bulk_import(rows(50), job_id="2026-11-21/t", engine=engine)
+    table.bulk_import(rows(5), engine=engine)
     assert (again.id, first.job_id, table.scan().count()) == (first.id, "2026-11-21/t", 55)
     assert [(job.kind, job.state, job.rows_written) for job in table.jobs()] == [
         ("bulk-import", "FINISHED", 5),
         ("bulk-import", "FINISHED", 50),
     ]
     with pytest.raises(sl.InvalidInput):
-        table.bulk_import([{"wrong": 1}])
+        table.bulk_import([{"wrong": 1}], engine=engine)
     assert table.jobs("failed")[0].kind == "bulk-import"
     assert len(parquet_files(session)) == len(table.state.files.table)
 
@@ -234,19 +241,21 @@ def write_files(folder):
     pq.write_table(arrow.drop_columns(["tags", "x"]), folder / "d=1.parquet")
 
 
-def test_files_give_the_same_rows_by_spark_as_in_process(session, table, tmp_path, monkeypatch):
-    monkeypatch.setattr(loading, "_TASK_BYTES", 2000)  # several tasks for one Parquet file
+def test_files_give_the_same_rows_by_spark_as_in_process(session, table, tmp_path, monkeypatch, engine):
+    monkeypatch.setattr(loading, "slice_bytes", lambda _: 2000)  # several tasks for one Parquet file
     write_files(tmp_path / "in")
     other = session.create_table("other", SCHEMA)
-    assert table.bulk_import(tmp_path / "in").added_rows == other.ingest(tmp_path / "in").added_rows == 1009
+    assert (
+        table.bulk_import(tmp_path / "in", engine=engine).added_rows == other.ingest(tmp_path / "in").added_rows == 1009
+    )
     assert content(table.scan()) == content(other.scan())
 
 
-def test_several_sources_are_one_import(session, table, tmp_path):
+def test_several_sources_are_one_import(session, table, tmp_path, engine):
     write_files(tmp_path / "in")
     given = [str(tmp_path / "in" / "*.csv"), pa.Table.from_pylist(rows(3), schema=SCHEMA.arrow), tmp_path / "in/b.json"]
     other = session.create_table("other", SCHEMA)
-    assert (table.bulk_import(given).id, other.ingest(given).id) == (2, 2)
+    assert (table.bulk_import(given, engine=engine).id, other.ingest(given).id) == (2, 2)
     assert content(table.scan()) == content(other.scan())
     assert table.scan().count() == 12
 
@@ -265,10 +274,10 @@ def test_several_sources_are_one_import(session, table, tmp_path):
         ("a.parquet", "no"),
     ],
 )
-def test_files_that_do_not_fit_give_the_same_error_by_spark_as_in_process(session, table, tmp_path, name, text):
+def test_files_that_do_not_fit_give_the_same_error_by_spark_as_in_process(session, table, tmp_path, name, text, engine):
     (tmp_path / name).write_text(text)
     told = []
-    for add in (table.ingest, table.bulk_import):
+    for add in (table.ingest, partial(table.bulk_import, engine=engine)):
         with pytest.raises(sl.SleeperError) as error:
             add(tmp_path / name)
         told.append((type(error.value), error.value.message, error.value.hint))
@@ -280,7 +289,7 @@ def test_files_that_do_not_fit_give_the_same_error_by_spark_as_in_process(sessio
 def test_a_dry_run_of_a_spark_frame_equals_its_run(table, spark_engine):
     frame = spark_engine.session().createDataFrame(pa.Table.from_pylist(rows(300), schema=SCHEMA.arrow)).repartition(3)
     plan = table.ingest(frame, dry_run=True)
-    assert plan == table.bulk_import(rows(300), dry_run=True)
+    assert plan == table.bulk_import(rows(300), dry_run=True, engine="spark")
     assert (plan.rows, plan.files, plan.through_spark, table.resolved.snapshot_id) == (300, 5, True, 1)
     table.ingest(frame)
     assert [leaf.rows for leaf in plan.leaves] == [leaf["rows"] for leaf in table.leaves()]
@@ -298,16 +307,16 @@ def test_a_dry_run_of_a_spark_frame_tells_all_differences(table, spark_engine):
 # Strategies, order, size
 
 
-def test_one_file_for_all_leaves_is_cut_to_each_by_every_engine(session):
+def test_one_file_for_all_leaves_is_cut_to_each_by_every_engine(session, engine):
     table = session.create_table(
         "shared",
         SCHEMA,
         ["b", "é", "中"],
         properties={"sleeper.table.ingest.file.writing.strategy": "one_reference_per_leaf"},
     )
-    plan = table.bulk_import(rows(400), dry_run=True)
+    plan = table.bulk_import(rows(400), dry_run=True, engine=engine)
     for _ in range(2):
-        table.bulk_import(rows(400))
+        table.bulk_import(rows(400), engine=engine)
     assert plan.files == 1
     assert len(parquet_files(session)) == 2
     assert [leaf.rows for leaf in plan.leaves] * 2 == [
@@ -322,7 +331,7 @@ def test_one_file_for_all_leaves_is_cut_to_each_by_every_engine(session):
     assert table.check(deep=True).ok
 
 
-def test_keys_of_all_types_are_in_one_order_by_spark_and_in_process(session, spark_engine):
+def test_keys_of_all_types_are_in_one_order_by_spark_and_in_process(session, spark_engine, engine):
     schema = sl.Schema(
         {"s": "string", "b": "bytearray", "i": "int", "l": "long"},
         {"ss": "string", "sb": "bytearray", "t": "timestamp", "d": "date"},
@@ -339,14 +348,14 @@ def test_keys_of_all_types_are_in_one_order_by_spark_and_in_process(session, spa
     ]
     points = ["\0", "é", "\uffff", "\U0001f600"]
     tables = [session.create_table(name, schema, points) for name in ("spark", "arrow")]
-    tables[0].bulk_import(data)
+    tables[0].bulk_import(data, engine=engine)
     tables[1].ingest(data)
     assert [leaf["rows"] for leaf in tables[0].leaves()] == [leaf["rows"] for leaf in tables[1].leaves()]
     keys = [f.name for f in schema.fields][:-1]
     expected = sorted(tuple(row[name] for name in keys) for row in data)
     for table in tables:
         table.ingest(data[:500])
-        table.bulk_import(data[500:1000])
+        table.bulk_import(data[500:1000], engine=engine)
         table.compact("all", engine="spark")
         read = table.scan().to_arrow()
         found = list(zip(*(read[name].to_pylist() for name in keys), strict=True))
@@ -388,13 +397,13 @@ class LastLine:
         self.lines += [text] if text else []
 
 
-def test_the_last_line_tells_the_rate_and_a_leaf_that_got_far_too_much(tmp_path, spark_engine, monkeypatch):
+def test_the_last_line_tells_the_rate_and_a_leaf_that_got_far_too_much(tmp_path, spark_engine, monkeypatch, engine):
     monkeypatch.setattr(load_summary, "SUMMARY_ROWS", 100)
     watcher = LastLine()
     with sl.connect(tmp_path, spark=spark_engine.session(), progress=watcher) as session:
         table = session.create_table("t", sl.Schema({"carrier": "string"}), ["DL", "MQ", "UA"])
-        table.bulk_import([{"carrier": "UA"}] * 99)
-        made = table.bulk_import([{"carrier": "UA"}] * 81 + [{"carrier": "AA"}] * 19, message="mine")
+        table.bulk_import([{"carrier": "UA"}] * 99, engine=engine)
+        made = table.bulk_import([{"carrier": "UA"}] * 81 + [{"carrier": "AA"}] * 19, message="mine", engine=engine)
     (line,) = watcher.lines
     assert line.startswith("100 rows in 2 files, ")
     assert "rows/s; leaf carrier [UA, ∞) got 81% of the rows: split it" in line

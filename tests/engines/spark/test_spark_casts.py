@@ -83,7 +83,7 @@ def test_text_that_is_not_utf8_is_refused_by_an_import_and_by_a_query(session: s
     table = session.create_table("t", schema)
     pq.write_table(pa.table({"k": ["a"], "v": not_utf8(b"\xff")}), tmp_path / "in.parquet")
     (tmp_path / "in.json").write_bytes(b'{"k":"a"}\n{"k":"b","v":"\xff"}\n')
-    with pytest.raises(sl.InvalidInput, match=r"column 'v': the text b'\\xff' is not UTF-8"):
+    with pytest.raises(sl.InvalidInput, match=r"column 'v', row 1: the text b'\\xff' is not UTF-8"):
         table.bulk_import(tmp_path / "in.parquet")
     with pytest.raises(sl.InvalidInput, match=r"column 'v', line 2: the text b'\\xff' is not UTF-8"):
         table.bulk_import(tmp_path / "in.json")

@@ -1,0 +1,184 @@
+"""Bulk loads by tasks of Spark: sorted pieces of rows go through Spark's shuffle, not rows.
+
+1. A task reads its share of the files, or of a DataFrame, as Arrow, and gathers slices. It sorts each slice, cuts it by
+   leaf, and hands on packed pieces of about a megabyte. All pieces of a leaf go to one task.
+2. That task stores the pieces in a temporary file of its machine, merges them, and writes a data file of the leaf.
+
+A leaf that gets many rows is spread over several tasks, which write a file each: every slice is cut into the same
+number of parts at even shares of its own rows, and the tasks of other leaves take the parts. The files of a leaf
+overlap little when slices are alike, and more when the data is sorted.
+
+Only the second step writes to the table's folder, so it is the one whose files count, whatever happens to a worker.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from sleeper_nb.clock import Clock
+from sleeper_nb.engines.spark.task_results import RESULT_DDL, result
+from sleeper_nb.model.partitions import PartitionTree
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.operations.loading.bulk_load import (
+    GatheredRows,
+    check_all_written,
+    merge_bytes,
+    part_bytes,
+    slice_bytes,
+)
+from sleeper_nb.operations.loading.conform import raise_first
+from sleeper_nb.operations.loading.ingest import IngestSettings, rows_by_leaf, sorted_by_leaf, write_sorted
+from sleeper_nb.operations.loading.key_order import key_at, sort_rows
+from sleeper_nb.operations.loading.row_checks import RowCheck, opened_checks
+from sleeper_nb.operations.loading.sorted_runs import Piece, Run, Spool, packed, pieces_of
+from sleeper_nb.storage import paths
+from sleeper_nb.storage.filesystem import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+PACKED_DDL: Final = "task int, leaf int, part int, run string, rows long, bytes long, first binary, content binary"
+"""Spark's columns of packed pieces: the number of the task that merges them, and what they are."""
+_PACKED: Final = pa.schema(
+    [
+        *[pa.field(name, pa.int32()) for name in ("task", "leaf", "part")],
+        *[pa.field("run", pa.string()), pa.field("rows", pa.int64()), pa.field("bytes", pa.int64())],
+        *[pa.field("first", pa.binary()), pa.field("content", pa.binary())],
+    ]
+)
+TASK: Final = "task"
+
+
+@dataclass(frozen=True, slots=True)
+class BulkTasks:
+    """What the tasks of a load use, fixed before they begin.
+
+    Parameters
+    ----------
+    storage, schema, tree, settings
+        The table's.
+    run_id
+        The names of the files begin with it.
+    checks
+        The CHECKs, which can be sent to other processes.
+    merging
+        How many tasks merge.
+    expected_bytes
+        About how many bytes of rows there are in all; 0 when that is not known.
+    """
+
+    storage: Storage
+    schema: Schema
+    tree: PartitionTree
+    settings: IngestSettings
+    run_id: str
+    checks: tuple[RowCheck, ...]
+    merging: int
+    expected_bytes: int
+
+    def merged(self, pieces: DataFrame) -> DataFrame:
+        """Return the reports of the second step, for a frame with what `cut` yields."""
+        return pieces.repartitionById(self.merging, TASK).mapInArrow(self.merge, RESULT_DDL)
+
+    def cut(self, tables: Iterable[pa.Table], sorted_rows: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
+        """Yield packed pieces of conformed rows; `sorted_rows` gets the number of rows of each slice."""
+        pa.set_cpu_count(1)  # each core has a task of its own
+        gathered = GatheredRows(slice_bytes(self.settings))
+        with opened_checks(self.checks) as checks:
+            for rows in tables:
+                raise_first(tuple(checks.differences(rows)))
+                gathered.add(rows)
+                if gathered.is_full:
+                    yield from self._cut(gathered, sorted_rows)
+            if gathered.bytes:
+                yield from self._cut(gathered, sorted_rows)
+
+    def _cut(self, gathered: GatheredRows, sorted_rows: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
+        run, size, is_full, rows = Clock().new_id(), gathered.bytes, gathered.is_full, 0
+        for leaf, part in self._leaves(gathered):
+            rows += part.num_rows
+            pieces = list(pieces_of(part))
+            parts = self._parts(part.nbytes / size) if is_full else 1
+            for place, piece in enumerate(pieces):
+                number = place * parts // len(pieces)
+                yield _as_batch(piece, self.schema, ((leaf + number) % self.merging, leaf, number, run))
+        sorted_rows(rows)
+
+    def _leaves(self, gathered: GatheredRows) -> Iterator[tuple[int, pa.Table]]:
+        """Yield sorted rows with the number of their leaf; all are of leaf 0 where they share a file."""
+        if not self.settings.file_per_leaf:
+            yield 0, sort_rows(gathered.taken(), self.schema.sort_order)
+            return
+        numbers = {leaf.id: number for number, leaf in enumerate(self.tree.leaves)}
+        for leaf, rows in sorted_by_leaf(gathered.taken(), self.tree, self.schema):
+            yield numbers[leaf.id], rows
+
+    def _parts(self, share: float) -> int:
+        """Return how many tasks write a leaf that has such a share of a slice's rows."""
+        if not self.settings.file_per_leaf:
+            return 1
+        return max(1, min(self.merging, int(share * self.expected_bytes) // part_bytes(self.settings)))
+
+    def merge(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield a report for each file that was written from packed pieces."""
+        pa.set_cpu_count(1)
+        folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None
+        with Spool(self.schema.sort_order, merge_bytes(self.settings), folder) as spool:
+            for (leaf, _), runs in _stored(batches, spool).items():
+                yield self._written(leaf, runs, spool)
+
+    def _written(self, leaf: int, runs: list[Run], spool: Spool) -> pa.RecordBatch:
+        from pyspark import TaskContext
+
+        is_own = self.settings.file_per_leaf
+        partition = self.tree.leaves[leaf] if is_own else self.tree.root
+        # A task may be retried, or run twice at once: each attempt writes its own file.
+        name = paths.data_file(partition.id, f"{self.run_id}-{Clock().new_id()}")
+        counts: dict[int, int] = defaultdict(int)
+        numbers = {} if is_own else {each.id: number for number, each in enumerate(self.tree.leaves)}
+
+        def counted() -> Iterator[pa.Table]:
+            for rows in spool.merged(runs):
+                by_leaf = {} if is_own else rows_by_leaf(rows, self.tree, self.schema)
+                for leaf_id, count in by_leaf.items():
+                    counts[numbers[leaf_id]] += count
+                yield rows
+
+        file = write_sorted(self.storage, name, self.schema, counted(), self.settings.writing)
+        written, expected = 0 if file is None else file.rows, sum(piece.rows for run in runs for piece in run)
+        if written != expected:
+            self.storage.delete(name)
+        check_all_written(written, expected)
+        context = TaskContext.get()
+        return result(file, {leaf: written} if is_own else counts, context.attemptNumber() if context else 0)
+
+
+def _as_batch(piece: pa.Table, schema: Schema, place: tuple[int, int, int, str]) -> pa.RecordBatch:
+    first = pickle.dumps(key_at(piece, schema.sort_order, 0))
+    values = (*place, piece.num_rows, piece.nbytes, first)
+    columns = [pa.array([value], kind) for value, kind in zip(values, _PACKED.types, strict=False)]
+    content = packed(piece)
+    offsets = pa.py_buffer(len(content).to_bytes(4, "little").rjust(8, b"\0"))
+    columns.append(pa.Array.from_buffers(pa.binary(), 1, [None, offsets, content]))  # without a copy
+    return pa.RecordBatch.from_arrays(columns, schema=_PACKED)
+
+
+def _stored(batches: Iterable[pa.RecordBatch], spool: Spool) -> dict[tuple[int, int], list[Run]]:
+    """Store packed pieces, and return the runs of each part of a leaf."""
+    runs: dict[tuple[int, int], dict[str, list[Piece]]] = defaultdict(lambda: defaultdict(list))
+    for batch in batches:
+        contents: Any = batch.column("content")
+        for number, row in enumerate(batch.drop_columns(["content"]).to_pylist()):
+            first = pickle.loads(row["first"])  # noqa: S301 - our own tasks made it
+            piece = spool.store(contents[number].as_buffer(), row["rows"], row["bytes"], first)
+            runs[row["leaf"], row["part"]][row["run"]].append(piece)
+    of_first = attrgetter("first")
+    return {part: [tuple(sorted(run, key=of_first)) for run in each.values()] for part, each in runs.items()}

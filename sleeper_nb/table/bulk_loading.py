@@ -1,0 +1,112 @@
+"""Which way a bulk load takes: threads of this process, or tasks of Spark; and the split of a single leaf before it.
+
+On one machine Spark would only cost time and memory, so it loads its own DataFrames, and everything on a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Literal
+
+from sleeper_nb.engines.components import Components, Engines
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.operations.loading import sources
+from sleeper_nb.operations.loading.bulk_load import LoadWriter
+from sleeper_nb.operations.loading.bulk_threads import ThreadsWriter
+from sleeper_nb.operations.loading.ingest import IngestSettings
+from sleeper_nb.operations.loading.key_sample import (
+    KeySample,
+    holds_keys,
+    rows_of_parquet,
+    sample_of_files,
+    sample_of_parquet,
+)
+from sleeper_nb.operations.loading.matching import Matching
+from sleeper_nb.operations.loading.source_files import SourceFile
+from sleeper_nb.operations.loading.sources import IngestSource
+from sleeper_nb.operations.split_before_import import LeavesWanted, SplitBefore, split_before
+from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.storage.filesystem import Storage
+
+LoadEngine = Literal["auto", "spark", "local"]
+
+BULK_BYTES = 256 * 2**20
+"""From this size on, ingested files are a bulk load."""
+_LEAST_ROW_BYTES = 8
+"""Bytes of a file in which a row of CSV or JSON takes at least, even compressed."""
+
+
+def is_bulk(rows: Sequence[IngestSource]) -> bool:
+    """Return whether some data is loaded in bulk: Spark's DataFrames, and large files."""
+    return sources.is_spark(rows) or sources.bytes_of(rows) >= BULK_BYTES
+
+
+def is_by_spark(engines: Engines, rows: Sequence[IngestSource], engine: LoadEngine = "auto") -> bool:
+    """Return whether tasks of Spark load some data in bulk.
+
+    Raises
+    ------
+    InvalidInput
+        When this process should load a Spark DataFrame.
+    """
+    if engine == "local" and sources.is_spark(rows):
+        raise InvalidInput("rows of a Spark DataFrame are loaded by Spark", hint="leave out engine")
+    if engine == "auto":
+        return sources.is_spark(rows) or bool(engines.cluster)
+    return engine == "spark"
+
+
+def writer_of(
+    of: Components,
+    storage: Storage,
+    rows: Sequence[IngestSource],
+    matching: Matching,
+    settings: IngestSettings,
+    *,
+    by_spark: bool,
+) -> LoadWriter:
+    """Return what writes the files of a bulk load into a table's folder."""
+    checks = of.engines.row_checks
+    if not by_spark:
+        return ThreadsWriter(storage, rows, matching, settings, checks, of.clock, of.progress)
+    from sleeper_nb.engines.spark import pipeline
+
+    return pipeline.SparkWriter(of.engines.spark(), storage, rows, matching, settings, checks)
+
+
+def sample(
+    engines: Engines, rows: Sequence[IngestSource], matching: Matching, schema: Schema, size: int, *, by_spark: bool
+) -> KeySample:
+    """Return a sample of the row keys of what is loaded in bulk, which must be files or a Spark DataFrame."""
+    files = [source for source in rows if isinstance(source, SourceFile)]
+    if len(files) == len(rows) and holds_keys(files, matching):
+        return sample_of_parquet(files, schema, size)
+    if not by_spark:
+        return sample_of_files(files, schema, size, matching)
+    from sleeper_nb.engines.spark import pipeline
+
+    return pipeline.sample_keys(engines.spark(), rows, schema, size, matching=matching)
+
+
+def split_of(
+    engines: Engines,
+    store: StateStore,
+    rows: Sequence[IngestSource],
+    wanted: LeavesWanted,
+    matching: Matching,
+    *,
+    by_spark: bool,
+) -> SplitBefore | None:
+    """Return how the only leaf of a table is split before files are loaded; None when it is not.
+
+    Data in memory and Spark DataFrames are not sampled: to compute the rows of one twice could take twice as long.
+    """
+    files = [source for source in rows if isinstance(source, SourceFile)]
+    state = store.load()
+    if len(files) < len(rows) or len(state.tree.leaves) > 1:
+        return None
+    is_parquet = all(file.format == "parquet" for file in files)
+    most = rows_of_parquet(files) if is_parquet else sources.bytes_of(files) // _LEAST_ROW_BYTES
+    return split_before(store, state, wanted, most, partial(sample, engines, rows, matching, by_spark=by_spark))

@@ -1,0 +1,26 @@
+"""Bulk imports by tasks of Spark, of tables that no session has opened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sleeper_nb.engines.spark.engine import SparkEngine
+from sleeper_nb.engines.spark.pipeline import SparkWriter
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.operations.loading.bulk_load import BulkLoad
+from sleeper_nb.operations.loading.ingest import DEFAULT_INGEST, IngestSettings
+from sleeper_nb.operations.loading.matching import EXACT
+from sleeper_nb.operations.loading.sources import IngestSource
+from sleeper_nb.state_store.state_store_base import StateStore
+
+
+def bulk_import(
+    engine: SparkEngine,
+    store: StateStore,
+    sources: Sequence[IngestSource],
+    settings: IngestSettings = DEFAULT_INGEST,
+    message: str | None = None,
+) -> Snapshot:
+    """Add rows through Spark in one commit."""
+    writer = SparkWriter(engine, store.storage, sources, EXACT, settings, lambda _: ())
+    return BulkLoad(store, sources, EXACT, writer).imported(message=message)
