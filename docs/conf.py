@@ -6,6 +6,7 @@ import builtins
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from docutils.nodes import Text
 from sphinx.addnodes import pending_xref
 
 import sleeper_nb
@@ -52,7 +53,9 @@ copybutton_exclude = ".linenos, .gp, .go"
 def setup(app: Sphinx) -> None:
     """Add the directive ``property``: a name of `sleeper_nb.model.properties`, with its effect."""
     app.add_object_type("property", "property", objname="property")
+    app.registry.domain_object_types["std"]["property"].attrs["searchprio"] = 0  # above pages that mention it
     app.connect("doctree-read", unlink_builtins)
+    app.connect("doctree-read", with_dashes)
 
 
 def unlink_builtins(_: Sphinx, doctree: document) -> None:
@@ -60,3 +63,10 @@ def unlink_builtins(_: Sphinx, doctree: document) -> None:
     for reference in list(doctree.findall(pending_xref)):
         if reference.get("reftarget") in vars(builtins):
             reference.replace_self(reference.children)
+
+
+def with_dashes(_: Sphinx, doctree: document) -> None:
+    """Put a dash between a parameter and its description, which the smart quotes that are off would have done."""
+    for text in list(doctree.findall(Text)):
+        if text == " -- ":
+            text.parent.replace(text, Text(" – "))

@@ -18,7 +18,7 @@ PAGES = {
     "tables": ("Tables", ("Table", "SavepointManager")),
     "versions": ("Versions, scans and changes", ("TableAt", "Scan", "Changes")),
     "values": ("Schemas, snapshots, savepoints", ()),
-    "results": ("Results", ("Report", "Tabular")),
+    "results": ("Results", ("Report", "Tabular", "TableReport")),
     "errors": ("Errors", ()),
 }
 """Titles, and the names that are on a page because it says so. All others find their page by what they are."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import nbformat
@@ -11,6 +12,7 @@ import pytest
 
 import sleeper_nb
 from docs import python_pages
+from docs.__main__ import main
 from docs.checks import problems
 from docs.markdown import code_blocks, promoted, relinked, sections, slug, with_blocks
 from sleeper_nb.commands import COMMANDS
@@ -75,7 +77,7 @@ def test_each_property_is_a_definition_with_its_effect(site):
 def test_each_public_name_and_what_its_methods_return_has_one_place(site):
     text = "\n".join(page.text for page in site.pages if page.kind == "rst")
     places = re.findall(r"^\.\. auto(?:class|function):: sleeper_nb(?:\.[a-z_]+)*\.(\w+)$", text, re.MULTILINE)
-    assert sorted(places) == sorted({*sleeper_nb.__all__, *python_pages.results(), "Report", "Tabular"})
+    assert sorted(places) == sorted({*sleeper_nb.__all__, *python_pages.results(), "Report", "Tabular", "TableReport"})
     assert python_pages.results() >= {"Table", "Scan", "Changes", "QueryResult", "CompactionReport", "MergeBuilder"}
 
 
@@ -209,6 +211,15 @@ def test_what_is_wrong_with_a_site_is_found(pages, name, content, problem):
     with (pages / name).open("a") as file:
         file.write(content)
     assert problems(pages) == [problem]
+
+
+def test_without_the_extra_the_command_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "sphinx", None)
+    assert main([]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "the site needs sphinx, which is not installed",
+        'hint: pip install -e ".[docs]"',
+    ]
 
 
 def test_ci_builds_the_site_with_the_command_that_contributors_read():
