@@ -12,7 +12,14 @@ import pytest
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import SleeperError
 from sleeper_nb.model.snapshots import SnapshotReference
-from sleeper_nb.model.transactions import AddFiles, ReplaceFileReferences, Transaction
+from sleeper_nb.model.transactions import (
+    AddFiles,
+    ChangeCounts,
+    ChangeRows,
+    ReplacedReference,
+    ReplaceFileReferences,
+    Transaction,
+)
 from sleeper_nb.operations.upkeep.expire import Retention, expire_snapshots
 from sleeper_nb.state_store.state_store_base import StateStore
 from tests.support.backends import BACKENDS
@@ -39,7 +46,15 @@ LATE: dict[str, Transaction] = {
     "a compaction": ReplaceFileReferences(
         "job", "root", (path_of("first"), path_of("second")), a_file(path_of("late"))
     ),
-}
+    "a change of rows": ChangeRows(
+        "update", 2, (ReplacedReference("root", path_of("first"), None),), (a_file(path_of("late")),), (),
+        ChangeCounts(updated=1),
+    ),
+    "a change of many rows": ChangeRows(
+        "merge", 2, (ReplacedReference("root", path_of("second"), None),),
+        tuple(a_file(f"late{number:03d}") for number in range(150)), (), ChangeCounts(inserted=149, updated=1),
+    ),
+}  # fmt: skip
 
 
 @pytest.fixture
