@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
 
 import pytest
 
@@ -117,6 +118,33 @@ def test_parameters_keep_their_names(table):
     table.update({}, "k = :new_value_0 AND k = :bound_0", new_values={"n": 77}, params=names)
     assert rows_of(table)[3] == (77, "3")
     assert [key for key, (n, _) in rows_of(table).items() if n == 77] == [3]
+
+
+# Dry runs whose rows are read later.
+
+
+def test_rows_of_a_dry_run_are_those_that_it_found(table):
+    plan = table.update({"n": "n + floor(random() * 1000)::INT"}, "random() < 0.5", dry_run=True)
+    first = plan.changed_rows()
+    table.delete("k < 9")
+    assert plan.changed_rows().equals(first)
+    assert first.num_rows == 2 * plan.updated
+    table.compact(strategy="all")
+    now = timedelta(0)
+    table.expire_snapshots(dry_run=False, time_retained=now, num_retained_min=1)
+    table.collect_garbage(dry_run=False, delay=now)
+    if plan.updated:
+        with pytest.raises(sl.errors.NotFound, match="are gone") as caught:
+            plan.changed_rows()
+        assert caught.value.hint == "make the dry run again"
+
+
+def test_a_column_may_be_called_as_that_of_the_kinds(session):
+    table = session.create_table("t", sl.Schema({"k": "int"}, {}, {"Change": "string?", "_change": "int?"}))
+    table.ingest([{"k": 1, "Change": "x", "_change": 1}])
+    found = table.update({"change": "'y'"}, "k = 1", dry_run=True).changed_rows()
+    assert found.column_names == ["__change", "k", "Change", "_change"]
+    assert found.column(0).to_pylist() == ["update_preimage", "update_postimage"]
 
 
 # Values that are other ones the next time.

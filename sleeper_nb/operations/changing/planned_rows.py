@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sleeper_nb.errors import NotFound
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.changing.edit_list import EditList
 from sleeper_nb.operations.scanning.live_rows import NO_POSITIONS, LiveRows
@@ -43,7 +44,7 @@ class PlannedRows:
         Raises
         ------
         NotFound, StorageError
-            When a file of the version is gone or cannot be read.
+            When a file of the version was deleted meanwhile or cannot be read.
         """
         schema = self.state.schema
         parts = (self._removed(), self.edits.rows.select(schema.names))
@@ -57,9 +58,13 @@ class PlannedRows:
     def _removed(self) -> pa.Table:
         schema = self.state.schema
         found: list[pa.RecordBatch] = []
-        with self.held(self.state.snapshot_id):
-            for name, positions in self.edits.removed.items():
-                found += LiveRows(name, NO_POSITIONS, schema, self.storage, only=positions).batches()
+        try:
+            with self.held(self.state.snapshot_id):
+                for name, positions in self.edits.removed.items():
+                    found += LiveRows(name, NO_POSITIONS, schema, self.storage, only=positions).batches()
+        except NotFound as error:
+            gone = f"files of snapshot {self.state.snapshot_id}, on which rows were found, are gone"
+            raise NotFound(gone, hint="make the dry run again") from error
         return pa.Table.from_batches(found, schema.arrow)
 
 
