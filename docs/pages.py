@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import mermaidx
-
 from docs.markdown import Section, promoted, relinked, sections, slug, with_blocks
 from docs.notebook_pages import notebook_page
 from docs.python_pages import PAGES as PYTHON
@@ -42,6 +40,8 @@ CUT = {
 NAMES = {"Five minutes in a notebook": "tour"}
 """Names of pages, where the heading does not make a good one."""
 LICENSE = "LICENSE"
+Draw = Callable[[str, str], str]
+"""Draws a diagram: from Mermaid's text and the name of a theme of Mermaid to SVG."""
 _OUTSIDE = re.compile(r"[a-z]+:")
 
 
@@ -94,7 +94,14 @@ class Built:
             path.write_bytes(content)
 
 
-def built(root: Path = ROOT) -> Built:
+def drawn_by_mermaid(source: str, theme: str) -> str:
+    """Draw a diagram with Mermaid itself, in a JavaScript engine of this process."""
+    import mermaidx
+
+    return f"{mermaidx.render(source, theme=theme).svg()}"
+
+
+def built(root: Path = ROOT, draw: Draw = drawn_by_mermaid) -> Built:
     """Make all pages of the site from a copy of the repository.
 
     Raises
@@ -104,7 +111,7 @@ def built(root: Path = ROOT) -> Built:
     """
     files: dict[str, bytes] = {}
     drafts = [*_documents(root), *_notebooks(root, files), *_python(), _license(root)]
-    pages = [_finished(page, drafts, root, files) for page in drafts]
+    pages = [_finished(page, drafts, root, files, draw) for page in drafts]
     home = next(page for page in pages if page.name == HOME)
     rest = [page for page in pages if page.name != HOME]
     return Built((replace(home, text=home.text + "\n" + _navigation(rest)), *rest), files)
@@ -142,14 +149,14 @@ def _license(root: Path) -> Page:
     return Page("license", f"# License\n~~~text\n{text.rstrip()}\n~~~\n", LICENSE, PROJECT)
 
 
-def _finished(page: Page, all_pages: list[Page], root: Path, files: dict[str, bytes]) -> Page:
+def _finished(page: Page, all_pages: list[Page], root: Path, files: dict[str, bytes], draw: Draw) -> Page:
     """Return a page with links to pages, pictures of its diagrams, and properties that search finds by name."""
     if page.kind != "md":
         return page
     text = page.text
     if page.group != NOTEBOOKS:
         text = relinked(text, _resolver(page, all_pages, root, files))
-        text = with_blocks(text, _block(page, files))
+        text = with_blocks(text, _block(page, files, draw))
     if page.name == "reference/properties":
         text = with_properties(text)
     return replace(page, text=text)
@@ -182,25 +189,25 @@ def _page_for(source: str, anchor: str, all_pages: list[Page]) -> Page | None:
     return next((page for page in made if anchor in page.anchors), made[0] if made else None)
 
 
-def _block(page: Page, files: dict[str, bytes]) -> Callable[[str, str], str]:
+def _block(page: Page, files: dict[str, bytes], draw: Draw) -> Callable[[str, str], str]:
     """Return what shows a code block: cells with magics in their colours, diagrams as a light and a dark picture."""
 
     def shown(language: str, content: str) -> str:
         if language == "mermaid":
-            return _diagram(page, content, files)
+            return _diagram(page, content, files, draw)
         magics = not language and any(line.startswith("%") for line in content.splitlines())
         return f"~~~~{'ipython3' if magics else language}\n{content}~~~~"
 
     return shown
 
 
-def _diagram(page: Page, source: str, files: dict[str, bytes]) -> str:
+def _diagram(page: Page, source: str, files: dict[str, bytes], draw: Draw) -> str:
     """Return the pictures of a diagram, of which the site shows one: Mermaid draws them here, not in the browser."""
     number = sum(name.startswith(f"diagrams/{page.name}-") for name in files) // 2 + 1
     parts = []
     for shade, theme in (("light", "default"), ("dark", "dark")):
         name = f"diagrams/{page.name}-{number}-{shade}.svg"
-        files[name] = mermaidx.render(source, theme=theme).svg().encode()
+        files[name] = draw(source, theme).encode()
         link = posixpath.relpath(name, posixpath.dirname(page.name) or ".")
         alternative = f"Diagram {number} of this page, drawn from the text of {page.source}"
         parts.append(f"~~~{{image}} {link}\n:class: only-{shade}\n:alt: {alternative}\n~~~")
