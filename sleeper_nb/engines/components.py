@@ -47,6 +47,17 @@ class Engines:
     local_files: bool = True
     cluster: str = ""
 
+    @property
+    def on_cluster(self) -> bool:
+        """Whether Spark works on a cluster: the warehouse names one, or a session of this process is on one."""
+        if self.cluster:
+            return True
+        from sleeper_nb.engines.spark.gateway import active_session
+        from sleeper_nb.engines.spark.jvm import is_local
+
+        session = active_session()
+        return session is not None and not is_local(session.sparkContext.master)
+
     def condition(self, text: str, schema: Schema) -> Condition:
         """Return a user's condition, parsed and checked against a schema; `InvalidInput` says what is wrong with it."""
         from sleeper_nb.engines.duckdb.conditions import DuckDBCondition

@@ -54,7 +54,7 @@ def is_by_spark(engines: Engines, rows: Sequence[IngestSource], engine: LoadEngi
     if engine == "local" and sources.is_spark(rows):
         raise InvalidInput("rows of a Spark DataFrame are loaded by Spark", hint="leave out engine")
     if engine == "auto":
-        return sources.is_spark(rows) or bool(engines.cluster)
+        return sources.is_spark(rows) or engines.on_cluster
     return engine == "spark"
 
 

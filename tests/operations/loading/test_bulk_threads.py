@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
+from sleeper_nb.engines.spark import gateway
 from sleeper_nb.model.properties import IMPORT_TASK_BYTES
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.check import check_table
@@ -169,3 +171,17 @@ def test_progress_tells_rows_a_second_and_the_time_left() -> None:
     assert progress_text("sorting", 0, 0, 0) == "sorting"
     assert progress_text("sorting", 3_000, 2, 0.25) == "sorting, 1,500 rows/s, about 6 s left"
     assert progress_text("sorting", 3_000, 2, 0.9) == "sorting, 1,500 rows/s"
+
+
+def test_a_session_of_the_process_that_is_on_a_cluster_loads_through_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_cluster = SimpleNamespace(sparkContext=SimpleNamespace(master="spark://host:7077"))
+    with sl.connect(tmp_path / "w") as session:
+        table = session.create_table("t", SCHEMA, ["é"])
+        assert not table.bulk_import(rows_of(5), dry_run=True).through_spark
+        assert table.bulk_import(rows_of(5), dry_run=True, engine="spark").through_spark
+        monkeypatch.setattr(gateway, "active_session", lambda: on_cluster)
+        assert table.bulk_import(rows_of(5), dry_run=True).through_spark
+        assert not table.bulk_import(rows_of(5), dry_run=True, engine="local").through_spark
+        assert not table.ingest(rows_of(5), dry_run=True).through_spark
