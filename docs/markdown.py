@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 _LINK = re.compile(r"`[^`]*`|\]\((?P<target>[^)\s]+)\)")
 """Inline code, which is passed over, or the target of a link."""
-_FENCE = re.compile(r"(`{3,}|~{3,})(\S*)\s*$")
+_FENCE = re.compile(r"(`{3,}|~{3,}) *([^\s`]*)[^`]*$")
+"""A line of backticks or tildes, the language, and what else follows on the line, such as an argument."""
 
 
 @dataclass(frozen=True)

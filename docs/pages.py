@@ -153,9 +153,8 @@ def _finished(page: Page, all_pages: list[Page], root: Path, files: dict[str, by
     """Return a page with links to pages, pictures of its diagrams, and properties that search finds by name."""
     if page.kind != "md":
         return page
-    text = page.text
+    text = relinked(page.text, _resolver(page, all_pages, root, files))
     if page.group != NOTEBOOKS:
-        text = relinked(text, _resolver(page, all_pages, root, files))
         text = with_blocks(text, _block(page, files, draw))
     if page.name == "reference/properties":
         text = with_properties(text)
@@ -175,8 +174,9 @@ def _resolver(page: Page, all_pages: list[Page], root: Path, files: dict[str, by
         if found:
             link = posixpath.relpath(f"{found.name}.{found.kind}", here or ".")
             return f"{link}#{anchor}" if anchor else link
-        if source.endswith((".png", ".svg")) and (root / source).is_file():
+        if source not in files and source.endswith((".png", ".svg")) and (root / source).is_file():
             files[source] = (root / source).read_bytes()
+        if source in files:
             return posixpath.relpath(source, here or ".")
         raise LostLinkError(f"{page.source} links to {target}, which is no page: add it to WHOLE in docs/pages.py")
 

@@ -139,6 +139,17 @@ def test_links_lead_from_page_to_page(site):
     assert "](reference/casts.md#casts)" in page(site, "faq")
 
 
+def test_links_of_notebooks_lead_to_pages_too(repository):
+    path = repository / "notebooks" / NOTEBOOKS[0].name
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells.append(
+        nbformat.v4.new_markdown_cell("[next](02_time_travel.ipynb) and [why](../sleeper_nb/TYPES.md)")
+    )
+    nbformat.write(notebook, path)
+    text = page(built(repository, drawn_plainly), f"notebooks/{path.stem}")
+    assert "[next](02_time_travel.md) and [why](../reference/types.md)" in text
+
+
 MARKDOWN = """# Title
 Before, with `[code](no link)`.
 
@@ -150,10 +161,11 @@ Before, with `[code](no link)`.
 [c](no-link.md)
 ````
 ### Below
-~~~
+~~~{raw} html
 # none
 ~~~
 ## Second
+```x``` is no fence.
 """
 
 
@@ -176,7 +188,7 @@ def test_only_links_outside_of_code_are_replaced():
 
 
 def test_blocks_are_found_with_their_languages():
-    assert list(code_blocks(MARKDOWN)) == [("text", "## no heading\n```\n[c](no-link.md)\n"), ("", "# none\n")]
+    assert list(code_blocks(MARKDOWN)) == [("text", "## no heading\n```\n[c](no-link.md)\n"), ("{raw}", "# none\n")]
     assert slug("What `$x` costs: 1 GiB?") == "what-x-costs-1-gib"
 
 
