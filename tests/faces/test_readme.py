@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 import pyarrow as pa
@@ -141,6 +143,19 @@ def test_every_line_of_the_readme_shows_what_the_text_claims(shell, flights, mon
     assert {beginning(one.cell) for one in magics} == SHOWN.keys()
     _numbers_are_those_of_the_text({one.cell: one for one in typed}, [one for one in typed if "$july" in one.cell])
     shell.user_ns["session"].close()
+
+
+def test_the_tour_can_be_taken_again_once_its_folders_are_deleted(shell, flights, monkeypatch):
+    monkeypatch.chdir(flights)
+    again = re.search(r"again, delete `(\w+)` and `(\w+)`", README)
+    for _ in range(2):
+        for folder in again.groups():
+            shutil.rmtree(folder, ignore_errors=True)
+        for cell in takewhile(lambda cell: "VERSION AS OF 'savepoint.half-year'" not in cell, cells()):
+            with capture_output() as output:
+                shell.run_cell(cell).raise_error()
+            for text in SHOWN[beginning(cell)] if cell.startswith(("%sleeper", "%%sleeper")) else ():
+                assert text in output.stdout, cell
 
 
 def _numbers_are_those_of_the_text(typed, loads_of_july):
