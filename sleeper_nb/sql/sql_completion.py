@@ -20,6 +20,8 @@ KEYWORDS: Final = tuple(
 """The words of a query, as DuckDB reads it."""
 _LAST = re.compile(r"(?:(?P<table>\w[\w-]*)(?:\$\w+(?=@))?(?P<join>[@.$]))?(?P<word>[\w.:-]*)$")
 _NAME = re.compile(r"[\w-]+")
+_LONGEST: Final = 500
+"""Characters of a name with its table: a search for the last one in a long text would take long."""
 
 
 class SqlNames(Protocol):
@@ -70,7 +72,7 @@ def next_words(typed: str, text: str, names: SqlNames, *, only_system_tables: bo
     only_system_tables
         Whether the statement reads the system tables of one table, by their names.
     """
-    match = _LAST.search(typed)
+    match = _LAST.search(typed[-_LONGEST:])
     word, before, join = (match["word"], match["table"] or "", match["join"]) if match else ("", "", None)
     if word.startswith(":"):
         return NextWords(word[1:], names.variables(), "variable")

@@ -107,6 +107,11 @@ def test_words_are_offered_for_the_end_of_what_is_typed(session, explorer, befor
     assert sorted(offered(explorer, before)) == sorted(words)
 
 
+def test_a_word_of_any_length_is_a_word(explorer):
+    assert offered(explorer, f"SELECT * FROM flights WHERE {'a' * 200_000}") == []
+    assert offered(explorer, f"SELECT '{'a ' * 100_000}' FROM fl") == ["flights"]
+
+
 def test_columns_are_those_of_tables_that_are_named_anywhere(explorer):
     assert offered(explorer, "SELECT car", " FROM flights") == ["carrier"]
     assert offered(explorer, "SELECT fa", " FROM airports") == ["faa", "FALSE"]
