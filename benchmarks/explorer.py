@@ -31,8 +31,8 @@ def prepare(folder, files, leaves):
     with sl.connect(folder) as session:
         store = session.create_table("t", SCHEMA, [WIDTH * n for n in range(1, leaves)]).store
         state, one_row = store.load(), pa.BufferOutputStream()
-        pq.write_table(pa.table({"key": [0], "value": ["v"]}, schema=SCHEMA.arrow), one_row)
-        made = references(state.tree, files).table
+        pq.write_table(pa.table({"key": [0], "value": ["v"], "time": [0]}, schema=SCHEMA.arrow), one_row)
+        made = references(state.tree, files, with_statistics=False).table
         sizes = pa.array([one_row.tell()] * made.num_rows, pa.int64())
         made = made.set_column(made.schema.get_field_index("bytes"), made.schema.field("bytes"), sizes)
         publish(store, replace(state, snapshot_id=2, files=FileReferences.of(made)))

@@ -60,7 +60,8 @@ def references(tree, count, with_statistics):
         "updated_at": pa.array(np.zeros(number, np.int64)).cast(pa.timestamp("us", tz="UTC")),
         "min_key": low, "max_key": low + WIDTH - 1,
     }  # fmt: skip
-    table = pa.table(columns).cast(files_schema(SCHEMA))
+    schema = files_schema(SCHEMA)
+    table = pa.table({each.name: columns.get(each.name, pa.nulls(number, each.type)) for each in schema}).cast(schema)
     if not with_statistics:
         return FileReferences.of(table)
     begins = random.integers(1_700_000_000_000_000, 1_800_000_000_000_000, number)
