@@ -76,7 +76,8 @@ class ChangePage(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no 
             self.set_trait("children", [self._head])
             return
         self.views.value = owner.view
-        self._head.value = headline(change) + _status(loading)
+        notes = "" if change.diff is None else change.diff.grid().footer
+        self._head.value = f"{headline(change)}<div>{html.escape(notes)}</div>{_status(loading)}"
         self.command.line = self._line(change)
         content, controls = self._shown(change, loading)
         self._content.value = content

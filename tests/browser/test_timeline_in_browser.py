@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import nbformat
 import pytest
 
+import sleeper_nb as sl
+from sleeper_nb.widgets.live import static_bundle
+from sleeper_nb.widgets.timeline_widget import Timeline
 from tests.browser.lab import expect
-from tests.browser.notebooks import SETUP
+from tests.browser.notebooks import SETUP, notebook_of
 
 pytestmark = pytest.mark.browser
 TIMELINE = 'x = timeline(session, "flights")\nx'
@@ -148,3 +152,28 @@ def test_what_is_saved_shows_the_change(cells):
     assert "first 20 of" in kept
     assert "distinct values" in kept
     assert "&lt;b&gt;wrong" in kept
+
+
+def test_in_a_notebook_that_is_not_trusted_the_change_is_read_without_colours_and_pictures(lab, tmp_path, theme):
+    schema = sl.Schema({"k": "int"}, values={"fare": "double", "note": "string?"})
+    with sl.connect(tmp_path / "w") as session:
+        table = session.create_table("fares", schema)
+        table.ingest([{"k": k, "fare": k / 2} for k in range(40)])
+        table.update({"fare": "-fare"}, "k = 3")
+        table.ingest([{"k": 100, "fare": 9000.0, "note": "<b>wrong</b>"}])
+        widget = Timeline(session, "fares", background=lambda work: work())
+        widget.before = 2
+        bundle = static_bundle(widget._static())
+    path = notebook_of(tmp_path / "strangers.ipynb", "answer")
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells[0].outputs = [nbformat.v4.new_output("display_data", bundle)]
+    nbformat.write(notebook, path)
+    opened = lab(path)
+    opened.set_theme(theme)
+    kept = opened.page.locator(".sleeper-static")
+    expect(kept).to_contain_text("+ added")
+    expect(kept).to_contain_text("1.5 → -1.5")
+    expect(kept).to_contain_text("<b>wrong</b>")
+    expect(kept).to_contain_text("distinct values")
+    assert kept.locator("svg").count() == 0
+    opened.look("timeline-strangers", kept)

@@ -91,6 +91,7 @@ def test_rows_differ_by_key_in_words_and_colours_and_side_by_side(fares):
     widget = at_once(fares, "fares")
     widget.before = 2
     assert "+300 added" in shown(widget)
+    assert "of a key with several rows, the old ones count as deleted" in shown(widget)
     assert widget.difference.text.count("by key: 300 inserted, 2 updated, 1 deleted") == 1
     assert "first 200 of 303 rows that differ" in content(widget)
     labels = [name for name, _ in widget._page.kinds.options]
