@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 
 # The tables of the file. Times are microseconds since 1970, UTC.
 
-FORMAT_VERSION = 8
+FORMAT_VERSION = 9
 TABLES = """
 CREATE TABLE IF NOT EXISTS tables (
   id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, online INTEGER NOT NULL, current_snapshot INTEGER NOT NULL,
@@ -65,7 +65,7 @@ CREATE TABLE IF NOT EXISTS snapshots (
   files_path TEXT, partitions_path TEXT, state_store TEXT NOT NULL, message TEXT, author TEXT,
   expired INTEGER NOT NULL DEFAULT 0, job_id TEXT, "references" INTEGER, added_references INTEGER,
   removed_references INTEGER, files_checksum TEXT, partitions_checksum TEXT, schema_checksum TEXT, processing TEXT,
-  leaves INTEGER, inserted_rows INTEGER, updated_rows INTEGER, deleted_rows INTEGER,
+  leaves INTEGER, inserted_rows INTEGER, updated_rows INTEGER, deleted_rows INTEGER, expectations TEXT,
   checksum TEXT, PRIMARY KEY (table_id, id)) STRICT;
 CREATE TABLE IF NOT EXISTS log (
   table_id TEXT NOT NULL, id INTEGER NOT NULL, entry BLOB NOT NULL, PRIMARY KEY (table_id, id)) STRICT;
@@ -115,6 +115,8 @@ def upgrade(run: sqlite3.Connection) -> None:
     if version in {1, 2, 3, 4, 5, 6, 7}:
         for name in ("inserted_rows", "updated_rows", "deleted_rows"):
             run.execute(f"ALTER TABLE snapshots ADD COLUMN {name} INTEGER")
+    if version in {1, 2, 3, 4, 5, 6, 7, 8}:
+        run.execute("ALTER TABLE snapshots ADD COLUMN expectations TEXT")
     run.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
 
 
@@ -149,7 +151,7 @@ _SNAPSHOT = (
     "added_rows", "files_path", "partitions_path", "state_store", "message", "author", "job_id",
     "references", "added_references", "removed_references",
     "files_checksum", "partitions_checksum", "schema_checksum", "processing", "leaves",
-    "inserted_rows", "updated_rows", "deleted_rows",
+    "inserted_rows", "updated_rows", "deleted_rows", "expectations",
 )  # fmt: skip
 _SNAPSHOT_VALUES, _TIME = attrgetter(*_SNAPSHOT), _SNAPSHOT.index("time")
 _COLUMNS = ", ".join(f'"{name}"' for name in (*_SNAPSHOT, "checksum"))

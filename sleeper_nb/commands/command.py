@@ -79,7 +79,7 @@ class Argument:
     is_flag, many, optional
         Whether it is an option without a value; can be given more than once; can be left out.
     unless
-        A flag with which it can be left out.
+        An option with which it can be left out.
     answer
         What an option makes the command answer. Two options with different answers contradict each other.
     only_with

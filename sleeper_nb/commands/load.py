@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from sleeper_nb.commands.command import (
     positional,
 )
 from sleeper_nb.commands.context import Context, split_names
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import Action, InvalidInput, NotFound
 from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from sleeper_nb.operations.loading.ingest import IngestPlan
     from sleeper_nb.operations.loading.load_options import LoadArguments
     from sleeper_nb.operations.scanning.export import ExportReport
+    from sleeper_nb.table.folder_watch import WatchReport
 
 DELIMITER = option("--delimiter", text="what separates the values of a CSV file, or the word tab; a comma if not "
                    "given, a tab in .tsv", metavar="C")  # fmt: skip
@@ -100,17 +102,29 @@ def _columns(text: str | None) -> list[str] | dict[str, str] | None:
     "ingest",
     "add rows in one commit",
     TABLE,
-    positional("source", "a path, a glob, or $name for a variable", "source", metavar="SRC", many=True),
+    positional("source", "a path, a glob, or $name for a variable", "source", metavar="SRC", many=True, unless="watch"),
     MESSAGE,
     JOB_ID,
     *READING_OPTIONS,
     *MATCHING_OPTIONS,
     option(
         "--quarantine",
-        text="a new .parquet file that keeps the rows that do not fit, with the reason of each; the others are loaded",
+        text="a new .parquet file that keeps the rows that do not fit, with the reason of each; the others are loaded; "
+        "of a watch, a folder for such files",
         kind="path",
         metavar="FILE",
     ),
+    option(
+        "--watch",
+        text="load each file of a folder once, and those that come, until an interrupt; files being written wait",
+        kind="path",
+        metavar="DIR",
+    ),
+    flag("--once", "with --watch: load the files that are there, and end"),
+    flag(
+        "--skip-bad", "with --watch: report files that cannot be loaded, and go on; without it the first ends the watch"
+    ),
+    option("--every", text="with --watch: the time between two looks; 10 s if not given", metavar="TIME"),
     flag("--spark", "load by tasks of Spark, whatever the size and the machine"),
     flag("--dry-run", "show what would be added, and every difference from the schema"),
     examples=(
@@ -122,14 +136,18 @@ def _columns(text: str | None) -> list[str] | dict[str, str] | None:
         "ingest trips data/2026.tsv --delimiter tab",
         "ingest trips $df --ignore-extra --cast --by-name",
         "ingest trips data/2026-11-21.csv --quarantine bad.parquet",
+        "ingest trips --watch incoming/ --once --quarantine bad/",
     ),
-    words=("load", "insert", "import", "bulk-import", "append", "copy"),
+    words=("load", "insert", "import", "bulk-import", "append", "copy", "watch-folder"),
 )
-def ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | Answer:
+def ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | WatchReport | Answer:
     from sleeper_nb.model.jobs import MadeBefore
     from sleeper_nb.operations.loading.checked_load import CheckedLoad
     from sleeper_nb.operations.versioning.periodic_savepoints import LoadedAndSaved
 
+    if arguments.watch is not None:
+        return _watch(context, arguments)
+    _check_without_watch(arguments)
     if arguments.spark and arguments.quarantine:
         raise InvalidInput("rows are kept back by loads in this process, not by Spark", hint="leave out --spark")
     table = context.table(arguments.table)
@@ -148,6 +166,45 @@ def ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | An
         saved = f"; {snapshot.note}" if isinstance(snapshot, LoadedAndSaved | CheckedLoad) else ""
         return Answer(Grid((), (), footer=f"no rows to add: {table.name} stays at snapshot {before}{saved}"))
     return snapshot
+
+
+def _watch(context: Context, arguments: Namespace) -> WatchReport:
+    """Load each file of a folder once."""
+    for name, reason in (
+        ("source", "the folder is what is loaded"),
+        ("spark", "files of 256 MiB and more go through Spark by themselves"),
+        ("dry_run", "plan the files of the folder instead: ingest T DIR --dry-run"),
+    ):
+        if getattr(arguments, name):
+            shown = arguments.source[0] if name == "source" else f"--{name.replace('_', '-')}"
+            raise InvalidInput(f"{shown} cannot be combined with --watch", hint=reason)
+    return context.table(arguments.table).watch_folder(
+        arguments.watch,
+        once=arguments.once,
+        every=_every(arguments.every),
+        quarantine=arguments.quarantine,
+        skip_bad=arguments.skip_bad,
+        message=arguments.message,
+        job_id=arguments.job_id,
+        **load_options(arguments),
+    )
+
+
+def _every(text: str | None) -> timedelta:
+    from sleeper_nb.model.times import parse_duration
+    from sleeper_nb.table.folder_watch import DEFAULT_EVERY
+
+    try:
+        return DEFAULT_EVERY if text is None else parse_duration(text)
+    except ValueError as error:
+        raise InvalidInput(f"--every cannot be {text!r}", hint="write a time, such as 30s, 5m or 1h") from error
+
+
+def _check_without_watch(arguments: Namespace) -> None:
+    for name in ("once", "skip_bad", "every"):
+        if getattr(arguments, name):
+            hint = ("add ", Action("--watch DIR", "table.watch_folder(…)"))
+            raise InvalidInput(f"--{name.replace('_', '-')} is for a watch of a folder", hint=hint)
 
 
 @command(

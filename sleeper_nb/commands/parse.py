@@ -306,7 +306,7 @@ def _arguments(
 
 def _count(argument: Argument) -> str | None:
     if argument.many:
-        return "*" if argument.optional else "+"
+        return "*" if argument.optional or argument.unless else "+"
     return "?" if argument.optional or argument.unless else None
 
 
@@ -340,7 +340,7 @@ def _near_options(name: str, options: list[str]) -> list[str]:
 def _check_value(argument: Argument, values: Namespace, command: Command) -> None:
     """Raise `InvalidInput` for a value that is missing or not a choice; convert the text of a number."""
     value = getattr(values, argument.dest)
-    if value is None and argument.unless and not getattr(values, argument.unless):
+    if value in (None, []) and argument.unless and not getattr(values, argument.unless):
         raise InvalidInput(f"{command.name} needs {argument.metavar}", hint=_usage(command))
     if argument.choices and value not in {None, argument.bare} and value not in argument.choices:
         kind = re.sub("[-_]", " ", argument.metavar or argument.dest)

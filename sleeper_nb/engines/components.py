@@ -13,12 +13,13 @@ from sleeper_nb.catalog.catalog_base import Catalog, TableEntry
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.expectations import Expectation
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import TableProperties
-from sleeper_nb.model.schema import Check, Schema
+from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.administration.property_files import PropertyFiles
-from sleeper_nb.operations.loading.row_checks import RowCheck
+from sleeper_nb.operations.loading.row_checks import RowCheck, Rule
 from sleeper_nb.operations.scanning.row_condition import Condition
 from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import BackgroundJobs, Progress
@@ -76,18 +77,33 @@ class Engines:
         """
         return tuple(self.row_check(check, schema) for check in schema.checks)
 
-    def row_check(self, check: Check, schema: Schema, *, planned: bool = False) -> RowCheck:
-        """Return one CHECK as `row_checks` does; if `planned`, it tells which files can have such rows."""
+    def row_check(self, check: Rule, schema: Schema, *, planned: bool = False) -> RowCheck:
+        """Return one CHECK or expectation as `row_checks` does; if `planned`, it tells which files can have such."""
         from sleeper_nb.engines.duckdb.conditions import DuckDBCondition
 
         try:
             condition = DuckDBCondition.broken(check.condition, schema, partial(self.duckdb.connect_confined, ()))
         except InvalidInput as error:
-            raise InvalidInput(f"check {check.name!r}: {error.message}", hint=error.hint_parts) from error
+            kind = "expectation" if isinstance(check, Expectation) else "check"
+            raise InvalidInput(f"{kind} {check.name!r}: {error.message}", hint=error.hint_parts) from error
         if planned:
             with closing(self.duckdb.connect_planning()) as planning:
                 condition = condition.planned(planning, schema)
         return RowCheck(check, condition)
+
+    def load_checks(self, schema: Schema, properties: TableProperties) -> tuple[RowCheck, ...]:
+        """Return what the rows of a load are held against: the CHECKs of a schema, and the table's expectations.
+
+        Raises
+        ------
+        InvalidInput
+            As `row_checks`; it names the expectation.
+        """
+        return (*self.row_checks(schema), *self.bound_expectations(schema, properties))
+
+    def bound_expectations(self, schema: Schema, properties: TableProperties) -> tuple[RowCheck, ...]:
+        """Return the expectations of a table, each parsed and bound, as `row_checks` does with CHECKs."""
+        return tuple(self.row_check(each, schema) for each in properties.expectations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +162,10 @@ class OpenTable:
     def properties_path(self) -> str:
         """The address of the table's property file."""
         return self.components.property_files.path(self.entry.id)
+
+    def load_checks(self, schema: Schema) -> tuple[RowCheck, ...]:
+        """Return what the rows of a load are held against, as `Engines.load_checks` does."""
+        return self.components.engines.load_checks(schema, self.properties)
 
     def processing_of(self, state: TableState, now: datetime | None = None) -> DataProcessing:
         """Return the filters, iterator and aggregations that a version records; ages count at `now`."""

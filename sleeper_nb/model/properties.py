@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.aggregations import parse_aggregations
 from sleeper_nb.model.config_text import entries, line_of
+from sleeper_nb.model.expectations import COUNT, REFUSE, Expectation, parse_expectations
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, Permissions
 from sleeper_nb.model.processing import (
     AGGREGATIONS,
@@ -128,6 +129,7 @@ IMPORT_MIN_LEAVES = "sleeper.table.bulk.import.min.leaf.partitions"
 IMPORT_TASK_BYTES = "sleeper.table.bulk.import.task.memory.bytes"
 SPLITTING_THRESHOLD = "sleeper.table.partition.splitting.threshold"
 STATISTICS = "sleeper.table.statistics.columns"
+EXPECT, EXPECT_ACTION = "sleeper.table.expect", "sleeper.table.expect.action"
 INGEST_STRATEGY = "sleeper.table.ingest.file.writing.strategy"
 ONE_FILE_PER_LEAF, ONE_REFERENCE_PER_LEAF = "one_file_per_leaf", "one_reference_per_leaf"
 DATA_PATH = "sleeper.table.data.path"
@@ -191,6 +193,10 @@ PROPERTIES: dict[str, Property] = {
         Property(STATISTICS, "auto", _statistics, "auto, none, or column names separated by commas",
                  "the columns whose least and greatest values each file's metadata has, so that conditions leave out "
                  "files; auto: dates, timestamps and sort keys"),
+        Property(EXPECT, "", parse_expectations, "conditions such as dep_delay > -120; dest IS NOT NULL",
+                 "what each row that a load or change adds should meet; existing rows are not looked at"),
+        Property(EXPECT_ACTION, COUNT, _one_of(REFUSE, COUNT), f"{REFUSE} or {COUNT}",
+                 "whether rows that break an expectation are refused, or counted in the history"),
         Property(SAVEPOINT_INTERVAL, "", _or_nothing(_lasting), f"{DURATION}, longer than 0; or empty",
                  "a load or maintenance creates a periodic savepoint when the last one is this old; never if empty"),
         Property(SAVEPOINTS_RETAINED, "2147483647", _whole(1), _COUNT,
@@ -246,7 +252,7 @@ INSTANCE_PROPERTIES: dict[str, Property] = {
 
 
 TABLE_DEFAULTS = "sleeper.default.table."
-_OF_ONE_TABLE = (TABLE_SCHEMA, DATA_PATH, *PROCESSING_PROPERTIES, SPLITS_FILE, SPLITS_BASE64)
+_OF_ONE_TABLE = (TABLE_SCHEMA, DATA_PATH, EXPECT, *PROCESSING_PROPERTIES, SPLITS_FILE, SPLITS_BASE64)
 
 
 def default_name(name: str) -> str:
@@ -364,6 +370,11 @@ class TableProperties(_Properties):
                 f"{place}property {RETAINED_MAX} is {most}, less than {RETAINED_MIN}, which is {least}",
                 hint=f"set {RETAINED_MIN} to {most} or less, or {RETAINED_MAX} to {least} or more",
             )
+
+    @property
+    def expectations(self) -> tuple[Expectation, ...]:
+        """What rows should meet that a load or change adds."""
+        return tuple(Expectation(each, self[EXPECT_ACTION] == REFUSE) for each in self[EXPECT])
 
     @property
     def processing(self) -> str:

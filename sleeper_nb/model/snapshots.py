@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.expectations import counts_line, counts_of
 from sleeper_nb.model.times import TIME_HINT, read_time
 from sleeper_nb.report import Bytes, Grid, Report, counted
 
@@ -75,6 +76,8 @@ class Snapshot(Report):
         Leaf partitions of the table at the snapshot; None in a snapshot that an earlier release made.
     inserted_rows, updated_rows, deleted_rows
         Of a change of rows; None for other operations. `added_rows` is the first minus the last.
+    expectations
+        JSON with how many of the rows that the commit added break each expectation of the table; None when it had none.
     """
 
     id: int
@@ -105,6 +108,7 @@ class Snapshot(Report):
     inserted_rows: int | None = None
     updated_rows: int | None = None
     deleted_rows: int | None = None
+    expectations: str | None = None
 
     @property
     def number(self) -> int:
@@ -122,6 +126,11 @@ class Snapshot(Report):
         counts = (("inserted", self.inserted_rows), ("updated", self.updated_rows), ("deleted", self.deleted_rows))
         return {verb: count for verb, count in counts if count is not None}
 
+    @property
+    def broken_expectations(self) -> Mapping[str, int]:
+        """How many of the rows that the commit added break each expectation that the table had, by its condition."""
+        return counts_of(self.expectations)
+
     def grid(self) -> Grid:
         """Return the commit as a card."""
         change = f"files +{self.added_files} −{self.removed_files}, rows {self.added_rows:+,}"
@@ -133,6 +142,9 @@ class Snapshot(Report):
         ]
         if self.inserted_rows is not None:
             rows.append(("rows", ", ".join(f"{count:,} {verb}" for verb, count in self.changed_rows.items())))
+        if self.expectations is not None:
+            line = counts_line(self.broken_expectations)
+            rows.append(("expectations", f"broken by rows: {line}" if line else "met by all rows"))
         if self.message:
             rows.append(("message", self.message))
         if self.job_id:

@@ -48,6 +48,7 @@ from sleeper_nb.storage.metadata import partitions_table
 MARK = "$"
 _LONG, _TEXT, _TEXTS, _TRUTH = pa.int64(), pa.string(), pa.list_(pa.string()), pa.bool_()
 _TIME = pa.timestamp("us", tz="UTC")
+_COUNTS = pa.map_(_TEXT, _LONG)
 _FIELDS = pa.list_(pa.struct([("name", _TEXT), ("type", _TEXT), ("role", _TEXT), ("nullable", _TRUTH)]))
 
 
@@ -131,6 +132,11 @@ _SNAPSHOT = (
     ),
     SystemColumn.of("file_references", _LONG, "references"),  # REFERENCES is a keyword of SQL
     *(SystemColumn.of(name, _LONG) for name in ("added_references", "removed_references")),
+    SystemColumn(
+        "broken_expectations",
+        _COUNTS,
+        lambda snapshot: snapshot.expectations and [*snapshot.broken_expectations.items()],
+    ),
     *(SystemColumn.of(name, _TEXT) for name in ("state_store", "job_id", "commit_id", "files_path", "partitions_path")),
 )
 _SCHEMA = (

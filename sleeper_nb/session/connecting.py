@@ -171,7 +171,7 @@ def open_source_table(place: InstancePlace, name: str) -> SourceTable:
         leases_elsewhere=partial(open_leases, place),
         add_written=partial(loading.add_written, table),
         record_failure=partial(loading.record_failure, table),
-        row_checks=table.components.engines.row_checks,
+        row_checks=table.load_checks,
         close=session.close,
     )
 

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -155,7 +156,7 @@ class _Target:
 
     store: StateStore
     settings: TableProperties
-    publish: Callable[[PartitionTree, tuple[FileReference, ...]], Snapshot]
+    publish: Callable[[PartitionTree, tuple[FileReference, ...], str | None], Snapshot]
 
 
 def planned(tables: TableOpener, new: NewTable, schema: Schema) -> tuple[TableProperties, PartitionTree]:
@@ -182,7 +183,7 @@ def _settings(tables: TableOpener, new: NewTable, schema: Schema) -> TableProper
         kind = new.properties.get(STATE_STORE) or new.state_store or files.new({})[STATE_STORE]
         settings = files.new({STATE_STORE: kind, **new.properties, TABLE_SCHEMA: schema_line(schema)})
     try:
-        check_fit(settings, schema, components.clock)
+        check_fit(settings, schema, components.clock, components.engines)
     except SleeperError as error:
         if not new.replaces:
             raise
@@ -211,7 +212,9 @@ def _target(tables: TableOpener, new: NewTable, schema: Schema, settings: TableP
     store = tables.store(table_id, settings, settings[STATE_STORE])
     content = settings.to_text()
 
-    def publish(tree: PartitionTree, references: tuple[FileReference, ...]) -> Snapshot:
+    def publish(
+        tree: PartitionTree, references: tuple[FileReference, ...], expectations: str | None = None
+    ) -> Snapshot:
         components.property_files.add(table_id, content)
         try:
             made = store.create(
@@ -223,6 +226,7 @@ def _target(tables: TableOpener, new: NewTable, schema: Schema, settings: TableP
                 properties_checksum=checksum_of(content.encode()),
                 references=references,
                 message=new.message,
+                expectations=expectations,
             )
         except OutcomeUnknown:
             raise  # the table may exist, and needs the file
@@ -245,7 +249,9 @@ def _replaced(tables: TableOpener, new: NewTable, schema: Schema, settings: Tabl
     table = tables.named(new.name)
     components, base = tables.components, table.store.head().id
 
-    def publish(tree: PartitionTree, references: tuple[FileReference, ...]) -> Snapshot:
+    def publish(
+        tree: PartitionTree, references: tuple[FileReference, ...], expectations: str | None = None
+    ) -> Snapshot:
         def replaced(state: TableState, schema_id: int, made: Schema) -> ReplaceTable:
             if state.snapshot_id != base:
                 raise StateRuleBroken(
@@ -254,7 +260,7 @@ def _replaced(tables: TableOpener, new: NewTable, schema: Schema, settings: Tabl
             return ReplaceTable(schema_id, made, tree, references, settings.processing)
 
         change = SchemaCommit(table.store, lambda *_: schema, replaced)
-        *_, snapshot = change.commit(author=components.author, message=new.message)
+        *_, snapshot = change.commit(author=components.author, message=new.message, expectations=expectations)
         noted = {**new.properties, TABLE_SCHEMA: schema_line(schema)}
         components.property_files.change(table.entry.id, noted, lambda _: None)
         logger.info("table %s: replaced in snapshot %d", new.name, snapshot.id)
@@ -281,7 +287,7 @@ def create_table(tables: TableOpener, request: TableRequest, *, dry_run: bool) -
     settings, new_tree = planned(tables, request.new, request.schema)
     if dry_run:
         return CreatePlan(request.new.name, request.schema, 0, 0, replaces=_exists(tables, request.new))
-    _target(tables, request.new, request.schema, settings).publish(tree or new_tree, ())
+    _target(tables, request.new, request.schema, settings).publish(tree or new_tree, (), None)
     return None
 
 
@@ -398,8 +404,9 @@ class _Load:
         state = initial_state(schema, tree, CommitPoint(0, self._tables.components.clock.now()))
         strategy, on_spark = IngestSettings.of(settings).strategy, self._by_spark
         engines, storage = self._tables.components.engines, self._tables.storage
+        checks = self._checks_of(settings)(schema)
         found = planned_load(
-            engines, state, storage, self._sources, self._matching, strategy=strategy, on_spark=on_spark
+            engines, state, storage, self._sources, self._matching, strategy=strategy, on_spark=on_spark, checks=checks
         )
         return CreatePlan(
             new.name,
@@ -429,45 +436,61 @@ class _Load:
             return
         with finishing(self._tables.components.progress) as progress:
             progress.update("reading")
-            checks = self._row_checks(schema)
-            rows, notes = loading.read_sources_with_notes(self._sources, schema, self._matching, checks=checks)
+            checks = self._checks_of(target.settings)(schema)
+            read = loading.read_sources(self._sources, schema, self._matching, checks=checks)
+            rows, text = read.rows, read.judged.text
             tree = self._tree(schema, target.settings, sample_of(rows, schema, sample_size(self._request.leaves)))
             progress.update(f"writing {rows.num_rows:,} rows")
             store = target.store
             files = write_rows(
                 store.storage, rows, schema, tree, IngestSettings.of(target.settings), store.clock.new_id
             )
-            published(store, files, lambda references: self._publish(target, schema, tree, references))
-            if notes:
-                progress.finish("; ".join(notes))
+            published(store, files, lambda references: self._publish(target, schema, tree, references, text))
+            if read.all_notes:
+                progress.finish("; ".join(read.all_notes))
 
     def _run_in_bulk(self, schema: Schema, target: _Target) -> None:
         store, of = target.store, self._tables.components
         settings = IngestSettings.of(target.settings)
-        writer = writer_of(of, store.storage, self._sources, self._matching, settings, by_spark=self._by_spark)
+        writer = writer_of(
+            of,
+            store.storage,
+            self._sources,
+            self._matching,
+            settings,
+            self._checks_of(target.settings),
+            by_spark=self._by_spark,
+        )
         load = BulkLoad(store, self._sources, self._matching, writer)
         tree = self._tree(schema, target.settings, self._sample(schema))
         load.run(
             lambda: published(
                 store,
                 load.write(schema, tree),
-                lambda references: self._publish(target, schema, tree, references),
+                lambda references: self._publish(target, schema, tree, references, load.judged.text),
             ),
             self._tables.components.progress,
         )
+        for note in load.judged.notes:
+            self._tables.components.progress.finish(note)
 
     def _publish(
-        self, target: _Target, schema: Schema, tree: PartitionTree, references: tuple[FileReference, ...]
+        self,
+        target: _Target,
+        schema: Schema,
+        tree: PartitionTree,
+        references: tuple[FileReference, ...],
+        expectations: str | None,
     ) -> Snapshot:
         """Publish the table with files that were written; raise when it has unique keys, and they are not."""
         clock = self._tables.components.clock
         if schema.unique_keys and references:
             unique = UniqueKeysOfLoad(target.store.storage, clock, AddFiles(references))
             unique.check(initial_state(schema, tree, CommitPoint(0, clock.now())))
-        return target.publish(tree, references)
+        return target.publish(tree, references, expectations)
 
-    def _row_checks(self, schema: Schema) -> tuple[RowCheck, ...]:
-        return self._tables.components.engines.row_checks(schema)
+    def _checks_of(self, settings: TableProperties) -> Callable[[Schema], tuple[RowCheck, ...]]:
+        return partial(self._tables.components.engines.load_checks, properties=settings)
 
     def _schema(self) -> Schema:
         request = self._request

@@ -26,14 +26,15 @@ class Waiting:
     message: str | None
     author: str | None
     job_id: str | None = None
+    expectations: str | None = None
     snapshot: Snapshot | None = None
     error: BaseException | None = None
     settled: threading.Event = field(default_factory=threading.Event)
 
     @property
-    def description(self) -> tuple[str | None, str | None, str | None]:
-        """Message, author and job id, for history."""
-        return self.message, self.author, self.job_id
+    def description(self) -> tuple[str | None, str | None, str | None, str | None]:
+        """Message, author, job id and counts of expectations, for history."""
+        return self.message, self.author, self.job_id, self.expectations
 
     def succeed(self, snapshot: Snapshot) -> None:
         """Set the snapshot that the change made."""

@@ -88,6 +88,7 @@ def snapshot_of(
     message: str | None,
     author: str | None,
     job_id: str | None = None,
+    expectations: str | None = None,
     *,
     named: Collection[str] = (),
 ) -> Snapshot:
@@ -125,6 +126,7 @@ def snapshot_of(
         schema_checksum=after.schema_checksum,
         processing=after.processing,
         leaves=len(after.tree.leaves),
+        expectations=expectations,
     )
 
 
@@ -214,6 +216,7 @@ class StateStore(ABC):
         properties_checksum: str | None = None,
         references: tuple[FileReference, ...] = (),
         message: str | None = None,
+        expectations: str | None = None,
     ) -> Snapshot:
         """Create the table: schema, metadata, and last its catalog entry, so that an incomplete table is never visible.
 
@@ -227,7 +230,7 @@ class StateStore(ABC):
             Checksum of the table's properties file.
         references
             Files that are written already, with the rows that the table has from the first snapshot on.
-        message
+        message, expectations
             Of the first snapshot.
 
         Raises
@@ -246,7 +249,8 @@ class StateStore(ABC):
         except BaseException:
             self.storage.delete(schema_path)
             raise
-        described = snapshot_of(state, None, point, self.clock.new_id(), self.name, "create", message, author)
+        named = ("create", message, author, None, expectations)
+        described = snapshot_of(state, None, point, self.clock.new_id(), self.name, *named)
         snapshot = metadata.on(described)
         entry = TableEntry(self.table_id, name, properties_checksum=properties_checksum)
         publish = partial(self.publish_first, entry, snapshot, state)
@@ -342,6 +346,7 @@ class StateStore(ABC):
         message: str | None = None,
         author: str | None = None,
         job_id: str | None = None,
+        expectations: str | None = None,
     ) -> Snapshot:
         """Publish a change as the next snapshot.
 
@@ -353,6 +358,8 @@ class StateStore(ABC):
             For history.
         job_id
             The id of the job; a job makes at most one snapshot of the table, in any process.
+        expectations
+            How many of the new rows break each expectation, as `Snapshot.expectations` has it.
 
         Raises
         ------
@@ -367,7 +374,7 @@ class StateStore(ABC):
         OutcomeUnknown
             When the catalog failed and does not answer whether the commit succeeded.
         """
-        return self._queue.submit(Waiting(change, message, author, job_id), self._commit_all)
+        return self._queue.submit(Waiting(change, message, author, job_id, expectations), self._commit_all)
 
     def _commit_all(self, batch: Sequence[Waiting]) -> None:
         """Settle every change of a batch: each is committed, refused by its rules, or fails with the others."""

@@ -5,7 +5,7 @@ On one machine Spark would only cost time and memory, so it loads its own DataFr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal
 
@@ -24,6 +24,7 @@ from sleeper_nb.operations.loading.key_sample import (
     sample_of_parquet,
 )
 from sleeper_nb.operations.loading.matching import Matching
+from sleeper_nb.operations.loading.row_checks import RowCheck
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource
 from sleeper_nb.operations.split_before_import import LeavesWanted, SplitBefore, split_before
@@ -64,11 +65,11 @@ def writer_of(
     rows: Sequence[IngestSource],
     matching: Matching,
     settings: IngestSettings,
+    checks: Callable[[Schema], Sequence[RowCheck]],
     *,
     by_spark: bool,
 ) -> LoadWriter:
-    """Return what writes the files of a bulk load into a table's folder."""
-    checks = of.engines.row_checks
+    """Return what writes the files of a bulk load into a table's folder; `checks` are those of the table."""
     if not by_spark:
         return ThreadsWriter(storage, rows, matching, settings, checks, of.clock, of.progress)
     from sleeper_nb.engines.spark import pipeline

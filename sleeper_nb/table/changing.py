@@ -31,12 +31,13 @@ from sleeper_nb.operations.loading.conform import (
     by_statement,
     compare,
     for_table,
+    no_place,
     raise_first,
     row_number,
     table_in_hints,
     without_options,
 )
-from sleeper_nb.operations.loading.row_checks import opened_checks
+from sleeper_nb.operations.loading.row_checks import NOT_JUDGED, JudgedRows, opened_checks
 from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, POSITION, TableRows, plan_scan
 from sleeper_nb.operations.versioning.leases import ReadGuard
 from sleeper_nb.operations.versioning.periodic_savepoints import LoadedAndSaved, saved_if_due
@@ -196,7 +197,7 @@ def hints_of_change(table: str, conversion: Conversion | None) -> Iterator[None]
 def fitting(table: OpenTable, state: TableState, rows: pa.Table, place: Callable[[int], str] = row_number) -> pa.Table:
     """Return rows as a version of a table has them; they keep its rules. `place` names a row in errors."""
     fit = compare(RawColumns.of(rows, place), state.schema).table(state.schema)
-    with opened_checks(table.components.engines.row_checks(state.schema)) as checks:
+    with opened_checks(table.load_checks(state.schema)) as checks:
         raise_first(tuple(checks.differences(fit, place)))
     return fit
 
@@ -340,9 +341,17 @@ class TableChange:
         return replace(
             edits,
             watched=watched,
+            judged=self._judged(edits.rows, state),
             ignores_added=is_of_snapshot and isinstance(self.asked.change, DeleteRows | UpdateRows),
             is_about_all_rows=self._is_about_all_rows or self._changes_all(edits, state.totals().rows),
         )
+
+    def _judged(self, rows: pa.Table, state: TableState) -> JudgedRows:
+        """Return how many of the rows that come break each expectation; nothing when none comes."""
+        if not (rows.num_rows and self.table.properties.expectations):
+            return NOT_JUDGED
+        with opened_checks(self.table.load_checks(state.schema)) as checks:
+            return checks.judged(rows, no_place)
 
     def purge(self) -> PurgeOfRows:
         """Return the purge of the rows that a deletion is about."""

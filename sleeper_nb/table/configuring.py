@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import Engines, OpenTable
-from sleeper_nb.errors import ConfirmationNeeded, InvalidInput, SleeperError
+from sleeper_nb.errors import Action, ConfirmationNeeded, InvalidInput, SleeperError
 from sleeper_nb.model.evolution import (
     AddColumn,
     AddMember,
@@ -21,7 +22,7 @@ from sleeper_nb.model.evolution import (
     without_new_promises,
 )
 from sleeper_nb.model.processing import PROCESSING_PROPERTIES, DataProcessing
-from sleeper_nb.model.properties import STATISTICS, TABLE_SCHEMA, TableProperties, schema_line
+from sleeper_nb.model.properties import EXPECT, STATISTICS, TABLE_SCHEMA, TableProperties, schema_line
 from sleeper_nb.model.schema import Check, Field, Fields, Member, Schema, fields_of, quoted_name
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import SetProcessing
@@ -51,7 +52,7 @@ def set_properties(table: OpenTable, changes: Mapping[str, str | None]) -> OpenT
     def record(written: TableProperties) -> None:
         """Check the new properties, and commit how they process rows, before their file is replaced."""
         state = table.store.load()
-        check_fit(written, state.schema, table.components.clock)
+        check_fit(written, state.schema, table.components.clock, table.components.engines)
         if processing:
             _record_processing(table, state, written, processing)
 
@@ -64,7 +65,7 @@ def accept_properties(table: OpenTable) -> OpenTable:
     """Accept the property file as it is, as `Table.accept_properties` does, and return the table with it."""
     files = table.components.property_files
     written, state = files.of_entry(table.entry), table.store.load()
-    check_fit(written, state.schema, table.components.clock)
+    check_fit(written, state.schema, table.components.clock, table.components.engines)
     _record_processing(table, state, written, {name: written.texts.get(name) for name in PROCESSING_PROPERTIES})
     files.accept(table.entry.id)
     logger.info("table %s: accepted %s", table.name, table.properties_path)
@@ -85,11 +86,12 @@ def _record_processing(
         table.store.commit(lambda state: SetProcessing(changed(state)), author=table.components.author)
 
 
-def check_fit(properties: TableProperties, schema: Schema, clock: Clock) -> None:
-    """Raise when a table's filters, iterator, aggregations or columns with statistics do not fit its schema."""
+def check_fit(properties: TableProperties, schema: Schema, clock: Clock, engines: Engines) -> None:
+    """Raise when a table's filters, iterator, aggregations, statistics or expectations do not fit its schema."""
     Processor.of(DataProcessing.of(properties, schema, clock.now()), schema)
     if properties.origin(STATISTICS) == "table":  # names in the instance's default may be of other tables
         properties[STATISTICS].check(schema)
+    engines.bound_expectations(schema, properties)
 
 
 def property_notes(table: OpenTable, state: TableState) -> tuple[str, ...]:
@@ -150,6 +152,7 @@ def _member(path: str, field: Field) -> Member:
 def alter(table: OpenTable, changes: Sequence[SchemaChange], *, dry_run: bool, message: str | None) -> AlterReport:
     """Change the columns of a table, and note the new schema in its property file."""
     check_statistics(table.properties[STATISTICS], changes)
+    _check_expectations(table, changes)
     report = altering.alter(
         table.store,
         table.name,
@@ -164,6 +167,22 @@ def alter(table: OpenTable, changes: Sequence[SchemaChange], *, dry_run: bool, m
         schema = {TABLE_SCHEMA: schema_line(table.store.load().schema)}
         table.components.property_files.change(table.entry.id, schema, lambda _: None)
     return report
+
+
+def _check_expectations(table: OpenTable, changes: Sequence[SchemaChange]) -> None:
+    """Refuse to rename or drop a column that an expectation of the table names."""
+    gone = [change for change in changes if isinstance(change, RenameColumn | DropColumn)]
+    if not gone or not table.properties.expectations:
+        return
+    for each in table.components.engines.bound_expectations(table.store.load().schema, table.properties):
+        for change in gone:
+            if change.name in each.broken.columns:
+                python = f"table.set_properties({{{EXPECT!r}: None}})"
+                unset = Action(f"properties {shlex.quote(table.name)} --unset {EXPECT}", python)
+                raise InvalidInput(
+                    f"column {change.name!r} is used by the expectation {each.check.name!r}",
+                    hint=(f"set {EXPECT} to others first, or to none: ", unset),
+                )
 
 
 def new_rules(engines: Engines, changes: Sequence[SchemaChange]) -> RulesOf:

@@ -25,7 +25,7 @@ from sleeper_nb.operations.loading import add_files as adding
 from sleeper_nb.operations.loading import ingest, sources
 from sleeper_nb.operations.loading.add_files import AddFilesPlan
 from sleeper_nb.operations.loading.bulk_load import BulkLoad
-from sleeper_nb.operations.loading.checked_load import CheckedLoad, message_with
+from sleeper_nb.operations.loading.checked_load import CheckedLoad, message_with, with_broken_expectations
 from sleeper_nb.operations.loading.conform import for_table, table_in_hints
 from sleeper_nb.operations.loading.data_columns import materialised
 from sleeper_nb.operations.loading.ingest import IngestPlan, IngestSettings, plan_ingest, plan_of_counts
@@ -34,6 +34,7 @@ from sleeper_nb.operations.loading.matching import Matching
 from sleeper_nb.operations.loading.moved_files import MovingRules
 from sleeper_nb.operations.loading.named_columns import check_named_columns
 from sleeper_nb.operations.loading.quarantine import QuarantineFile, SortedOut, sort_out
+from sleeper_nb.operations.loading.row_checks import RowCheck
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource
 from sleeper_nb.operations.split_before_import import LeavesWanted
@@ -107,7 +108,10 @@ def _after_load(table: OpenTable, loaded: Snapshot, notes: Iterable[str]) -> Sna
     """Show notes and make a savepoint if one is due; an error would make the caller load the rows again."""
     for note in notes:
         table.components.progress.finish(f"note: {note}")
-    return saved_if_due(table.store, loaded, table.properties[SAVEPOINT_INTERVAL], table.components.author)
+    saved = saved_if_due(table.store, loaded, table.properties[SAVEPOINT_INTERVAL], table.components.author)
+    if isinstance(loaded, CheckedLoad) and isinstance(saved, LoadedAndSaved):
+        return replace(loaded, note=f"{loaded.note}\n{saved.note}")
+    return saved
 
 
 def _readable_again(rows: Sequence[IngestSource]) -> Sequence[IngestSource]:
@@ -164,7 +168,7 @@ class _CheckedIngest:
         return CheckedLoad.of(loaded, "; ".join(outcome), kept_back=count, quarantine=file)
 
     def _sorted_out(self, state: TableState) -> SortedOut:
-        checks = self.table.components.engines.row_checks(state.schema)
+        checks = self.table.load_checks(state.schema)
         return sort_out(self.data, state, self.table.store.storage, self.matching, checks)
 
     def _added(self, state: TableState, sorted_out: SortedOut, message: str | None, job_id: str | None) -> Snapshot:
@@ -181,6 +185,7 @@ class _CheckedIngest:
                     job_id=job_id,
                     settings=IngestSettings.of(table.properties),
                     rows_schema=state.schema,
+                    judged=sorted_out.judged,
                 )
             progress.finish("; ".join((*sorted_out.notes, note)))
             return snapshot
@@ -210,7 +215,7 @@ def add_files(
         return load(table, given, LoadOptions(), message=message, job_id=job_id, dry_run=dry_run)
     found = adding.find_parquet(table.store, given)
     statistics, progress = DataFileSettings.of(table.properties).statistics, table.components.progress
-    row_checks = table.components.engines.row_checks
+    row_checks = table.load_checks
     rules = MovingRules.of(_stores_of_all(table), table.store.storage.root, found) if move else None
     if dry_run:
         plan = adding.plan_files(table.store, table.store.load(), found, statistics, progress, row_checks, rules)
@@ -266,7 +271,8 @@ def _plan(
 ) -> IngestPlan:
     strategy, on_spark = table.properties[INGEST_STRATEGY], sources.is_spark(rows)
     engines, storage = table.components.engines, table.store.storage
-    plan = planned_load(engines, state, storage, rows, matching, strategy=strategy, on_spark=on_spark)
+    checks = table.load_checks(state.schema)
+    plan = planned_load(engines, state, storage, rows, matching, strategy=strategy, on_spark=on_spark, checks=checks)
     plan = replace(plan, through_spark=by_spark)
     if in_bulk and not plan.differences and all(isinstance(each, SourceFile) for each in rows):
         leaves = LeavesWanted.of(table.properties).leaves(state, plan.rows)
@@ -285,9 +291,9 @@ def planned_load(
     *,
     strategy: str,
     on_spark: bool,
+    checks: Sequence[RowCheck],
 ) -> IngestPlan:
     """Return the plan of a load; with `on_spark`, Spark looks at the rows, but does not compare their row keys."""
-    checks = engines.row_checks(state.schema)
     if not on_spark:
         return plan_ingest(
             state, storage, rows, strategy=strategy, through_spark=False, matching=matching, checks=checks
@@ -310,21 +316,21 @@ def _ingest(
     def add() -> Snapshot:
         with finishing(table.components.progress) as progress:
             progress.update("reading")
-            checks = table.components.engines.row_checks(schema)
-            rows, notes = sources.read_sources_with_notes(data, schema, matching, checks=checks)
-            progress.update(f"writing {rows.num_rows:,} rows")
+            read = sources.read_sources(data, schema, matching, checks=table.load_checks(schema))
+            progress.update(f"writing {read.rows.num_rows:,} rows")
             snapshot = ingest.ingest_arrow(
                 table.store,
-                rows,
+                read.rows,
                 message=message,
                 author=table.components.author,
                 job_id=job_id,
                 settings=IngestSettings.of(table.properties),
                 rows_schema=schema,
+                judged=read.judged,
             )
-            if notes:
-                progress.finish("; ".join(notes))
-            return snapshot
+            if read.notes:
+                progress.finish("; ".join(read.notes))
+            return with_broken_expectations(snapshot, read.judged)
 
     return add() if job_id is None else _once(table, "ingest", job_id, add)
 
@@ -342,11 +348,12 @@ def _bulk_import(
 
     def add() -> Snapshot:
         with finishing(of.progress) as progress:
-            writer = writer_of(of, store.storage, data, matching, settings, by_spark=by_spark)
+            writer = writer_of(of, store.storage, data, matching, settings, table.load_checks, by_spark=by_spark)
             wanted = LeavesWanted.of(table.properties)
             load = BulkLoad(store, data, matching, writer)
             split = split_of(of.engines, store, data, wanted, matching, by_spark=by_spark)
-            return load.imported(message=message, author=of.author, job_id=job_id, split=split, progress=progress)
+            made = load.imported(message=message, author=of.author, job_id=job_id, split=split, progress=progress)
+            return with_broken_expectations(made, load.judged)
 
     if job_id is None:
         return _tracked(table, "bulk-import", table.components.clock.new_id(), add)
@@ -365,12 +372,15 @@ def add_written(table: OpenTable, load: WrittenLoad, write: Callable[[], Iterabl
             author=author,
             job_id=load.job_id,
             rows_schema=load.schema,
+            judged=lambda: load.judged,
         )
 
     if load.job_id is None:
         loaded = _tracked(table, "bulk-import", load.run_id, add, load.began)
     else:
         loaded = _once(table, "bulk-import", load.job_id, add, load.began)
+    for note in load.judged.notes:
+        table.components.progress.finish(note)
     return saved_if_due(table.store, loaded, table.properties[SAVEPOINT_INTERVAL], author)
 
 

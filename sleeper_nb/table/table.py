@@ -72,9 +72,10 @@ from sleeper_nb.query import Engine
 from sleeper_nb.report import Answer, Grid, Listing, Report, Stacked
 from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.state_store.state_store_base import StateStore
-from sleeper_nb.table import changing, configuring, loading, maintaining, purging, version_history
+from sleeper_nb.table import changing, configuring, loading, maintaining, purging, version_history, watching
 from sleeper_nb.table.change_methods import ChangesOf
 from sleeper_nb.table.changing import AskedChange, AskSource
+from sleeper_nb.table.folder_watch import DEFAULT_EVERY, WatchedFolder, WatchReport
 from sleeper_nb.table.merge_builder import MergeBuilder
 from sleeper_nb.table.version_history import ChosenRows
 from sleeper_nb.version import Changes, Scan, TableAt
@@ -552,6 +553,65 @@ class Table(Report):
         return loading.load(
             self._opened, data, given, message=message, job_id=job_id, dry_run=dry_run, quarantine=quarantine
         )
+
+    @checked
+    def watch_folder(
+        self,
+        folder: str | Path,
+        *,
+        once: bool = False,
+        every: timedelta = DEFAULT_EVERY,
+        quarantine: str | Path | None = None,
+        skip_bad: bool = False,
+        message: str | None = None,
+        job_id: str | None = None,
+        **options: Unpack[LoadArguments],
+    ) -> WatchReport:
+        """Load each file of a folder once, and go on with those that come, until an interrupt.
+
+        Each file is one commit, in the order of the names, by a job id that names the file: a later watch does not load
+        it again, in any process. A file that is empty, or that changed between two looks, may still be written and is
+        left alone; so are hidden files, and those whose names begin with ``_`` or have no ending of data. Writers that
+        rename a whole file into the folder are always safe. Objects of a bucket are loaded at once.
+
+        Parameters
+        ----------
+        folder
+            A folder with all folders below it, an ``s3://`` prefix, or a glob.
+        once
+            Whether to load what is there and return, as a cron job does: after one look, or two, if files are new.
+        every
+            The time between two looks.
+        quarantine
+            A folder elsewhere, in which each file with rows that do not fit gets a file with them, as in `ingest`.
+        skip_bad
+            Whether to go on after a file that cannot be loaded; it is reported, and loaded once it has changed.
+        message
+            The beginning of each commit's message, before the file's name.
+        job_id
+            The beginning of the job ids of the files. The address of the folder when None: give one where the folder
+            may be moved, or is seen by other addresses on other machines.
+        **options
+            As in `ingest`.
+
+        Returns
+        -------
+        What became of each file that was not loaded before. One that was loaded and has changed since is named, and not
+        loaded again. Neither is one whose rows a rollback took away: `ingest` loads it by its name.
+
+        Raises
+        ------
+        NotFound
+            When there is no such folder.
+        InvalidInput
+            When a file cannot be loaded and `skip_bad` is not given; nothing of the file is added.
+        KeyboardInterrupt
+            At an interrupt; a note says what was done. Files that were loaded stay loaded.
+        """
+        given, place = LoadOptions.of(options), WatchedFolder(str(folder), self.store.storage)
+        kept_in = None if quarantine is None else str(quarantine)
+        request = watching.WatchRequest(place, every, kept_in, skip_bad, message, job_id or place.root)
+        return watching.watch(self._opened, request, given).run(once=once)
 
     @overload
     def bulk_import(

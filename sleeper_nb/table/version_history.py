@@ -11,6 +11,7 @@ from sleeper_nb.display.listings import Pictured
 from sleeper_nb.display.timeline_picture import timeline, timeline_lines
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import ConfirmationNeeded, InvalidInput
+from sleeper_nb.model.expectations import counts_line
 from sleeper_nb.model.savepoints import Savepoint, savepoint_label, savepoints_by_snapshot
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.versioning import row_differences, row_images
@@ -30,7 +31,8 @@ from sleeper_nb.version import Changes, TableAt
 def snapshots(table: OpenTable, limit: int | None) -> Pictured[Snapshot]:
     """Return the retained snapshots, newest first, below a timeline of them and of the savepoints.
 
-    Where one of them changed rows, three columns say how many were inserted, updated and deleted.
+    Where one of them changed rows, three columns say how many were inserted, updated and deleted; where the table had
+    expectations, one says how many of the rows that came break which.
     """
     if limit is not None and limit < 1:
         raise InvalidInput(f"cannot list {limit} snapshots", hint="give a limit of 1 or more")
@@ -38,20 +40,28 @@ def snapshots(table: OpenTable, limit: int | None) -> Pictured[Snapshot]:
     shown, total = versions.snapshots[:limit], len(versions.snapshots)
     saved = savepoints_by_snapshot(versions.savepoints)
     has_changes = any(s.inserted_rows is not None for s in shown)
+    has_expectations = any(s.expectations is not None for s in shown)
     cells = tuple(
         (s.id, s.time, s.operation, s.added_files, s.removed_files, s.added_rows,
-         *((s.inserted_rows, s.updated_rows, s.deleted_rows) if has_changes else ()), s.rows, s.files,
+         *((s.inserted_rows, s.updated_rows, s.deleted_rows) if has_changes else ()),
+         *((_judged(s),) if has_expectations else ()), s.rows, s.files,
          s.references, ", ".join(savepoint_label(point) for point in saved.get(s.id, ())), s.message)
         for s in shown
     )  # fmt: skip
     columns = ("snapshot", "time", "operation", "+files", "−files", "+rows",
-               *(("inserted", "updated", "deleted") if has_changes else ()), "rows", "files",
+               *(("inserted", "updated", "deleted") if has_changes else ()),
+               *(("expectations",) if has_expectations else ()), "rows", "files",
                "references", "savepoint", "message")  # fmt: skip
     footer = f"the newest {len(shown):,} of {total:,} snapshots" if len(shown) < total else ""
     listing = Listing(shown, columns, cells, f"history of {table.name}", footer)
     picture = timeline(versions.snapshots, versions.savepoints, name=table.name)
     lines = timeline_lines(versions.snapshots, versions.savepoints, name=table.name)
     return Pictured(listing, picture, lines)
+
+
+def _judged(snapshot: Snapshot) -> str:
+    """Return which expectations the rows of a commit break; "met" when none, "" when there were none."""
+    return "" if snapshot.expectations is None else counts_line(snapshot.broken_expectations) or "met"
 
 
 def delete(table: OpenTable, savepoint: Savepoint, *, dry_run: bool, force: bool) -> SavepointDeletion:

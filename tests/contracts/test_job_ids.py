@@ -50,7 +50,7 @@ def tables(request: pytest.FixtureRequest, tmp_path: Path) -> Tables:
 
 def ingest(store: StateStore, job_id: str | None, *keys: str) -> Any:
     schema = store.load().schema
-    rows, _ = sources.read_sources_with_notes(sources.find_sources(rows_of(*keys)), schema)
+    rows = sources.read_sources(sources.find_sources(rows_of(*keys)), schema).rows
     return ingest_arrow(store, rows, job_id=job_id)
 
 

@@ -73,6 +73,8 @@ def template(tmp_path_factory):
         with sl.connect(folder / "warehouse", instance, clock=clock) as session:
             prepared(session, versions=versions)
     (folder / "data").mkdir()
+    (folder / "incoming").mkdir()
+    csv.write_csv(rows(A_TRIP), folder / "incoming" / "monday.csv")
     parquet.write_table(rows(A_TRIP), folder / "data" / "2026-07.parquet")
     csv.write_csv(rows(A_TRIP), folder / "data" / "2026-11-21.csv")
     csv.write_csv(rows(A_TRIP), folder / "data" / "2026.tsv", csv.WriteOptions(delimiter="\t"))

@@ -76,7 +76,7 @@ def right(name, parameters):
         "savepoint": 1, "savepoint_id": 1, "destination": "out", "lease": "x", "suffix": "files", "size": 1,
         "asked": None, "claimed": (), "files": "no/such/file.parquet",
         "which": "all", "kinds": ("added",), "rows": 1, "kind": "bar", "snapshot_id": 2, "names": (), "footer": "",
-        "row_keys": ["city"],
+        "row_keys": ["city"], "folder": "no/such/folder",
     }  # fmt: skip
     if name == "create_table":
         known["name"] = "fresh"

@@ -18,7 +18,7 @@ from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.operations import compact as compaction
 from sleeper_nb.operations.compaction_plan import StrategySettings
 from sleeper_nb.operations.loading.ingest import IngestSettings
-from sleeper_nb.operations.loading.sources import find_sources, read_sources_with_notes
+from sleeper_nb.operations.loading.sources import find_sources, read_sources
 from sleeper_nb.operations.scanning.scan_plan import plan_scan
 from sleeper_nb.operations.system_tables import SYSTEM_TABLES, KnownAt, rows_at
 from sleeper_nb.operations.versioning.resolve import Resolved
@@ -190,7 +190,7 @@ def test_objects_prefixes_and_globs_of_another_bucket_are_ingested(
     table: StateStore, sources: Storage, address: str, keys: str
 ):
     found = find_sources(sources.locate(address), table.storage)  # the server is known from the table's own storage
-    rows, _ = read_sources_with_notes(found, KEYED)
+    rows = read_sources(found, KEYED).rows
     assert sorted(keys_in(rows)) == list(keys)
 
 

@@ -89,7 +89,7 @@ def rows_of(*keys: Any, value: str | None = None) -> list[dict[str, Any]]:
 def ingest(store: StateStore, data: Any, **options: Any) -> Snapshot:
     """Take over anything that ingest takes."""
     schema = store.load().schema
-    rows, _ = sources.read_sources_with_notes(sources.find_sources(data), schema)
+    rows = sources.read_sources(sources.find_sources(data), schema).rows
     return ingest_arrow(store, rows, **options)
 
 

@@ -154,7 +154,7 @@ class TableMachine(RuleBasedStateMachine):
     def ingest(self, data: list[dict[str, Any]]) -> None:
         self.clock.advance(timedelta(seconds=1))
         data = [{**row, "word": self.keys[row["word"]]} for row in data]
-        table, _ = sources.read_sources_with_notes(sources.find_sources(data), self.schema)
+        table = sources.read_sources(sources.find_sources(data), self.schema).rows
         if not data:
             assert ingest_arrow(self.store, table).id == self.head
             return

@@ -16,8 +16,9 @@ How ``df.write.format("sleeper").mode("append").save()`` works:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -34,7 +35,13 @@ from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.loading.conform import conform, for_table, raise_first
 from sleeper_nb.operations.loading.ingest import IngestSettings, discard_run, write_rows
-from sleeper_nb.operations.loading.row_checks import OpenedChecks, RowCheck, opened_checks
+from sleeper_nb.operations.loading.row_checks import (
+    JudgedRows,
+    OpenedChecks,
+    RowCheck,
+    no_rows_judged,
+    opened_checks,
+)
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
@@ -96,12 +103,15 @@ class TaskReport(WriterCommitMessage):
         How often the task was started before.
     refusal
         Why its rows cannot be added; None when they can.
+    judged
+        How many of its rows break each expectation.
     """
 
     references: tuple[FileReference, ...] = ()
     rows: bytes = b""
     attempt: int = 0
     refusal: SleeperError | None = None
+    judged: JudgedRows = field(default_factory=JudgedRows)
 
 
 class AppendWriter(DataSourceArrowWriter):
@@ -152,9 +162,11 @@ class AppendWriter(DataSourceArrowWriter):
 
         context, references, handed_over = TaskContext.get(), list[FileReference](), b""
         attempt = context.attemptNumber() if context else 0
+        judged = JudgedRows()
         try:
             with opened_checks(self.plan.checks) as checks:
                 for rows in _runs(iterator, self.plan.schema, checks):
+                    judged = judged.plus(checks.judged(rows))
                     if rows.nbytes <= HANDED_OVER_BYTES:
                         handed_over = _packed(rows)
                     else:
@@ -168,7 +180,7 @@ class AppendWriter(DataSourceArrowWriter):
                 return TaskReport(attempt=attempt, refusal=error)
             with without_stack():  # not before: a process that reports serves other tasks, whose errors keep theirs
                 raise
-        return TaskReport(tuple(references), handed_over, attempt)
+        return TaskReport(tuple(references), handed_over, attempt, judged=judged)
 
     @without_stack()
     def commit(self, messages: Sequence[Any]) -> None:
@@ -183,7 +195,14 @@ class AppendWriter(DataSourceArrowWriter):
     def _commit(self, table: SourceTable, reports: Sequence[TaskReport]) -> None:
         plan, store = self.plan, table.store
         try:
-            load = WrittenLoad(plan.run_id, plan.began, plan.schema, self.options.message, self.options.job_id)
+            load = WrittenLoad(
+                plan.run_id,
+                plan.began,
+                plan.schema,
+                self.options.message,
+                self.options.job_id,
+                reduce(JudgedRows.plus, (each.judged for each in reports), no_rows_judged(plan.checks)),
+            )
             made = table.add_written(load, lambda: self._references(reports, table.name))
         except OutcomeUnknown:
             raise  # the files may be in the table: they must stay

@@ -37,7 +37,7 @@ from sleeper_nb.operations.loading.bulk_load import (
 from sleeper_nb.operations.loading.conform import raise_first
 from sleeper_nb.operations.loading.ingest import IngestSettings, rows_by_leaf, sorted_by_leaf, write_sorted
 from sleeper_nb.operations.loading.key_order import key_at, sort_rows
-from sleeper_nb.operations.loading.row_checks import RowCheck, opened_checks
+from sleeper_nb.operations.loading.row_checks import NOT_JUDGED, OpenedChecks, RowCheck, opened_checks
 from sleeper_nb.operations.loading.sorted_runs import Piece, Run, Spool, packed, pieces_of
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
@@ -145,20 +145,26 @@ class BulkTasks:
         counts: dict[int, int] = defaultdict(int)
         numbers = {} if is_own else {each.id: number for number, each in enumerate(self.tree.leaves)}
 
-        def counted() -> Iterator[pa.Table]:
+        judged = NOT_JUDGED
+
+        def counted(checks: OpenedChecks) -> Iterator[pa.Table]:
+            nonlocal judged
             for rows in spool.merged(runs):
+                judged = judged.plus(checks.judged(rows))  # here, as only what finished tasks wrote is reported once
                 by_leaf = {} if is_own else rows_by_leaf(rows, self.tree, self.schema)
                 for leaf_id, count in by_leaf.items():
                     counts[numbers[leaf_id]] += count
                 yield rows
 
-        file = write_sorted(self.storage, name, self.schema, counted(), self.settings.writing)
+        with opened_checks(self.checks) as checks:
+            file = write_sorted(self.storage, name, self.schema, counted(checks), self.settings.writing)
         written, expected = 0 if file is None else file.rows, sum(piece.rows for run in runs for piece in run)
         if written != expected:
             self.storage.delete(name)
         check_all_written(written, expected)
         context = TaskContext.get()
-        return result(file, {leaf: written} if is_own else counts, context.attemptNumber() if context else 0)
+        attempt = context.attemptNumber() if context else 0
+        return result(file, {leaf: written} if is_own else counts, attempt, judged)
 
 
 def _as_batch(piece: pa.Table, schema: Schema, place: tuple[int, int, int, str]) -> pa.RecordBatch:

@@ -30,7 +30,7 @@ from sleeper_nb.engines.spark.frames import (
     of_arrow,
     schema_for_spark,
 )
-from sleeper_nb.engines.spark.task_results import RESULT_DDL, data_file, references_of, result
+from sleeper_nb.engines.spark.task_results import RESULT_DDL, data_file, judged_of, references_of, result
 from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
@@ -59,7 +59,7 @@ from sleeper_nb.operations.loading.ingest import (
 from sleeper_nb.operations.loading.key_sample import KeySample, some_of
 from sleeper_nb.operations.loading.matching import EXACT, Matching
 from sleeper_nb.operations.loading.parquet_files import BATCH_ROWS
-from sleeper_nb.operations.loading.row_checks import OpenedChecks, RowCheck, opened_checks
+from sleeper_nb.operations.loading.row_checks import NOT_JUDGED, JudgedRows, OpenedChecks, RowCheck, opened_checks
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import (
     IngestSource,
@@ -210,13 +210,15 @@ def plan_frame(
     def action(spark: SparkSession) -> tuple[list[Any], Conformed]:
         frame = frame_of(spark, sources, schema, matching)
         of_names = _compared(frame.limit(0).toArrow(), schema, matching)
-        return frame.mapInArrow(task, "leaf string, rows long, difference binary").collect(), of_names
+        return frame.mapInArrow(task, "leaf string, rows long, difference binary, judged binary").collect(), of_names
 
     answers, of_names = engine.run(action, "planning the import")
     return _summed(answers, of_names, state, strategy)
 
 
-_LOOKED_AT = pa.schema([("leaf", pa.string()), ("rows", pa.int64()), ("difference", pa.binary())])
+_LOOKED_AT = pa.schema(
+    [("leaf", pa.string()), ("rows", pa.int64()), ("difference", pa.binary()), ("judged", pa.binary())]
+)
 
 
 def _looked_at(rows: Conformed, checks: OpenedChecks, schema: Schema, tree: PartitionTree) -> pa.RecordBatch:
@@ -225,6 +227,7 @@ def _looked_at(rows: Conformed, checks: OpenedChecks, schema: Schema, tree: Part
     answers: list[dict[str, Any]] = [{"rows": rows.rows}]
     answers += [{"difference": pickle.dumps(each)} for each in differences]
     if not differences:
+        answers.append({"judged": pickle.dumps(checks.judged(rows.table(schema)))})
         keys = pa.table({key.name: rows.columns[key.name] for key in schema.row_keys})
         answers += [{"leaf": leaf, "rows": n} for leaf, n in rows_by_leaf(keys, tree, schema).items()]
     return pa.RecordBatch.from_pylist(answers, schema=_LOOKED_AT)
@@ -235,18 +238,21 @@ def _summed(answers: Iterable[Any], of_names: Conformed, state: TableState, stra
     total = 0
     by_leaf: Counter[str] = Counter()
     of_values: list[Difference] = []
+    judged = JudgedRows()
     for row in answers:
         if row["leaf"] is not None:
             by_leaf[row["leaf"]] += row["rows"]
         elif row["difference"] is not None:
             of_values.append(pickle.loads(row["difference"]))  # noqa: S301 - our own tasks made it
+        elif row["judged"] is not None:
+            judged = judged.plus(pickle.loads(row["judged"]))  # noqa: S301 - as above
         else:
             total += row["rows"]
     named = {each.column for each in of_names.differences}
     order = {name: place for place, name in enumerate(state.schema.names)}
     more = grouped(sorted((d for d in of_values if d.column not in named), key=lambda d: order.get(d.column, -1)))
     plan = plan_of_counts(state, total, by_leaf, [*of_names.differences, *more], strategy=strategy, through_spark=True)
-    return replace(plan, notes=of_names.notes)
+    return replace(plan, notes=of_names.notes, broken=tuple(judged.broken.values()))
 
 
 def _compared(rows: pa.Table, schema: Schema, matching: Matching) -> Conformed:
@@ -308,7 +314,7 @@ class SparkWriter:
     settings
         How files are written, and how much memory each task takes.
     row_checks
-        Returns the CHECKs of a schema, which each task evaluates for its rows.
+        Returns the CHECKs and expectations of a table, which each task evaluates for its rows.
     """
 
     def __init__(
@@ -323,6 +329,7 @@ class SparkWriter:
         self._engine, self._storage, self._sources, self._settings = engine, storage, sources, settings
         self._matching, self._row_checks = matching, row_checks
         self.crowded: set[str] = set()  # folders in which several attempts may have written
+        self.judged = NOT_JUDGED
 
     def write(self, run_id: str, schema: Schema, tree: PartitionTree) -> Iterator[FileReference]:
         """Write all rows to files whose names begin with an id, and yield the references to them."""
@@ -345,6 +352,7 @@ class SparkWriter:
 
         expected_bytes = None if is_spark(sources) else bytes_of(sources)
         rows, speculation = self._engine.run(action, "bulk import", expected_bytes=expected_bytes, detail=rate.text)
+        self.judged = judged_of(rows, checks)
         for reference, attempt in references_of(rows, tree):
             if speculation or attempt:
                 self.crowded.add(reference.filename.rpartition("/")[0])

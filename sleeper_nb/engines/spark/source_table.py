@@ -14,7 +14,7 @@ from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot, VersionReference
-from sleeper_nb.operations.loading.row_checks import RowCheck
+from sleeper_nb.operations.loading.row_checks import JudgedRows, RowCheck
 from sleeper_nb.operations.row_processing import Processor
 from sleeper_nb.operations.scanning.scan_plan import (
     PlannedLeaf,
@@ -41,6 +41,8 @@ class WrittenLoad:
         The schema that the files are written with.
     message, job_id
         As `sleeper_nb.Table.ingest` takes them.
+    judged
+        How many of the rows break each expectation.
     """
 
     run_id: str
@@ -48,6 +50,7 @@ class WrittenLoad:
     schema: Schema
     message: str | None
     job_id: str | None
+    judged: JudgedRows
 
 
 AddWritten = Callable[[WrittenLoad, Callable[[], Iterable[FileReference]]], Snapshot]
@@ -71,7 +74,7 @@ class SourceTable:
     record_failure
         Records a job that failed: its id, when it began, and the reason.
     row_checks
-        Returns the CHECKs of a schema, parsed and bound.
+        Returns the CHECKs and expectations of the table with a schema, parsed and bound.
     """
 
     name: str

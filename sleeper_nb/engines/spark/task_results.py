@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final
@@ -17,13 +19,14 @@ from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Field, FieldType
 from sleeper_nb.model.statistics import from_text, to_text
 from sleeper_nb.operations.loading.ingest import references_to
+from sleeper_nb.operations.loading.row_checks import NOT_JUDGED, JudgedRows, RowCheck, no_rows_judged
 from sleeper_nb.storage.data_files import DataFile
 
 
 def _result_fields() -> list[Field]:
     whole = [Field(name, FieldType("long")) for name in ("leaf", "leaf_rows", "attempt", "rows", "bytes")]
     texts = [Field(name, FieldType("string")) for name in ("filename", "checksum", "statistics", "min_key", "max_key")]
-    return [*whole, *texts]
+    return [*whole, *texts, Field("judged", FieldType("bytearray"))]
 
 
 _RESULT_FIELDS: Final = _result_fields()
@@ -31,7 +34,12 @@ RESULT_DDL: Final = columns_text(_RESULT_FIELDS)
 """Spark's columns of `result`; keys are JSON, as PySpark returns timestamps in the time zone of this process."""
 
 
-def result(file: DataFile | None, leaf_rows: Mapping[int, int] | None = None, attempt: int = 0) -> pa.RecordBatch:
+def result(
+    file: DataFile | None,
+    leaf_rows: Mapping[int, int] | None = None,
+    attempt: int = 0,
+    judged: JudgedRows = NOT_JUDGED,
+) -> pa.RecordBatch:
     """Return the report of a task: its file, None when it had no rows, and how many rows of which leaf it has.
 
     Parameters
@@ -42,12 +50,16 @@ def result(file: DataFile | None, leaf_rows: Mapping[int, int] | None = None, at
         By the index of each leaf in the tree's leaves; None where the driver knows it.
     attempt
         How often the task was started before.
+    judged
+        How many of the rows break each expectation of the table.
     """
     row: dict[str, Any] = {"rows": 0, "attempt": attempt, "leaf": 0, "leaf_rows": 0}
     if file is not None:
         row |= {"filename": file.filename, "rows": file.rows, "bytes": file.bytes, "checksum": file.checksum}
         row["statistics"] = to_text(file.statistics)
         row |= {"min_key": _key_text(file.min_key), "max_key": _key_text(file.max_key)}
+    if judged.conditions:
+        row["judged"] = pickle.dumps(judged)
     columns = pa.schema([pa.field(field.name, field.type.arrow) for field in _RESULT_FIELDS])
     rows = [{**row, "leaf": leaf, "leaf_rows": count} for leaf, count in (leaf_rows or {0: 0}).items()]
     return pa.RecordBatch.from_pylist(rows, schema=columns)
@@ -67,6 +79,13 @@ def data_file(row: Any) -> DataFile | None:
         return None
     ends, statistics = (_key(row["min_key"]), _key(row["max_key"])), from_text(row["statistics"])
     return DataFile(row["filename"], row["rows"], row["bytes"], *ends, row["checksum"], statistics)
+
+
+def judged_of(rows: Sequence[Any], checks: Sequence[RowCheck]) -> JudgedRows:
+    """Return how many rows of all files break each expectation; each file counts once for its leaves."""
+    by_file = {row["filename"]: row["judged"] for row in rows if row["rows"] and row["judged"] is not None}
+    found = (pickle.loads(bytes(each)) for each in by_file.values())  # noqa: S301 - our own tasks made it
+    return reduce(JudgedRows.plus, found, no_rows_judged(checks))
 
 
 def references_of(rows: Sequence[Any], tree: PartitionTree) -> Iterator[tuple[FileReference, int]]:

@@ -40,10 +40,12 @@ class SchemaCommit(Generic[C]):
         self._planned: tuple[TableState, C] | None = None
         self._written: tuple[int, Schema] | None = None
 
-    def commit(self, *, author: str | None, message: str | None = None) -> tuple[TableState, C, Snapshot]:
+    def commit(
+        self, *, author: str | None, message: str | None = None, expectations: str | None = None
+    ) -> tuple[TableState, C, Snapshot]:
         """Commit the change; return the state that it changed, the change, and the new snapshot."""
         try:
-            snapshot = self._store.commit(self._plan, author=author, message=message)
+            snapshot = self._store.commit(self._plan, author=author, message=message, expectations=expectations)
         except OutcomeUnknown:
             raise  # the table may use the schema: its file must stay
         except SleeperError:  # only these: after an interrupt, another thread may still commit the schema

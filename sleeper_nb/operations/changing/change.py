@@ -324,7 +324,9 @@ class ChangeOfRows:
             change = writer.change(self.operation, edits)
             checked = _CheckedChange(change, state, edits.watched, UniqueKeysOfLoad.of(self.store, change))
             try:
-                snapshot = self.store.commit(checked.after, message=message, author=author, job_id=job_id)
+                snapshot = self.store.commit(
+                    checked.after, message=message, author=author, job_id=job_id, expectations=edits.judged.text
+                )
             except StateRuleBroken as error:
                 logger.info("table %s: %s is computed again: %s", self.store.table_id, self.operation, error.message)
                 discard_files(self.store, writer.written)
@@ -385,7 +387,7 @@ class ChangeOfRows:
         matched = ""
         if self.operation == "merge" and edits.matched is not None:
             matched = f"{edits.matched:,} of {counted(edits.source_rows or 0, 'row')} of the source matched"
-        return notes_line(everything, *self.remarks, matched, several)
+        return notes_line(everything, *self.remarks, matched, several, *edits.judged.notes)
 
 
 def _written(change: ChangeRows) -> dict[str, int]:

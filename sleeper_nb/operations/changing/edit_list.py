@@ -7,12 +7,13 @@ dry run is cheap.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.transactions import ChangeCounts
+from sleeper_nb.operations.loading.row_checks import JudgedRows
 from sleeper_nb.operations.scanning.live_rows import Positions
 
 
@@ -43,6 +44,8 @@ class EditList:
         How many rows of the source of a merge match a row of the version; None without such a source.
     is_about_all_rows
         Whether a user must confirm it: as `ChangeReport.is_about_all_rows`.
+    judged
+        How many of the rows that come break each expectation of the table.
     """
 
     removed: Mapping[str, Positions]
@@ -55,6 +58,7 @@ class EditList:
     with_several: int = 0
     matched: int | None = None
     is_about_all_rows: bool = False
+    judged: JudgedRows = field(default_factory=JudgedRows)
 
     def __post_init__(self) -> None:
         gone, new = sum(map(len, self.removed.values())), self.rows.num_rows

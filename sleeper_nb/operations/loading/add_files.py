@@ -20,11 +20,11 @@ import logging
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +42,17 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.model.statistics import ColumnStatistics, StatisticsColumns
 from sleeper_nb.model.transactions import AddFiles
 from sleeper_nb.operations.loading.casts import JUDGED, InexactValueError, exactly
+from sleeper_nb.operations.loading.checked_load import with_broken_expectations
 from sleeper_nb.operations.loading.conform import Difference, cast_column, inexact, row_after
 from sleeper_nb.operations.loading.ingest import LeafRows, leaf_rows, references_to, rows_by_leaf
 from sleeper_nb.operations.loading.moved_files import Moving, MovingRules, moved_before
-from sleeper_nb.operations.loading.row_checks import OpenedChecks, RowCheck, opened_checks
+from sleeper_nb.operations.loading.row_checks import (
+    JudgedRows,
+    OpenedChecks,
+    RowCheck,
+    no_rows_judged,
+    opened_checks,
+)
 from sleeper_nb.operations.loading.source_files import SourceFile, find_files
 from sleeper_nb.operations.loading.unique_keys import UniqueKeysOfLoad
 from sleeper_nb.progress import Progress
@@ -116,6 +123,8 @@ class AddFilesPlan(TableReport):
         What is wrong with which files. A run would add none of the files.
     empty
         The number of files without rows, to which the table does not refer.
+    notes
+        The expectations that rows break: how many, and the first of them.
     moves
         Whether the files would be moved into the table's folder.
     moved_before
@@ -129,6 +138,7 @@ class AddFilesPlan(TableReport):
     leaves: tuple[LeafRows, ...]
     refused: tuple[Refusal, ...]
     empty: int = 0
+    notes: tuple[str, ...] = ()
     moves: bool = False
     moved_before: int = 0
     prefix: str = ""
@@ -154,16 +164,17 @@ class AddFilesPlan(TableReport):
             notes.append("garbage collection deletes moved files when no version needs them any more")
         if self.moved_before:
             notes.append(f"{counted(self.moved_before, 'file')} moved before would lose the old name")
-        return Grid(("keys", "partition", "rows"), rows, title, "; ".join(notes))
+        return Grid(("keys", "partition", "rows"), rows, title, "; ".join((*notes, *self.notes)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Examined:
-    """A file that can be added, and the number of its rows in each leaf; or why it cannot."""
+    """A file that can be added, the number of its rows in each leaf, and its broken expectations; or why it cannot."""
 
     address: str
     file: DataFile | None = None
     rows_by_leaf: Mapping[str, int] | None = None
+    judged: JudgedRows = field(default_factory=JudgedRows)
     problem: str = ""
     hint: Hint = ""
 
@@ -226,6 +237,7 @@ def plan_files(
         leaves=leaf_rows(state, by_leaf),
         refused=refused,
         empty=sum(each.file is None and not each.problem for each in examined),
+        notes=_judged(fitting).notes,
         moves=moving is not None,
         moved_before=len(before),
     )
@@ -277,9 +289,12 @@ def add_files(
         moving = Moving(store, state.tree.root.id, moved_before(state, store.storage, files))
         files = {address: file for address, file in files.items() if address not in moving.before}
 
+    judged = JudgedRows()
+
     def addition(state: TableState) -> tuple[AddFiles, UniqueKeysOfLoad]:
+        nonlocal judged
         examined = _examine_all(store, state, files, statistics, progress, row_checks, rules)
-        references = _references(examined, len(files))
+        references, judged = _references(examined, len(files)), _judged(examined)
         change = AddFiles(moving.linked(references) if moving is not None else references)
         return change, UniqueKeysOfLoad(store.storage, store.clock, change)
 
@@ -297,11 +312,16 @@ def add_files(
         snapshot = head
         if added.references:
             unique.check(state)
-            snapshot = store.commit(change, message=message, author=author, job_id=job_id)
+            snapshot = store.commit(change, message=message, author=author, job_id=job_id, expectations=judged.text)
     if moving is not None and (left := moving.release()):
         progress.finish(f"{counted(len(left), 'file')} could not be removed from the old place, such as {left[0]}")
     logger.info("table %s: added %d files without a copy", store.table_id, len(files))
-    return snapshot
+    return with_broken_expectations(snapshot, judged) if added.references else snapshot
+
+
+def _judged(examined: Iterable[_Examined]) -> JudgedRows:
+    """Return how many rows of all files break each expectation."""
+    return reduce(JudgedRows.plus, (each.judged for each in examined), JudgedRows())
 
 
 def _references(examined: Sequence[_Examined], given: int) -> tuple[FileReference, ...]:
@@ -443,13 +463,16 @@ class _Examiner:
                 return _Examined(address)
             with_nulls, with_nan = self._uncertain(columns, metadata)
             with opened_checks(self._checks) as checks:
-                keys, by_leaf = self._read(opened, columns, with_nulls, with_nan, checks)
+                keys, by_leaf, judged = self._read(opened, columns, with_nulls, with_nan, checks)
             if keys.rows != metadata.num_rows:
                 problem = f"has {keys.rows:,} rows; its footer says {metadata.num_rows:,}"
                 raise _RefusedError(problem, "write it again")
             ends = tuple(keys.least), tuple(keys.greatest)
             known = tuple(self._statistics(columns, metadata))
-        return _Examined(address, DataFile(address, keys.rows, size, *ends, stamp, known), by_leaf)
+        judged = JudgedRows(
+            judged.conditions, {of: replace(each, source=address) for of, each in judged.broken.items()}
+        )
+        return _Examined(address, DataFile(address, keys.rows, size, *ends, stamp, known), by_leaf, judged)
 
     def _check_place(self, address: str) -> None:
         folder = address.rpartition("/")[0]
@@ -529,9 +552,12 @@ class _Examiner:
         with_nulls: set[str],
         with_nan: set[str],
         checks: OpenedChecks,
-    ) -> tuple[SortedKeys, dict[str, int]]:
-        """Return the ends of the row keys, and the rows of each leaf; raise for rows that the table cannot have."""
-        keys, by_leaf = SortedKeys(self._schema), Counter[str]()
+    ) -> tuple[SortedKeys, dict[str, int], JudgedRows]:
+        """Return the ends of the row keys, the rows of each leaf, and the expectations that rows break.
+
+        Raises for rows that the table cannot have.
+        """
+        keys, by_leaf, judged = SortedKeys(self._schema), Counter[str](), no_rows_judged(self._checks)
         wanted = {*self._keys.names, *with_nulls, *with_nan, *self._judged, *(each.column for each in self._in_checks)}
         columns = [name for name in found.names if name in wanted]
         for batch in opened.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
@@ -543,10 +569,11 @@ class _Examiner:
                     raise _RefusedError(f"has NaN in column {name!r}, which the file's statistics leave out", _COPY)
             table = pa.Table.from_batches([batch.select(self._keys.names)]).cast(self._keys)
             self._check_values(batch, keys.rows)
+            before = keys.rows
             self._check_keys(table, keys)
-            self._check_rows(batch, checks)
+            judged = judged.plus(self._check_rows(batch, checks, before))
             by_leaf.update(self._by_leaf(table))
-        return keys, dict(by_leaf)
+        return keys, dict(by_leaf), judged
 
     def _check_values(self, batch: pa.RecordBatch, before: int) -> None:
         """Raise for values that the Arrow type of their column allows, and the table's type does not, as loads do."""
@@ -563,9 +590,10 @@ class _Examiner:
         if not before.in_order:
             raise _RefusedError(f"is not sorted by {', '.join(self._schema.sort_order)}", _SORT)
 
-    def _check_rows(self, batch: pa.RecordBatch, checks: OpenedChecks) -> None:
+    def _check_rows(self, batch: pa.RecordBatch, checks: OpenedChecks, before: int) -> JudgedRows:
+        """Return how many rows of a batch break each expectation; raise for rows that a rule refuses."""
         if not checks.tests:
-            return
+            return JudgedRows()
         columns = [
             batch[each.column].cast(each.type.arrow)
             if each.column in batch.schema.names
@@ -573,8 +601,10 @@ class _Examiner:
             for each in self._in_checks
         ]
         names = [each.name for each in self._in_checks]
-        for broken in checks.differences(pa.table(columns, names=names)):
+        rows = pa.table(columns, names=names)
+        for broken in checks.differences(rows):
             raise _RefusedError(f"breaks {broken.column}: {broken.kind}", broken.hint)
+        return checks.judged(rows, partial(row_after, before))
 
     def _by_leaf(self, table: pa.Table) -> dict[str, int]:
         """Return the rows of each leaf; of sorted rows, each leaf has those between two places."""

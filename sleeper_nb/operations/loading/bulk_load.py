@@ -25,6 +25,7 @@ from sleeper_nb.operations.loading.ingest import (
     write_and_commit,
 )
 from sleeper_nb.operations.loading.matching import Matching
+from sleeper_nb.operations.loading.row_checks import JudgedRows
 from sleeper_nb.operations.loading.sources import IngestSource, notes_of
 from sleeper_nb.operations.split_before_import import SplitBefore
 from sleeper_nb.progress import SILENT, Progress
@@ -111,10 +112,15 @@ class LoadWriter(Protocol):
     ----------
     crowded
         The folders in which files may be that `write` did not yield, after it has ended.
+    judged
+        How many of the rows break each expectation of the table, after it has ended.
     """
 
     @property
     def crowded(self) -> Collection[str]: ...  # noqa: D102 - above
+
+    @property
+    def judged(self) -> JudgedRows: ...  # noqa: D102 - above
 
     def write(self, run_id: str, schema: Schema, tree: PartitionTree) -> Iterator[FileReference]:
         """Write all rows to files whose names begin with an id, and yield the references to them."""
@@ -176,11 +182,24 @@ class BulkLoad:
 
         With `split`, a commit before it splits the only leaf.
         """
-        publish = partial(write_and_commit, self._store, self.write, message=message, author=author, job_id=job_id)
+        publish = partial(
+            write_and_commit,
+            self._store,
+            self.write,
+            message=message,
+            author=author,
+            job_id=job_id,
+            judged=lambda: self.judged,
+        )
         if split is None:
             return self.run(publish, progress)
         publish = partial(publish, tree=split.tree, prepare=lambda: split.commit(self._store, author))
         return self.run(publish, progress, split.note)
+
+    @property
+    def judged(self) -> JudgedRows:
+        """How many of the rows break each expectation of the table, once all are written."""
+        return self._writer.judged
 
     def _summary(self) -> Iterator[str]:
         """Yield the summary of the load, and what it changed."""

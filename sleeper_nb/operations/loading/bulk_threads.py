@@ -47,7 +47,7 @@ from sleeper_nb.operations.loading.ingest import (
 from sleeper_nb.operations.loading.key_order import Key, sort_rows
 from sleeper_nb.operations.loading.matching import Matching
 from sleeper_nb.operations.loading.parquet_files import BATCH_ROWS, open_parquet
-from sleeper_nb.operations.loading.row_checks import RowCheck, opened_checks
+from sleeper_nb.operations.loading.row_checks import NOT_JUDGED, JudgedRows, RowCheck, no_rows_judged, opened_checks
 from sleeper_nb.operations.loading.sorted_runs import Run, Spool, ranges_of
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource, read_source
@@ -85,7 +85,7 @@ def threads_of_machine() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ThreadsWriter:
     """Writes the rows of a load to files of the leaves.
 
@@ -111,6 +111,7 @@ class ThreadsWriter:
     clock: Clock
     progress: Progress
     crowded: tuple[str, ...] = ()
+    judged: JudgedRows = NOT_JUDGED
 
     def write(self, run_id: str, schema: Schema, tree: PartitionTree) -> Iterator[FileReference]:
         """Write all rows to files whose names begin with an id, and yield the references to them.
@@ -123,7 +124,8 @@ class ThreadsWriter:
             When the temporary folder is full.
         """
         with Spool(schema.sort_order, merge_bytes(self.settings)) as spool:
-            sorting = _Sorting(spool, schema, tree, self.settings, self.row_checks(schema))
+            checks = self.row_checks(schema)
+            sorting = _Sorting(spool, schema, tree, self.settings, checks, no_rows_judged(checks))
             units = list(self._units(schema))
             began = self.clock.now()
 
@@ -133,6 +135,7 @@ class ThreadsWriter:
 
             sorting.run(units, lambda done: show("sorting", done, len(units), _SORTING * done / len(units)))
             new_id = partial(_named, run_id, self.clock)
+            self.judged = sorting.judged
             writing = _Writing(self.storage, spool, sorting, self.settings, new_id)
             with closing(writing.files()) as files:
                 for number, (file, counts) in enumerate(files):
@@ -174,6 +177,8 @@ class _Sorting:
         The rows of each leaf.
     rows
         How many rows were read.
+    judged
+        How many of them break each expectation.
     """
 
     spool: Spool
@@ -181,6 +186,7 @@ class _Sorting:
     tree: PartitionTree
     settings: IngestSettings
     checks: Sequence[RowCheck]
+    judged: JudgedRows
     runs: dict[str, list[Run]] = field(default_factory=lambda: defaultdict(list))
     counts: Counter[str] = field(default_factory=Counter)
     rows: int = 0
@@ -219,8 +225,10 @@ class _Sorting:
                         if self._is_over(number):
                             return
                         raise_first(tuple(checks.differences(rows)))
+                        judged = checks.judged(rows)
                         with self._lock:
                             self.rows += rows.num_rows
+                            self.judged = self.judged.plus(judged)
                         gathered.add(rows)
                         if gathered.is_full:
                             self._store(gathered)

@@ -1,16 +1,17 @@
-"""The outcome of a load whose rows were checked one by one: what was kept back, for the report and the history."""
+"""The outcome of a load whose rows were judged one by one: what was kept back, and what breaks expectations."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 
 from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.operations.loading.row_checks import JudgedRows
 from sleeper_nb.report import Grid
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class CheckedLoad(Snapshot):
-    """The snapshot that holds the rows of a load, and what the load says of those that did not fit.
+    """The snapshot that holds the rows of a load, and what the load says of rows that did not fit or were not expected.
 
     Parameters
     ----------
@@ -19,7 +20,8 @@ class CheckedLoad(Snapshot):
     quarantine
         The file that has them; None when there are none.
     note
-        The outcome, in one sentence. The history has it in the message.
+        The outcome: what was kept back, which the history has in the message; for each expectation that rows break, how
+        many and the first of them, of which the history has the number.
     """
 
     note: str
@@ -35,6 +37,11 @@ class CheckedLoad(Snapshot):
     def grid(self) -> Grid:
         """Return the snapshot as a card, with the note below unless its message has it."""
         return replace(Snapshot.grid(self), footer="" if self.note in (self.message or "") else self.note)
+
+
+def with_broken_expectations(loaded: Snapshot, judged: JudgedRows) -> Snapshot:
+    """Return a snapshot that a load made, with what its report says of rows that break expectations, if any do."""
+    return CheckedLoad.of(loaded, "\n".join(judged.notes)) if judged.broken else loaded
 
 
 def message_with(message: str | None, note: str) -> str | None:

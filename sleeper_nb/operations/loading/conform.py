@@ -72,8 +72,7 @@ def for_new_table(hint: Hint) -> HintParts:
     """Return a hint that changes a table's definition where it would alter the table, which does not exist yet."""
     parts = hint if isinstance(hint, tuple) else (hint,)
     return tuple(
-        _in_definition(part) if isinstance(part, Action) and part.line.startswith(f"alter {A_TABLE} ") else part
-        for part in parts
+        _in_definition(part) if isinstance(part, Action) and f" {A_TABLE} " in part.line else part for part in parts
     )
 
 
@@ -129,6 +128,8 @@ def table_in_hints(name: str) -> Iterator[None]:
 
 def _in_definition(altering: Action) -> str:
     *_, option, value = shlex.split(altering.line)
+    if altering.line.startswith("properties "):
+        return f"give the table the property {value}"
     return "leave it out of the table's definition" if option == "--drop-check" else f"define the column {value}"
 
 

@@ -14,6 +14,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -51,9 +52,9 @@ from sleeper_nb.operations.loading.folder_values import with_folder_values
 from sleeper_nb.operations.loading.key_order import first_from, key_order, plain_value, sort_rows
 from sleeper_nb.operations.loading.matching import EXACT, Matching
 from sleeper_nb.operations.loading.parquet_files import open_parquet, read_parquet
-from sleeper_nb.operations.loading.row_checks import RowCheck
+from sleeper_nb.operations.loading.row_checks import NOT_JUDGED, JudgedRows, RowCheck, no_rows_judged
 from sleeper_nb.operations.loading.source_files import SourceFile
-from sleeper_nb.operations.loading.sources import IngestSource, InMemory, broken_checks, read_source
+from sleeper_nb.operations.loading.sources import IngestSource, InMemory, held_against, read_source
 from sleeper_nb.operations.loading.unique_keys import UniqueKeysOfLoad, counted_taken_keys
 from sleeper_nb.report import Grid, TableReport, counted, rate_text
 from sleeper_nb.state_store.state_store_base import StateStore
@@ -111,6 +112,7 @@ def ingest_arrow(
     job_id: str | None = None,
     settings: IngestSettings = DEFAULT_INGEST,
     rows_schema: Schema | None = None,
+    judged: JudgedRows = NOT_JUDGED,
 ) -> Snapshot:
     """Add rows to a table and return the snapshot that holds them; without rows, no snapshot is made.
 
@@ -126,6 +128,8 @@ def ingest_arrow(
         How files are written.
     rows_schema
         The schema that the rows were read with, in case the table was altered since; its current schema when None.
+    judged
+        How many of the rows break each expectation, for the history.
 
     Returns
     -------
@@ -140,7 +144,15 @@ def ingest_arrow(
     def write(schema: Schema, tree: PartitionTree) -> Iterator[FileReference]:
         yield from write_rows(store.storage, rows, schema, tree, settings, store.clock.new_id)
 
-    return write_and_commit(store, write, message=message, author=author, job_id=job_id, rows_schema=rows_schema)
+    return write_and_commit(
+        store,
+        write,
+        message=message,
+        author=author,
+        job_id=job_id,
+        rows_schema=rows_schema,
+        judged=lambda: judged,
+    )
 
 
 def write_rows(
@@ -190,12 +202,13 @@ def write_and_commit(
     rows_schema: Schema | None = None,
     tree: PartitionTree | None = None,
     prepare: Callable[[], object] | None = None,
+    judged: Callable[[], JudgedRows] = JudgedRows,
 ) -> Snapshot:
     """Call `write`, which writes data files and yields references to them, and add all of them in one commit.
 
     After an error or interrupt the files that were written are deleted. Only a crash leaves files, which no
     snapshot references. With `tree`, files are written for other partitions, which `prepare` gives the table once they
-    are written.
+    are written. `judged` is called when they are: it returns how many of the rows break each expectation.
 
     Returns
     -------
@@ -225,7 +238,7 @@ def write_and_commit(
 
         if prepare is not None:
             prepare()
-        return store.commit(change, message=message, author=author, job_id=job_id)
+        return store.commit(change, message=message, author=author, job_id=job_id, expectations=judged().text)
 
     return published(store, write(schema, tree or state.tree), add_files)
 
@@ -439,6 +452,8 @@ class IngestPlan(TableReport):
         The file that would have them.
     takes_options
         Whether it is of a load that takes `quarantine`, as no statement does.
+    broken
+        For each expectation that rows break and that counts them: how many, and the first row with its file and line.
     """
 
     snapshot_id: int
@@ -454,6 +469,7 @@ class IngestPlan(TableReport):
     reasons: tuple[Difference, ...] = ()
     quarantine: str = ""
     takes_options: bool = True
+    broken: tuple[Difference, ...] = ()
 
     def grid(self) -> Grid:
         """Return the leaves and their rows; or what does not fit, if anything, and what to change."""
@@ -465,6 +481,7 @@ class IngestPlan(TableReport):
         how = "through Spark" if self.through_spark else "in process"
         title = f"ingest: would add {counted(self.rows, 'row')} in {counted(self.files, 'file')}, {how}"
         footer = "; ".join((f"on snapshot {self.snapshot_id}; nothing was changed", *self.notes))
+        footer = "\n".join((*(each.line for each in self.broken), footer))
         if self.reasons:
             title += f", and keep {counted(self.kept_back, 'row')} back in {self.quarantine}"
             return Grid(_DIFFERENCE_COLUMNS, self._cells(self.reasons), title, footer)
@@ -511,7 +528,8 @@ def plan_ingest(
     rows = sum(each.rows for each in inspected)
     plan = plan_of_counts(state, rows, by_leaf, differences, strategy=strategy, through_spark=through_spark)
     notes = dict.fromkeys(note for each in inspected for note in each.notes)
-    return replace(plan, notes=tuple(notes))
+    judged = reduce(JudgedRows.plus, (each.judged for each in inspected), no_rows_judged(checks))
+    return replace(plan, notes=tuple(notes), broken=tuple(judged.broken.values()))
 
 
 def plan_of_counts(
@@ -541,6 +559,7 @@ class _Inspected:
     notes: tuple[str, ...]
     place: Callable[[int], str]
     label: str
+    judged: JudgedRows
 
 
 def _taken_keys(inspected: Sequence[_Inspected], state: TableState, storage: Storage) -> Iterator[Difference]:
@@ -556,6 +575,7 @@ def _taken_keys(inspected: Sequence[_Inspected], state: TableState, storage: Sto
 
 
 def _inspect(source: IngestSource, state: TableState, matching: Matching, checks: Sequence[RowCheck]) -> _Inspected:
+    judged = no_rows_judged(checks)
     if isinstance(source, SourceFile) and source.format == "parquet" and not checks:
         conformed = _inspect_parquet(source, state.schema, matching)
     else:
@@ -565,14 +585,14 @@ def _inspect(source: IngestSource, state: TableState, matching: Matching, checks
                 hint="use reader.read_all(), and ingest the table that it returns",
             )
         read = read_source(source, state.schema, matching)
-        conformed = broken_checks(source, read, state.schema, checks)
+        conformed, judged = held_against(source, read, state.schema, checks)
     keys, by_leaf = None, dict[str, int]()
     if not conformed.differences and conformed.rows:
         keys = pa.table({key.name: conformed.columns[key.name] for key in state.schema.row_keys})
         by_leaf = rows_by_leaf(keys, state.tree, state.schema)
     label = source.label if isinstance(source, SourceFile) else ""
     found = conformed.differences
-    return _Inspected(conformed.rows, keys, by_leaf, found, conformed.notes, conformed.place, label)
+    return _Inspected(conformed.rows, keys, by_leaf, found, conformed.notes, conformed.place, label, judged)
 
 
 def _inspect_parquet(file: SourceFile, schema: Schema, matching: Matching) -> Conformed:

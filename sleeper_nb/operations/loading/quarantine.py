@@ -39,7 +39,7 @@ from sleeper_nb.operations.loading.folder_values import folder_columns
 from sleeper_nb.operations.loading.in_memory import arrow_of, is_pandas, is_rows
 from sleeper_nb.operations.loading.matching import Matching
 from sleeper_nb.operations.loading.original_rows import OriginalRows
-from sleeper_nb.operations.loading.row_checks import RowCheck, opened_checks
+from sleeper_nb.operations.loading.row_checks import JudgedRows, RowCheck, no_rows_judged, opened_checks
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource, read_source
 from sleeper_nb.operations.loading.spreadsheets import CellWithoutValue
@@ -79,11 +79,14 @@ class SortedOut:
         What the load changes although every value fits.
     parts
         What was read of each source.
+    judged
+        The expectations of the table; rows that break one are kept back, so no row that fits does.
     """
 
     rows: pa.Table
     notes: tuple[str, ...]
     parts: tuple[_ReadSource, ...]
+    judged: JudgedRows
 
     @property
     def count(self) -> int:
@@ -155,7 +158,7 @@ def sort_out(
     notes = dict.fromkeys(note for each in read for note in each.notes)
     parts = tuple(_ReadSource(*each) for each in zip(sources, read, wrong, strict=True))
     fit = rows.filter(pa.array(fitting))
-    return SortedOut(pa.table(fit.columns, schema=schema.arrow), tuple(notes), parts)
+    return SortedOut(pa.table(fit.columns, schema=schema.arrow), tuple(notes), parts, no_rows_judged(checks))
 
 
 def _whole(read: Conformed, schema: Schema) -> pa.Table:

@@ -1,7 +1,7 @@
 """What a user passes to ingest, files or rows in memory, as columns that fit the table's schema.
 
 `find_sources` sorts the user's argument into files and data in memory without reading any; `read_source` and
-`read_sources_with_notes` read them and compare them with the schema. NaN in a pandas column is NULL, as pandas means
+`read_sources` read them and compare them with the schema. NaN in a pandas column is NULL, as pandas means
 it, unless the column is masked.
 """
 
@@ -44,7 +44,7 @@ from sleeper_nb.operations.loading.matching import EXACT, Matching
 from sleeper_nb.operations.loading.python_values import from_python
 from sleeper_nb.operations.loading.remote_files import Downloads, downloads, is_web_address
 from sleeper_nb.operations.loading.requested_casts import prepared_values
-from sleeper_nb.operations.loading.row_checks import RowCheck, opened_checks
+from sleeper_nb.operations.loading.row_checks import JudgedRows, RowCheck, no_rows_judged, opened_checks
 from sleeper_nb.operations.loading.source_files import (
     DEFAULT_CSV,
     CsvFormat,
@@ -159,12 +159,34 @@ def read_source(source: IngestSource, schema: Schema, matching: Matching = EXACT
     return _with_index_hint(conformed, source.data) if is_pandas(source.data) else conformed
 
 
-def read_sources_with_notes(
-    sources: Iterable[IngestSource], schema: Schema, matching: Matching = EXACT, *, checks: Sequence[RowCheck] = ()
-) -> tuple[pa.Table, tuple[str, ...]]:
-    """Read all sources into one table with the schema's columns and types, and note what the load changes all the same.
+@dataclass(frozen=True, slots=True)
+class ReadRows:
+    """The rows of all sources of a load, with the columns and types of the schema.
 
-    `checks` are the CHECKs that the rows must meet; a row that breaks one is a difference too.
+    Parameters
+    ----------
+    notes
+        What the load changes although every value fits.
+    judged
+        How many of the rows break each expectation.
+    """
+
+    rows: pa.Table
+    notes: tuple[str, ...]
+    judged: JudgedRows
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """What users should know of the load."""
+        return (*self.notes, *self.judged.notes)
+
+
+def read_sources(
+    sources: Iterable[IngestSource], schema: Schema, matching: Matching = EXACT, *, checks: Sequence[RowCheck] = ()
+) -> ReadRows:
+    """Read all sources into one table with the schema's columns and types.
+
+    `checks` are the CHECKs and expectations of the table; a row that breaks one that refuses it is a difference too.
 
     Raises
     ------
@@ -175,23 +197,29 @@ def read_sources_with_notes(
     read = [read_source(source, schema, matching) for source in sources]
     raise_first([difference for each in read for difference in each.differences])
     tables = [each.table(schema) for each in read]
+    judged = no_rows_judged(checks)
     with opened_checks(checks) as opened:
-        parts = zip(sources, read, tables, strict=True)
-        raise_first([broken for part in parts for broken in opened.differences(*_placed(*part))])
+        parts = [_placed(*part) for part in zip(sources, read, tables, strict=True)]
+        raise_first([broken for part in parts for broken in opened.differences(*part)])
+        for part in parts:
+            judged = judged.plus(opened.judged(*part))
     notes = dict.fromkeys(note for each in read for note in each.notes)
-    return pa.concat_tables(tables), tuple(notes)
+    return ReadRows(pa.concat_tables(tables), tuple(notes), judged)
 
 
 def _placed(source: IngestSource, read: Conformed, rows: pa.Table) -> tuple[pa.Table, Callable[[int], str], str]:
     return rows, read.place, source.label if isinstance(source, SourceFile) else ""
 
 
-def broken_checks(source: IngestSource, read: Conformed, schema: Schema, checks: Sequence[RowCheck]) -> Conformed:
-    """Return a source that was read, with the CHECKs that its rows break as differences."""
+def held_against(
+    source: IngestSource, read: Conformed, schema: Schema, checks: Sequence[RowCheck]
+) -> tuple[Conformed, JudgedRows]:
+    """Return a source that was read, with the rules that its rows break as differences, and counts of expectations."""
     if read.differences or not checks:
-        return read
+        return read, no_rows_judged(checks)
     with opened_checks(checks) as opened:
-        return replace(read, differences=tuple(opened.differences(*_placed(source, read, read.table(schema)))))
+        placed = _placed(source, read, read.table(schema))
+        return replace(read, differences=tuple(opened.differences(*placed))), opened.judged(*placed)
 
 
 def notes_of(sources: Iterable[IngestSource], schema: Schema, matching: Matching = EXACT) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from sleeper_nb.model.schema import Check
 from sleeper_nb.operations.administration.alter import alter
 from sleeper_nb.operations.check import check_table
 from sleeper_nb.operations.loading.ingest import ingest_arrow
-from sleeper_nb.operations.loading.sources import find_sources, read_sources_with_notes
+from sleeper_nb.operations.loading.sources import find_sources, read_sources
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.table.configuring import new_rules
@@ -228,7 +228,7 @@ def load(store: StateStore, value: str | None) -> Any:
     """Load a row as a table does: by the schema that it has before the row is read."""
     schema = store.load().schema
     sources = find_sources(rows_of("b", value=value))
-    rows, _ = read_sources_with_notes(sources, schema, checks=ENGINES.row_checks(schema))
+    rows = read_sources(sources, schema, checks=ENGINES.row_checks(schema)).rows
     return ingest_arrow(store, rows, rows_schema=schema)
 
 

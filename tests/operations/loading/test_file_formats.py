@@ -133,7 +133,7 @@ def test_days_and_moments_of_all_years_are_exact(tmp_path: Path):
         table = session.create_table("t", schema)
         table.ingest(rows)
         table.export(tmp_path / "out.csv")
-        found, _ = sources.read_sources_with_notes(sources.find_sources(tmp_path / "out.csv"), schema)
+        found = sources.read_sources(sources.find_sources(tmp_path / "out.csv"), schema).rows
         assert found == rows.cast(schema.arrow)
         for k, name, number in (
             (1, "d", 11248738),
@@ -155,7 +155,7 @@ PLAIN = sl.Schema(
 
 
 def read(path: Path, schema: sl.Schema = PLAIN, **options: Any) -> list[dict[str, Any]]:
-    rows, _ = sources.read_sources_with_notes(sources.find_sources(path, None, sources.CsvFormat(**options)), schema)
+    rows = sources.read_sources(sources.find_sources(path, None, sources.CsvFormat(**options)), schema).rows
     return rows.to_pylist()
 
 

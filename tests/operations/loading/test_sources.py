@@ -34,7 +34,7 @@ JSON = (
 
 
 def taken(data: Any, schema: Schema = SCHEMA) -> list[dict[str, Any]]:
-    table, _ = sources.read_sources_with_notes(sources.find_sources(data), schema)
+    table = sources.read_sources(sources.find_sources(data), schema).rows
     assert table.schema == schema.arrow
     return table.to_pylist()
 

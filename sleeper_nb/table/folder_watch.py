@@ -1,0 +1,393 @@
+"""Watch a folder and load each of its files once.
+
+A file is loaded under a job id that names it, so a later watch, in any process, does not load it again. In a folder of
+this machine, a file that may still be written is left alone: one that is empty, or that changed between two looks. In a
+bucket, objects appear whole. Hidden files, and those whose names begin with ``_`` or have no ending of data, are never
+loaded: writers use such names until they rename a file.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final, Literal
+
+from sleeper_nb.clock import Clock
+from sleeper_nb.errors import (
+    Action,
+    AlreadyExists,
+    HintParts,
+    InvalidInput,
+    NotFound,
+    SleeperError,
+    StorageError,
+    hint_text,
+)
+from sleeper_nb.model.jobs import check_job_id
+from sleeper_nb.model.snapshots import Snapshot, from_micros
+from sleeper_nb.operations.loading.checked_load import CheckedLoad
+from sleeper_nb.operations.loading.source_files import SourceFile, find_files
+from sleeper_nb.progress import Progress
+from sleeper_nb.report import Grid, TableReport, counted, notes_line
+from sleeper_nb.storage.filesystem import Storage
+
+logger = logging.getLogger(__name__)
+
+State = Literal["loaded", "no rows", "bad", "being written", "changed since"]
+DEFAULT_EVERY: Final = timedelta(seconds=10)
+_LOOKS_AGAIN: Final = 3
+_STATES: Final[tuple[State, ...]] = ("loaded", "no rows", "bad", "being written", "changed since")
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedFile:
+    """What became of one file.
+
+    Parameters
+    ----------
+    file
+        Its path below the folder.
+    state
+        ``loaded``; ``no rows``, when there was nothing to add; ``bad``, when it could not be loaded; ``being written``,
+        when it was left alone; ``changed since``, when it was loaded before and has another time of change now.
+    rows, snapshot_id
+        The rows that were added, and the snapshot that has them; of a file that changed, the one that loaded it.
+    kept_back
+        Its rows that were kept back.
+    reason, hint
+        Why it is bad or what else to know, and what to do.
+    """
+
+    file: str
+    state: State
+    rows: int = 0
+    snapshot_id: int | None = None
+    kept_back: int = 0
+    reason: str = ""
+    hint: HintParts = ()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class WatchReport(TableReport):
+    """What a watch of a folder did.
+
+    Parameters
+    ----------
+    table, folder
+        Where rows went, and where they came from.
+    files
+        The files that were not loaded before, in the order in which they were seen.
+    loaded_before
+        The number of files that an earlier watch loaded.
+    """
+
+    table: str
+    folder: str
+    files: tuple[WatchedFile, ...]
+    loaded_before: int = 0
+    prefix: str = ""
+
+    def of(self, state: State) -> tuple[WatchedFile, ...]:
+        """Return the files of one state."""
+        return tuple(each for each in self.files if each.state == state)
+
+    @property
+    def rows(self) -> int:
+        """The rows that were added."""
+        return sum(each.rows for each in self.files)
+
+    @property
+    def failed(self) -> tuple[WatchedFile, ...]:
+        """The files that are bad: the console ends with 1 when there are any."""
+        return self.of("bad")
+
+    @property
+    def summary(self) -> str:
+        """The outcome in one line: how many files were loaded, and how many not."""
+        counts = [(state, len(self.of(state))) for state in _STATES]
+        parts = [f"{counted(count, 'file')} {state}" for state, count in counts if count]
+        before = [f"{counted(self.loaded_before, 'file')} loaded before"] if self.loaded_before else []
+        kept = sum(each.kept_back for each in self.files)
+        rows = [f"{counted(self.rows, 'row')} added"] + ([f"{counted(kept, 'row')} kept back"] if kept else [])
+        return notes_line(*(parts or ["no new file"]), *before, *rows)
+
+    def grid(self) -> Grid:
+        """Return a row for each file."""
+        rows = tuple(
+            (each.file, each.state, each.rows, each.kept_back, each.snapshot_id, each.reason,
+             hint_text(each.hint, self.prefix)) for each in self.files
+        )  # fmt: skip
+        columns = ("file", "state", "rows", "kept back", "snapshot", "reason", "what to change")
+        return Grid(columns, rows, f"{self.folder} into {self.table}", self.summary)
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedFolder:
+    """The folder of a watch.
+
+    Parameters
+    ----------
+    address
+        A folder, ``s3://`` prefix, or a glob.
+    home
+        The table's storage.
+
+    Raises
+    ------
+    NotFound
+        When there is no such folder.
+    """
+
+    address: str
+    home: Storage | None = None
+
+    def __post_init__(self) -> None:
+        folder = Path(self.root)
+        if not self.is_remote and not folder.is_dir():
+            what = "is a file" if folder.is_file() else "does not exist"
+            raise NotFound(f"the folder {str(folder)!r} {what}", hint="create it, or watch another folder")
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it is in a bucket."""
+        return self.address.startswith("s3://")
+
+    @property
+    def root(self) -> str:
+        """Its absolute address, without the part of a glob that has wildcards."""
+        if self.is_remote:
+            return self.address.rstrip("/")
+        path = Path(self.address.removeprefix("file://")).expanduser()
+        plain = path if path.is_dir() else Path(*_before_wildcards(path.parts))
+        return str(plain.resolve())
+
+    def files(self) -> dict[str, SourceFile]:
+        """Return the data files that are in it now, by their paths below it, in their order."""
+        found = self._found()
+        named = {_below(self.root, each.address): each for each in found}
+        return {name: file for name, file in named.items() if not _is_hidden(name)}
+
+    def _found(self) -> list[SourceFile]:
+        for _ in range(_LOOKS_AGAIN):
+            try:
+                return find_files(self.address, self.home)
+            except NotFound as error:  # nothing matches; or a file went while it was listed
+                if "any more" not in error.message:
+                    break
+        return []
+
+
+def _before_wildcards(parts: tuple[str, ...]) -> Iterator[str]:
+    for part in parts:
+        if any(each in part for each in "*?["):
+            return
+        yield part
+
+
+def _is_of_file(error: SleeperError, file: SourceFile) -> bool:
+    """Return whether a load failed because of its file; all other errors end the watch."""
+    if (
+        type(error) is StorageError
+    ):  # a file that cannot be parsed, or not be read; its subclasses are about other things
+        return file.address in error.message
+    return isinstance(error, InvalidInput | NotFound | AlreadyExists)
+
+
+def _below(root: str, address: str) -> str:
+    return address.removeprefix(root).lstrip("/") if address.startswith(root) else address
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith((".", "_")) for part in name.split("/"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What one look at a file shows; the same when nothing was written between two looks."""
+
+    bytes: int
+    changed: int
+
+    @classmethod
+    def at(cls, file: SourceFile, *, is_remote: bool) -> _Look | None:
+        """Return what is there now; None when the file is gone."""
+        if is_remote:
+            return cls(file.bytes, 0)
+        try:
+            now = Path(file.address).stat()
+        except OSError:
+            return None
+        return cls(now.st_size, now.st_mtime_ns)
+
+    @property
+    def time(self) -> datetime:
+        """When it was last written."""
+        return from_micros(self.changed // 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class DoneLoad:
+    """The snapshot that a job id has made, and its time; None where it has expired."""
+
+    snapshot_id: int
+    time: datetime | None
+
+
+Load = Callable[[SourceFile, str, str], Snapshot]
+"""Loads a file: the file, its path below the folder, and its job id."""
+
+
+@dataclass(eq=False)
+class FolderWatch:
+    """A watch of one folder.
+
+    Parameters
+    ----------
+    table
+        The table's name.
+    folder
+        Where files come from.
+    load
+        Loads one file.
+    done
+        Returns what a job id has made; None when it added no rows yet.
+    jobs
+        What the job ids of files begin with.
+    skips_bad
+        Whether it goes on after a bad file, which is reported; otherwise the file's error ends it.
+    every
+        How long it waits between two looks.
+    clock, progress
+        The source of time; the callback that receives each file that was loaded or is bad.
+    """
+
+    table: str
+    folder: WatchedFolder
+    load: Load
+    done: Callable[[str], DoneLoad | None]
+    jobs: str
+    skips_bad: bool
+    every: timedelta
+    clock: Clock
+    progress: Progress
+    _seen: dict[str, _Look] = field(default_factory=dict)
+    _ended: dict[str, _Look] = field(default_factory=dict)
+    _files: dict[tuple[str, bool], WatchedFile] = field(default_factory=dict)  # True: it changed after it was loaded
+    _before: set[str] = field(default_factory=set)
+
+    def run(self, *, once: bool) -> WatchReport:
+        """Load files until an interrupt, or once: those that are in the folder now and are not being written.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            At an interrupt; a note has the outcome. Files that were loaded stay loaded.
+        """
+        try:
+            self.look()
+            while not once or any(each.state == "being written" for each in self._files.values()):
+                self.progress.update(f"watching {self.folder.root}: {self.report.summary}")
+                self.clock.sleep(self.every.total_seconds())
+                self.look()
+                if once:
+                    break
+        except KeyboardInterrupt as stop:
+            stop.add_note(self.report.summary)
+            raise
+        except SleeperError as error:
+            error.add_note(self.report.summary)
+            raise
+        return self.report
+
+    @property
+    def report(self) -> WatchReport:
+        """What was done until now."""
+        return WatchReport(self.table, self.folder.root, tuple(self._files.values()), len(self._before))
+
+    def look(self) -> None:
+        """Look at the folder, and load each file that is new and whole."""
+        for name, file in self.folder.files().items():
+            now = _Look.at(file, is_remote=self.folder.is_remote)
+            if now is None or self._ended.get(name) == now:
+                continue
+            before, self._seen[name] = self._seen.get(name), now
+            if self._was_loaded(name, now):
+                self._ended[name] = now
+            elif now.bytes and (self.folder.is_remote or before == now):
+                self._ended[name] = now
+                self._take(replace(file, bytes=now.bytes), name)
+            else:
+                self._files[name, False] = WatchedFile(name, "being written")
+
+    def _was_loaded(self, name: str, now: _Look) -> bool:
+        """Return whether a watch has loaded a file; note that it changed since."""
+        known = self._files.get((name, False))
+        try:
+            made = self.done(self._job_id(name))
+        except InvalidInput:  # a name that no job id can have: `_take` reports it
+            return False
+        if made is None:
+            return False
+        if known is None or known.state == "being written":
+            self._files.pop((name, False), None)
+            self._before.add(name)
+        if now.changed and made.time is not None and now.time > made.time:
+            hint = ("the table has its earlier rows; give the new file another name",)
+            self._note(WatchedFile(name, "changed since", snapshot_id=made.snapshot_id, hint=hint))
+        return True
+
+    def _job_id(self, name: str) -> str:
+        return check_job_id(f"{self.jobs}/{name}")
+
+    def _take(self, file: SourceFile, name: str) -> None:
+        """Load a file."""
+        self.progress.update(f"loading {name}")
+        try:
+            loaded = self.load(file, name, self._job_id(name))
+        except SleeperError as error:
+            if not _is_of_file(error, file):
+                raise
+            if not self.skips_bad:
+                self._files.pop((name, False), None)
+                others = ("correct the file, or go on with the others: ", Action("--skip-bad", "skip_bad=True"))
+                error.hint = (*error.hint_parts, "; ", *others) if error.hint_parts else others
+                error.message = f"{name}: {error.message}"
+                raise
+            logger.warning("table %s: %s cannot be loaded: %s", self.table, name, error.message)
+            self._note(WatchedFile(name, "bad", reason=error.message, hint=error.hint_parts))
+            return
+        kept = loaded.kept_back if isinstance(loaded, CheckedLoad) else 0
+        if loaded.job_id != self._job_id(name):  # no rows: no snapshot was made
+            self._note(WatchedFile(name, "no rows", kept_back=kept))
+            return
+        is_broken = any(loaded.broken_expectations.values())
+        broken = loaded.note if isinstance(loaded, CheckedLoad) and is_broken else ""
+        self._note(WatchedFile(name, "loaded", loaded.added_rows, loaded.id, kept, broken))
+
+    def _note(self, file: WatchedFile) -> None:
+        """Keep what became of a file, and tell the progress callback."""
+        self._files[file.file, file.state == "changed since"] = file
+        what = f"{counted(file.rows, 'row')} in snapshot {file.snapshot_id}" if file.state == "loaded" else file.state
+        kept = f"{counted(file.kept_back, 'row')} kept back" if file.kept_back else ""
+        self.progress.finish(f"{file.file}: {notes_line(what, kept, file.reason)}")
+
+
+def quarantine_of(folder: WatchedFolder, quarantine: str, name: str) -> str:
+    """Return the file that keeps rows of a watched file: below another folder, by the file's own name.
+
+    Raises
+    ------
+    InvalidInput
+        When the folder for them is in the watched one, whose files are loaded.
+    """
+    is_remote = quarantine.startswith("s3://")
+    place = quarantine.rstrip("/") if is_remote else str(Path(quarantine).expanduser().resolve())
+    if f"{place}/".startswith(f"{folder.root}/"):
+        hint = "give a folder elsewhere"
+        raise InvalidInput(
+            f"rows cannot be kept back in {quarantine!r}: it is in the folder that is watched", hint=hint
+        )
+    return f"{place}/{name}.parquet"

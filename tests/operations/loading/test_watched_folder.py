@@ -1,0 +1,258 @@
+"""A watched folder: each file is loaded once, none while it is written, none silently left out; also after restarts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import parquet
+
+import sleeper_nb as sl
+from sleeper_nb.clock import ManualClock
+from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
+
+SCHEMA = sl.Schema({"id": "string"}, values={"n": "int?"})
+
+
+class Steps(ManualClock):
+    """A clock that, each time it is waited for, does the next step of a test; after the last comes an interrupt."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[Callable[[], Any]] = []
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, and do a step."""
+        super().sleep(seconds)
+        if not self.steps:
+            raise KeyboardInterrupt
+        self.steps.pop(0)()
+
+
+class Incoming:
+    """A folder, whose files are written at the moments of a clock."""
+
+    def __init__(self, folder: Path, clock: ManualClock) -> None:
+        self.folder, self.clock = folder, clock
+        folder.mkdir()
+
+    def write(self, name: str, *rows: str, header: str = "id,n") -> None:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f"{line}\n" for line in ([header] if header else []) + [*rows]))
+        moment = int(self.clock.now().timestamp() * 1e9)
+        os.utime(path, ns=(moment, moment))
+
+
+@pytest.fixture
+def clock() -> Steps:
+    return Steps()
+
+
+@pytest.fixture
+def incoming(tmp_path: Path, clock: Steps) -> Incoming:
+    return Incoming(tmp_path / "incoming", clock)
+
+
+@pytest.fixture
+def table(tmp_path: Path, clock: Steps) -> Iterator[sl.Table]:
+    with sl.connect(tmp_path / "warehouse", clock=clock) as session:
+        yield session.create_table("t", SCHEMA)
+
+
+def ids(table: sl.Table) -> list[str]:
+    return table.scan(["id"]).to_arrow()["id"].to_pylist()
+
+
+def states(report: sl.Report) -> dict[str, str]:
+    return {each.file: each.state for each in report.files}
+
+
+def once(table: sl.Table, incoming: Incoming, **options: Any) -> Any:
+    table.store.clock.steps += [] if table.store.clock.steps else [lambda: None]
+    report = table.watch_folder(incoming.folder, once=True, **options)
+    table.store.clock.steps.clear()
+    return report
+
+
+def test_each_file_is_one_commit_and_is_loaded_once(table, incoming):
+    incoming.write("b.csv", "b,1", "c,2")
+    incoming.write("a.csv", "a,1")
+    incoming.write("deep/d.csv", "d,1")
+    report = once(table, incoming)
+    assert [(each.file, each.state, each.rows, each.snapshot_id) for each in report.files] == [
+        ("a.csv", "loaded", 1, 2), ("b.csv", "loaded", 2, 3), ("deep/d.csv", "loaded", 1, 4),
+    ]  # fmt: skip
+    assert [each.message for each in table.snapshots()][:3] == ["deep/d.csv", "b.csv", "a.csv"]
+    assert table.store.clock.slept == [10.0]
+    again = once(table, incoming, message="daily")
+    assert (again.files, again.loaded_before, ids(table)) == ((), 3, ["a", "b", "c", "d"])
+    assert "no new file · 3 files loaded before · 0 rows added" in repr(again)
+    incoming.write("e.csv", "e,1")
+    assert states(once(table, incoming, message="daily")) == {"e.csv": "loaded"}
+    assert table.snapshots()[0].message == "daily: e.csv"
+
+
+def test_another_session_goes_on_where_the_first_ended(table, incoming, tmp_path, clock):
+    incoming.write("a.csv", "a,1")
+    once(table, incoming)
+    incoming.write("b.csv", "b,1")
+    with sl.connect(tmp_path / "warehouse", clock=clock) as session:
+        report = once(session.table("t"), incoming)
+    assert (states(report), report.loaded_before) == ({"b.csv": "loaded"}, 1)
+    assert ids(table) == ["a", "b"]
+
+
+def test_a_file_that_is_being_written_waits_until_it_is_whole(table, incoming, clock):
+    incoming.write("a.csv", "a,1")
+    clock.steps = [
+        lambda: incoming.write("a.csv", "a,1", "b,2"),
+        lambda: incoming.write("a.csv", "a,1", "b,2", "c,3"),
+        lambda: None,
+    ]
+    with pytest.raises(KeyboardInterrupt) as caught:
+        table.watch_folder(incoming.folder)
+    assert caught.value.__notes__ == ["1 file loaded · 3 rows added"]
+    assert ids(table) == ["a", "b", "c"]
+
+
+def test_one_pass_leaves_files_that_are_still_written_and_says_so(table, incoming, clock):
+    incoming.write("a.csv", "a,1")
+    incoming.write("empty.csv", header="")
+    clock.steps = [lambda: incoming.write("a.csv", "a,1", "b,2")]
+    report = table.watch_folder(incoming.folder, once=True)
+    assert states(report) == {"a.csv": "being written", "empty.csv": "being written"}
+    assert (report.failed, ids(table)) == ((), [])
+
+
+def test_names_that_writers_use_until_a_file_is_whole_are_left_alone(table, incoming):
+    for name in (".a.csv", "_b.csv", "c.csv.part", "d.tmp", "_temporary/e.csv", ".hidden/f.csv", "notes.txt"):
+        incoming.write(name, "x,1")
+    assert once(table, incoming).files == ()
+    (incoming.folder / "_b.csv").rename(incoming.folder / "b.csv")
+    assert states(once(table, incoming)) == {"b.csv": "loaded"}
+
+
+def test_files_that_come_while_it_waits_are_loaded(table, incoming, clock):
+    clock.steps = [lambda: incoming.write("a.csv", "a,1"), lambda: incoming.write("b.csv", "b,1"), lambda: None]
+    with pytest.raises(KeyboardInterrupt):
+        table.watch_folder(incoming.folder, every=timedelta(seconds=3))
+    assert (ids(table), clock.slept) == (["a", "b"], [3.0] * 4)
+
+
+def test_a_bad_file_ends_the_watch_and_nothing_of_it_is_loaded(table, incoming):
+    for name, row in (("a.csv", "a,1"), ("b.csv", "b,x"), ("c.csv", "c,3")):
+        incoming.write(name, row)
+    with pytest.raises(InvalidInput) as caught:
+        once(table, incoming)
+    assert "b.csv: column 'n'" in str(caught.value)
+    assert "go on with the others: skip_bad=True" in str(caught.value)
+    assert caught.value.__notes__[0].startswith("1 file loaded")
+    assert ids(table) == ["a"]
+
+
+def test_a_bad_file_is_skipped_reported_and_loaded_once_it_is_corrected(table, incoming, clock):
+    incoming.write("a.csv", "a,1")
+    incoming.write("b.csv", "b,x")
+    incoming.write("c.csv", "c", header="id")
+    incoming.write("d.csv", "d,1", header="id,other")
+    incoming.write("e.csv", "e,1,2,3")
+    incoming.write("f.parquet", "no Parquet file")
+    broken = dict.fromkeys(("d.csv", "e.csv", "f.parquet"), "bad")
+    report = once(table, incoming, skip_bad=True)
+    assert states(report) == {"a.csv": "loaded", "b.csv": "bad", "c.csv": "loaded", **broken}
+    assert [each.file for each in report.failed] == ["b.csv", *broken]
+    assert "'x' is not a number" in repr(report)
+    assert ids(table) == ["a", "c"]
+    clock.advance(timedelta(minutes=1))
+    incoming.write("b.csv", "b,2")
+    report = once(table, incoming, skip_bad=True)
+    assert (states(report), ids(table)) == ({"b.csv": "loaded", **broken}, ["a", "b", "c"])
+
+
+def test_a_bad_file_is_tried_again_only_when_it_changed(table, incoming, clock):
+    incoming.write("b.csv", "b,x")
+    clock.steps = [lambda: None, lambda: None, lambda: incoming.write("b.csv", "b,22"), lambda: None]
+    with pytest.raises(KeyboardInterrupt) as caught:
+        table.watch_folder(incoming.folder, skip_bad=True)
+    assert (caught.value.__notes__, ids(table)) == (["1 file loaded · 1 row added"], ["b"])
+    assert [(run.kind, run.state) for run in table.jobs()] == [("ingest", "FINISHED"), ("ingest", "FAILED")]
+
+
+def test_bad_rows_go_to_a_folder_of_quarantine(table, incoming, tmp_path):
+    incoming.write("a.csv", "a,1", "b,x")
+    incoming.write("deep/c.csv", "c,y", "d,2")
+    incoming.write("fine.csv", "e,1")
+    report = once(table, incoming, quarantine=tmp_path / "bad")
+    assert [(each.file, each.rows, each.kept_back) for each in report.files] == [
+        ("a.csv", 1, 1), ("deep/c.csv", 1, 1), ("fine.csv", 1, 0),
+    ]  # fmt: skip
+    assert parquet.read_table(tmp_path / "bad" / "deep" / "c.csv.parquet")["n"].to_pylist() == ["y"]
+    assert sorted(each.name for each in (tmp_path / "bad").rglob("*.parquet")) == ["a.csv.parquet", "c.csv.parquet"]
+    assert ids(table) == ["a", "d", "e"]
+    assert "2 rows kept back" in repr(report)
+    assert [each.reason for each in report.files] == ["", "", ""]
+    with pytest.raises(InvalidInput, match="in the folder that is watched"):
+        once(table, incoming, quarantine=incoming.folder / "bad")
+
+
+def test_a_file_whose_rows_are_all_kept_back_is_reported_each_time(table, incoming, tmp_path):
+    incoming.write("a.csv", "a,x")
+    report = once(table, incoming, quarantine=tmp_path / "bad")
+    assert [(each.state, each.kept_back) for each in report.files] == [("no rows", 1)]
+    with pytest.raises(AlreadyExists, match=r"a\.csv\.parquet already exists"):
+        once(table, incoming, quarantine=tmp_path / "bad")
+
+
+def test_a_file_that_changed_after_it_was_loaded_is_named_and_not_loaded_again(table, incoming, clock):
+    incoming.write("a.csv", "a,1")
+    once(table, incoming)
+    clock.advance(timedelta(hours=1))
+    incoming.write("a.csv", "a,1", "b,2")
+    report = once(table, incoming)
+    assert [(each.file, each.state, each.snapshot_id) for each in report.files] == [("a.csv", "changed since", 2)]
+    assert "give the new file another name" in repr(report)
+    assert ids(table) == ["a"]
+
+
+def test_job_ids_with_a_name_of_their_own_let_the_folder_move(table, incoming, tmp_path):
+    incoming.write("a.csv", "a,1")
+    once(table, incoming, job_id="landing")
+    assert table.snapshots()[0].job_id == "landing/a.csv"
+    incoming.folder = incoming.folder.rename(tmp_path / "moved")
+    assert once(table, incoming, job_id="landing").loaded_before == 1
+
+
+def test_expectations_that_files_break_are_reported(table, incoming):
+    table.set_properties({"sleeper.table.expect": "n > 1"})
+    incoming.write("a.csv", "a,1", "b,2")
+    report = once(table, incoming)
+    assert "expectation 'n > 1' is broken by line 2: n = 1, in " in report.files[0].reason
+
+
+def test_a_glob_names_the_files(table, incoming):
+    incoming.write("a.csv", "a,1")
+    incoming.write("b.tsv", "b\t1", header="id\tn")
+    table.store.clock.steps = [lambda: None]
+    report = table.watch_folder(str(incoming.folder / "*.csv"), once=True)
+    assert states(report) == {"a.csv": "loaded"}
+
+
+def test_wrong_folders_and_times_are_named(table, incoming, tmp_path):
+    (tmp_path / "x.csv").write_text("id\na\n")
+    for folder, message in ((tmp_path / "nope", "does not exist"), (tmp_path / "x.csv", "is a file")):
+        with pytest.raises(NotFound, match=message):
+            table.watch_folder(folder, once=True)
+    with pytest.raises(InvalidInput, match="cannot look every"):
+        table.watch_folder(incoming.folder, every=timedelta(0))
+
+
+def test_a_name_that_no_job_id_can_have_is_a_bad_file(table, incoming):
+    incoming.write("a\nb.csv", "a,1")
+    report = once(table, incoming, skip_bad=True)
+    assert [each.state for each in report.files] == ["bad"]
+    assert "is not a valid job id" in report.files[0].reason
