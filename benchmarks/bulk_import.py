@@ -149,12 +149,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         if given.way:
             target = Path(name) / "target"
-            is_peer = given.way == "peer"
-            print(
-                json.dumps(
-                    by_peer(given.input, target, given.leaves) if is_peer else by_ours(given.input, target, given)
-                )
-            )
+            by_it = by_peer if given.way == "peer" else by_ours
+            print(json.dumps(by_it(given.input, target, given)))
             return
         source = (given.input or Path(name)) / f"{given.shape}-{given.rows}-{given.leaves}"
         if not source.exists():
