@@ -320,7 +320,9 @@ def _fields_of(
 ) -> list[duckdb.Expression]:
     """Return the fields of a schema, in terms of the columns that data files have."""
     if not schema.is_altered:
-        return [column(name) for name in schema.names]
+        # a star where it is the same: DuckDB's package compares each expression with each column
+        is_all = rows.columns == list(schema.names)
+        return [duckdb.StarExpression()] if is_all else [column(name) for name in schema.names]
     types = connection.from_arrow(schema.arrow.empty_table()).types
     in_files, chosen = set(rows.columns), []
     for field, kind in zip(schema.fields, types, strict=True):
