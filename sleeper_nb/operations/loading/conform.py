@@ -640,9 +640,10 @@ def _hint_to_add(name: str, kind: pa.DataType | None) -> HintParts:
 
 
 def _nearest(name: str, candidates: Sequence[str]) -> str | None:
-    folded = {candidate.casefold(): candidate for candidate in candidates}
-    near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.7)
-    return folded[near[0]] if near else None
+    same = next((each for each in candidates if folded(each) == folded(name)), None)  # also where --by-name matches it
+    by_case = {candidate.casefold(): candidate for candidate in candidates}
+    near = difflib.get_close_matches(name.casefold(), by_case, n=1, cutoff=0.7)
+    return same or (by_case[near[0]] if near else None)
 
 
 def nulls_refused(name: str, nulls: int, note: str = "", *, is_row_key: bool = False) -> Difference:

@@ -314,3 +314,12 @@ def test_options_of_wrong_types_are_refused(table, wrong: dict[str, Any]):
         table.ingest([ROW], **wrong)
     with pytest.raises(TypeError, match="argument 'ignore_extras'; did you mean 'ignore_extra'"):
         table.ingest([ROW], ignore_extras=True)
+
+
+def test_a_short_name_that_differs_in_case_and_spaces_is_named(tmp_path: Path):
+    with sl.connect(tmp_path / "warehouse") as session:
+        table = session.create_table("t", sl.Schema({"n": "long"}))
+        missing, unknown = table.ingest([{" N ": 1}], dry_run=True).differences
+        assert missing.change == "rename ' N ' to 'n', or add by_name=True"
+        assert unknown.change == "rename it to 'n', or add by_name=True"
+        assert table.ingest([{" N ": 1}], by_name=True).rows == 1
