@@ -24,7 +24,7 @@ from sleeper_nb.commands.command import (
 )
 from sleeper_nb.commands.confirm import confirmed, line_again
 from sleeper_nb.commands.context import Context, split_names, typed_line
-from sleeper_nb.display.chart import KINDS
+from sleeper_nb.display.chart_marks import KINDS
 from sleeper_nb.errors import ConfirmationNeeded, InvalidInput
 from sleeper_nb.report import Report, Stacked
 from sleeper_nb.sql.tokens import in_one_line

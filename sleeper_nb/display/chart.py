@@ -11,8 +11,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
+from sleeper_nb.display.chart_marks import ChartColumns, ChartKind, Point, span
+from sleeper_nb.display.vega import altair_chart, picture_of, with_properties
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.report import Grid, cell_text
 
@@ -21,10 +23,6 @@ if TYPE_CHECKING:
     from altair import FacetChart as AltairFacets
     from altair import LayerChart as AltairLayers
 
-ChartKind = Literal["line", "bar", "hist", "scatter", "area"]
-LogAxes = Literal["x", "y", "xy"]
-XType = Literal["number", "moment", "time of day", "label"]
-KINDS: tuple[ChartKind, ...] = ("line", "bar", "hist", "scatter", "area")
 VEGA_LITE = "application/vnd.vegalite.v5+json"
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _SAVED_AS: dict[str, Literal["png", "svg", "pdf", "json"]] = {
@@ -32,81 +30,6 @@ _SAVED_AS: dict[str, Literal["png", "svg", "pdf", "json"]] = {
 }  # fmt: skip
 _TO = " to "  # in the label of a range
 _MOST_BLOCKS, _MOST_TEXT_LINES = 80, 10
-
-
-class Point(NamedTuple):
-    """A mark of the chart.
-
-    Parameters
-    ----------
-    x
-        Its place: the number, or milliseconds since 1970; of bars the number of the bar; of a range where it begins.
-    y
-        Its height.
-    label
-        The text of `x`.
-    end
-        Where the range along x ends.
-    series
-        Its colour: the text of a value, or of a scatter a number.
-    facet
-        The text of a value: which of the small charts it is in.
-    least, greatest
-        Of a mark that stands for many rows between which heights it is; `y` is their mean, of a rectangle its foot.
-    rows
-        How many rows it stands for.
-    """
-
-    x: float
-    y: float
-    label: str
-    end: float | None = None
-    series: str | float | None = None
-    facet: str | None = None
-    least: float | None = None
-    greatest: float | None = None
-    rows: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ChartColumns:
-    """Which chart to draw, of which columns.
-
-    Parameters
-    ----------
-    kind
-        ``"line"``, ``"area"`` and ``"scatter"`` are over numbers, dates or times, ``"bar"`` over any values; ``"hist"``
-        is how often the values of one column fall into each of 30 ranges.
-    x, y
-        The columns; of a histogram `y` is the count.
-    color, facet
-        Columns whose values are told apart by colour, or by a small chart each.
-    log
-        The axes that are logarithmic.
-    x_type
-        What the horizontal axis is made of.
-    has_gradient
-        Whether colours run along numbers, and do not tell series apart.
-    """
-
-    kind: ChartKind
-    x: str
-    y: str
-    color: str | None = None
-    facet: str | None = None
-    log: LogAxes | None = None
-    x_type: XType = "label"
-    has_gradient: bool = False
-
-    def is_log(self, axis: Literal["x", "y"]) -> bool:
-        """Return whether an axis is logarithmic."""
-        return self.log is not None and axis in self.log
-
-    @property
-    def title(self) -> str:
-        """``flights by month, carrier and origin``."""
-        *first, last = filter(None, (self.x, self.color, self.facet))
-        return f"{self.y} by {' and '.join(filter(None, (', '.join(first), last)))}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -185,8 +108,6 @@ class Chart:
         A line has two layers. Altair displays a chart with scripts from the internet, unless
         ``altair.renderers.enable("mimetype")`` was run.
         """
-        from sleeper_nb.display.vega import altair_chart
-
         return altair_chart(self) if self.styled is None else self.styled.copy()
 
     def properties(self, **changed: Any) -> Chart:
@@ -199,8 +120,6 @@ class Chart:
         InvalidInput
             When a chart has no such property, or it cannot have that value.
         """
-        from sleeper_nb.display.vega import with_properties
-
         return replace(self, styled=with_properties(self.altair, changed))
 
     def save(self, path: str | Path) -> None:
@@ -248,8 +167,6 @@ class Chart:
 
         There is no HTML among them: JupyterLab would prefer it to Vega-Lite.
         """
-        from sleeper_nb.display.vega import picture_of
-
         bundle: dict[str, Any] = {"text/plain": repr(self)}
         if not self.points:
             return bundle, {}
@@ -276,10 +193,3 @@ def _blocks(heights: Sequence[float], low: float, high: float) -> str:
 def _share(value: float, low: float, high: float) -> float:
     """Return how high a value is, from 0 to 1; by halves, as the whole way can be more than a number can be."""
     return (value / 2 - low / 2) / (high / 2 - low / 2)
-
-
-def span(values: Sequence[float], *, with_zero: bool = True) -> tuple[float, float]:
-    """Return the ends of an axis; `with_zero`, zero is one of them or between."""
-    zero = [0.0] if with_zero else []
-    low, high = min([*zero, *values]), max([*zero, *values])
-    return low, high if high / 2 > low / 2 else low + 1

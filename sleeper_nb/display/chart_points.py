@@ -5,15 +5,15 @@ The columns are chosen first (`columns_of_chart`), from their names and types al
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.display.chart import Chart, ChartColumns, ChartKind, LogAxes, Point, XType
+from sleeper_nb.display.chart import Chart
+from sleeper_nb.display.chart_marks import ChartColumns, ChartKind, LogAxes, Point, XType, neighbours_of
 from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound
 from sleeper_nb.report import Data, cell_text, counted, values_of
 from sleeper_nb.sql.chart_sums import MOST_DRAWN
@@ -23,19 +23,14 @@ MOST_POINTS = 10_000
 MOST_DOTS = 2_000
 """Rows of a scatter."""
 MOST_BARS = 60
-RANGES = 30
-"""Of a histogram."""
 MOST_SERIES, MOST_FACETS = 10, 12
-MOST_NEIGHBOURS = 300
 NOT_DRAWN = "null or not finite"
 TOO_LARGE = "too large to draw"
 NOT_ABOVE_ZERO = "not above 0, on a logarithmic axis"
 _CHOOSE_X = Action("-x COLUMN", "x='COLUMN'")
 _CHOOSE = ("choose the columns: ", Action("-x COLUMN -y COLUMN", "x='COLUMN', y='COLUMN'"))
 
-# Vega computes with doubles and JavaScript's dates: the span of an axis must be a double too.
-_MOST_MILLISECONDS = 8.64e15
-LEAST_SPAN = 1e-300
+_MOST_MILLISECONDS = 8.64e15  # of a date of JavaScript
 _MILLISECONDS = {"s": 1000.0, "ms": 1.0, "us": 1e-3, "ns": 1e-6}
 _DAY = 86_400_000.0
 
@@ -325,31 +320,3 @@ def _frequent(values: Sequence[object], most: int) -> tuple[set[object], int]:
     """Return the most frequent values, of equally frequent ones the first; and how many others there are."""
     counts = Counter(values)
     return {value for value, _ in counts.most_common(most)}, max(0, len(counts) - most)
-
-
-def lines_of(points: Iterable[Point]) -> list[list[Point]]:
-    """Return the points of each line: those of one facet and series."""
-    lines: dict[tuple[object, object], list[Point]] = {}
-    for point in points:
-        lines.setdefault((point.facet, point.series), []).append(point)
-    return list(lines.values())
-
-
-def neighbours_of(points: Sequence[Point]) -> int:
-    """Return of how many neighbours on a line only the lowest and the highest are drawn."""
-    return 1 if len(points) <= 2 * MOST_NEIGHBOURS else -(-len(points) // MOST_NEIGHBOURS)
-
-
-def thinned(points: Sequence[Point]) -> Iterator[Point]:
-    """Yield the points of lines that can be seen: of many neighbours the lowest and the highest, in their order."""
-    step = neighbours_of(points)
-    for line in lines_of(points):
-        for begin in range(0, len(line), step):
-            near = line[begin : begin + step]
-            lowest, highest = min(near, key=lambda p: p.y), max(near, key=lambda p: p.y)
-            yield from sorted({lowest, highest}, key=lambda p: p[:3])
-
-
-def edge_text(edge: float, width: float) -> str:
-    """Return an edge of a range with the digits that tell it from the next one."""
-    return str(Data(round(edge, 2 - math.floor(math.log10(width))) if width else edge))

@@ -16,17 +16,15 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from sleeper_nb.display.chart import Chart, ChartColumns, Point, XType
+from sleeper_nb.display.chart import Chart
+from sleeper_nb.display.chart_marks import LEAST_SPAN, RANGES, ChartColumns, Point, XType, edge_text
 from sleeper_nb.display.chart_points import (
-    LEAST_SPAN,
     MOST_BARS,
     MOST_FACETS,
     MOST_SERIES,
     NOT_ABOVE_ZERO,
     NOT_DRAWN,
-    RANGES,
     TOO_LARGE,
-    edge_text,
     frequent_note,
     in_few_groups,
     label_of,

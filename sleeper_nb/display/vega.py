@@ -11,13 +11,14 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sleeper_nb.display.chart import Chart, Point, span
-from sleeper_nb.display.chart_points import LEAST_SPAN, RANGES, edge_text, lines_of, neighbours_of, thinned
+from sleeper_nb.display.chart_marks import LEAST_SPAN, RANGES, Point, edge_text, lines_of, neighbours_of, span, thinned
 from sleeper_nb.display.figure import clip
 from sleeper_nb.errors import InvalidInput
 
 if TYPE_CHECKING:
     import altair as alt
+
+    from sleeper_nb.display.chart import Chart
 
     AnyChart = alt.Chart | alt.LayerChart | alt.FacetChart
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sleeper_nb.arguments import checked
 from sleeper_nb.clock import Clock
-from sleeper_nb.display.chart import KINDS, Chart, ChartKind, LogAxes
+from sleeper_nb.display.chart import Chart
+from sleeper_nb.display.chart_marks import KINDS, ChartKind, LogAxes
 from sleeper_nb.display.chart_points import MOST_POINTS, can_draw, chart_of_rows, columns_of_chart
 from sleeper_nb.display.chart_ranges import chart_of_sums, query_of_chart
 from sleeper_nb.display.preview import DEFAULT_DISPLAY, FirstRows, Reads

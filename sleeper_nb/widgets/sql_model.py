@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sleeper_nb.display.chart import KINDS, VEGA_LITE, Chart, ChartKind
+from sleeper_nb.display.chart import VEGA_LITE, Chart
+from sleeper_nb.display.chart_marks import KINDS, ChartKind
 from sleeper_nb.errors import NotFound
 from sleeper_nb.sql.sql_completion import KEYWORDS, next_words
 from sleeper_nb.sql.tokens import quote_name

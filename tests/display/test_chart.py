@@ -20,7 +20,8 @@ import pytest
 import vl_convert
 
 import sleeper_nb as sl
-from sleeper_nb.display.chart import VEGA_LITE, ChartColumns
+from sleeper_nb.display.chart import VEGA_LITE
+from sleeper_nb.display.chart_marks import ChartColumns
 from sleeper_nb.display.chart_points import MOST_POINTS, chart, columns_of_chart
 from sleeper_nb.display.chart_ranges import chart_of_sums
 from sleeper_nb.errors import InvalidInput, NotFound
