@@ -14,16 +14,18 @@ from IPython.display import display
 from sleeper_nb.errors import SleeperError, hint_text
 from sleeper_nb.widgets.explorer_model import Preview
 
-# While the live widget is on the page, the static picture above it would say everything twice.
+# Selectors name our own classes, those of ipywidgets and ARIA roles; the classes inside JupyterLab are not public.
+# While a live widget is on the page, the static picture would say everything twice, so the output before the widget's
+# is hidden. The depth of the picture in it is given: a cell is not hidden because the next one has a live widget.
 STYLE = """<style>
-.jp-OutputArea:has(.sleeper-live) > .jp-OutputArea-child:has(.sleeper-static) { display: none; }
+:has(> * > .sleeper-static):has(+ * .sleeper-live) { display: none; }
 .sleeper-live { max-width: 1244px; }
 .sleeper-live .widget-html { height: auto; }
 .sleeper-live .widget-html-content { flex: 1 1 0; min-width: 0; line-height: 1.45; }
 .sleeper-live .widget-html-content { color: var(--jp-content-font-color1, inherit); }
 .sleeper-live :is(th, td:not(:last-child)) { white-space: nowrap; }
 .sleeper-live .widget-slider .noUi-handle { border-color: var(--jp-ui-font-color2, currentColor); }
-.sleeper-live .sleeper-preview > .lm-TabBar .lm-TabBar-tab { color: var(--jp-ui-font-color1, inherit); }
+.sleeper-live .sleeper-preview > * > [role="tablist"] > [role="tab"] { color: var(--jp-ui-font-color1, inherit); }
 .sleeper-live button:has(> i:only-child) { flex: none; min-width: 28px; padding: 0; text-overflow: clip; }
 .sleeper-live .sleeper-travel { max-width: 1080px; }
 .sleeper-live .sleeper-travel .widget-hbox { align-items: center; }
@@ -32,9 +34,9 @@ STYLE = """<style>
 .sleeper-live :is(.sleeper-halves, .sleeper-leaves, .sleeper-travel .widget-hbox) { flex-wrap: nowrap; }
 .sleeper-live :is(.sleeper-steps, .sleeper-steps button) { flex: none; }
 .sleeper-live .sleeper-travel .sleeper-version { flex: 0 1 auto; min-width: 0; overflow-wrap: anywhere; }
-.sleeper-live .sleeper-preview > .lm-TabBar > .lm-TabBar-content { flex-wrap: wrap; }
-.sleeper-live .sleeper-preview > .lm-TabBar .lm-TabBar-tab { flex: 0 0 auto; min-width: 0; }
-.sleeper-live .sleeper-preview > .lm-TabBar .lm-TabBar-tabLabel { overflow: visible; }
+.sleeper-live .sleeper-preview > * > [role="tablist"]:has(> [role="tab"]) { flex-wrap: wrap; }
+.sleeper-live .sleeper-preview > * > [role="tablist"] > [role="tab"] { flex: 0 0 auto; min-width: 0; }
+.sleeper-live .sleeper-preview > * > [role="tablist"] > [role="tab"] > * { overflow: visible; }
 .sleeper-live .sleeper-tables { flex: 0 0 150px; }
 .sleeper-live .sleeper-tables :is(.widget-select, .widget-text) { flex-direction: column; width: auto; height: auto; }
 .sleeper-live .sleeper-tables .widget-label { width: auto; text-align: left; }

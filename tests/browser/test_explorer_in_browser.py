@@ -26,6 +26,9 @@ def test_every_tab_and_version_is_reached_by_mouse(in_theme):
     explorer = opened.page.locator(".sleeper-explorer")
     label, preview = explorer.locator(".sleeper-version"), explorer.locator(".sleeper-preview")
     expect(label).to_contain_text("snapshot 9")
+    expect(explorer.get_by_role("tablist")).to_have_css("flex-wrap", "wrap")
+    expect(explorer.get_by_role("tab").first).to_have_css("min-width", "0px")
+    expect(explorer.get_by_text("Savepoints", exact=True).first).to_have_css("overflow", "visible")
     for title, line in LINES.items():
         explorer.locator(".lm-TabBar-tab", has_text=title).click()
         expect(preview).to_contain_text(line)
