@@ -31,9 +31,10 @@ from sleeper_nb.display.preview import DEFAULT_DISPLAY, FirstRows, Reads, previe
 from sleeper_nb.engines.components import Engines, OpenTable
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.evolution import mapped
+from sleeper_nb.model.expectations import COUNT
 from sleeper_nb.model.partitions import PartitionTree, Region
 from sleeper_nb.model.processing import PROCESSING_PROPERTIES, DataProcessing
-from sleeper_nb.model.properties import TableProperties
+from sleeper_nb.model.properties import EXPECT, EXPECT_ACTION, TableProperties
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.snapshots import Snapshot, VersionReference
 from sleeper_nb.model.state import TableState
@@ -638,6 +639,7 @@ class TableAt(Report):
                 ("values", ", ".join(f"{f.name} {f.definition}" for f in state.schema.values)),
                 *state.schema.rules,
                 *((name.removeprefix("sleeper.table."), text) for name, text in done.items()),
+                *self._expectations(),
                 ("partitions", counted(len(state.tree.leaves), "leaf partition")),
                 ("files", files),
                 ("rows in files" if done else "rows", state.totals().rows),
@@ -681,6 +683,14 @@ class TableAt(Report):
         files, table_id = self._opened.components.property_files, self._store.table_id
         written = files.of_table(table_id)  # read now: the properties may have changed since this table was opened
         return property_state.pending_settings(written, self.state, self.name, files.path(table_id))
+
+    def _expectations(self) -> tuple[tuple[str, str], ...]:
+        """Return the table's expectations and what is done about rows that break them; nothing for an older version."""
+        conditions = self.properties.texts.get(EXPECT)
+        if self.resolved.reference is not None or not conditions:
+            return ()
+        action = self.properties.texts.get(EXPECT_ACTION, COUNT)
+        return (("expectations", f"{conditions} ({action} the rows that break them)"),)
 
     def _processing_texts(self) -> dict[str, str]:
         """Return the texts of the properties that filter, change or combine rows, even when they are not valid."""

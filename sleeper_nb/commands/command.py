@@ -244,8 +244,15 @@ class Command:
     @property
     def usage(self) -> str:
         """The command with all its arguments, in one line."""
+        return self._usage(*(argument.usage for argument in self.arguments if argument.is_option))
+
+    @property
+    def brief_usage(self) -> str:
+        """The command with ``[options]`` for all of them."""
+        return self._usage("[options]")
+
+    def _usage(self, *options: str) -> str:
         positionals = [argument.usage for argument in self.arguments if not argument.is_option]
-        options = [argument.usage for argument in self.arguments if argument.is_option]
         if self.sql is None:
             return " ".join([self.name, *positionals, *options])
         return " ".join([self.name, *positionals[:-1], *options, positionals[-1]])

@@ -171,7 +171,7 @@ def ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | Wa
 def _watch(context: Context, arguments: Namespace) -> WatchReport:
     """Load each file of a folder once."""
     for name, reason in (
-        ("source", "the folder is what is loaded"),
+        ("source", "leave it out to load the files of the folder, or leave out --watch to load only it"),
         ("spark", "files of 256 MiB and more go through Spark by themselves"),
         ("dry_run", "plan the files of the folder instead: ingest T DIR --dry-run"),
     ):

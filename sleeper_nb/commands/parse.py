@@ -34,6 +34,7 @@ _STATEMENT = re.compile(
 )
 """How statements begin, where an option that can be without its value stands before one."""
 _LONG_FOR = {"-n": "--limit"}
+_LONGEST_USAGE = 160  # characters in a hint
 """Short options of other tools, by which users know our long ones."""
 
 
@@ -341,7 +342,8 @@ def _check_value(argument: Argument, values: Namespace, command: Command) -> Non
     """Raise `InvalidInput` for a value that is missing or not a choice; convert the text of a number."""
     value = getattr(values, argument.dest)
     if value in (None, []) and argument.unless and not getattr(values, argument.unless):
-        raise InvalidInput(f"{command.name} needs {argument.metavar}", hint=_usage(command))
+        needed = f"{argument.metavar}, or --{argument.unless}"
+        raise InvalidInput(f"{command.name} needs {needed}", hint=_usage(command))
     if argument.choices and value not in {None, argument.bare} and value not in argument.choices:
         kind = re.sub("[-_]", " ", argument.metavar or argument.dest)
         near = NotFound.of(kind, value, argument.choices)
@@ -354,7 +356,11 @@ def _check_value(argument: Argument, values: Namespace, command: Command) -> Non
 
 
 def _usage(command: Command) -> str:
-    return f"usage: {command.usage}"
+    """Return a hint in one line: a command with many options refers to its help."""
+    usage = f"usage: {command.usage}"
+    return (
+        usage if len(usage) <= _LONGEST_USAGE else f"usage: {command.brief_usage}; for the options: {command.name} -h"
+    )
 
 
 def _check_together(command: Command, arguments: Namespace) -> None:

@@ -1,8 +1,8 @@
 """A table's schema: its fields, their types, and how to read them from Python, JSON, Arrow or DDL.
 
 A schema has row keys, sort keys and values. A type has three forms: text (``decimal(10,2)``), Sleeper's JSON, and the
-Arrow type that stores it. Sleeper has only int, long, string, bytearray, list and map: the JSON of all others is an
-extension of ours. DDL is the body of ``%%sleeper create``: ``name TYPE [KEY|SORT] [NULL] [DEFAULT 0]``.
+Arrow type that stores it. Sleeper has only int, long, string, bytearray, list and map: the JSON of all others
+extends it. DDL is the body of ``%%sleeper create``: ``name TYPE [KEY|SORT] [NULL] [DEFAULT 0]``.
 
 A schema also has the rules of the table, which loads keep: defaults, CHECKs and unique keys; and comments.
 """

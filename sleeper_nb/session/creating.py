@@ -516,6 +516,7 @@ class _Load:
         proposed = ", ".join(
             f"{name} ({counted(of.distinct, 'different value')})" for name, of in zip(names, best, strict=True)
         )
+        columns = "the column with most values is" if len(best) == 1 else "the columns with most values are"
         name = names[0] if names else "NAME"
         choice = Action(
             f"--keys {name}" if as_they_are else f"--keys {name} --by-name",
@@ -524,7 +525,7 @@ class _Load:
         return InvalidInput(
             f"table {self._request.new.name!r} needs row keys: the columns by which it is sorted",
             hint=(
-                f"the columns with most values are {proposed}; choose with " if best else "choose with ",
+                f"{columns} {proposed}; choose with " if best else "choose with ",
                 choice,
                 "; to see all: ",
                 Action("--dry-run", "dry_run=True"),

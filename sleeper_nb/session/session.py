@@ -702,7 +702,7 @@ class Session:
         Tables have their names in the database ``default``; a query reads the version that is current when it is made,
         also of tables that are created later. After a name, ``VERSION AS OF`` and ``TIMESTAMP AS OF`` as in `sql`. What
         Spark itself has by a name is read instead, and a warning says which. With several sessions on one Spark, the
-        names and the format are those of the session that was asked last. Its SQL can write to no table of ours.
+        names and the format are those of the session that was asked last. Its SQL cannot write to the warehouse.
 
         A JVM that is started here is set up for long jobs. If one runs already that was started for a quick first
         answer, a warning names the setting that changes this: ``spark.sleeper.jit``.

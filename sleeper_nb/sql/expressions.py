@@ -89,7 +89,7 @@ def names_in(statement: Statement, part: Slice) -> frozenset[str]:
 
 
 def _check_begins(reader: StatementReader, what: str, hint: str) -> None:
-    """Raise for a query without brackets, which would be one inside brackets of ours."""
+    """Raise for a query without brackets, which would be one inside the brackets that are added."""
     following = reader.peek(1)
     begins_names = following is not None and (
         following.kind == "quoted" or following.symbol == "(" or following.word not in {"", *_OPERATORS}

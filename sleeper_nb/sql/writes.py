@@ -124,7 +124,7 @@ def read_writing_statement(statement: Statement) -> WritingStatement | None:
     Raises
     ------
     InvalidInput
-        When it begins like one of ours and goes on otherwise; or when a second statement follows.
+        When it begins like a supported statement and goes on otherwise; or when a second statement follows.
     """
     start = end_of_explain(statement)
     names, verb = names_of_with(statement, start)

@@ -147,8 +147,10 @@ class WatchedFolder:
     def __post_init__(self) -> None:
         folder = Path(self.root)
         if not self.is_remote and not folder.is_dir():
-            what = "is a file" if folder.is_file() else "does not exist"
-            raise NotFound(f"the folder {str(folder)!r} {what}", hint="create it, or watch another folder")
+            if folder.is_file():
+                hint = f"to watch its folder: {folder.parent}; to load only the file, leave out the watch"
+                raise NotFound(f"{str(folder)!r} is a file, not a folder", hint=hint)
+            raise NotFound(f"the folder {str(folder)!r} does not exist", hint="create it, or watch another folder")
 
     @property
     def is_remote(self) -> bool:

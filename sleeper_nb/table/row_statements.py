@@ -148,7 +148,7 @@ class StatementWriter:
 
     def overwrite(self, where: str | None) -> str:
         """Return ``INSERT`` that replaces the rows that meet a condition, or all, by the new rows."""
-        rows = f"BY NAME SELECT * FROM {self.quoted(NEW_ROWS)}"  # noqa: S608 - a name of ours
+        rows = f"BY NAME SELECT * FROM {self.quoted(NEW_ROWS)}"  # noqa: S608 - a fixed name
         if where is None:
             return f"INSERT OVERWRITE {self.quoted(self.table)} {rows}"
         condition = self.expression(where, "a condition")

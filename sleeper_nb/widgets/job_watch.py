@@ -120,7 +120,7 @@ class JobWatch(LiveWidget):
         try:
             while not self._shut.is_set() and self.refresh():
                 self._clock.sleep(PAUSE)
-        except Exception as error:  # noqa: BLE001 - shown on the page: in the background nobody would see it
+        except Exception as error:  # noqa: BLE001 - shown on the page: in the background it would not be visible
             self._show_error(alert(error))
 
     def _display_static(self) -> None:

@@ -330,7 +330,7 @@ class Timeline(LiveWidget):
                 watch.check()
                 self._take(serial, change, self._loading)
             self._take(serial, self.change, "")
-        except Exception as error:  # noqa: BLE001 - shown on the page: in the background nobody would see it
+        except Exception as error:  # noqa: BLE001 - shown on the page: in the background it would not be visible
             watch.check()  # of cancelled work nothing is shown
             self._take(serial, self.change, "", error)
 

@@ -28,7 +28,7 @@ from sleeper_nb.engines.spark.task_results import RESULT_DDL, result
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.loading.bulk_load import (
-    GatheredRows,
+    BufferedRows,
     check_all_written,
     merge_bytes,
     part_bytes,
@@ -91,19 +91,19 @@ class BulkTasks:
     def cut(self, tables: Iterable[pa.Table], sorted_rows: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
         """Yield packed pieces of conformed rows; `sorted_rows` gets the number of rows of each slice."""
         pa.set_cpu_count(1)  # each core has a task of its own
-        gathered = GatheredRows(slice_bytes(self.settings))
+        buffer = BufferedRows(slice_bytes(self.settings))
         with opened_checks(self.checks) as checks:
             for rows in tables:
                 raise_first(tuple(checks.differences(rows)))
-                gathered.add(rows)
-                if gathered.is_full:
-                    yield from self._cut(gathered, sorted_rows)
-            if gathered.bytes:
-                yield from self._cut(gathered, sorted_rows)
+                buffer.add(rows)
+                if buffer.is_full:
+                    yield from self._cut(buffer, sorted_rows)
+            if buffer.bytes:
+                yield from self._cut(buffer, sorted_rows)
 
-    def _cut(self, gathered: GatheredRows, sorted_rows: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
-        run, size, is_full, rows = Clock().new_id(), gathered.bytes, gathered.is_full, 0
-        for leaf, part in self._leaves(gathered):
+    def _cut(self, buffer: BufferedRows, sorted_rows: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
+        run, size, is_full, rows = Clock().new_id(), buffer.bytes, buffer.is_full, 0
+        for leaf, part in self._leaves(buffer):
             rows += part.num_rows
             pieces = list(pieces_of(part))
             parts = self._parts(part.nbytes / size) if is_full else 1
@@ -112,13 +112,13 @@ class BulkTasks:
                 yield _as_batch(piece, self.schema, ((leaf + number) % self.merging, leaf, number, run))
         sorted_rows(rows)
 
-    def _leaves(self, gathered: GatheredRows) -> Iterator[tuple[int, pa.Table]]:
+    def _leaves(self, buffer: BufferedRows) -> Iterator[tuple[int, pa.Table]]:
         """Yield sorted rows with the number of their leaf; all are of leaf 0 where they share a file."""
         if not self.settings.file_per_leaf:
-            yield 0, sort_rows(gathered.taken(), self.schema.sort_order)
+            yield 0, sort_rows(buffer.taken(), self.schema.sort_order)
             return
         numbers = {leaf.id: number for number, leaf in enumerate(self.tree.leaves)}
-        for leaf, rows in sorted_by_leaf(gathered.taken(), self.tree, self.schema):
+        for leaf, rows in sorted_by_leaf(buffer.taken(), self.tree, self.schema):
             yield numbers[leaf.id], rows
 
     def _parts(self, share: float) -> int:

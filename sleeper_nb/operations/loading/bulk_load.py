@@ -51,8 +51,8 @@ def part_bytes(settings: IngestSettings) -> int:
     return settings.task_bytes
 
 
-class GatheredRows:
-    """Rows that are gathered until they are enough to be sorted.
+class BufferedRows:
+    """Rows that are kept in memory until they are enough to be sorted.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.loading.bulk_load import (
-    GatheredRows,
+    BufferedRows,
     check_all_written,
     merge_bytes,
     part_bytes,
@@ -215,7 +215,7 @@ class _Sorting:
             each.result()
 
     def _work(self, waiting: Iterator[tuple[int, Callable[[], Iterable[pa.Table]]]]) -> None:
-        gathered = GatheredRows(slice_bytes(self.settings))
+        buffer = BufferedRows(slice_bytes(self.settings))
         number = 0
         try:
             with opened_checks(self.checks) as checks:
@@ -229,13 +229,13 @@ class _Sorting:
                         with self._lock:
                             self.rows += rows.num_rows
                             self.judged = self.judged.plus(judged)
-                        gathered.add(rows)
-                        if gathered.is_full:
-                            self._store(gathered)
+                        buffer.add(rows)
+                        if buffer.is_full:
+                            self._store(buffer)
                     with self._lock:
                         self._done += 1
-            if gathered.bytes:
-                self._store(gathered)
+            if buffer.bytes:
+                self._store(buffer)
         except BaseException as error:  # noqa: BLE001 - raised again by `run`
             self._fail(number, error)
 
@@ -254,12 +254,12 @@ class _Sorting:
             if self._failed_at is None or number < self._failed_at:
                 self._failed_at, self._error = number, error
 
-    def _store(self, gathered: GatheredRows) -> None:
+    def _store(self, buffer: BufferedRows) -> None:
         if not self.settings.file_per_leaf:
-            rows = sort_rows(gathered.taken(), self.schema.sort_order)
+            rows = sort_rows(buffer.taken(), self.schema.sort_order)
             self._keep(self.tree.root.id, self.spool.add(rows), rows_by_leaf(rows, self.tree, self.schema))
             return
-        for leaf, rows in sorted_by_leaf(gathered.taken(), self.tree, self.schema):
+        for leaf, rows in sorted_by_leaf(buffer.taken(), self.tree, self.schema):
             self._keep(leaf.id, self.spool.add(rows), {leaf.id: rows.num_rows})
 
     def _keep(self, folder: str, run: Run, counts: dict[str, int]) -> None:

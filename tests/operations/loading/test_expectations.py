@@ -253,3 +253,13 @@ def test_loads_through_spark_count_and_refuse_the_same(session: sl.Session, tabl
 def test_pandas_shows_the_counts(table):
     table.ingest(pd.DataFrame({"id": ["a"], "delay": [5000], "dest": ["x"]}))
     assert table.snapshots().to_pandas()["expectations"].tolist() == [f"1 × {DELAY}", ""]
+
+
+def test_describe_shows_the_expectations_of_the_current_version(session, table):
+    shown = f"expectations     {DELAY}; {DEST} (count the rows that break them)"
+    assert shown in repr(session.table("t"))
+    table.set_properties({"sleeper.table.expect.action": "refuse"})
+    assert "(refuse the rows that break them)" in repr(session.table("t"))
+    assert "expectations" not in repr(table.at(1))
+    session.table("t").set_properties({"sleeper.table.expect": None})
+    assert "expectations" not in repr(session.table("t"))

@@ -244,9 +244,13 @@ def test_a_glob_names_the_files(table, incoming):
 
 def test_wrong_folders_and_times_are_named(table, incoming, tmp_path):
     (tmp_path / "x.csv").write_text("id\na\n")
-    for folder, message in ((tmp_path / "nope", "does not exist"), (tmp_path / "x.csv", "is a file")):
-        with pytest.raises(NotFound, match=message):
+    for folder, message, hint in (
+        (tmp_path / "nope", "does not exist", "create it"),
+        (tmp_path / "x.csv", "is a file", f"to watch its folder: {tmp_path}"),
+    ):
+        with pytest.raises(NotFound, match=message) as caught:
             table.watch_folder(folder, once=True)
+        assert caught.value.hint.startswith(hint)
     with pytest.raises(InvalidInput, match="cannot look every"):
         table.watch_folder(incoming.folder, every=timedelta(0))
 
