@@ -26,7 +26,7 @@ from sleeper_nb.errors import (
     StorageError,
     hint_text,
 )
-from sleeper_nb.model.jobs import check_job_id
+from sleeper_nb.model.jobs import MadeBefore, check_job_id
 from sleeper_nb.model.snapshots import Snapshot, from_micros
 from sleeper_nb.operations.loading.checked_load import CheckedLoad
 from sleeper_nb.operations.loading.source_files import SourceFile, find_files
@@ -162,9 +162,20 @@ class WatchedFolder:
         """Its absolute address, without the part of a glob that has wildcards."""
         if self.is_remote:
             return self.address.rstrip("/")
-        path = Path(self.address.removeprefix("file://")).expanduser()
-        plain = path if path.is_dir() else Path(*_before_wildcards(path.parts))
-        return str(plain.resolve())
+        return str(self._plain.resolve())
+
+    @property
+    def _path(self) -> Path:
+        return Path(self.address.removeprefix("file://")).expanduser()
+
+    @property
+    def _plain(self) -> Path:
+        return self._path if self._path.is_dir() else Path(*_before_wildcards(self._path.parts))
+
+    @property
+    def _resolved(self) -> str:
+        """The address without links and ``..`` above its wildcards: the names of files are below the root."""
+        return self.address if self.is_remote else str(Path(self.root, *self._path.parts[len(self._plain.parts) :]))
 
     def files(self) -> dict[str, SourceFile]:
         """Return the data files that are in it now, by their paths below it, in their order."""
@@ -175,7 +186,7 @@ class WatchedFolder:
     def _found(self) -> list[SourceFile]:
         for _ in range(_LOOKS_AGAIN):
             try:
-                return find_files(self.address, self.home)
+                return find_files(self._resolved, self.home)
             except NotFound as error:  # nothing matches; or a file went while it was listed
                 if "any more" not in error.message:
                     break
@@ -321,6 +332,9 @@ class FolderWatch:
             elif now.bytes and (self.folder.is_remote or before == now):
                 self._ended[name] = now
                 self._take(replace(file, bytes=now.bytes), name)
+                after = _Look.at(file, is_remote=self.folder.is_remote)  # it may have been written while it was read
+                if after is not None and after != now and self._was_loaded(name, after):
+                    self._ended[name] = after
             else:
                 self._files[name, False] = WatchedFile(name, "being written")
 
@@ -336,10 +350,16 @@ class FolderWatch:
         if known is None or known.state == "being written":
             self._files.pop((name, False), None)
             self._before.add(name)
-        if now.changed and made.time is not None and now.time > made.time:
+        was_other = name in self._ended and self._ended[name] != now and self._is_loaded(name)
+        if was_other or (now.changed and made.time is not None and now.time > made.time):
             hint = ("the table has its earlier rows; give the new file another name",)
             self._note(WatchedFile(name, "changed since", snapshot_id=made.snapshot_id, hint=hint))
         return True
+
+    def _is_loaded(self, name: str) -> bool:
+        """Return whether this watch has loaded a file, or seen that an earlier one has."""
+        known = self._files.get((name, False))
+        return name in self._before or (known is not None and known.state == "loaded")
 
     def _job_id(self, name: str) -> str:
         return check_job_id(f"{self.jobs}/{name}")
@@ -360,6 +380,10 @@ class FolderWatch:
                 raise
             logger.warning("table %s: %s cannot be loaded: %s", self.table, name, error.message)
             self._note(WatchedFile(name, "bad", reason=error.message, hint=error.hint_parts))
+            return
+        if isinstance(loaded, MadeBefore):  # by another watch, meanwhile
+            self._files.pop((name, False), None)
+            self._before.add(name)
             return
         kept = loaded.kept_back if isinstance(loaded, CheckedLoad) else 0
         if loaded.job_id != self._job_id(name):  # no rows: no snapshot was made

@@ -597,7 +597,8 @@ class Table(Report):
         Returns
         -------
         What became of each file that was not loaded before. One that was loaded and has changed since is named, and not
-        loaded again. Neither is one whose rows a rollback took away: `ingest` loads it by its name.
+        loaded again: its time of change is later than that of its load, or it changed while this watch ran. Neither is
+        one loaded again whose rows a rollback took away: `ingest` loads it by its name.
 
         Raises
         ------

@@ -58,7 +58,7 @@ from sleeper_nb.operations.loading.ingest import (
 )
 from sleeper_nb.operations.loading.key_sample import KeySample, some_of
 from sleeper_nb.operations.loading.matching import EXACT, Matching
-from sleeper_nb.operations.loading.parquet_files import BATCH_ROWS
+from sleeper_nb.operations.loading.parquet_files import BATCH_ROWS, RowGroups
 from sleeper_nb.operations.loading.row_checks import NOT_JUDGED, JudgedRows, OpenedChecks, RowCheck, opened_checks
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import (
@@ -274,7 +274,7 @@ def _by_tasks(
     yield _numbers(spark, pieces).mapInArrow(task, columns_text(schema.fields))
 
 
-_FilePiece: TypeAlias = tuple[SourceFile, range | None]
+_FilePiece: TypeAlias = tuple[SourceFile, RowGroups | None]
 """A file, and the row groups of it that a task reads; None for the whole file."""
 
 

@@ -46,7 +46,7 @@ from sleeper_nb.operations.loading.ingest import (
 )
 from sleeper_nb.operations.loading.key_order import Key, sort_rows
 from sleeper_nb.operations.loading.matching import Matching
-from sleeper_nb.operations.loading.parquet_files import BATCH_ROWS, open_parquet
+from sleeper_nb.operations.loading.parquet_files import BATCH_ROWS, RowGroups, footer_digest, open_parquet
 from sleeper_nb.operations.loading.row_checks import NOT_JUDGED, JudgedRows, RowCheck, no_rows_judged, opened_checks
 from sleeper_nb.operations.loading.sorted_runs import Run, Spool, ranges_of
 from sleeper_nb.operations.loading.source_files import SourceFile
@@ -61,23 +61,24 @@ _SORTING = 0.6
 """About which share of the time the first step takes."""
 
 
-def pieces_to_read(file: SourceFile, most_bytes: int) -> Iterator[range | None]:
+def pieces_to_read(file: SourceFile, most_bytes: int) -> Iterator[RowGroups | None]:
     """Yield ranges of a Parquet file's row groups, of about so many bytes at most; None for another file."""
     if file.format != "parquet":
         yield None
         return
     with open_parquet(file) as opened:
         sizes = [opened.metadata.row_group(i).total_byte_size for i in range(opened.num_row_groups)]
+        footer = footer_digest(opened)
     if len(sizes) < 2:
         yield None  # also when it has no rows, but perhaps other columns
         return
     begin, total = 0, 0
     for i, size in enumerate(sizes):
         if total and total + size > most_bytes:
-            yield range(begin, i)
+            yield RowGroups(range(begin, i), footer)
             begin, total = i, 0
         total += size
-    yield None if begin == 0 else range(begin, len(sizes))
+    yield None if begin == 0 else RowGroups(range(begin, len(sizes)), footer)
 
 
 def threads_of_machine() -> int:

@@ -20,7 +20,7 @@ from sleeper_nb.operations.loading.folder_values import with_folder_values
 from sleeper_nb.operations.loading.json_files import json_parts, json_rows_at
 from sleeper_nb.operations.loading.matching import EXACT, Matching
 from sleeper_nb.operations.loading.original_rows import OriginalRows
-from sleeper_nb.operations.loading.parquet_files import open_parquet, parquet_parts, parquet_rows_at
+from sleeper_nb.operations.loading.parquet_files import RowGroups, open_parquet, parquet_parts, parquet_rows_at
 from sleeper_nb.operations.loading.source_files import SourceFile, read_errors
 from sleeper_nb.operations.loading.spreadsheets import sheet_columns, sheet_names, sheet_rows_at
 
@@ -69,7 +69,7 @@ def header_names(file: SourceFile) -> tuple[str, ...]:
 
 
 def pieces_of(
-    file: SourceFile, schema: Schema, row_groups: range | None = None, matching: Matching = EXACT
+    file: SourceFile, schema: Schema, row_groups: RowGroups | None = None, matching: Matching = EXACT
 ) -> Iterator[pa.Table]:
     """Yield the rows of a file in pieces, with the schema's columns and types; holds one piece in memory.
 
@@ -85,7 +85,7 @@ def pieces_of(
     InvalidInput
         When the file does not fit: the first difference in the whole file, or in the piece if the file is large.
     StorageError
-        As in `read_file`.
+        As in `read_file`; or when the file was changed after row groups were chosen.
     """
     empty, failed = True, None
     try:
@@ -124,7 +124,7 @@ def rows_at(file: SourceFile, schema: Schema, matching: Matching, rows: Sequence
         return json_rows_at(file, rows)
 
 
-def _parts(file: SourceFile, schema: Schema, row_groups: range | None, matching: Matching) -> Iterator[RawColumns]:
+def _parts(file: SourceFile, schema: Schema, row_groups: RowGroups | None, matching: Matching) -> Iterator[RawColumns]:
     """Yield the rows of a file in parts, with the table's names, not yet converted."""
     if file.format == "csv":
         parts = csv_parts(file, schema, matching)

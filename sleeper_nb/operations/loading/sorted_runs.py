@@ -14,6 +14,7 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from types import TracebackType
@@ -103,7 +104,8 @@ class Spool:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):  # rows that no longer fit on a full disk; an earlier error says so
+                self._file.close()
 
     def add(self, rows: pa.Table) -> Run:
         """Store sorted rows as a run."""
@@ -146,7 +148,9 @@ class Spool:
         """Yield the rows of some runs in key order; with `low`, only those from it on, and with `high`, before it."""
         while len(runs) > _MOST_RUNS:
             groups = (runs[i : i + _MOST_RUNS] for i in range(0, len(runs), _MOST_RUNS))
-            runs = [tuple(piece for rows in self.merged(group) for piece in self.add(rows)) for group in groups]
+            runs = [
+                tuple(piece for rows in self.merged(group, low, high) for piece in self.add(rows)) for group in groups
+            ]
         pieces = (piece for run in runs for piece in _overlapping(run, low, high))
         waiting = deque(sorted(pieces, key=lambda piece: piece.first))
         held: list[pa.Table] = []

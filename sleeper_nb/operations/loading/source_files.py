@@ -308,7 +308,8 @@ def find_files(source: str | Path, home: Storage | None = None) -> list[SourceFi
     ----------
     source
         A file of any name; a folder, meaning all files below it with one of `SOURCE_ENDINGS`; or a glob, in which
-        ``**`` matches any number of folders. In a bucket likewise: an object, a prefix, or a glob.
+        ``**`` matches any number of folders; a folder that it matches means all such files below it. In a bucket
+        likewise: an object, a prefix, or a glob.
     home
         The table's storage. If it is a bucket, its region and endpoint are also used for other buckets.
 
@@ -316,6 +317,8 @@ def find_files(source: str | Path, home: Storage | None = None) -> list[SourceFi
     ------
     NotFound
         When nothing matches.
+    StorageError
+        When a file cannot be looked at, such as a link to no file.
     """
     files = _in_bucket(str(source), home) if str(source).startswith("s3://") else _in_folder(source)
     if not files:
@@ -328,12 +331,17 @@ def _in_folder(source: str | Path) -> list[SourceFile]:
     if Path(text).is_file():  # first, since a file name can contain brackets
         return [_of_path(Path(text), Path(text).parent)]
     if Path(text).is_dir():
-        paths: Iterable[Path] = sorted(p for p in Path(text).rglob("*") if p.name.lower().endswith(SOURCE_ENDINGS))
-        return [_of_path(path, Path(text)) for path in paths]
-    paths = sorted(Path(name) for name in glob.glob(text, recursive=True))  # noqa: PTH207 - Path.glob needs a folder to start from
+        return [_of_path(path, Path(text)) for path in sorted(_below(Path(text)))]
+    found = map(Path, glob.glob(text, recursive=True))  # noqa: PTH207 - Path.glob needs a folder to start from
+    paths = sorted({path for each in found for path in (_below(each) if each.is_dir() else [each])})
     wildcard = _WILDCARD.search(text)
     folder = Path(text[: wildcard.start() if wildcard else None].rpartition("/")[0])
     return [_of_path(path, folder) for path in paths]
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """Yield the data files below a folder; a folder may be named as a file, as Spark's ``out.parquet`` is."""
+    return (path for path in folder.rglob("*") if path.name.lower().endswith(SOURCE_ENDINGS) and not path.is_dir())
 
 
 def _of_path(path: Path, folder: Path) -> SourceFile:
@@ -341,6 +349,10 @@ def _of_path(path: Path, folder: Path) -> SourceFile:
     try:
         size = path.stat().st_size
     except FileNotFoundError as error:  # deleted since it was listed, or a broken link
+        if path.is_symlink():
+            hint = "delete the link, or create the file"
+            problem = "it is a link to a file that does not exist"
+            raise StorageError(f"cannot read {str(path)!r}: {problem}", hint=hint) from error
         hint = "run it again when no other process changes the files"
         raise NotFound(f"data file {str(path)!r} does not exist any more", hint=hint) from error
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -59,9 +60,15 @@ def files(tmp_path: Path) -> Path:
     return tmp_path / "in"
 
 
-def load(store: StateStore, data: object, settings: IngestSettings, progress: Progress = SILENT) -> sl.Snapshot:
+def load(
+    store: StateStore,
+    data: object,
+    settings: IngestSettings,
+    progress: Progress = SILENT,
+    clock: ManualClock | None = None,
+) -> sl.Snapshot:
     sources = find_sources(data)
-    writer = ThreadsWriter(store.storage, sources, EXACT, settings, NO_CHECKS, ManualClock(), progress)  # type: ignore[arg-type]
+    writer = ThreadsWriter(store.storage, sources, EXACT, settings, NO_CHECKS, clock or ManualClock(), progress)  # type: ignore[arg-type]
     return BulkLoad(store, sources, EXACT, writer).imported(progress=progress)
 
 
@@ -125,6 +132,23 @@ def test_the_first_difference_is_raised_and_nothing_is_added(tmp_path: Path, fil
     with pytest.raises(sl.InvalidInput, match=r"1\.parquet") as error:
         load(store, files, IngestSettings(task_bytes=5_000))
     assert "'n'" in str(error.value)
+    assert store.head().id == 1
+    assert not [path for path in on_disk(store) if path.startswith("data/")]
+
+
+@pytest.mark.parametrize("rows", [ROWS // 2, ROWS, 2 * ROWS])
+def test_a_file_that_changes_while_it_is_read_in_parts_is_refused(tmp_path: Path, rows: int) -> None:
+    class Replacing(ManualClock):
+        def now(self) -> datetime:
+            """Replace the file: the time is first asked for when the parts are known, and before one is read."""
+            pq.write_table(rows_of(rows, seed=7), tmp_path / "new.parquet", row_group_size=3_000)
+            (tmp_path / "new.parquet").replace(tmp_path / "x.parquet")
+            return super().now()
+
+    pq.write_table(rows_of(), tmp_path / "x.parquet", row_group_size=3_000)
+    store = a_store(tmp_path, SCHEMA)
+    with pytest.raises(sl.StorageError, match=r"x\.parquet was changed while it was read"):
+        load(store, str(tmp_path / "x.parquet"), IngestSettings(task_bytes=5_000), clock=Replacing())
     assert store.head().id == 1
     assert not [path for path in on_disk(store) if path.startswith("data/")]
 

@@ -113,3 +113,43 @@ def test_a_full_disk_is_an_error_that_names_the_folder(monkeypatch: pytest.Monke
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
     with Spool(NAMES, MEMORY) as spool, pytest.raises(StorageError, match="No space left"):
         spool.add(rows_of(10, 5))
+
+
+def test_a_disk_that_is_full_when_the_file_is_closed_hides_no_error_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = tempfile.TemporaryFile
+
+    def full(*given: object, **named: object) -> object:
+        file = real(*given, **named)  # type: ignore[call-overload]
+
+        class FullAtTheEnd:
+            def close(self) -> None:
+                file.close()
+                raise OSError(28, "No space left on device")
+
+            def __getattr__(self, name: str) -> object:
+                return getattr(file, name)
+
+        return FullAtTheEnd()
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    with Spool(NAMES, MEMORY) as spool:  # no OSError at its end
+        spool.add(rows_of(10, 5))
+
+
+def test_many_runs_are_stored_about_twice_whatever_the_number_of_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = []
+    real = Spool.store
+
+    def counted(self: Spool, content: pa.Buffer, rows: int, *others: object) -> object:
+        stored.append(rows)
+        return real(self, content, rows, *others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Spool, "store", counted)
+    rows = rows_of(20_000, 10**9)
+    with Spool(NAMES, MEMORY) as spool:
+        runs = runs_of(spool, rows, 200)
+        ranges = ranges_of(runs, 60_000)
+        check([table for low, high in ranges for table in spool.merged(runs, low, high)], rows)
+    assert len(runs) > sorted_runs._MOST_RUNS
+    assert len(ranges) > 5
+    assert sum(stored) == 2 * rows.num_rows

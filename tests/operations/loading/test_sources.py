@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import dataset
 
-from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
+from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.loading import sources
 from sleeper_nb.operations.loading.source_files import find_files
@@ -263,7 +263,14 @@ def test_a_table_takes_over_what_it_gave(store: StateStore):
     assert scan(store)["key"].to_pylist() == ["a", "a", "b", "b"]
 
 
-def test_a_file_that_is_gone_is_named(tmp_path):
+def test_a_link_to_no_file_is_named(tmp_path):
     (tmp_path / "a.csv").symlink_to(tmp_path / "nowhere.csv")
+    with pytest.raises(StorageError, match=r"a\.csv': it is a link to a file that does not exist"):
+        find_files(tmp_path)
+
+
+def test_a_file_that_is_gone_is_named(tmp_path, monkeypatch):
+    (tmp_path / "a.csv").symlink_to(tmp_path / "nowhere.csv")
+    monkeypatch.setattr(Path, "is_symlink", lambda _: False)  # as a file that was deleted after it was listed
     with pytest.raises(NotFound, match=r"data file '.*a\.csv' does not exist any more"):
         find_files(tmp_path)

@@ -13,7 +13,8 @@ from pyarrow import parquet
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
+from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound, StorageError
+from sleeper_nb.progress import Silent
 
 SCHEMA = sl.Schema({"id": "string"}, values={"n": "int?"})
 
@@ -260,3 +261,82 @@ def test_a_name_that_no_job_id_can_have_is_a_bad_file(table, incoming):
     report = once(table, incoming, skip_bad=True)
     assert [each.state for each in report.files] == ["bad"]
     assert "is not a valid job id" in report.files[0].reason
+
+
+@pytest.mark.parametrize(
+    "address", ["../incoming", "other/../../incoming", "../link", "../link/*.csv", "../.hid/in*/*.csv"]
+)
+def test_a_folder_is_the_same_by_any_address(table, incoming, tmp_path, monkeypatch, address):
+    (tmp_path / "work" / "other").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(incoming.folder)
+    (tmp_path / ".hid").symlink_to(tmp_path)
+    monkeypatch.chdir(tmp_path / "work")
+    incoming.write("a.csv", "a,1")
+    table.store.clock.steps = [lambda: None]
+    report = table.watch_folder(address, once=True)
+    name = "incoming/a.csv" if "in*" in address else "a.csv"
+    assert (states(report), ids(table)) == ({name: "loaded"}, ["a"])
+    assert once(table, incoming).loaded_before == 1
+
+
+@pytest.mark.parametrize("address", ["", "*", "**/*.csv"])
+def test_files_in_a_folder_that_is_named_as_a_file_are_loaded_once(table, incoming, address):
+    incoming.write("out.csv/part-0.csv", "a,1")
+    table.store.clock.steps = [lambda: None]
+    report = table.watch_folder(incoming.folder / address, once=True)
+    assert (states(report), ids(table)) == ({"out.csv/part-0.csv": "loaded"}, ["a"])
+
+
+def test_a_link_to_no_file_is_an_error_instead_of_an_empty_folder(table, incoming):
+    incoming.write("a.csv", "a,1")
+    (incoming.folder / "b.csv").symlink_to("nowhere.csv")
+    with pytest.raises(StorageError, match=r"b\.csv.*is a link to a file that does not exist"):
+        once(table, incoming)
+
+
+def test_a_file_that_is_replaced_by_an_older_one_is_named(table, incoming, clock):
+    def replace_by_older() -> None:
+        incoming.write("a.csv", "a,1", "b,2")
+        os.utime(incoming.folder / "a.csv", (1, 1))
+
+    incoming.write("a.csv", "a,1")
+    clock.steps = [lambda: None, replace_by_older, lambda: None]
+    with pytest.raises(KeyboardInterrupt) as caught:
+        table.watch_folder(incoming.folder)
+    assert caught.value.__notes__ == ["1 file loaded · 1 file changed since · 1 row added"]
+    clock.steps = [lambda: incoming.write("a.csv", "c,3"), lambda: None]
+    with pytest.raises(KeyboardInterrupt) as caught:  # also one that an earlier watch has loaded
+        table.watch_folder(incoming.folder)
+    assert caught.value.__notes__ == ["1 file changed since · 1 file loaded before · 0 rows added"]
+
+
+def test_a_file_that_is_written_while_it_is_loaded_is_named(tmp_path, clock, incoming):
+    class Appends(Silent):
+        def update(self, text: str, done: int = 0, total: int = 0) -> None:  # noqa: ARG002 - the form of all
+            if text == "loading a.csv":
+                kept = (incoming.folder / "a.csv").stat()
+                incoming.write("a.csv", "a,1", "b,2")
+                os.utime(incoming.folder / "a.csv", ns=(kept.st_atime_ns, kept.st_mtime_ns))
+
+    with sl.connect(tmp_path / "warehouse", clock=clock, progress=Appends()) as session:
+        table = session.create_table("t", SCHEMA)
+        incoming.write("a.csv", "a,1")
+        report = once(table, incoming)
+    assert [each.state for each in report.files] == ["loaded", "changed since"]
+
+
+def test_a_file_that_another_watch_loads_meanwhile_is_counted_by_that_one(tmp_path, clock, incoming):
+    class LoadsToo(Silent):
+        def update(self, text: str, done: int = 0, total: int = 0) -> None:  # noqa: ARG002 - the form of all
+            if text == "loading a.csv":
+                other.ingest(str(incoming.folder / "a.csv"), job_id=f"{incoming.folder}/a.csv")
+
+    incoming.write("a.csv", "a,1")
+    with (
+        sl.connect(tmp_path / "warehouse", clock=clock, progress=LoadsToo()) as session,
+        sl.connect(tmp_path / "warehouse", clock=clock) as another,
+    ):
+        table = session.create_table("t", SCHEMA)
+        other = another.table("t")
+        report = once(table, incoming)
+    assert (report.files, report.loaded_before, report.rows) == ((), 1, 0)
