@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sleeper_nb.errors import InvalidInput
@@ -79,15 +79,6 @@ def counts_text(counts: Mapping[str, int]) -> str | None:
 def counts_of(text: str | None) -> dict[str, int]:
     """Return what `counts_text` wrote."""
     return json.loads(text) if text else {}
-
-
-def total_of(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return the sums of several counts, in the order in which conditions first come."""
-    total: dict[str, int] = {}
-    for each in counts:
-        for condition, count in each.items():
-            total[condition] = total.get(condition, 0) + count
-    return total
 
 
 def counts_line(counts: Mapping[str, int]) -> str:

@@ -202,12 +202,7 @@ def add_files(
     dry_run: bool,
 ) -> Snapshot | AddFilesPlan | IngestPlan:
     """Refer to files where they are; parameters, result and errors are those of `Table.add_files`."""
-    given = [files] if isinstance(files, str | Path) else list(files)
-    strange = next((each for each in given if not isinstance(each, str | Path)), None)
-    if strange is not None or not given:
-        what = described(strange) if given else "an empty list"
-        hint = "give paths, globs or s3:// addresses of Parquet files; rows in memory are ingested"
-        raise InvalidInput(f"files cannot be {what}", hint=hint)
+    given = _addresses(files)
     if copy and move:
         hint = "leave one out: copied files stay where they are, moved ones become files of the table"
         raise InvalidInput("files cannot be both copied and moved", hint=hint)
@@ -241,6 +236,17 @@ def add_files(
     with table_in_hints(table.name):
         added = add() if job_id is None else _once(table, "ingest", job_id, add)
     return saved_if_due(table.store, added, table.properties[SAVEPOINT_INTERVAL], author)
+
+
+def _addresses(files: str | Path | Iterable[str | Path]) -> list[str | Path]:
+    """Return one or several addresses as a list; raise for anything else, and for none."""
+    given = [files] if isinstance(files, str | Path) else list(files)
+    strange = next((each for each in given if not isinstance(each, str | Path)), None)
+    if strange is not None or not given:
+        what = described(strange) if given else "an empty list"
+        hint = "give paths, globs or s3:// addresses of Parquet files; rows in memory are ingested"
+        raise InvalidInput(f"files cannot be {what}", hint=hint)
+    return given
 
 
 def _stores_of_all(table: OpenTable) -> dict[str, StateStore]:

@@ -158,7 +158,7 @@ class RowGridModel:
     @property
     def keys(self) -> tuple[str, ...]:
         """The row keys and sort keys."""
-        return tuple(each.name for each in (*self.schema.row_keys, *self.schema.sort_keys))
+        return self.schema.sort_order
 
     @property
     def is_quick(self) -> bool:

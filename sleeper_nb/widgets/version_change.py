@@ -102,7 +102,7 @@ class VersionChange:
     @property
     def keys(self) -> tuple[str, ...]:
         """The row keys and sort keys."""
-        return tuple(each.name for each in (*self.schema.row_keys, *self.schema.sort_keys))
+        return self.schema.sort_order
 
     @property
     def column_names(self) -> tuple[str, ...]:

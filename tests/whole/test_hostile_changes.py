@@ -113,6 +113,15 @@ def test_a_table_may_be_called_as_the_parts_of_a_merge(session, name):
     assert {key: n for key, (n, _) in rows_of(table).items()} == {1: 6, 2: 20, 3: 31}
 
 
+def test_a_merge_updates_rows_that_the_source_lacks(session):
+    table = session.create_table("t9", SCHEMA)
+    table.ingest([{"k": 1, "n": 1}, {"k": 2, "n": 2}, {"k": 3, "n": 3}])
+    merge = table.merge([{"k": 1, "n": 5}])
+    done = merge.when_not_matched_by_source_update({"n": "target.n * 10"}, "target.k < 3").execute()
+    assert done.updated == 1
+    assert {key: n for key, (n, _) in rows_of(table).items()} == {1: 1, 2: 20, 3: 3}
+
+
 def test_parameters_keep_their_names(table):
     names = {f"{name}_{number}": 3 for name in ("new_value", "bound") for number in range(3)}
     table.update({}, "k = :new_value_0 AND k = :bound_0", new_values={"n": 77}, params=names)
