@@ -148,9 +148,8 @@ class Spool:
         """Yield the rows of some runs in key order; with `low`, only those from it on, and with `high`, before it."""
         while len(runs) > _MOST_RUNS:
             groups = (runs[i : i + _MOST_RUNS] for i in range(0, len(runs), _MOST_RUNS))
-            runs = [
-                tuple(piece for rows in self.merged(group, low, high) for piece in self.add(rows)) for group in groups
-            ]
+            merged = (tuple(p for rows in self.merged(group, low, high) for p in self.add(rows)) for group in groups)
+            runs = [run for run in merged if run]  # some have no row of the range
         pieces = (piece for run in runs for piece in _overlapping(run, low, high))
         waiting = deque(sorted(pieces, key=lambda piece: piece.first))
         held: list[pa.Table] = []
