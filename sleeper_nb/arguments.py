@@ -246,7 +246,9 @@ def _fits(value: object, hint: Any) -> bool:
 
 
 def _is_a(value: object, kind: Any) -> bool:
-    if not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
+    if not isinstance(kind, type) or (
+        getattr(kind, "_is_protocol", False) and not getattr(kind, "_is_runtime_protocol", False)
+    ):
         return True
     if kind in (int, float) and isinstance(value, bool):
         return False

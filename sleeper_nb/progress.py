@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from sleeper_nb.errors import Cancelled, SleeperError, StillRunning
 from sleeper_nb.report import Grid, Report
@@ -18,6 +18,7 @@ T = TypeVar("T")
 State = Literal["running", "finished", "failed", "cancelled"]
 
 
+@runtime_checkable
 class Progress(Protocol):
     """Receives the progress of one piece of work at a time."""
 

@@ -12,6 +12,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.arguments import _Argument, checked
+from sleeper_nb.progress import SILENT, Progress
 
 if TYPE_CHECKING:
     import nowhere
@@ -64,6 +65,17 @@ def test_numbers_of_numpy_and_one_pass_iterables_are_taken():
     assert (type(limit), limit, columns) == (int, 5, ("a", "b"))
 
 
+@checked
+def work(progress: Progress = SILENT) -> Progress:
+    return progress
+
+
+def test_a_callback_that_lacks_a_method_is_refused():
+    assert work(SILENT) is SILENT
+    with pytest.raises(sl.InvalidInput, match="progress takes a Progress, not "):
+        work({}.update)
+
+
 def test_a_type_that_is_only_imported_for_annotations_takes_every_value():
     take(other=object(), folder=Path())
 
@@ -96,4 +108,4 @@ def test_each_of_several_values_is_checked():
     assert join() == ""
     assert join("a", "é") == "aé"
     with pytest.raises(sl.InvalidInput, match="names takes a string, not 5"):
-        join("a", 5)  # type: ignore[arg-type]
+        join("a", 5)

@@ -145,6 +145,8 @@ class WatchedFolder:
     home: Storage | None = None
 
     def __post_init__(self) -> None:
+        if "\0" in self.address:
+            raise NotFound(f"the folder {self.address!r} does not exist", hint="no folder has a NUL in its name")
         folder = Path(self.root)
         if not self.is_remote and not folder.is_dir():
             if folder.is_file():

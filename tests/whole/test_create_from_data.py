@@ -168,6 +168,14 @@ def test_a_value_that_breaks_the_type_of_the_first_ones_is_named(session, tmp_pa
     assert session.create_table("t", str(path), row_keys=["k"], types={"x": "string"}).scan().count() == 2_000_001
 
 
+def test_a_last_value_that_is_not_utf_8_is_named(session, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"a,b\nx,1\n\xff,2\n")
+    with pytest.raises(sl.InvalidInput, match=r"column 'a', line 3: the text b'\\xff' is not UTF-8"):
+        session.create_table("t", str(path), row_keys=["a"])
+    assert not session.tables()
+
+
 def test_csv_types_come_from_the_texts(session, tmp_path):
     (tmp_path / "x.csv").write_text(
         "id,zip,fare,at,day,ok,none\n1,01234,2.5,2026-01-01T05:00:00Z,2026-01-01,true,\n2,99999,,2026-01-01 06:00,"

@@ -109,7 +109,7 @@ def csv_sample(file: SourceFile) -> list[tuple[str, pa.Array]]:
             closing(_open_csv(stream, names, csv_format, Quotes(csv_format))) as reader,
         ):
             texts = pa.Table.from_batches([next(iter(reader))])
-    rows = texts.num_rows - 1 if texts.num_rows and texts.column(0)[-1].as_py() == _END else texts.num_rows
+    rows = texts.num_rows - _has_end_row(texts)
     # between quotes it is a text, unless the column turns out to hold numbers
     nulls = pa.array(csv_format.nulls, pa.string())
     columns = [column.slice(0, rows).combine_chunks() for column in texts.columns]
@@ -186,8 +186,10 @@ class _WithEndRow(io.RawIOBase):
         return self._row if self._last_byte in {b"\n", b"\r"} else b"\n" + self._row
 
 
-def _has_end_row(batch: pa.RecordBatch) -> bool:
-    return bool(batch.num_rows) and batch.column(0)[-1].as_py() == _END
+def _has_end_row(rows: pa.RecordBatch | pa.Table) -> bool:
+    """Return whether the row that marks the end of a file is the last one; its text may be of any encoding."""
+    last = rows.column(0)[-1].as_buffer() if rows.num_rows else None
+    return last is not None and last.to_pybytes() == _END.encode()
 
 
 def _ends_inside_quotes(file: SourceFile) -> InvalidInput:
