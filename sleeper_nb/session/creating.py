@@ -46,7 +46,7 @@ from sleeper_nb.operations.administration.property_files import check_changes
 from sleeper_nb.operations.administration.schema_commit import SchemaCommit
 from sleeper_nb.operations.administration.split_points_estimate import SplitPointsEstimate
 from sleeper_nb.operations.loading import sources as loading
-from sleeper_nb.operations.loading.bulk_load import BulkLoad
+from sleeper_nb.operations.loading.bulk_load import BulkLoad, ending_at_first
 from sleeper_nb.operations.loading.conform import Difference, for_new_table, raise_first
 from sleeper_nb.operations.loading.data_columns import (
     DataColumn,
@@ -58,7 +58,7 @@ from sleeper_nb.operations.loading.data_columns import (
     named,
 )
 from sleeper_nb.operations.loading.in_memory import index_names
-from sleeper_nb.operations.loading.ingest import IngestSettings, published, write_rows
+from sleeper_nb.operations.loading.ingest import IngestPlan, IngestSettings, published, write_rows
 from sleeper_nb.operations.loading.key_sample import (
     LOOKED_AT,
     KeySample,
@@ -399,15 +399,7 @@ class _Load:
             )
         schema = self._schema()
         settings = _settings(self._tables, new, schema)
-        sample = self._sample(schema)
-        tree = self._tree(schema, settings, sample)
-        state = initial_state(schema, tree, CommitPoint(0, self._tables.components.clock.now()))
-        strategy, on_spark = IngestSettings.of(settings).strategy, self._by_spark
-        engines, storage = self._tables.components.engines, self._tables.storage
-        checks = self._checks_of(settings)(schema)
-        found = planned_load(
-            engines, state, storage, self._sources, self._matching, strategy=strategy, on_spark=on_spark, checks=checks
-        )
+        found = self._planned(schema, settings)
         return CreatePlan(
             new.name,
             schema,
@@ -418,6 +410,35 @@ class _Load:
             columns=self._columns,
             replaces=_exists(self._tables, new),
             notes=found.notes,
+        )
+
+    def _planned(self, schema: Schema, settings: TableProperties) -> IngestPlan:
+        """Return the plan of the load, with every difference of every source."""
+        if not self._in_bulk:
+            return self._planned_with(self._sample(schema), schema, settings, on_spark=False)
+        try:
+            return self._planned_with(self._sample(schema), schema, settings, on_spark=self._by_spark)
+        except InvalidInput:  # what reads in bulk ends at the first row that does not fit
+            no_keys, on_spark = sample_of(schema.arrow.empty_table(), schema, 0), loading.is_spark(self._sources)
+            found = self._planned_with(no_keys, schema, settings, on_spark=on_spark)
+            if not found.differences:
+                raise
+            return found
+
+    def _planned_with(
+        self, sample: KeySample, schema: Schema, settings: TableProperties, *, on_spark: bool
+    ) -> IngestPlan:
+        tree = self._tree(schema, settings, sample)
+        state = initial_state(schema, tree, CommitPoint(0, self._tables.components.clock.now()))
+        return planned_load(
+            self._tables.components.engines,
+            state,
+            self._tables.storage,
+            self._sources,
+            self._matching,
+            strategy=IngestSettings.of(settings).strategy,
+            on_spark=on_spark,
+            checks=self._checks_of(settings)(schema),
         )
 
     def split_points(self) -> SplitPointsEstimate:
@@ -462,7 +483,9 @@ class _Load:
             by_spark=self._by_spark,
         )
         load = BulkLoad(store, self._sources, self._matching, writer)
-        tree = self._tree(schema, target.settings, self._sample(schema))
+        with ending_at_first(self._sources):
+            sample = self._sample(schema)
+        tree = self._tree(schema, target.settings, sample)
         load.run(
             lambda: published(
                 store,

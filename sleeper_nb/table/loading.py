@@ -24,7 +24,7 @@ from sleeper_nb.operations.administration import property_files
 from sleeper_nb.operations.loading import add_files as adding
 from sleeper_nb.operations.loading import ingest, sources
 from sleeper_nb.operations.loading.add_files import AddFilesPlan
-from sleeper_nb.operations.loading.bulk_load import BulkLoad
+from sleeper_nb.operations.loading.bulk_load import BulkLoad, ending_at_first
 from sleeper_nb.operations.loading.checked_load import CheckedLoad, message_with, with_broken_expectations
 from sleeper_nb.operations.loading.conform import for_table, table_in_hints
 from sleeper_nb.operations.loading.data_columns import materialised
@@ -357,7 +357,8 @@ def _bulk_import(
             writer = writer_of(of, store.storage, data, matching, settings, table.load_checks, by_spark=by_spark)
             wanted = LeavesWanted.of(table.properties)
             load = BulkLoad(store, data, matching, writer)
-            split = split_of(of.engines, store, data, wanted, matching, by_spark=by_spark)
+            with ending_at_first(data):
+                split = split_of(of.engines, store, data, wanted, matching, by_spark=by_spark)
             made = load.imported(message=message, author=of.author, job_id=job_id, split=split, progress=progress)
             return with_broken_expectations(made, load.judged)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from decimal import Decimal
 from pathlib import Path
+from typing import ClassVar
 
 import duckdb
 import numpy as np
@@ -525,6 +526,19 @@ class TestThroughSpark:
         assert files_below(session) == before
         assert not session.tables()
 
+    def test_a_dry_run_of_a_spark_dataframe_lists_all_differences(self, session):
+        frame = session.spark_session.sql("SELECT CAST(NULL AS STRING) AS s, id * 10000000000 AS n FROM range(1, 10)")
+        given = {"row_keys": ["s"], "types": {"n": "int"}}
+        plan = session.create_table("t", frame, **given, leaves=4, dry_run=True)
+        assert [(each.column, each.values) for each in plan.differences] == [("s", 9), ("n", 9)]
+        with pytest.raises(sl.InvalidInput) as caught:
+            session.create_table("t", frame, **given)
+        assert caught.value.hint.endswith(TO_DRY_RUN)
+        with pytest.raises(sl.InvalidInput) as caught:
+            session.sql("CREATE TABLE t (s, n INT) ROW KEYS (s) AS SELECT NULL::STRING, 10000000000", engine="spark")
+        assert "dry run" not in caught.value.hint
+        assert not session.tables()
+
     def test_large_files_are_loaded_in_bulk(self, session, tmp_path, monkeypatch):
         monkeypatch.setattr("sleeper_nb.table.bulk_loading.BULK_BYTES", 1)
         path = tmp_path / "x.csv"
@@ -532,6 +546,119 @@ class TestThroughSpark:
         table = session.create_table("t", str(path), row_keys=["n"], leaves=3)
         assert table.scan().count() == 120
         assert len(table.leaves()) == 3
+
+
+TO_DRY_RUN = "; there may be more differences: a dry run lists all, with what to change"
+
+
+class TestLoadsInBulk:
+    """Large files, loaded by threads of this process and by tasks of Spark."""
+
+    GIVEN: ClassVar = {"row_keys": ["k"], "types": {"k": "long", "x": "long"}}
+
+    WAYS = (
+        ("threads", "csv"),
+        ("threads", "json"),
+        pytest.param(("spark", "csv"), marks=pytest.mark.spark),
+        pytest.param(("spark", "parquet"), marks=pytest.mark.spark),
+    )
+
+    @pytest.fixture(autouse=True)
+    def _large(self, monkeypatch):
+        monkeypatch.setattr("sleeper_nb.table.bulk_loading.BULK_BYTES", 1)
+
+    @pytest.fixture(params=WAYS, ids="-".join)
+    def way(self, request):
+        """What loads, and the format of the files."""
+        return request.param
+
+    @pytest.fixture
+    def either(self, way, request, tmp_path, monkeypatch):
+        """A session whose large files are loaded by threads, or by tasks of Spark as on a cluster."""
+        by_spark = way[0] == "spark"
+        monkeypatch.setattr("sleeper_nb.engines.components.Engines.on_cluster", by_spark)
+        spark = request.getfixturevalue("spark_engine").session() if by_spark else None
+        with sl.connect(tmp_path / "w", spark=spark) as opened:
+            yield opened
+
+    @pytest.fixture
+    def files(self, way, tmp_path):
+        """Three files, of which two do not fit."""
+        rows = {"good": [(1, 1)], "poor": [(2, "some"), (3, 3)], "worse": [(4, "more"), (5, "most"), ("five", 6)]}
+        for name, values in rows.items():
+            path, frame = tmp_path / f"{name}.{way[1]}", pd.DataFrame(values, columns=["k", "x"])
+            if way[1] == "csv":
+                frame.to_csv(path, index=False)
+            elif way[1] == "json":
+                frame.to_json(path, orient="records", lines=True)
+            else:
+                frame.astype(str).to_parquet(path)
+        return tmp_path / f"*.{way[1]}"
+
+    def test_a_dry_run_lists_all_differences_of_all_files(self, either, files):
+        before = files_below(either)
+        found = either.create_table("t", str(files), **self.GIVEN, dry_run=True).differences
+        assert {each.column: (each.values, each.files) for each in found} == {"k": (1, 1), "x": (3, 2)}
+        assert {each.column: Path(each.source).stem for each in found} == {"k": "worse", "x": "poor"}
+        assert all(each.change for each in found)
+        assert files_below(either) == before
+        assert not either.tables()
+
+    def test_an_error_says_that_a_dry_run_lists_all_and_leaves_nothing(self, either, files):
+        before = files_below(either)
+        with pytest.raises(sl.InvalidInput) as caught:
+            either.create_table("t", str(files), **self.GIVEN)
+        assert caught.value.hint.count("dry run") == 1
+        assert caught.value.hint.endswith(TO_DRY_RUN)
+        assert files_below(either) == before
+        assert not either.tables()
+        good = files.with_name(f"good{files.suffix}")
+        assert either.create_table("t", str(good), row_keys=["k"]).scan().count() == 1
+
+    def test_so_does_an_ingest(self, either, files):
+        table = either.create_table("t", sl.Schema({"k": "long"}, values={"x": "long"}))
+        before = files_below(either)
+        with pytest.raises(sl.InvalidInput) as caught:
+            table.ingest(str(files))
+        assert caught.value.hint.endswith(TO_DRY_RUN)
+        assert {each.column for each in table.ingest(str(files), dry_run=True).differences} == {"k", "x"}
+        assert files_below(either) == before
+        assert table.resolved.snapshot_id == 1
+
+    def test_the_sample_for_a_split_says_it_too(self, either, files):
+        few = {"sleeper.table.bulk.import.min.leaf.partitions": "4", "sleeper.table.partition.splitting.min.rows": "1"}
+        table = either.create_table("t", sl.Schema({"k": "long"}, values={"x": "long"}), properties=few)
+        with pytest.raises(sl.InvalidInput) as caught:
+            table.ingest(str(files))
+        assert caught.value.hint.endswith(TO_DRY_RUN)
+        assert len(table.partitions.leaves) == 1
+
+    def test_an_error_of_the_only_file_is_of_all_of_it(self, session, tmp_path):
+        (tmp_path / "a.csv").write_text("k,x\n1,some\n2,more\n")
+        with pytest.raises(sl.InvalidInput, match="2 values") as caught:
+            session.create_table("t", str(tmp_path / "a.csv"), **self.GIVEN)
+        assert "dry run" not in caught.value.hint
+
+    def test_a_file_that_cannot_be_read_is_named_by_both(self, session, tmp_path):
+        (tmp_path / "a.csv").write_text("k,x\n1,some\n")
+        (tmp_path / "b.csv").write_text('k,x\n1,"2"3\n')
+        for dry_run in (False, True):
+            with pytest.raises(sl.InvalidInput):
+                session.create_table("t", str(tmp_path / "*.csv"), **self.GIVEN, dry_run=dry_run)
+        assert not session.tables()
+
+    def test_what_is_no_difference_is_raised_by_a_dry_run(self, session, tmp_path):
+        for name in ("a", "b"):
+            (tmp_path / f"{name}.csv").write_text("k,x\n1,some\n")
+        with pytest.raises(sl.InvalidInput, match="split") as caught:
+            session.create_table("t", str(tmp_path / "*.csv"), **self.GIVEN, split_points=["a"], dry_run=True)
+        assert "dry run" not in caught.value.hint
+
+    def test_a_dry_run_of_files_that_fit_is_as_before(self, session, tmp_path):
+        for number in range(3):
+            (tmp_path / f"{number}.csv").write_text(f"k,x\n{number},1\n")
+        plan = session.create_table("t", str(tmp_path / "*.csv"), **self.GIVEN, leaves=3, dry_run=True)
+        assert (plan.rows, len(plan.leaves), plan.differences) == (3, 3, ())
 
 
 def test_commands_create_from_variables_and_files(shell):

@@ -8,6 +8,7 @@ those that must not stay, and says what was loaded.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Protocol
 
@@ -18,6 +19,8 @@ from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.operations.loading.conform import there_may_be_more
+from sleeper_nb.operations.loading.file_formats import WHOLE_FILE_BYTES
 from sleeper_nb.operations.loading.ingest import (
     IngestSettings,
     discard_run,
@@ -26,7 +29,7 @@ from sleeper_nb.operations.loading.ingest import (
 )
 from sleeper_nb.operations.loading.matching import Matching
 from sleeper_nb.operations.loading.row_checks import JudgedRows
-from sleeper_nb.operations.loading.sources import IngestSource, notes_of
+from sleeper_nb.operations.loading.sources import IngestSource, bytes_of, is_spark, notes_of
 from sleeper_nb.operations.split_before_import import SplitBefore
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.report import rate_text
@@ -87,6 +90,12 @@ def check_all_written(written: int, expected: int) -> None:
             f"{written:,} rows of {expected:,} were written",
             hint="this is a bug in the merge of sorted rows; nothing was committed",
         )
+
+
+def ending_at_first(sources: Sequence[IngestSource]) -> AbstractContextManager[None]:
+    """Return what says with an error about rows that there may be more, unless it is of all rows of the only source."""
+    is_of_all = len(sources) == 1 and not is_spark(sources) and bytes_of(sources) <= WHOLE_FILE_BYTES
+    return nullcontext() if is_of_all else there_may_be_more()
 
 
 def progress_text(step: str, rows: int, seconds: float, done: float) -> str:
@@ -150,9 +159,10 @@ class BulkLoad:
 
     def write(self, schema: Schema, tree: PartitionTree) -> Iterator[FileReference]:
         """Write the rows to files of the leaves, and yield the references to them."""
-        for reference in self._writer.write(self._run_id, schema, tree):
-            self._references.append(reference)
-            yield reference
+        with ending_at_first(self._sources):
+            for reference in self._writer.write(self._run_id, schema, tree):
+                self._references.append(reference)
+                yield reference
 
     def run(self, publish: Callable[[], Snapshot], progress: Progress, note: str = "") -> Snapshot:
         """Return what `publish` does with the references of `write`; say what was loaded, and delete what was not."""

@@ -41,6 +41,7 @@ _TO_TEXT = "to store it as text, "
 _ADD, OR_ADD, _WITH = "add ", ", or add ", " with "
 """Before an option in a hint; without the option they go, too (`without_options`)."""
 _DRY_RUN_SAYS = "; a dry run says for each what to change"
+_DRY_RUN_LISTS = "; there may be more differences: a dry run lists all, with what to change"
 _MOST_LINES = 9
 """More differences than these are counted in an error; a dry run lists all."""
 
@@ -101,9 +102,9 @@ def without_options(hint: Hint, conversion: Conversion | None) -> HintParts:
 
     With None for the conversion it takes the options, as an upsert does.
     """
-    parts = [part for part in (hint if isinstance(hint, tuple) else (hint,)) if part != _DRY_RUN_SAYS]
+    parts = _without_dry_run(hint if isinstance(hint, tuple) else (hint,))
     if conversion is None:
-        return tuple(parts)
+        return parts
     kept: list[str | Action] = []
     for part in parts:
         if part not in {CAST, IGNORE_EXTRA, BY_NAME} or kept[-1:] not in ([_ADD], [OR_ADD], [_WITH]):
@@ -114,6 +115,26 @@ def without_options(hint: Hint, conversion: Conversion | None) -> HintParts:
             instead = conversion("STRING" if _TO_TEXT in kept else "BOOLEAN")
             kept += [*instead] if isinstance(instead, tuple) else [instead]
     return tuple(kept)
+
+
+def _without_dry_run(parts: HintParts) -> HintParts:
+    """Return a hint without what a dry run says; an error of a task of Spark has it at the end of a longer text."""
+    kept = [
+        part.removesuffix(_DRY_RUN_SAYS).removesuffix(_DRY_RUN_LISTS) if isinstance(part, str) else part
+        for part in parts
+    ]
+    return tuple(part for part in kept if part)
+
+
+@contextmanager
+def there_may_be_more() -> Iterator[None]:
+    """Say with an error about data that a dry run lists all differences, as the load ended at the first."""
+    try:
+        yield
+    except InvalidInput as error:
+        parts = _without_dry_run(error.hint_parts)
+        error.hint = (*parts, _DRY_RUN_LISTS) if parts else _DRY_RUN_LISTS.removeprefix("; ")
+        raise
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from sleeper_nb.operations.loading.spreadsheets import sheet_columns, sheet_name
 
 logger = logging.getLogger(__name__)
 
-_WHOLE_FILE_BYTES = 256 << 20
+WHOLE_FILE_BYTES = 256 << 20
 """An error in a file up to this size is searched in the whole file, so that it is the same for every piece."""
 
 
@@ -98,7 +98,7 @@ def pieces_of(
     # A file without rows may also lack columns. Raised outside the except: Spark prints the chain of a task's errors.
     if failed is not None:
         logger.debug("%s does not fit the table: %s", file.label, type(failed).__name__)
-    if (failed is not None and file.bytes <= _WHOLE_FILE_BYTES) or (empty and row_groups is None):
+    if (failed is not None and file.bytes <= WHOLE_FILE_BYTES) or (empty and row_groups is None):
         read_file(file, schema, matching).table(schema)
     if failed is not None:
         raise failed
