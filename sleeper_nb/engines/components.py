@@ -84,8 +84,10 @@ class Engines:
         try:
             condition = DuckDBCondition.broken(check.condition, schema, partial(self.duckdb.connect_confined, ()))
         except InvalidInput as error:
-            kind = "expectation" if isinstance(check, Expectation) else "check"
-            raise InvalidInput(f"{kind} {check.name!r}: {error.message}", hint=error.hint_parts) from error
+            kind, message = "check", error.message
+            if isinstance(check, Expectation):  # its name is the condition, which the message repeats
+                kind, message = "expectation", message.removeprefix(f"cannot read the condition {check.condition!r}: ")
+            raise InvalidInput(f"{kind} {check.name!r}: {message}", hint=error.hint_parts) from error
         if planned:
             with closing(self.duckdb.connect_planning()) as planning:
                 condition = condition.planned(planning, schema)

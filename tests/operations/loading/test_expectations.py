@@ -263,3 +263,10 @@ def test_describe_shows_the_expectations_of_the_current_version(session, table):
     assert "expectations" not in repr(table.at(1))
     session.table("t").set_properties({"sleeper.table.expect": None})
     assert "expectations" not in repr(session.table("t"))
+
+
+def test_a_wrong_expectation_is_named_once(table):
+    with pytest.raises(InvalidInput) as caught:
+        table.set_properties({"sleeper.table.expect": "dely > 0"})
+    assert caught.value.message == "expectation 'dely > 0': no column 'dely'"
+    assert caught.value.hint == "did you mean 'delay'?"
