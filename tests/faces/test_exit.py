@@ -54,9 +54,10 @@ def test_an_exception_at_the_end_is_all_that_a_script_says(tmp_path: Path):
     failing = 'session.sql("SELECT nope", engine="duckdb")'
     ended = _run(tmp_path, sys.executable, "-c", _OPEN + failing)
     assert "nanobind" not in ended.stderr
-    *_, message, line, caret = ended.stderr.splitlines()
+    *_, message, line, caret, hint = ended.stderr.splitlines()
     assert '"nope"' in message
     assert (line, caret) == ("LINE 1: SELECT nope", "               ^")
+    assert hint.startswith("hint: ")
 
 
 def test_ipython_ends_in_silence(tmp_path: Path):
