@@ -81,6 +81,8 @@ def right(name, parameters):
     if name == "create_table":
         known["name"] = "fresh"
     needed = {p.name: known[p.name] for p in parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL}
+    if name == "watch_folder":  # another call may have made the folder
+        needed["once"] = True
     return needed | {"schema": SCHEMA} if name == "create_table" else needed
 
 
