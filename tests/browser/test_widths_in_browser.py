@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from tests.browser.lab import expect
@@ -31,6 +33,8 @@ CUT = """widget => {
 
 @pytest.mark.parametrize("width", [700, 1100])
 def test_no_control_is_cut_off(cells, width):
+    from playwright.sync_api import TimeoutError as PageTimeout
+
     opened = cells(
         SETUP,
         MORE,
@@ -45,4 +49,6 @@ def test_no_control_is_cut_off(cells, width):
         expect(widget).to_be_visible()
         widget.scroll_into_view_if_needed()
         opened.shot(f"{name}-{width}", widget)
+        with suppress(PageTimeout):  # the page is laid out anew for the width, and scrolled
+            opened.page.wait_for_function(f"e => !({CUT})(e).length", arg=widget.element_handle(), timeout=10_000)
         assert widget.evaluate(CUT) == [], name
