@@ -47,7 +47,7 @@ def test_no_control_is_cut_off(cells, width):
     for name in ("explorer", "timeline", "create", "pager"):
         widget = opened.page.locator(f".sleeper-live.sleeper-{name}")
         expect(widget).to_be_visible()
-        widget.scroll_into_view_if_needed()
+        widget.evaluate('e => e.scrollIntoView({block: "start"})')
         opened.shot(f"{name}-{width}", widget)
         with suppress(PageTimeout):  # the page is laid out anew for the width, and scrolled
             opened.page.wait_for_function(f"e => !({CUT})(e).length", arg=widget.element_handle(), timeout=10_000)
