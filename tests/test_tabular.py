@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ REPORTS = (
     "table.upsert([{'k': 1, 'v': 'a'}], dry_run=True)",
     "session.sql('SELECT * FROM t', engine='duckdb').cost()",
     "session.sql('SELECT * FROM t', engine='duckdb').explain()", "describe_properties()", "table.scan().plan()",
+    "table.watch_folder(watched, once=True, every=timedelta(milliseconds=1), skip_bad=True)",
 )  # fmt: skip
 ON_SPARK = ("session.sql('SELECT * FROM t', engine='spark')",)
 VALUES = (*ITEMS, *READ_LATER, *REPORTS, *(pytest.param(each, marks=pytest.mark.spark) for each in ON_SPARK))
@@ -76,6 +78,9 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sl.Session]:
 @pytest.fixture
 def value_of(session: sl.Session, tmp_path: Path) -> Callable[[str], Any]:
     names: dict[str, Any] = {"session": session, "table": session.table("t"), "folder": tmp_path / "out"}
+    names |= {"watched": tmp_path / "in", "timedelta": timedelta}
+    names["watched"].mkdir()
+    (names["watched"] / "bad.csv").write_text("nothing\n1\n")
     names["describe_properties"] = describe_properties
     return lambda text: eval(text, names)  # noqa: S307 - written above
 

@@ -101,6 +101,7 @@ WRITES = {"accept_properties", "add_files",
     "alter", "bulk_import", "collect_garbage", "compact", "create_savepoint", "delete", "delete_savepoint",
     "expire_snapshots", "ingest", "maintain", "merge", "overwrite", "purge", "release_lease", "rollback", "rollback_to",
     "run_change", "set_online", "set_properties", "split_partitions", "sweep_orphans", "update", "upsert",
+    "watch_folder",
 }  # fmt: skip
 TABLE: dict[str, Callable[[Any], Any]] = {
     "at": lambda t: t.at(),

@@ -281,6 +281,20 @@ class Programs(RuleBasedStateMachine):
         """Loads are what most programs do most."""
         self.ingest(who, pick, data, form, None)
 
+    @precondition(lambda self: self.tables)
+    @rule(who=which, pick=picks, data=st.data(), form=st.sampled_from(["Parquet", "CSV", "JSON"]))
+    def watch_folder(self, who: int, pick: int, data: st.DataObject, form: str) -> None:
+        """The second watch finds nothing new."""
+        model = self.model(pick)
+        given = self.drawn_rows(model, data)
+        table = self.session(who).table(model.name)
+        names = {column.token: column.name for column in model.now.columns}
+        named = [{names[token]: value for token, value in row.items()} for row in given]
+        file = INPUTS[form](named, schema_of(model.now.columns), self.new_folder())
+        for _ in range(2):
+            table.watch_folder(file.parent, once=True, job_id=file.parent.name)
+        self.note_load(model, table, given, f"{file.parent.name}/{file.name}")
+
     def drawn_rows(self, model: TableModel, data: st.DataObject) -> list[dict[int, Any]]:
         values = {column.token: st.sampled_from(model.pool(column)) for column in model.now.columns}
         return data.draw(st.lists(st.fixed_dictionaries(values), max_size=6))

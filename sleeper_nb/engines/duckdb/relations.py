@@ -482,7 +482,8 @@ def explained(error: Exception) -> SleeperError:
         hint = "SQL reads tables, and local files whose paths are written as text or parameters"
         return InvalidInput(f"SQL may not open {refused[1]!r}", hint=hint)
     first = next(filter(None, lines), type(error).__name__)
-    if missing := _NO_MATCH.search(first):
+    missing, below = _NO_MATCH.search(first), "".join(lines[1:])
+    if missing and ('"__sleeper_' not in below or missing[1] in below):  # else it is a data file of a table
         return NotFound(f"no file matches {missing[1]!r}", hint=f"a path is relative to {Path.cwd()}")
     if _IO.search(first):
         return StorageError(f"DuckDB: {first}", hint="run it again; the file may have been deleted or changed")
