@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
 from itertools import count
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from sleeper_nb.errors import Action, InvalidInput, NotFound
 from sleeper_nb.model.snapshots import (
@@ -36,6 +36,8 @@ from sleeper_nb.sql.variables import BoundVariable, Variables
 from sleeper_nb.sql.version_clause import VersionClause
 from sleeper_nb.storage.filesystem import Storage
 
+GENERATED_PREFIX: Final = "__sleeper"
+"""How the names begin that stand for tables in a bound statement."""
 _NOT_IN_PLAN = "the plan of the engine does not read it"
 _QUOTES = ('"', "`")
 
@@ -248,7 +250,7 @@ class Binder:
     variables: Variables
 
     def bind(
-        self, statement: Statement, references: tuple[TableReference, ...] | None = None, prefix: str = "__sleeper"
+        self, statement: Statement, references: tuple[TableReference, ...] | None = None, prefix: str = GENERATED_PREFIX
     ) -> Bound:
         """Bind the tables that a statement names at their versions.
 

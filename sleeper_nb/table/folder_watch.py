@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import (
@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 State = Literal["loaded", "no rows", "bad", "being written", "changed since"]
 DEFAULT_EVERY: Final = timedelta(seconds=10)
 _LOOKS_AGAIN: Final = 3
-_STATES: Final[tuple[State, ...]] = ("loaded", "no rows", "bad", "being written", "changed since")
+_STATES: Final[tuple[State, ...]] = get_args(State)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +204,7 @@ def _before_wildcards(parts: tuple[str, ...]) -> Iterator[str]:
 
 def _is_of_file(error: SleeperError, file: SourceFile) -> bool:
     """Return whether a load failed because of its file; all other errors end the watch."""
-    if (
-        type(error) is StorageError
-    ):  # a file that cannot be parsed, or not be read; its subclasses are about other things
+    if type(error) is StorageError:  # a file that cannot be parsed or read; its subclasses are about other things
         return file.address in error.message
     return isinstance(error, InvalidInput | NotFound | AlreadyExists)
 

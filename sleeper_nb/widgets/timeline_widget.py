@@ -88,8 +88,8 @@ class ChangePage(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no 
         self.children = ()
 
     def _line(self, change: VersionChange) -> str:
-        line = f"%sleeper diff {change.table} {change.before} {change.after}"
-        return {"rows": f"{line} --rows --images", "columns": f"{line} --images", "files": line}[self._owner.view]
+        options = {"rows": " --rows --images", "columns": " --images", "files": ""}
+        return change.line + options[self._owner.view]
 
     def _shown(self, change: VersionChange, loading: str) -> tuple[str, list[ipywidgets.Widget]]:
         """Return the content of the view that is open, and the controls above it."""
@@ -340,8 +340,8 @@ class Timeline(LiveWidget):
                 return
             self._loading, self.change = loading, change
             if change is not None and change.diff is not None:
-                grid, line = change.diff.grid(), f"%sleeper diff {change.table} {change.before} {change.after} --images"
-                self.difference = Preview(line, grid.html(), grid.text())
+                grid = change.diff.grid()
+                self.difference = Preview(f"{change.line} --images", grid.html(), grid.text())
             if error is not None:
                 self._show_error(alert(self._explained(error)))
             self._show_change()

@@ -100,6 +100,11 @@ class VersionChange:
     first_column: int = 0
 
     @property
+    def line(self) -> str:
+        """The command that compares the versions."""
+        return f"%sleeper diff {self.table} {self.before} {self.after}"
+
+    @property
     def keys(self) -> tuple[str, ...]:
         """The row keys and sort keys."""
         return self.schema.sort_order

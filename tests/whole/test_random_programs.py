@@ -265,11 +265,8 @@ class Programs(RuleBasedStateMachine):
     @rule(who=which, pick=picks, data=st.data(), form=st.sampled_from(sorted(INPUTS)), job=st.none() | picks)
     def ingest(self, who: int, pick: int, data: st.DataObject, form: str, job: int | None) -> None:
         model = self.model(pick)
-        given = self.drawn_rows(model, data)
+        given, source = self.drawn_input(model, data, form)
         table = self.session(who).table(model.name)
-        names = {column.token: column.name for column in model.now.columns}
-        named = [{names[token]: value for token, value in row.items()} for row in given]
-        source = INPUTS[form](named, schema_of(model.now.columns), self.new_folder())
         job_id = None if job is None else f"job-{job}"
         assert table.ingest(source, dry_run=True).rows == len(given)
         table.ingest(source, job_id=job_id)
@@ -286,14 +283,18 @@ class Programs(RuleBasedStateMachine):
     def watch_folder(self, who: int, pick: int, data: st.DataObject, form: str) -> None:
         """The second watch finds nothing new."""
         model = self.model(pick)
-        given = self.drawn_rows(model, data)
+        given, file = self.drawn_input(model, data, form)
         table = self.session(who).table(model.name)
-        names = {column.token: column.name for column in model.now.columns}
-        named = [{names[token]: value for token, value in row.items()} for row in given]
-        file = INPUTS[form](named, schema_of(model.now.columns), self.new_folder())
         for _ in range(2):
             table.watch_folder(file.parent, once=True, job_id=file.parent.name)
         self.note_load(model, table, given, f"{file.parent.name}/{file.name}")
+
+    def drawn_input(self, model: TableModel, data: st.DataObject, form: str) -> tuple[list[dict[int, Any]], Any]:
+        """Rows by the tokens of their columns, and what has them to load."""
+        given = self.drawn_rows(model, data)
+        names = {column.token: column.name for column in model.now.columns}
+        named = [{names[token]: value for token, value in row.items()} for row in given]
+        return given, INPUTS[form](named, schema_of(model.now.columns), self.new_folder())
 
     def drawn_rows(self, model: TableModel, data: st.DataObject) -> list[dict[int, Any]]:
         values = {column.token: st.sampled_from(model.pool(column)) for column in model.now.columns}

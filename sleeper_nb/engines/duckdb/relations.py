@@ -40,6 +40,7 @@ from sleeper_nb.operations.scanning.scan_plan import (
     only_with_deletions,
 )
 from sleeper_nb.operations.system_tables import SystemRows
+from sleeper_nb.sql.binding import GENERATED_PREFIX
 from sleeper_nb.sql.chart_sums import ChartQuery, ChartValue, counts
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.variables import BoundVariable
@@ -483,7 +484,7 @@ def explained(error: Exception) -> SleeperError:
         return InvalidInput(f"SQL may not open {refused[1]!r}", hint=hint)
     first = next(filter(None, lines), type(error).__name__)
     missing, below = _NO_MATCH.search(first), "".join(lines[1:])
-    if missing and ('"__sleeper_' not in below or missing[1] in below):  # else it is a data file of a table
+    if missing and (f'"{GENERATED_PREFIX}_' not in below or missing[1] in below):  # else it is a data file of a table
         return NotFound(f"no file matches {missing[1]!r}", hint=f"a path is relative to {Path.cwd()}")
     if _IO.search(first):
         return StorageError(f"DuckDB: {first}", hint="run it again; the file may have been deleted or changed")

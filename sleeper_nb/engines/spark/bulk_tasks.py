@@ -38,7 +38,7 @@ from sleeper_nb.operations.loading.conform import raise_first
 from sleeper_nb.operations.loading.ingest import IngestSettings, rows_by_leaf, sorted_by_leaf, write_sorted
 from sleeper_nb.operations.loading.key_order import key_at, sort_rows
 from sleeper_nb.operations.loading.row_checks import NOT_JUDGED, OpenedChecks, RowCheck, opened_checks
-from sleeper_nb.operations.loading.sorted_runs import Piece, Run, Spool, packed, pieces_of
+from sleeper_nb.operations.loading.sorted_runs import Piece, Run, Spool, cut_in_pieces, packed
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
 
@@ -105,7 +105,7 @@ class BulkTasks:
         run, size, is_full, rows = Clock().new_id(), buffer.bytes, buffer.is_full, 0
         for leaf, part in self._leaves(buffer):
             rows += part.num_rows
-            pieces = list(pieces_of(part))
+            pieces = list(cut_in_pieces(part))
             parts = self._parts(part.nbytes / size) if is_full else 1
             for place, piece in enumerate(pieces):
                 number = place * parts // len(pieces)

@@ -38,7 +38,6 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.compact import JobRunner, ignore_start, run_job
 from sleeper_nb.operations.compaction_plan import CompactionJob
 from sleeper_nb.operations.loading.bulk_load import part_bytes, progress_text, slice_bytes
-from sleeper_nb.operations.loading.bulk_threads import pieces_to_read
 from sleeper_nb.operations.loading.casts import JUDGED
 from sleeper_nb.operations.loading.conform import (
     Conformed,
@@ -49,7 +48,7 @@ from sleeper_nb.operations.loading.conform import (
     grouped,
     no_place,
 )
-from sleeper_nb.operations.loading.file_formats import pieces_of
+from sleeper_nb.operations.loading.file_formats import pieces_of, pieces_to_read
 from sleeper_nb.operations.loading.ingest import (
     IngestPlan,
     IngestSettings,

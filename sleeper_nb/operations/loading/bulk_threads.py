@@ -36,7 +36,7 @@ from sleeper_nb.operations.loading.bulk_load import (
     slice_bytes,
 )
 from sleeper_nb.operations.loading.conform import raise_first
-from sleeper_nb.operations.loading.file_formats import pieces_of
+from sleeper_nb.operations.loading.file_formats import pieces_of, pieces_to_read
 from sleeper_nb.operations.loading.ingest import (
     IngestSettings,
     references_to,
@@ -46,7 +46,7 @@ from sleeper_nb.operations.loading.ingest import (
 )
 from sleeper_nb.operations.loading.key_order import Key, sort_rows
 from sleeper_nb.operations.loading.matching import Matching
-from sleeper_nb.operations.loading.parquet_files import BATCH_ROWS, RowGroups, footer_digest, open_parquet
+from sleeper_nb.operations.loading.parquet_files import BATCH_ROWS
 from sleeper_nb.operations.loading.row_checks import NOT_JUDGED, JudgedRows, RowCheck, no_rows_judged, opened_checks
 from sleeper_nb.operations.loading.sorted_runs import Run, Spool, ranges_of
 from sleeper_nb.operations.loading.source_files import SourceFile
@@ -59,26 +59,6 @@ from sleeper_nb.storage.filesystem import Storage
 _POLL_SECONDS = 0.2
 _SORTING = 0.6
 """About which share of the time the first step takes."""
-
-
-def pieces_to_read(file: SourceFile, most_bytes: int) -> Iterator[RowGroups | None]:
-    """Yield ranges of a Parquet file's row groups, of about so many bytes at most; None for another file."""
-    if file.format != "parquet":
-        yield None
-        return
-    with open_parquet(file) as opened:
-        sizes = [opened.metadata.row_group(i).total_byte_size for i in range(opened.num_row_groups)]
-        footer = footer_digest(opened)
-    if len(sizes) < 2:
-        yield None  # also when it has no rows, but perhaps other columns
-        return
-    begin, total = 0, 0
-    for i, size in enumerate(sizes):
-        if total and total + size > most_bytes:
-            yield RowGroups(range(begin, i), footer)
-            begin, total = i, 0
-        total += size
-    yield None if begin == 0 else RowGroups(range(begin, len(sizes)), footer)
 
 
 def threads_of_machine() -> int:
@@ -111,8 +91,8 @@ class ThreadsWriter:
     row_checks: Callable[[Schema], Sequence[RowCheck]]
     clock: Clock
     progress: Progress
-    crowded: tuple[str, ...] = ()
-    judged: JudgedRows = NOT_JUDGED
+    crowded: tuple[str, ...] = field(default=(), init=False)
+    judged: JudgedRows = field(default=NOT_JUDGED, init=False)
 
     def write(self, run_id: str, schema: Schema, tree: PartitionTree) -> Iterator[FileReference]:
         """Write all rows to files whose names begin with an id, and yield the references to them.

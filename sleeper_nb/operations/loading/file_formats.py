@@ -20,7 +20,13 @@ from sleeper_nb.operations.loading.folder_values import with_folder_values
 from sleeper_nb.operations.loading.json_files import json_parts, json_rows_at
 from sleeper_nb.operations.loading.matching import EXACT, Matching
 from sleeper_nb.operations.loading.original_rows import OriginalRows
-from sleeper_nb.operations.loading.parquet_files import RowGroups, open_parquet, parquet_parts, parquet_rows_at
+from sleeper_nb.operations.loading.parquet_files import (
+    RowGroups,
+    footer_digest,
+    open_parquet,
+    parquet_parts,
+    parquet_rows_at,
+)
 from sleeper_nb.operations.loading.source_files import SourceFile, read_errors
 from sleeper_nb.operations.loading.spreadsheets import sheet_columns, sheet_names, sheet_rows_at
 
@@ -66,6 +72,26 @@ def header_names(file: SourceFile) -> tuple[str, ...]:
         if file.format == "csv":
             return csv_names(file, file.csv.for_file(file.path), ())
         return sheet_names(file)
+
+
+def pieces_to_read(file: SourceFile, most_bytes: int) -> Iterator[RowGroups | None]:
+    """Yield ranges of a Parquet file's row groups, of about so many bytes at most; None for another file."""
+    if file.format != "parquet":
+        yield None
+        return
+    with open_parquet(file) as opened:
+        sizes = [opened.metadata.row_group(i).total_byte_size for i in range(opened.num_row_groups)]
+        footer = footer_digest(opened)
+    if len(sizes) < 2:
+        yield None  # also when it has no rows, but perhaps other columns
+        return
+    begin, total = 0, 0
+    for i, size in enumerate(sizes):
+        if total and total + size > most_bytes:
+            yield RowGroups(range(begin, i), footer)
+            begin, total = i, 0
+        total += size
+    yield None if begin == 0 else RowGroups(range(begin, len(sizes)), footer)
 
 
 def pieces_of(

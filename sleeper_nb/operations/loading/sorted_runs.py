@@ -56,7 +56,7 @@ Run = tuple[Piece, ...]
 """The pieces of a sorted run, in order."""
 
 
-def pieces_of(rows: pa.Table) -> Iterator[pa.Table]:
+def cut_in_pieces(rows: pa.Table) -> Iterator[pa.Table]:
     """Yield sorted rows in pieces."""
     count = max(1, -(-rows.nbytes // PIECE_BYTES), -(-rows.num_rows // PIECE_ROWS))
     size = -(-rows.num_rows // count)
@@ -111,7 +111,7 @@ class Spool:
         """Store sorted rows as a run."""
         return tuple(
             self.store(packed(piece), piece.num_rows, piece.nbytes, key_at(piece, self._names, 0))
-            for piece in pieces_of(rows)
+            for piece in cut_in_pieces(rows)
         )
 
     def store(self, content: Any, rows: int, size: int, first: Key) -> Piece:

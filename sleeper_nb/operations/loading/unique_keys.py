@@ -217,11 +217,13 @@ def _taken(rows: pa.Table, state: TableState, storage: Storage) -> Iterator[tupl
 def _large_parts(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
     """Yield batches together, each time about as many rows as are looked up: a join costs the rows of both."""
     waiting: list[pa.RecordBatch] = []
+    held = 0
     for batch in batches:
         waiting.append(batch)
-        if sum(each.num_rows for each in waiting) >= rows:
+        held += batch.num_rows
+        if held >= rows:
             yield pa.Table.from_batches(waiting)
-            waiting = []
+            waiting, held = [], 0
     if waiting:
         yield pa.Table.from_batches(waiting)
 
