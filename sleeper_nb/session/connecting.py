@@ -139,7 +139,9 @@ def _registration(place: InstancePlace, storage: Storage) -> Callable[[SparkSess
     def register(spark: SparkSession, permissions: Permissions) -> None:
         from sleeper_nb.engines.spark import source
 
-        source.register(spark, replace(place, permissions=permissions), open_source_table, storage)
+        access = storage.access
+        region = place.region if access is None else access.region  # it may be set on this machine only
+        source.register(spark, replace(place, region=region, permissions=permissions), open_source_table, storage)
 
     return register
 

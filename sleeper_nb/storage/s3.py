@@ -307,8 +307,8 @@ class S3Connection:
         self._filesystem: tuple[ReadOnlyCredentials, fs.S3FileSystem] | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Without keys: another process looks up its own.
-        return _connection, self._asked
+        # Without keys: another process looks up its own. Where S3 is may be set on this machine only.
+        return _connection, (self.client.meta.region_name, self.endpoint_url)
 
     @property
     def client(self) -> Any:

@@ -45,6 +45,7 @@ from sleeper_nb.engines.spark.spark_settings import (
     logged_settings,
     own_settings,
 )
+from sleeper_nb.engines.spark.worker_code import equip_workers
 from sleeper_nb.errors import EngineError
 from sleeper_nb.progress import Progress, unchecked
 
@@ -207,6 +208,7 @@ class SparkEngine:
                 self._progress.finish("")
             self._started_here = True
             self._keep_settings(self._session)
+            equip_workers(self._session)
             self._on_session(self._session)
             return self._session
 
@@ -369,6 +371,7 @@ class SparkEngine:
             requested = "; ".join(str(setting) for setting in self._ignored if setting.name in self._config)
             if requested:
                 self._progress.finish(f"Spark runs already, and ignores {requested}")
+            equip_workers(session)
             self._on_session(session)
 
     def _forget(self, seconds: float = 20) -> None:

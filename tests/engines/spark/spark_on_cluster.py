@@ -11,12 +11,10 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from subprocess import STDOUT
 
 import sleeper_nb as sl
-from sleeper_nb.engines.spark.jvm import find_java, spark_home
 from sleeper_nb.progress import Silent
-from tests.servers.server import answers, free_port, running
+from tests.servers.standalone import Standalone, bare_python
 
 SCHEMA = sl.Schema({"city": "string"}, values={"fare": "int"})
 ROWS = [{"city": city, "fare": fare} for city in ("athens", "bern", "rome", "zug") for fare in range(500)]
@@ -25,41 +23,25 @@ ROWS = [{"city": city, "fare": fare} for city in ("athens", "bern", "rome", "zug
 class Cluster(Silent):
     """A master without a worker; when the session says that it waits for one, one comes."""
 
-    def __init__(self, folder: Path, port: int, stack: contextlib.ExitStack) -> None:
-        self.folder, self.master, self.stack = folder, f"spark://127.0.0.1:{port}", stack
-        self.said: list[str] = []
-        self._start("master", "master.Master", "--host", "127.0.0.1", "--port", str(port))
-
-    def _start(self, name: str, kind: str, *words: str) -> None:
-        log = self.stack.enter_context((self.folder / f"{name}.log").open("wb"))
-        command = [
-            find_java().path, "-Xmx256m", "-cp", f"{spark_home()}/jars/*", f"org.apache.spark.deploy.{kind}",
-            "--webui-port", "0", *words,
-        ]  # fmt: skip
-        spark = {"SPARK_HOME": str(spark_home()), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SCALA_VERSION": "2.13"}
-        self.process = self.stack.enter_context(
-            running(command, stdout=log, stderr=STDOUT, env={**os.environ, **spark}, cwd=self.folder)
-        )
+    def __init__(self, standalone: Standalone) -> None:
+        self.standalone, self.said = standalone, list[str]()
 
     def update(self, text: str, done: int = 0, total: int = 0) -> None:  # noqa: ARG002 - the base's
         waited = any("waits for workers" in each for each in self.said)
         self.said.append(text)
         if "waits for workers" in text and not waited:
-            work = ("--cores", "2", "--memory", "1g", "--work-dir", str(self.folder / "work"))
-            self._start("worker", "worker.Worker", "--host", "127.0.0.1", *work, self.master)
+            self.standalone.start_worker("worker", cores=2)
 
 
 @contextlib.contextmanager
 def a_cluster(folder: Path) -> Iterator[Cluster]:
+    keys = {name: os.environ[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
     with contextlib.ExitStack() as stack:
-        port = free_port()
-        cluster = Cluster(folder, port, stack)
-        assert answers(cluster.process, port), (folder / "master.log").read_text()[-2000:]
-        yield cluster
+        yield Cluster(Standalone(folder, stack, keys))
 
 
 def everything(session: sl.Session) -> None:
-    """Import, compact, query and read a table; all of it by tasks of the worker."""
+    """Import, compact, change, query and read a table; all of it by tasks of the worker."""
     table = session.create_table("trips", SCHEMA, ["c"])
     assert table.bulk_import(ROWS).added_rows == len(ROWS)
     table.ingest([{"city": "bern", "fare": -1}])
@@ -69,12 +51,37 @@ def everything(session: sl.Session) -> None:
     assert session.sql(both, engine="spark").to_arrow().column(0).to_pylist() == [1]
     frame = session.spark().session().read.format("sleeper").option("table", "trips").load()
     assert frame.where("fare < 10").count() == 41
+    table.delete("fare >= 490 AND city = 'rome'", engine="spark")
+    assert session.sql("SELECT count(*) AS n FROM trips", engine="spark").to_arrow()["n"].to_pylist() == [1991]
+    assert frame.count() == 2001
+    assert table.scan(where="fare < 10").to_spark().count() == 41
+
+
+def where_code_is(_: object) -> tuple[str, str, str, int]:
+    """Return where a task has the package from, its folder, its home and its process."""
+    import importlib.util
+
+    found = importlib.util.find_spec("sleeper_nb")
+    return (found.origin or "") if found else "", str(Path.cwd()), os.environ["HOME"], os.getppid()
+
+
+def workers_are_apart(session: sl.Session, folder: Path) -> None:
+    """Hold that tasks share no folder, home and process with this one, and got the code from it."""
+    context = session.spark().session().sparkContext
+    for code, working, home, process in context.parallelize(range(2), 2).map(where_code_is).collect():
+        assert code.endswith(".zip/sleeper_nb/__init__.pyc"), code
+        assert working.startswith(f"{folder}/worker/work/")
+        assert home == f"{folder}/worker/home"
+        assert process != os.getpid()
 
 
 def main(folder: Path, bucket: str) -> None:
     """Work in a bucket, which brings the cluster's first worker; and in a folder that both can see."""
     with a_cluster(folder) as cluster:
-        config = {"spark.master": cluster.master, "spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
+        config = {
+            "spark.master": cluster.standalone.master, "spark.executor.memory": "512m",
+            "spark.driver.host": "127.0.0.1", "spark.pyspark.python": str(bare_python(folder / "python")),
+        }  # fmt: skip
         with sl.connect(bucket, "cluster", spark_config=config, progress=cluster) as session:
             everything(session)
             assert any("waits for workers" in said for said in cluster.said), cluster.said
@@ -83,8 +90,7 @@ def main(folder: Path, bucket: str) -> None:
                 everything(other)
             assert cluster.said
             assert not any("waits for workers" in said for said in cluster.said)
-            context = session.spark().session().sparkContext
-            assert os.getpid() not in context.parallelize(range(2), 2).map(lambda _: os.getppid()).collect()
+            workers_are_apart(session, folder)
     print("done")
 
 
