@@ -76,7 +76,7 @@ def run_program(folder: Any, spark_engine: Any, layout: str, seed: int) -> None:
         pair.compare_versions()
 
 
-@pytest.mark.parametrize("layout", ["shared", "split later", "altered"])
+@pytest.mark.parametrize("layout", ["shared"])
 def test_generated_statements_on_spark_give_the_rows_of_duckdb_s_own_tables(tmp_path, spark_engine, layout):
     run_program(tmp_path, spark_engine, layout, LAYOUTS.index(layout))
 

@@ -296,6 +296,7 @@ def test_reads_that_replay_a_log_are_of_one_version(tmp_path: Path, name: str):
         held_by_every_order(warehouse, warehouse.ingest, lambda session: TABLE[name](session.table("t")))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(TABLE))
 def test_each_read_of_a_table_is_of_one_version(warehouse: Warehouse, name: str):
     held_by_every_order(warehouse, warehouse.ingest, lambda session: TABLE[name](session.table("t")))

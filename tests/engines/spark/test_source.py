@@ -384,7 +384,13 @@ TIMES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Europe/Amsterdam", "+02:00"])
+@pytest.mark.parametrize(
+    "zone",
+    [
+        "Europe/Amsterdam",
+        *(pytest.param(zone, marks=pytest.mark.long) for zone in ("UTC", "America/New_York", "+02:00")),
+    ],
+)
 def test_conditions_on_times_lose_no_row_in_any_time_zone(spark, session, zone):
     table = session.create_table("t", DATED)
     for number in range(1, 13):
