@@ -171,9 +171,9 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
 
     sleeper.__doc__ = f"Work with tables: %sleeper COMMAND …\n\n{overview(COMMANDS.groups, '%sleeper')!r}\n"
 
-    def _connect(self, uri: str, instance: str, *data_paths: str) -> Session:
+    def _connect(self, uri: str, instance: str, *data_paths: str, **aws: str) -> Session:
         home = find_home(instance, None, os.environ, Path.cwd())
-        return self._kept(home.for_address(uri).connect(instance, self._watch, *data_paths))
+        return self._kept(home.for_address(uri).with_aws(**aws).connect(instance, self._watch, *data_paths))
 
     def _kept(self, made: Session) -> Session:
         """Keep a session for the next commands; one that has the same instance open goes before it (decision 61)."""

@@ -122,11 +122,13 @@ def _open(invocation: Invocation, home: Home, context: Context) -> Session:
 def _place(home: Home) -> Storage:
     from sleeper_nb.storage.filesystem import open_storage
 
-    return open_storage(home.warehouse, region=home.region, endpoint_url=home.endpoint_url)
+    return open_storage(home.warehouse, **home.aws)
 
 
-def _connect(uri: str, instance: str, *data_paths: str, home: Callable[[], Home], progress: LineProgress) -> Session:
-    return home().for_address(uri).connect(instance, progress, *data_paths)
+def _connect(
+    uri: str, instance: str, *data_paths: str, home: Callable[[], Home], progress: LineProgress, **aws: str
+) -> Session:
+    return home().for_address(uri).with_aws(**aws).connect(instance, progress, *data_paths)
 
 
 def _print(text: str) -> int:

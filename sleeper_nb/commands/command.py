@@ -186,12 +186,24 @@ CONFIRMED = flag("--force", "delete it; without it, a notebook shows the plan an
 FORCE = flag("--force", "delete them; without it, the plan is shown")
 DRY_RUN = flag("--dry-run", "show the plan and change nothing")
 COLUMNS = option("--columns", text="only these columns", metavar="a,b", kind="columns")
+AWS = (
+    option("--region", text="the region of the bucket and of DynamoDB", metavar="R"),
+    option("--profile", text="the AWS profile that has the keys, which are never shown or kept", metavar="P"),
+    option("--endpoint-url", text="the server of S3 and DynamoDB, if it is not Amazon's", metavar="U"),
+)
+"""Where a bucket and DynamoDB are, and as whom; what is not given comes from the environment or the AWS profile."""
 WHERE = option("--where", text="a condition on one row, in DuckDB's SQL", metavar='"…"', kind="condition")
 REGION = option("--region", text="ranges of row keys; [ ] include a bound, ( ) exclude it", metavar='"key=[a,b) …"',
                 kind="region")  # fmt: skip
 LIMIT = option("--limit", text="at most this many rows", metavar="N", kind="number")
 MESSAGE = option("-m", "--message", text="a message for the history", metavar="MSG")
 JOB_ID = option("--job-id", text="a name for what this does: repeating it changes nothing", metavar="ID")
+
+
+def given_aws(arguments: Namespace) -> dict[str, str]:
+    """Return the values of the options `AWS` that were given, as `sleeper_nb.connect` takes them."""
+    given = {each.dest: getattr(arguments, each.dest) for each in AWS}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,8 @@ class Context:
     face
         Where commands are typed: a notebook shows widgets and has variables.
     connect
-        Opens an instance of a warehouse; takes both, and folders outside where its tables may have files.
+        Opens an instance of a warehouse; takes both, folders outside where its tables may have files, and by name the
+        region, endpoint_url and profile of AWS.
     session
         The open one.
     variables
@@ -133,7 +134,7 @@ class Context:
             from sleeper_nb.operations.administration.instances import check_instance_exists
 
             check_instance_exists(warehouse, instance_id)
-            self.others[place] = self.connect(warehouse.root, instance_id)
+            self.others[place] = self.connect(warehouse.root, instance_id, **session.aws)
         return self.others[place]
 
     def table(self, text: str) -> Table:

@@ -4,6 +4,7 @@
 
     warehouse = "./warehouse"            # a folder, from the file's own one; or s3://bucket/prefix
     region = "eu-west-2"                 # of S3 and DynamoDB; may be left out, as may
+    profile = "prod"                     # the AWS profile that has the keys
     endpoint-url = "http://host:9000"    # the server
 
     iterators = ["package.module:function"]    # code that its tables' properties may name
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
 FILE = "sleeper.toml"
 VARIABLE = "SLEEPER_WAREHOUSE"
 DEFAULT = "./warehouse"
-_TEXTS = ("warehouse", "region", "endpoint-url")
+_AWS = ("region", "endpoint-url", "profile")
+_TEXTS = ("warehouse", *_AWS)
 _SPARK = "spark"
 _ITERATORS, _DATA_PATHS = "iterators", "data-paths"
 _LISTS = (_ITERATORS, _DATA_PATHS)
@@ -53,8 +55,8 @@ class Home:
     ----------
     warehouse
         Its address.
-    region, endpoint_url
-        Of its S3 and DynamoDB.
+    region, endpoint_url, profile
+        Of its S3 and DynamoDB; the AWS profile has the keys.
     spark
         Settings of the Spark session that is started for it.
     iterators, data_paths
@@ -67,6 +69,7 @@ class Home:
     spark: Mapping[str, str] = field(default_factory=dict)
     iterators: tuple[str, ...] = ()
     data_paths: tuple[str, ...] = ()
+    profile: str | None = None
 
     @property
     def folder(self) -> Path | None:
@@ -84,6 +87,15 @@ class Home:
             inside = f"{uri}/".startswith(f"{self.warehouse.rstrip('/')}/")
         return replace(self, warehouse=uri) if inside else Home(uri)
 
+    def with_aws(self, **aws: str) -> Home:
+        """Return the settings with another region, endpoint_url or profile."""
+        return replace(self, **aws)  # type: ignore[arg-type]
+
+    @property
+    def aws(self) -> dict[str, Any]:
+        """Region, server and profile, as `open_storage` takes them."""
+        return {"region": self.region, "endpoint_url": self.endpoint_url, "profile": self.profile}
+
     def connect(self, instance: str, progress: Progress, *data_paths: str) -> Session:
         """Open an instance there, with these settings; tables may also have files in `data_paths`."""
         from sleeper_nb.session import connect
@@ -91,8 +103,7 @@ class Home:
         return connect(
             self.warehouse,
             instance,
-            region=self.region,
-            endpoint_url=self.endpoint_url,
+            **self.aws,
             spark_config=self.spark,
             iterators=self.iterators,
             data_paths=(*self.data_paths, *data_paths),
@@ -162,7 +173,8 @@ def _home_in(path: Path, instance: str) -> Home:
         warehouse = str(path.parent / Path(warehouse).expanduser())
     iterators, places = ((*common.get(key, ()), *own.get(key, ())) for key in _LISTS)
     data_paths = tuple(each if "://" in each else str(path.parent / Path(each).expanduser()) for each in places)
-    return Home(warehouse, settings.get("region"), settings.get("endpoint-url"), spark, iterators, data_paths)
+    region, endpoint_url, profile = map(settings.get, _AWS)
+    return Home(warehouse, region, endpoint_url, spark, iterators, data_paths, profile)
 
 
 def _check(part: Any, name: str, path: Path, text: str) -> None:

@@ -38,7 +38,8 @@ def instances(context: Context, _arguments: Namespace) -> Listing[InstanceSummar
     summaries = []
     for name in instance_names(context.warehouse()):
         is_open = context.session is not None and context.session.instance == name
-        session = context.instance(name) if is_open else context.connect(context.warehouse().root, name)
+        aws = {} if context.session is None else context.session.aws
+        session = context.instance(name) if is_open else context.connect(context.warehouse().root, name, **aws)
         catalog = session.components.catalog
         entries = catalog.tables()
         rows = sum(catalog.current(entry.id).rows for entry in entries)

@@ -6,12 +6,12 @@ import json
 import os
 import shlex
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sleeper_nb.commands.command import command, option, positional
+from sleeper_nb.commands.command import AWS, command, given_aws, option, positional
 from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.help import HelpPage, describe, overview
 from sleeper_nb.commands.home import Home, find_home
@@ -72,9 +72,11 @@ class Opened(Report):
         optional=True,
     ),
     option("--instance", text="which of its instances", metavar="I", default="default"),
+    *AWS,
     option("--data-path", text="a folder or s3:// address outside the warehouse where its tables may have files, as "
            "add-files needs; without URI: of the open warehouse", metavar="DIR", kind="path", many=True),
-    examples=("use ./warehouse", "use ./warehouse --instance test", "use", "use ./warehouse --data-path ./data"),
+    examples=("use ./warehouse", "use ./warehouse --instance test", "use", "use ./warehouse --data-path ./data",
+              "use s3://bucket/prefix --instance prod --region eu-west-2 --profile analytics"),
     words=("open", "connect"),
     warehouse="none",
 )  # fmt: skip
@@ -89,13 +91,16 @@ def use(context: Context, arguments: Namespace) -> Opened:
         context.opened().allow(data_paths=arguments.data_path)
         return _opened(context, context.opened().warehouse().root, context.opened())
     uri = arguments.uri or find_home(arguments.instance, None, os.environ, Path.cwd()).warehouse
-    given = context.value(uri)
+    given, aws = context.value(uri), given_aws(arguments)
     if not isinstance(given, Session | str | Path):
         kind = type(given).__name__
         raise InvalidInput(f"{uri} is a {kind}, not a warehouse", hint="give a session, or the address of a warehouse")
     created = None if isinstance(given, Session) else _created_by_opening(str(given), arguments.instance)
     paths = arguments.data_path
-    session = given if isinstance(given, Session) else context.connect(str(given), arguments.instance, *paths)
+    if aws and not str(given).startswith("s3://"):
+        hint = f"leave out --{next(iter(aws)).replace('_', '-')}, or give s3://bucket/prefix"
+        raise InvalidInput(f"{uri} is not in a bucket, so nothing of AWS opens it", hint=hint)
+    session = given if isinstance(given, Session) else context.connect(str(given), arguments.instance, *paths, **aws)
     if isinstance(given, Session) and paths:
         given.allow(data_paths=paths)
     context.session = session
@@ -108,13 +113,20 @@ def _opened(context: Context, uri: str, session: Session, created: str | None = 
     names = tuple(entry.name for entry in session.components.catalog.tables())
     # An instance without tables may have been created just now, by a misspelt name.
     others = () if names else tuple(each for each in instance_names(session.warehouse()) if each != session.instance)
-    return Opened(uri, session.instance, names, session, others, created, _next_command(context, uri))
+    return Opened(uri, session.instance, names, session, others, created, _next_command(context, uri, session.aws))
 
 
-def _next_command(context: Context, uri: str) -> str:
+def _next_command(context: Context, uri: str, aws: Mapping[str, str]) -> str:
     """Return what the next command on the console needs: each is a process of its own, which keeps nothing open."""
-    if context.face == "notebook" or find_home("default", None, os.environ, Path.cwd()).warehouse == uri:
+    if context.face == "notebook":
         return ""
+    home = find_home("default", None, os.environ, Path.cwd())
+    if home.warehouse == uri and aws.items() <= home.aws.items():
+        return ""
+    if aws:
+        lines = {"warehouse": uri, **{name.replace("_", "-"): value for name, value in aws.items()}}
+        written = ", ".join(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in lines.items())
+        return f"this opened it for one command only: for the next, write into sleeper.toml {written}"
     return (
         f"this opened it for one command only: add --warehouse {shlex.quote(uri)} to the next, or set SLEEPER_WAREHOUSE"
     )

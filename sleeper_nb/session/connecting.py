@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import logging
 import os
+import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,7 +28,7 @@ from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.session.session import Session
 from sleeper_nb.storage import paths
-from sleeper_nb.storage.aws import Network
+from sleeper_nb.storage.aws import Network, profile_here
 from sleeper_nb.storage.filesystem import Storage, open_storage
 from sleeper_nb.storage.local import LocalPlace
 from sleeper_nb.table import loading
@@ -47,6 +48,7 @@ def connect(
     *,
     region: str | None = None,
     endpoint_url: str | None = None,
+    profile: str | None = None,
     spark: SparkSession | None = None,
     spark_config: Mapping[str, str] | None = None,
     properties: Mapping[str, str] | None = None,
@@ -66,7 +68,10 @@ def connect(
         The instance's name in the warehouse; instances share nothing. With DynamoDB it is part of the names of its
         tables, so a name can be used once in an account and region.
     region, endpoint_url
-        Of S3 and DynamoDB; from the environment or the AWS profile when None. Credentials always come from there.
+        Of S3 and DynamoDB; from the environment or the AWS profile when None.
+    profile
+        The AWS profile that has the credentials; as boto3 finds them when None: environment, profile or role. They are
+        looked up in each process that needs them, and are never kept, shown or sent to another machine.
     spark
         A Spark session to use; otherwise one is started when it is first needed.
     spark_config
@@ -90,11 +95,11 @@ def connect(
     check_instance_name(instance)
     clock, progress = clock or Clock(), progress or SILENT
     permissions = Permissions.of(iterators, data_paths)
-    whole = _folder(warehouse, region, endpoint_url, Network(clock, progress))
+    whole = _folder(warehouse, Network(clock, progress), region=region, endpoint_url=endpoint_url, profile=profile)
     storage = whole.below(instance)
     PropertyFiles(storage, InstanceProperties({}), permissions).check_own_places()
     settings = _settings(storage, properties or {})
-    place = InstancePlace(whole.root, instance, region, endpoint_url)
+    place = InstancePlace(whole.root, instance, region, endpoint_url, profile=profile, machine=platform.node())
     if storage.local:
         storage = Storage(LocalPlace(storage.root, sync=settings[SYNC]))
         catalog: Catalog = SqliteCatalog(Path(storage.locate(paths.CATALOG)), sync=settings[SYNC])
@@ -113,6 +118,7 @@ def connect(
         on_spark=_registration(replace(place, author=author), storage),
         properties=settings,
         permissions=permissions,
+        aws={} if storage.local else place.aws,
     )
 
 
@@ -130,6 +136,7 @@ def _dynamodb(
         own_tables=settings[OWN_TABLES] == "own",
         on_create=progress.finish,
         network=network,
+        profile=place.profile,
     )
 
 
@@ -191,6 +198,7 @@ def _open(place: InstancePlace) -> Session:
         place.instance,
         region=place.region,
         endpoint_url=place.endpoint_url,
+        profile=profile_here(place.profile, place.machine),
         data_paths=place.permissions.data_paths,
         author=place.author,
     )
@@ -199,8 +207,8 @@ def _open(place: InstancePlace) -> Session:
     return session
 
 
-def _folder(warehouse: str | Path, region: str | None, endpoint_url: str | None, network: Network) -> Storage:
-    whole = open_storage(warehouse, region=region, endpoint_url=endpoint_url, network=network)
+def _folder(warehouse: str | Path, network: Network, **aws: str | None) -> Storage:
+    whole = open_storage(warehouse, network=network, **aws)
     if whole.local and Path(whole.root).is_file():
         raise InvalidInput(f"{warehouse} is a file, not a folder", hint="give the folder of a warehouse, or a new one")
     return whole

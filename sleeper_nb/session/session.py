@@ -71,8 +71,10 @@ class Session:
         on_spark: Callable[[SparkSession, Permissions], object] = lambda *_: None,
         properties: InstanceProperties | None = None,
         permissions: Permissions = NOTHING_ALLOWED,
+        aws: Mapping[str, str] | None = None,
     ) -> None:
         self.instance = instance
+        self._aws = dict(aws or {})
         self._storage = storage
         self._given_spark, self._spark_config, self._on_spark = spark, dict(spark_config), on_spark
         self._spark: SparkEngine | None = None
@@ -116,6 +118,11 @@ class Session:
     def location(self) -> str:
         """The instance's address: an absolute folder, or ``s3://bucket/prefix/instance``."""
         return self._storage.root
+
+    @property
+    def aws(self) -> dict[str, str]:
+        """The region, endpoint_url and profile that it was opened with, as far as they were given."""
+        return dict(self._aws)
 
     def warehouse(self) -> Storage:
         """Return the storage of the warehouse that the instance is in: its folder, or the bucket's prefix."""

@@ -1,18 +1,59 @@
-"""Bounded retries of requests to S3 and DynamoDB, shown to the user and logged."""
+"""Sessions of boto3, and bounded retries of requests to S3 and DynamoDB, shown to the user and logged."""
 
 from __future__ import annotations
 
 import logging
+import platform
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from sleeper_nb.clock import Clock, Retry
+from sleeper_nb.errors import InvalidInput
 from sleeper_nb.progress import SILENT, Progress
 
+if TYPE_CHECKING:
+    import boto3
+
 logger = logging.getLogger(__name__)
+
+
+def aws_session(profile: str | None, region: str | None = None) -> boto3.Session:
+    """Return a session of boto3 with the keys and the region of a profile; as boto3 finds them when it is None.
+
+    Raises
+    ------
+    InvalidInput
+        When the profile does not exist, naming those that do.
+    """
+    import boto3
+    from botocore.exceptions import ProfileNotFound
+
+    try:
+        return boto3.Session(profile_name=profile, region_name=region)
+    except ProfileNotFound as error:
+        if profile is None:
+            raise  # AWS_PROFILE names it
+        others = ", ".join(sorted(_profiles())) or "none"
+        hint = f"profiles of this machine: {others}; aws configure --profile {profile} makes it"
+        raise InvalidInput(f"no AWS profile {profile!r}", hint=hint) from error
+
+
+def profile_here(profile: str | None, machine: str) -> str | None:
+    """Return a profile of a machine if it is this one; another has its own keys, and its profiles may be others."""
+    if profile is None or (machine == platform.node() and profile in _profiles()):
+        return profile
+    logger.info("the AWS profile %s is of another machine: using the credentials of this one", profile)
+    return None
+
+
+def _profiles() -> list[str]:
+    import botocore.session
+
+    return list(botocore.session.Session().available_profiles)
+
 
 _T = TypeVar("_T")
 

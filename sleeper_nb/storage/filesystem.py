@@ -34,7 +34,12 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 
 
 def open_storage(
-    uri: str | Path, *, region: str | None = None, endpoint_url: str | None = None, network: Network | None = None
+    uri: str | Path,
+    *,
+    region: str | None = None,
+    endpoint_url: str | None = None,
+    profile: str | None = None,
+    network: Network | None = None,
 ) -> Storage:
     """Return the storage at an address. Nothing is opened yet, so a wrong key or bucket fails with the first file.
 
@@ -46,6 +51,8 @@ def open_storage(
         The region of the bucket; from the environment or the AWS profile when None. Ignored for a folder.
     endpoint_url
         The server, if not Amazon's own; from the environment or the AWS profile when None.
+    profile
+        The AWS profile that has the keys; those that boto3 finds when None.
     network
         Retries requests to a bucket within bounds, and shows it.
 
@@ -70,20 +77,26 @@ def open_storage(
     key = "/".join(part for part in prefix.split("/") if part)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}", bucket):
         raise InvalidInput(f"{bucket!r} is not a valid bucket name", hint="write s3://bucket/prefix")
-    if endpoint_url is not None and not re.fullmatch(r"https?://[^/]+/?", endpoint_url):
-        raise InvalidInput(f"no S3 server can be at {endpoint_url!r}", hint="write http://host:port or https://host")
-    connection = S3Connection(region=region, endpoint_url=endpoint_url, network=network)
+    _check_endpoint(endpoint_url)
+    connection = S3Connection(region=region, endpoint_url=endpoint_url, profile=profile, network=network)
     return Storage(S3Place(connection, bucket, key))
 
 
+def _check_endpoint(url: str | None) -> None:
+    if url is not None and "@" in url:  # it is not repeated: what is before @ may be a secret
+        hint = "leave out what is before @; keys come from the environment or an AWS profile"
+        raise InvalidInput("the address of an S3 server has no user or password in it", hint=hint)
+    if url is not None and not re.fullmatch(r"https?://[^/]+/?", url):
+        raise InvalidInput(f"no S3 server can be at {url!r}", hint="write http://host:port or https://host")
+
+
 def open_near(uri: str | Path, home: Storage | None) -> Storage:
-    """Return the storage at an address; for a bucket, with the region and server of `home` when that is in one too."""
-    if home is None or home.local or not str(uri).startswith("s3://"):
-        return open_storage(uri)
-    access = home.access
-    assert access is not None  # noqa: S101 - what is not local is in a bucket
-    network = home.place.network
-    return open_storage(uri, region=access.region, endpoint_url=access.endpoint_url, network=network)
+    """Return the storage at an address; for a bucket, by the connection of `home` when that is in one too."""
+    storage = open_storage(uri)
+    if home is None or home.local or storage.local:
+        return storage
+    place, key = home.place.elsewhere(storage.root)
+    return Storage(place.below(key))
 
 
 def open_parent(address: str | Path, home: Storage | None) -> tuple[Storage, str]:

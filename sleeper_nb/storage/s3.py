@@ -11,6 +11,7 @@ import errno
 import io
 import logging
 import os
+import platform
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ from pyarrow import fs
 
 from sleeper_nb.errors import NetworkError, NotFound, SleeperError, StorageError
 from sleeper_nb.model.checksums import etag_stamp
-from sleeper_nb.storage.aws import Judgement, Network
+from sleeper_nb.storage.aws import Judgement, Network, aws_session, profile_here
 from sleeper_nb.storage.places import COPY_IT, S3Access, StoredFile
 
 if TYPE_CHECKING:
@@ -293,14 +294,21 @@ class S3Connection:
         When None, as boto3 finds it; ``us-east-1`` when it finds none.
     endpoint_url
         The server; when None, as boto3 finds it.
+    profile
+        The AWS profile that has the keys; when None, as boto3 finds them.
     network
         Retries requests within bounds, and shows it; a new one when None.
     """
 
     def __init__(
-        self, *, region: str | None = None, endpoint_url: str | None = None, network: Network | None = None
+        self,
+        *,
+        region: str | None = None,
+        endpoint_url: str | None = None,
+        profile: str | None = None,
+        network: Network | None = None,
     ) -> None:
-        self._asked, self.network = (region, endpoint_url), network or Network()
+        self._asked, self._profile, self.network = (region, endpoint_url), profile, network or Network()
         self._lock = threading.Lock()
         self._client: Any = None
         self._session: Any = None
@@ -308,19 +316,18 @@ class S3Connection:
 
     def __reduce__(self) -> tuple[object, ...]:
         # Without keys: another process looks up its own. Where S3 is may be set on this machine only.
-        return _connection, (self.client.meta.region_name, self.endpoint_url)
+        return _connection, (self.client.meta.region_name, self.endpoint_url, self._profile, platform.node())
 
     @property
     def client(self) -> Any:
         """The boto3 client."""
         with self._lock:
             if self._client is None:
-                import boto3
                 from botocore.config import Config
 
                 from sleeper_nb.storage.answers import refuse_cut_answers
 
-                self._session = boto3.Session()
+                self._session = aws_session(self._profile)
                 region = self._asked[0] or self._session.region_name or os.environ.get("AWS_REGION") or "us-east-1"
                 config = Config(
                     retries={"total_max_attempts": 1},  # `ask` retries, and shows and logs it
@@ -390,8 +397,8 @@ def _raise(error: Exception, tries: int) -> Any:  # noqa: ARG001 - the number of
     raise error
 
 
-def _connection(region: str | None, endpoint_url: str | None) -> S3Connection:
-    return S3Connection(region=region, endpoint_url=endpoint_url)
+def _connection(region: str | None, endpoint_url: str | None, profile: str | None, machine: str) -> S3Connection:
+    return S3Connection(region=region, endpoint_url=endpoint_url, profile=profile_here(profile, machine))
 
 
 class S3Place:

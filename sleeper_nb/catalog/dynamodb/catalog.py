@@ -89,6 +89,8 @@ class DynamoDBCatalog(Catalog):
         Called with the names of DynamoDB tables that are about to be created.
     network
         Retries requests within bounds, and shows it.
+    profile
+        The AWS profile that has the keys; those that boto3 finds when None.
     """
 
     def __init__(
@@ -102,13 +104,14 @@ class DynamoDBCatalog(Catalog):
         own_tables: bool = False,
         on_create: Callable[[str], None] | None = None,
         network: Network | None = None,
+        profile: str | None = None,
     ) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_.-]{1,200}", instance):
             hint = "use letters, digits, - _ and ., at most 200"
             raise InvalidInput(f"{instance!r} is not a valid instance name", hint=hint)
         self.instance, self.max_items, self.on_create = instance, max_items, on_create
         self.own_tables = own_tables
-        self.db = DynamoDB(region, endpoint_url, clock, network)
+        self.db = DynamoDB(region, endpoint_url, clock, network, profile)
         self.limits = CommitLimits(snapshots=(max_items - 1) // 2, entry_bytes=70_000)
         self._index_table = KeyedTable(self.table_name("index"), "kind", "key")
         self._items_table = KeyedTable(self.table_name("tables"), "table_id", "item")

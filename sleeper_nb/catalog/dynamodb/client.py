@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from sleeper_nb.catalog.dynamodb.items import Item, KeyedTable, decode_item, encode_item
 from sleeper_nb.clock import Clock, Retry
 from sleeper_nb.errors import NetworkError, SessionClosed, StorageError
-from sleeper_nb.storage.aws import Judgement, Network
+from sleeper_nb.storage.aws import Judgement, Network, aws_session
 
 logger = logging.getLogger(__name__)
 
@@ -193,6 +193,8 @@ class DynamoDB:
     ----------
     region, endpoint_url
         As in boto3; by default from its configuration. Credentials always come from boto3.
+    profile
+        The AWS profile that has the keys; those that boto3 finds when None.
     clock
         Gives times, waits and jitter.
     network
@@ -200,9 +202,14 @@ class DynamoDB:
     """
 
     def __init__(
-        self, region: str | None, endpoint_url: str | None, clock: Clock, network: Network | None = None
+        self,
+        region: str | None,
+        endpoint_url: str | None,
+        clock: Clock,
+        network: Network | None = None,
+        profile: str | None = None,
     ) -> None:
-        self.region, self.endpoint_url, self.clock = region, endpoint_url, clock
+        self.region, self.endpoint_url, self.clock, self._profile = region, endpoint_url, clock, profile
         self.network = network or Network(clock)
         self._lock = threading.Lock()
         self._made: tuple[int, Any] | None = None
@@ -212,7 +219,6 @@ class DynamoDB:
         """Return boto3's client; a forked process gets one of its own, since sockets cannot be shared."""
         with self._lock:
             if self._made is None or self._made[0] != os.getpid():
-                import boto3
                 from botocore.config import Config
 
                 from sleeper_nb.storage.answers import refuse_cut_answers
@@ -223,7 +229,7 @@ class DynamoDB:
                     read_timeout=TIMEOUT_SECONDS,
                     max_pool_connections=32,
                 )
-                session = boto3.session.Session(region_name=self.region)
+                session = aws_session(self._profile, self.region)
                 made = session.client("dynamodb", endpoint_url=self.endpoint_url, config=config)
                 refuse_cut_answers(made)
                 self._made = (os.getpid(), made)

@@ -24,7 +24,7 @@ from sleeper_nb.operations.scanning.scan_plan import PlannedLeaf, regions_of, wi
 from sleeper_nb.operations.versioning.appends import CHANGES, SKIP_CHANGES, SKIP_ROLLBACKS, BatchLimits, StreamRules
 
 TABLE: Final = "table"
-PLACE: Final = ("warehouse", "instance", "region", "endpoint-url")
+PLACE: Final = ("warehouse", "instance", "region", "endpoint-url", "profile")
 VERSION: Final = ("scan.snapshot-id", "scan.savepoint-id", "scan.timestamp", "scan.timestamp-millis", "version")
 LIMITS: Final = ("maxSnapshotsPerTrigger", "maxFilesPerTrigger", "maxRowsPerTrigger")
 REGION: Final = "scan.region"
@@ -53,6 +53,8 @@ class InstancePlace:
         What the session's user lets the properties of its tables name.
     author
         The name that history records for commits; the operating system's user when None.
+    profile, machine
+        The AWS profile that has the keys, and the machine that has the profile.
     """
 
     warehouse: str
@@ -61,13 +63,21 @@ class InstancePlace:
     endpoint_url: str | None = None
     permissions: Permissions = NOTHING_ALLOWED
     author: str | None = None
+    profile: str | None = None
+    machine: str = ""
+
+    @property
+    def aws(self) -> dict[str, str]:
+        """Region, server and profile, as far as they are given, as `connect` takes them."""
+        given = {"region": self.region, "endpoint_url": self.endpoint_url, "profile": self.profile}
+        return {name: value for name, value in given.items() if value is not None}
 
     def overridden(self, options: Mapping[str, str]) -> InstancePlace:
         """Return the place with the parts that options name; permissions do not carry over to another instance."""
-        names = dict(zip(PLACE, ("warehouse", "instance", "region", "endpoint_url"), strict=True))
+        names = dict(zip(PLACE, ("warehouse", "instance", "region", "endpoint_url", "profile"), strict=True))
         own = {field: getattr(self, field) for field in names.values()}
         other = own | {field: options[name] for name, field in names.items() if name in options}
-        return self if other == own else InstancePlace(**other, author=self.author)
+        return self if other == own else InstancePlace(**other, author=self.author, machine=self.machine)
 
 
 @dataclass(frozen=True, slots=True)

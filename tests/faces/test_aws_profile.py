@@ -1,0 +1,98 @@
+"""Keys come from a profile by its name, in each process that needs them; its secret is shown nowhere."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.errors import InvalidInput, StorageError
+from sleeper_nb.storage.filesystem import Storage, open_near, open_storage
+from tests.servers.fixtures import use
+from tests.servers.server import Server
+
+SCHEMA = sl.Schema({"city": "string"}, values={"fare": "double?"})
+ROWS = [{"city": "rome", "fare": 1.0}, {"city": "bern", "fare": None}]
+WRONG = "wrongsecretwrongsecret"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path
+
+
+def keep_in_profile(server: Server, folder: Path, monkeypatch: pytest.MonkeyPatch, secret: str | None = None) -> None:
+    """Keep a server's keys in the profile ``prod`` alone; the environment has wrong ones."""
+    use(server, monkeypatch)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", WRONG)
+    keys = f"aws_access_key_id = {server.access_key}\naws_secret_access_key = {secret or server.secret_key}\n"
+    (folder / "credentials").write_text(f"[prod]\n{keys}\n[spare]\n{keys}")
+    (folder / "config").write_text(f"[profile prod]\nregion = {server.region}\n")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(folder / "credentials"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(folder / "config"))
+
+
+def elsewhere(storage: Storage) -> Storage:
+    """Return a storage as a task of Spark gets it."""
+    return pickle.loads(pickle.dumps(storage))  # noqa: S301 - our own
+
+
+@pytest.mark.servers
+def test_a_bucket_is_opened_with_the_keys_of_a_profile_and_not_with_those_of_the_environment(
+    versitygw, tmp_path, monkeypatch
+):
+    keep_in_profile(versitygw, tmp_path, monkeypatch)
+    address, server = f"s3://{versitygw.new_bucket()}/house", {"endpoint_url": versitygw.endpoint_url}
+    with pytest.raises(StorageError, match="access keys"):
+        open_storage(address, **server).write("a", b"1")
+    storage = open_storage(address, **server, profile="prod")
+    with storage.output("a") as stream:  # by Arrow's own client
+        stream.write(b"1")
+    assert open_near(f"{address}/", storage).read("a") == b"1"
+    assert elsewhere(storage).read("a") == b"1"  # as a task of Spark on this machine gets it
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", versitygw.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", versitygw.secret_key)
+    assert elsewhere(storage).read("a") == b"1"  # a machine without the profile has keys of its own
+
+
+def test_a_notebook_and_the_file_of_settings_name_the_profile(moto, shell, sleeper, tmp_path, monkeypatch):
+    keep_in_profile(moto, tmp_path, monkeypatch)
+    house, instance = f"s3://{moto.new_bucket()}/house", moto.new_bucket()[-20:].strip("-")
+    where = f"--instance {instance} --profile prod --endpoint-url {moto.endpoint_url} --region us-east-1"
+    opened = shell.run_line_magic("sleeper", f"use {house} {where}")
+    assert opened.session.aws == {"profile": "prod", "endpoint_url": moto.endpoint_url, "region": "us-east-1"}
+    session = opened.session
+    session.create_table("trips", SCHEMA, ["m"]).ingest(ROWS)
+    assert session.sql("SELECT count(*) AS n FROM trips", engine="duckdb").to_arrow()["n"].to_pylist() == [2]
+    assert session.table("trips").scan(keys="rome").to_arrow()["fare"].to_pylist() == [1.0]
+    shell.run_line_magic("sleeper", f"add-instance {instance}-b")
+    listed = shell.run_line_magic("sleeper", "instances")  # opens the other with the same profile
+    assert {each.name for each in listed} == {instance, f"{instance}-b"}
+    code, out, _ = sleeper("use", house, *where.split())
+    assert (code, f'profile = "prod", endpoint-url = "{moto.endpoint_url}"' in out or 'profile = "prod"' in out) == (
+        0,
+        True,
+    )
+    lines = f'warehouse = "{house}"\nprofile = "prod"\nendpoint-url = "{moto.endpoint_url}"\nregion = "us-east-1"\n'
+    (tmp_path / "sleeper.toml").write_text(lines)
+    code, out, _ = sleeper("use", house, *where.split())
+    assert (code, "sleeper.toml" in out) == (0, False)
+    assert "trips" in sleeper("tables", "--instance", instance)[1]
+
+
+def test_a_profile_that_is_not_there_is_named_with_those_that_are(moto, shell, tmp_path, monkeypatch):
+    keep_in_profile(moto, tmp_path, monkeypatch)
+    with pytest.raises(InvalidInput) as error:
+        sl.connect("s3://some-bucket/house", profile="prd")
+    assert str(error.value).splitlines()[0] == "no AWS profile 'prd'"
+    assert "prod, spare" in str(error.value)
+    with pytest.raises(InvalidInput, match="not in a bucket"):
+        shell.run_line_magic("sleeper", "use ./warehouse --profile prod")
+    with pytest.raises(InvalidInput, match="no user or password") as error:
+        sl.connect("s3://some-bucket/house", endpoint_url=f"http://me:{WRONG}@127.0.0.1:9")
+    assert WRONG not in str(error.value)
