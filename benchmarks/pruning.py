@@ -14,6 +14,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,14 @@ def main() -> None:
                 "scan(where=…)": lambda condition=condition: table.scan(where=condition).to_arrow(),
                 "sql on DuckDB": run(sql(condition, "duckdb")),
             }
+            if keys is one:  # a statement that was run before is not judged again, also with other parameters
+                new = count(one + 1)
+                calls["sql on DuckDB, another key each time"] = lambda new=new: sql(
+                    f"k = {next(new)}", "duckdb"
+                )().to_arrow()
+                calls["sql on DuckDB, another :key each time"] = lambda new=new: session.sql(
+                    "SELECT * FROM t WHERE k = :key", engine="duckdb", params={"key": next(new)}
+                ).to_arrow()
             read = {"sql on DuckDB": partitions(sql(condition, "duckdb")())}
             show(f"{title}, {given.leaves:,} leaves", medians(calls, given.rounds), read)
         if given.spark:

@@ -123,7 +123,8 @@ class Runner:
 
         self._check_variables(bound)
         judge, allowed = self.engines.duckdb.connect(), self.engines.local_files
-        queries = {each.text: relations.parsed(judge, with_duckdb_parameters(each)) for each in bound.statements}
+        kept = self.engines.duckdb.judged_queries
+        queries = {each.text: relations.parsed(judge, with_duckdb_parameters(each), kept) for each in bound.statements}
         files = {path for query in queries.values() for path in named_files(judge, query, values, allowed=allowed)}
         moment = moment_of(judge) if any(query.depends_on_time for query in queries.values()) else {}
         if why := _why_too_large(bound, values):
@@ -218,9 +219,10 @@ def _name_on_duckdb(connection: duckdb.DuckDBPyConnection, bound: Bound, queries
             rows = relations.of_variable(connection, what)
         elif isinstance(what.rows, TableRows):
             is_whole = queries[bound.statement.text].reads_most_of(what.rows.state.schema.names)
-            rows = relations.relation(
-                connection, what.rows.plan, what.storage, is_whole=is_whole, with_places=what.with_places
+            relations.name_table(
+                *(connection, name, what.rows.plan, what.storage), is_whole=is_whole, with_places=what.with_places
             )
+            continue
         else:
             rows = relations.system_table(connection, what.rows)
         relations.name_rows(connection, name, rows)

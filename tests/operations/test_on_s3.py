@@ -11,6 +11,7 @@ import pytest
 
 from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database
+from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries
 from sleeper_nb.engines.spark import frames, pipeline
 from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
@@ -97,7 +98,11 @@ def test_duckdb_reads_the_bucket(table: StateStore):
     relations.relation(connection, plan_scan(table.load()), table.storage).create_view("t")
     found = relations.query(
         connection,
-        relations.parsed(connection, Statement.of("SELECT key FROM t WHERE key >= 'b' ORDER BY key", dialect="duckdb")),
+        relations.parsed(
+            connection,
+            Statement.of("SELECT key FROM t WHERE key >= 'b' ORDER BY key", dialect="duckdb"),
+            JudgedQueries(),
+        ),
     )
     assert found is not None
     assert keys_in(relations.to_arrow(found)) == ["b", "x", "y"]

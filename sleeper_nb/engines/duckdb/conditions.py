@@ -18,11 +18,12 @@ import numpy as np
 import pyarrow as pa
 
 from sleeper_nb.engines.duckdb.database import connect_anew, interruptible
-from sleeper_nb.engines.duckdb.pushed_filters import SIGNS, test_of
+from sleeper_nb.engines.duckdb.plain_conditions import plain_condition
+from sleeper_nb.engines.duckdb.pushed_filters import test_of
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
 from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.scanning.reach import ANY_ROW, Compared, Comparison, OneOf, Test, swapped
+from sleeper_nb.operations.scanning.reach import ANY_ROW, AllOf, Compared, Comparison, OneOf, Test
 from sleeper_nb.operations.scanning.read_rows import coalesced
 from sleeper_nb.sql.tokens import DEEPEST, DUCKDB_RESERVED, depth_of, tokenize
 
@@ -111,7 +112,7 @@ class DuckDBCondition:
                 _check_repeatable(connection, text, nodes, schema.names)
             parts = {part.casefold() for node in nodes for part in node.get("column_names", ())}
             named = pa.schema([field for field in schema.arrow if field.name.casefold() in parts])
-            comparisons, columns = _comparisons(tree, named), frozenset(named.names)
+            comparisons, columns = _comparisons(tree, schema), frozenset(named.names)
             necessary = tuple(dict.fromkeys(each for each in comparisons if each is not None))
             understood = None not in comparisons
             if not understood:  # a comparison that was understood fails for no row
@@ -218,44 +219,16 @@ def _check_depth(text: str) -> None:
         raise _condition_error(text, message, "join its parts by AND and OR, or use IN")
 
 
-def _comparisons(tree: Mapping[str, Any], schema: pa.Schema) -> list[Comparison | None]:
-    """Return each part of a condition that is joined by AND; None for one that is no plain comparison.
-
-    A plain comparison is one of a column with a literal, or with a list of them, all whole numbers or all texts.
-    """
-    columns = {field.name.casefold(): field for field in schema}
+def _comparisons(tree: Mapping[str, Any], schema: Schema) -> list[Comparison | None]:
+    """Return each part of a condition that is joined by AND; None for one that is no plain comparison."""
     nodes = tree["children"] if tree["type"] == "CONJUNCTION_AND" else [tree]
-    return [part for node in nodes for part in _parts(node, columns)]
+    return [part for node in nodes for part in _parts(plain_condition(node, schema, {}))]
 
 
-def _parts(node: Mapping[str, Any], columns: Mapping[str, pa.Field]) -> Iterator[Comparison | None]:
-    """Yield the comparisons that a part of a condition stands for; None for one that is no plain comparison."""
-    if node["type"] == "COMPARE_BETWEEN":
-        for end, kind in (("lower", "COMPARE_GREATERTHANOREQUALTO"), ("upper", "COMPARE_LESSTHANOREQUALTO")):
-            yield _comparison({"type": kind, "left": node["input"], "right": node[end]}, columns)
-    elif node["type"] == "COMPARE_IN":
-        column, *listed = node["children"]
-        each = [_comparison({"type": "COMPARE_EQUAL", "left": column, "right": one}, columns) for one in listed]
-        equal = [one for one in each if one is not None]
-        is_plain = len(equal) == len(listed) and len({one.column for one in equal}) == 1  # 5 IN (a, b) has two
-        yield OneOf(equal[0].column, tuple(dict.fromkeys(one.value for one in equal))) if is_plain else None
-    else:
-        yield _comparison(node, columns)
-
-
-def _comparison(node: Mapping[str, Any], columns: Mapping[str, pa.Field]) -> Compared | None:
-    left, right, sign = node.get("left", {}), node.get("right", {}), SIGNS.get(node["type"])
-    if "literal" in left:
-        left, right, sign = right, left, sign and swapped(sign)
-    field, literal = columns.get(".".join(left.get("column_names", ())).casefold()), right.get("literal", {})
-    if sign is None or field is None:
-        return None
-    if pa.types.is_integer(field.type) and literal.get("kind") == "INTEGER":
-        value = int(literal["text"])
-        return Compared(field.name, sign, value) if -(2**63) <= value < 2**63 else None
-    if pa.types.is_string(field.type) and literal.get("kind") == "STRING":
-        return Compared(field.name, sign, literal["text"])
-    return None
+def _parts(test: Test | None) -> Sequence[Comparison | None]:
+    """Return the comparisons that a part of a condition stands for."""
+    parts = test.parts if isinstance(test, AllOf) else (test,)  # BETWEEN is two
+    return [part if isinstance(part, Compared | OneOf) else None for part in parts]
 
 
 def _judge(text: str, nodes: Iterable[Mapping[str, Any]]) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.cache_folder import cache_folder
+from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries
 from sleeper_nb.errors import SessionClosed
 
 if TYPE_CHECKING:
@@ -49,7 +50,9 @@ class Database:
     runs the text of statements, and whose settings forbid all files but those of the tables; and one that plans
     statements over empty tables, and can open no file.
 
-    Both are released when the interpreter exits, even if a thread or IPython still refers to them: DuckDB reports every
+    Statements that were judged are remembered in `judged_queries`.
+
+    All are released when the interpreter exits, even if a thread or IPython still refers to them: DuckDB reports every
     object that is alive after that as leaked, in 45 lines on the error stream.
     """
 
@@ -59,6 +62,7 @@ class Database:
         weakref.finalize(self, self._kept.clear)
         self._folders: frozenset[str] = frozenset()
         self._of_thread = threading.local()
+        self.judged_queries = JudgedQueries()
 
     def connection_of_thread(self) -> duckdb.DuckDBPyConnection:
         """Return the connection of this thread's relations: DuckDB combines only relations of one connection.

@@ -1,6 +1,7 @@
 """Choose what a statement on DuckDB reads: by its conditions, and by the keys of small inputs that it joins.
 
-DuckDB plans the statement in a database of its own, over empty tables that stand in for the real ones.
+DuckDB plans the statement in a database of its own, over empty tables that stand in for the real ones; unless its
+conditions compare the columns of one table with constants, which its syntax tree already says.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.duckdb.duckdb_reads import Query
 from sleeper_nb.engines.duckdb.joined_scans import joined_keys_in
 from sleeper_nb.engines.duckdb.key_values import large_tables, lookups_of
+from sleeper_nb.engines.duckdb.plain_conditions import plain_test
 from sleeper_nb.engines.duckdb.pushed_filters import EmptyTable, pushed_filters
 from sleeper_nb.engines.duckdb.statement_time import set_moment
 from sleeper_nb.model.schema import quoted_name
 from sleeper_nb.operations.scanning.join_rules import ScanKeys
-from sleeper_nb.operations.scanning.reach import Necessary
+from sleeper_nb.operations.scanning.reach import Necessary, Test
 from sleeper_nb.operations.scanning.scan_plan import TableRows
 from sleeper_nb.sql.binding import Bound
 from sleeper_nb.sql.statement import Statement
@@ -88,6 +90,8 @@ class DuckDBPlanning:
             return Necessary({}, why)
         if any(each.spark_frame is not None for each in self.bound.variables):
             return Necessary({}, "the statement also reads a Spark DataFrame")
+        if (plain := self._plain_tests()) is not None:
+            return Necessary(plain)
         try:
             with self._opened() as connection:
                 text, tables = self.queries[self.bound.statement.text].asked, tuple(self._stand_ins.values())
@@ -96,6 +100,15 @@ class DuckDBPlanning:
             logger.debug("no partition is left out, as DuckDB does not plan the statement: %s", error)
             return Necessary({}, "DuckDB cannot plan the statement before it reads rows")
         return Necessary({name: found[each.table] for name, each in self._stand_ins.items() if each.table in found})
+
+    def _plain_tests(self) -> dict[str, Test] | None:
+        """Return what the rows of the only table must meet, by its generated name, where the text alone says it."""
+        selection = self.queries[self.bound.statement.text].selection
+        name = "" if selection is None else selection["from_table"]["table_name"]
+        if selection is None or name not in self.bound.tables or len(self.bound.named) != 1:
+            return None
+        test = plain_test(selection, self.bound.tables[name].state.schema, self.values)
+        return None if test is None else {name: test}
 
     def _joined_keys(self) -> dict[str, tuple[ScanKeys, ...]]:
         """Return what the rows of each scan of a table must meet, by generated name; empty when that is not known."""

@@ -7,8 +7,9 @@ refused, also one that a later DuckDB adds. The text that was judged is the text
 from __future__ import annotations
 
 import difflib
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.engines.duckdb.statement_time import depends_on_time, unstable_function
@@ -50,6 +51,9 @@ _EFFECTS: Final = frozenset({
 _CONDITIONS: Final = ("where_clause", "having", "qualify", "condition")
 """Where a node of a query has its condition."""
 
+_CHANGES_ROWS: Final = ("sample", "at_clause", "column_name_alias")
+"""What a node of a table can have that changes its rows or the names of its columns."""
+
 _CHANGES: Final = frozenset({
     "ALTER", "ANALYZE", "ATTACH", "CALL", "CHECKPOINT", "COPY", "CREATE", "DELETE", "DETACH", "DROP", "EXECUTE",
     "EXPORT", "IMPORT", "INSERT", "INSTALL", "LOAD", "MERGE", "PRAGMA", "PREPARE", "RESET", "SET", "TRUNCATE", "UPDATE",
@@ -83,6 +87,8 @@ class Query:
         Whether it has a condition, be it of a join.
     unstable
         A function in it whose value another execution may change, besides the time; "" for none.
+    selection
+        Its node of a syntax tree, if all that it reads is the rows of one table that meet its ``WHERE``.
     """
 
     text: str
@@ -95,6 +101,7 @@ class Query:
     depends_on_time: bool = False
     has_conditions: bool = False
     unstable: str = ""
+    selection: Mapping[str, Any] | None = field(default=None, compare=False)
 
     @property
     def why_not_planned(self) -> str:
@@ -111,6 +118,31 @@ class Query:
             return False
         read = columns if self.columns is None else [name for name in columns if name.lower() in self.columns]
         return 2 * len(read) >= len(columns)
+
+
+class JudgedQueries:
+    """Judges statements as `judged`, and remembers those that it judged last: most are run again."""
+
+    def __init__(self) -> None:
+        self._lock, self._kept = threading.Lock(), dict[str, Query]()
+
+    def of(self, connection: duckdb.DuckDBPyConnection, statement: Statement) -> Query:
+        """Return a statement and the files that it reads, if reading is all that it does."""
+        text = statement.text
+        with self._lock:
+            query = self._kept.pop(text, None)
+        if query is None:
+            query = judged(connection, statement)
+        if len(text) <= _LONGEST_KEPT:
+            with self._lock:
+                self._kept[text] = query
+                while len(self._kept) > _MOST_KEPT:
+                    del self._kept[next(iter(self._kept))]  # the one that was used least lately
+        return query
+
+
+_MOST_KEPT: Final = 256
+_LONGEST_KEPT: Final = 4_000
 
 
 def judged(connection: duckdb.DuckDBPyConnection, statement: Statement) -> Query:
@@ -152,7 +184,17 @@ def judged(connection: duckdb.DuckDBPyConnection, statement: Statement) -> Query
         depends_on_time=depends_on_time(nodes),
         has_conditions=any(map(_has_condition, nodes)),
         unstable=unstable_function(nodes),
+        selection=_selection(tree["statements"][0]["node"], nodes),
     )
+
+
+def _selection(query: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Return the node of a query that reads one table once, with a ``WHERE`` as its only condition; None of another."""
+    table = query.get("from_table") or {}
+    is_single = query["type"] == "SELECT_NODE" and sum(str(each.get("type")).endswith("_NODE") for each in nodes) == 1
+    is_plain = table.get("type") == "BASE_TABLE" and not any(table.get(key) for key in _CHANGES_ROWS)
+    has_where = [key for key in _CONDITIONS if query.get(key) is not None] == ["where_clause"]
+    return query if is_single and is_plain and has_where and not query.get("sample") else None
 
 
 def _has_condition(node: Mapping[str, Any]) -> bool:

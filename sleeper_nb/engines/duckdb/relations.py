@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from sleeper_nb import errors
 from sleeper_nb.engines.duckdb.combined_rows import combined, is_exact
-from sleeper_nb.engines.duckdb.duckdb_reads import Query, judged
+from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries, Query
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import FieldType, Schema, quoted_name
@@ -132,6 +132,50 @@ def relation(
     except duckdb.Error as error:
         check_files(plan.files, storage)
         raise explained(error) from error
+
+
+def name_table(
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    plan: ScanPlan,
+    storage: Storage,
+    *,
+    is_whole: bool = True,
+    with_places: bool = False,
+) -> None:
+    """Give the rows of a plan a name that only later statements of this connection can read; as `relation`.
+
+    Files whose rows are the answer as they are become a view at once: DuckDB opens them fewer times than for a relation
+    of them.
+    """
+    if with_places or not _is_as_in_files(plan, storage):
+        name_rows(connection, name, relation(connection, plan, storage, is_whole=is_whole, with_places=with_places))
+        return
+    _check(plan, storage, is_whole)
+    columns = ", ".join(map(quoted_name, plan.schema.names))
+    files = ", ".join(_literal(storage.locate(file)) for file in plan.filenames)
+    view = f"SELECT {columns} FROM read_parquet([{files}], hive_partitioning = false)"  # noqa: S608 - names and literals
+    try:
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW {quoted_name(name)} AS {view}")
+    except duckdb.Error as error:
+        check_files(plan.files, storage)
+        raise explained(error) from error
+
+
+def _is_as_in_files(plan: ScanPlan, storage: Storage) -> bool:
+    """Return whether all rows of a plan's files are its rows, with the same columns, and DuckDB itself opens them."""
+    return (
+        storage.local
+        and bool(plan.files)
+        and plan.processing.is_nothing
+        and not plan.schema.is_altered
+        and not any(field.type.holds("uuid") for field in plan.schema.fields)
+        and plan.by_region_and_deletions().keys() == {(None, False)}
+    )
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _relation(
@@ -369,10 +413,10 @@ def column(name: str) -> duckdb.Expression:
     return duckdb.ColumnExpression(name)
 
 
-def parsed(connection: duckdb.DuckDBPyConnection, statement: Statement) -> Query:
-    """Return a statement that only reads; as `judged`, with DuckDB's errors as ours."""
+def parsed(connection: duckdb.DuckDBPyConnection, statement: Statement, queries: JudgedQueries) -> Query:
+    """Return a statement that only reads; as `queries` judge it, with DuckDB's errors as ours."""
     try:
-        return judged(connection, statement)
+        return queries.of(connection, statement)
     except duckdb.Error as error:
         raise explained(error) from error
 

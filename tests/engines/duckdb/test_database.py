@@ -10,6 +10,7 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database
+from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries
 from sleeper_nb.errors import InvalidInput, SessionClosed
 from sleeper_nb.sql.statement import Statement
 
@@ -18,7 +19,9 @@ SCHEMA = sl.Schema({"city": "string"}, {}, {"fare": "double?"})
 
 
 def asked(connection, sql):
-    return relations.query(connection, relations.parsed(connection, Statement.of(sql, dialect="duckdb")))
+    return relations.query(
+        connection, relations.parsed(connection, Statement.of(sql, dialect="duckdb"), JudgedQueries())
+    )
 
 
 @pytest.fixture

@@ -1,0 +1,136 @@
+"""Conditions that a statement's own text says: DuckDB is not asked for a plan, and the answer is the same."""
+
+import datetime as dt
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.engines.duckdb.database import Database
+from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.sql.statement import Statement
+
+SCHEMA = sl.Schema({"k": "int"}, {}, {"v": "string?", "day": "date", "s": "struct<k int>", "Big": "long?"})
+ROWS = pa.table(
+    {
+        "k": [*range(-20, 20)],
+        "v": [None if n % 7 == 0 else f"it's {n}" for n in range(40)],
+        "day": [dt.date(2026, 1, 1) + dt.timedelta(n) for n in range(40)],
+        "s": [{"k": -n} for n in range(40)],
+        "Big": [None if n % 9 == 0 else 2**40 + n for n in range(40)],
+    },
+    schema=SCHEMA.arrow,
+)
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory):
+    with sl.connect(tmp_path_factory.mktemp("it's a warehouse")) as session:
+        session.create_table("t", SCHEMA, [-10, 0, 10]).ingest(ROWS)
+        yield session
+
+
+@pytest.fixture
+def no_plans(monkeypatch):
+    def refuse(_):
+        raise AssertionError("a plan is asked")
+
+    monkeypatch.setattr(Database, "connect_planning", refuse)
+
+
+PLAIN = [
+    ("SELECT * FROM t WHERE k = 5", {}, 1),
+    ("SELECT * FROM t WHERE -15 < k AND k <= -12", {}, 1),
+    ("SELECT * FROM t WHERE K BETWEEN 3 AND 12 ORDER BY k LIMIT 4", {}, 2),
+    ("SELECT count(*) FROM t WHERE k IN (-20, 5, 5) OR k = 19", {}, 3),
+    ("SELECT v FROM t WHERE k IS NULL", {}, 0),
+    ("SELECT v FROM t WHERE k = 5 AND k = 6", {}, 0),
+    ("SELECT v FROM t WHERE k >= :low AND v = :text AND big > :big", {"low": 11, "text": "it's 33", "big": 2**40}, 1),
+    ("SELECT v AS k FROM t WHERE k = 5", {}, 1),  # the column, not the alias
+    ("SELECT * FROM t AS k WHERE k = 5", {}, 1),
+    ("SELECT s.k FROM t AS s WHERE k = 5", {}, 1),
+    ("FROM t WHERE v = 'it''s 3' AND k < 0", {}, 2),
+    ("EXPLAIN SELECT * FROM t WHERE k = 5", {}, 1),
+]
+
+
+@pytest.mark.usefixtures("no_plans")
+@pytest.mark.parametrize(("statement", "params", "files"), PLAIN)
+def test_a_plain_condition_needs_no_plan(session, statement, params, files):
+    result = session.sql(statement, params=params, engine="duckdb")
+    assert result.cost().to_dict()["reads"][0]["files"] == files
+    if not statement.startswith("EXPLAIN"):
+        assert rows_of(result) == expected(statement, params)
+
+
+PLANNED = [
+    ("SELECT * FROM t WHERE k = '5'", {}, 1),
+    ("SELECT * FROM t WHERE k = :key", {"key": "5"}, 1),
+    ("SELECT * FROM t WHERE k = :key", {"key": True}, 1),
+    ("SELECT * FROM t WHERE k < :key", {"key": 2**70}, 4),
+    ("SELECT * FROM t WHERE k > 3000000000", {}, 4),
+    ("SELECT * FROM t WHERE k <= :key", {"key": None}, 4),
+    ("SELECT * FROM t WHERE k + 1 = 6", {}, 1),
+    ("SELECT * FROM t WHERE NOT k > -15", {}, 1),
+    ("SELECT * FROM t WHERE t.k = 5", {}, 1),
+    ("SELECT * FROM t WHERE s.k = -5", {}, 4),
+    ("SELECT * FROM t AS x(v, k) WHERE v = 5", {}, 1),  # other names of the columns
+    ("SELECT * FROM t AS x(v, k) WHERE k = 'it''s 3'", {}, 4),
+    ("SELECT (SELECT count(*) FROM t) AS n FROM t WHERE k = 5", {}, 4),
+    ("SELECT * FROM t WHERE k = 5 UNION ALL FROM t WHERE k = 15", {}, 2),
+    ("WITH w AS (FROM t) SELECT * FROM w WHERE k = 5", {}, 1),
+    ("SELECT k, count(*) FROM t WHERE k > 0 GROUP BY k HAVING k < 5", {}, 1),
+    ("SELECT a.k FROM t AS a, t AS b WHERE a.k = 5 AND b.k = 15", {}, 2),
+    ("SELECT * FROM t WHERE v COLLATE NOCASE = 'IT''S 3'", {}, 4),
+    ("SELECT * FROM t WHERE k = 5 AND v IN (SELECT v FROM t WHERE k > 0)", {}, 3),
+]
+
+
+@pytest.mark.parametrize(("statement", "params", "files"), PLANNED)
+def test_any_other_condition_is_planned_and_answers_the_same(session, statement, params, files):
+    result = session.sql(statement, params=params, engine="duckdb")
+    assert max(read["files"] for read in result.cost().to_dict()["reads"]) <= files
+    assert rows_of(result) == expected(statement, params)
+
+
+def rows_of(result):
+    return sorted(map(repr, result.to_arrow().to_pylist()))
+
+
+def expected(statement, params):
+    with duckdb.connect() as connection:
+        connection.register("t", ROWS)
+        text = statement
+        for name in params:
+            text = text.replace(f":{name}", f"${name}")
+        return sorted(map(repr, connection.sql(text, params=params or None).to_arrow_table().to_pylist()))
+
+
+def test_a_sample_is_of_the_whole_table(session):
+    whole = session.sql("SELECT count(*) AS n FROM t TABLESAMPLE 100 PERCENT WHERE k = 5", engine="duckdb")
+    assert whole.to_arrow()["n"].to_pylist() == [1]
+
+
+class TestRememberedStatements:
+    def test_a_statement_is_judged_once(self):
+        queries, connection = JudgedQueries(), duckdb.connect()
+        first = queries.of(connection, Statement.of("SELECT 1", dialect="duckdb"))
+        connection.close()
+        assert queries.of(connection, Statement.of("SELECT 1", dialect="duckdb")) is first
+
+    def test_what_is_refused_is_refused_again(self):
+        queries = JudgedQueries()
+        with duckdb.connect() as connection:
+            for _ in range(2):
+                with pytest.raises(InvalidInput):
+                    queries.of(connection, Statement.of("DROP TABLE t", dialect="duckdb"))
+
+    def test_only_the_last_ones_are_kept(self):
+        queries = JudgedQueries()
+        with duckdb.connect() as connection:
+            first = queries.of(connection, Statement.of("SELECT 0", dialect="duckdb"))
+            for number in range(1, 257):
+                queries.of(connection, Statement.of(f"SELECT {number}", dialect="duckdb"))
+            assert queries.of(connection, Statement.of("SELECT 0", dialect="duckdb")) is not first
