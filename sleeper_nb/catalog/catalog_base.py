@@ -17,7 +17,7 @@ from typing import TypeVar
 from sleeper_nb.catalog.checked_rows import CatalogRows
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import CHECK, CHOOSE_RETAINED, SAVE_RETAINED, AlreadyExists, ConflictError, NotFound
-from sleeper_nb.model.jobs import Job, Lease
+from sleeper_nb.model.jobs import Job, Lease, ServiceLease
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot
 
@@ -363,6 +363,21 @@ class Catalog(ABC):
 
         Ids are kept as long as their table is.
         """
+
+    @abstractmethod
+    def take_service(self, lease: ServiceLease, now: datetime) -> ServiceLease:
+        """Take the lease of a service, or renew it, and return the lease that is held afterwards.
+
+        That is `lease`, unless another owner's has not ended by `now`.
+        """
+
+    @abstractmethod
+    def service(self, name: str) -> ServiceLease | None:
+        """Return the lease of a service, including one that has ended; None when it was released or never taken."""
+
+    @abstractmethod
+    def release_service(self, lease: ServiceLease) -> None:
+        """Remove the lease of a service if `lease` has its owner."""
 
     def file_faults(self) -> tuple[str, ...]:
         """Return the faults of the catalog's own file, such as an index without a row; a server has no such file."""

@@ -45,7 +45,7 @@ from sleeper_nb.catalog.locks import CommitLocks
 from sleeper_nb.catalog.sqlite_file import SqliteFile
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import CHECK, CatalogDamaged
-from sleeper_nb.model.jobs import Job, Lease
+from sleeper_nb.model.jobs import Job, Lease, ServiceLease
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot, all_to_micros, from_micros, to_micros
 
@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 
 # The tables of the file. Times are microseconds since 1970, UTC.
 
-FORMAT_VERSION = 9
+FORMAT_VERSION = 10
 TABLES = """
 CREATE TABLE IF NOT EXISTS tables (
   id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, online INTEGER NOT NULL, current_snapshot INTEGER NOT NULL,
@@ -87,6 +87,9 @@ CREATE TABLE IF NOT EXISTS jobs (
 CREATE TABLE IF NOT EXISTS job_ids (
   table_id TEXT NOT NULL, job_id TEXT NOT NULL, snapshot_id INTEGER NOT NULL, PRIMARY KEY (table_id, job_id)) STRICT;
 CREATE TABLE IF NOT EXISTS deleted (id TEXT PRIMARY KEY) STRICT;
+CREATE TABLE IF NOT EXISTS services (
+  service TEXT PRIMARY KEY, owner TEXT NOT NULL, holder TEXT NOT NULL, since INTEGER NOT NULL,
+  until INTEGER NOT NULL) STRICT;
 """
 _OF_A_TABLE = ("snapshots", "log", "savepoints", "leases", "garbage", "assignments", "jobs", "job_ids")
 
@@ -289,6 +292,28 @@ def _to_lease(row: tuple[Any, ...]) -> Lease:
     values = dict(zip(_LEASE, row, strict=True))
     times = {name: from_micros(values[name]) for name in ("since", "until")}
     return Lease(**{**values, **times})
+
+
+# Leases of services.
+
+_SERVICE = tuple(field.name for field in fields(ServiceLease))
+_SELECT_SERVICE = f"SELECT {', '.join(_SERVICE)} FROM services WHERE service = ?"  # noqa: S608 - our own names
+_TAKE_SERVICE = f"""
+INSERT INTO services ({", ".join(_SERVICE)}) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (service) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _SERVICE)}
+WHERE services.owner = ? OR services.until <= ?
+"""  # noqa: S608 - our own names
+
+
+def _from_service(lease: ServiceLease) -> tuple[Any, ...]:
+    """Return the values of a row of `services`."""
+    return lease.service, lease.owner, lease.holder, to_micros(lease.since), to_micros(lease.until)
+
+
+def _to_service(row: tuple[Any, ...]) -> ServiceLease:
+    """Convert a row of `_SELECT_SERVICE`."""
+    service, owner, holder, since, until = row
+    return ServiceLease(service, owner, holder, from_micros(since), from_micros(until))
 
 
 # Claims of compaction jobs on files, records of runs of jobs of every kind, and the ids of jobs.
@@ -656,6 +681,19 @@ class SqliteCatalog(Catalog):
     def snapshot_of_job(self, table_id: str, job_id: str) -> int | None:
         rows = self._file.rows("SELECT snapshot_id FROM job_ids WHERE table_id = ? AND job_id = ?", (table_id, job_id))
         return rows[0][0] if rows else None
+
+    def take_service(self, lease: ServiceLease, now: datetime) -> ServiceLease:
+        with self._file.transaction() as run:
+            run.execute(_TAKE_SERVICE, (*_from_service(lease), lease.owner, to_micros(now)))
+            row = run.execute(_SELECT_SERVICE, (lease.service,)).fetchone()
+        return _to_service(row)
+
+    def service(self, name: str) -> ServiceLease | None:
+        return next(iter(self._file.read(_to_service, _SELECT_SERVICE, (name,))), None)
+
+    def release_service(self, lease: ServiceLease) -> None:
+        with self._file.transaction() as run:
+            run.execute("DELETE FROM services WHERE service = ? AND owner = ?", (lease.service, lease.owner))
 
     def file_faults(self) -> tuple[str, ...]:
         found = (text for (text,) in self._file.rows("PRAGMA integrity_check(5)"))

@@ -1,6 +1,7 @@
 """Records of jobs (the runs of ingest and compaction with their state and outcome), and leases on versions.
 
-A lease is a reader's hold on a version: until it ends, garbage collection keeps the files of that version.
+A lease is a reader's hold on a version: until it ends, garbage collection keeps the files of that version. A service
+lease is the right of one process to do an instance's regular work.
 """
 
 from __future__ import annotations
@@ -184,3 +185,26 @@ class Lease:
     def has_ended(self, now: datetime) -> bool:
         """Return whether the lease has ended."""
         return self.until <= now
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceLease:
+    """The right of one process to be the only one that does some regular work on an instance, until a moment.
+
+    Parameters
+    ----------
+    service
+        The work, such as ``maintain``.
+    owner
+        Unique to one run of the process.
+    holder
+        The process in words, for others that wait for the lease: its machine and its number.
+    since, until
+        When the owner took the lease, and when it ends unless the owner renews it, UTC.
+    """
+
+    service: str
+    owner: str
+    holder: str
+    since: datetime
+    until: datetime

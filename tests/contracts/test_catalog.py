@@ -15,7 +15,7 @@ import pytest
 from sleeper_nb.catalog.catalog_base import Catalog, FileClaim, TableEntry
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.errors import AlreadyExists, NotFound, StorageError
-from sleeper_nb.model.jobs import Job, Lease
+from sleeper_nb.model.jobs import Job, Lease, ServiceLease
 from sleeper_nb.model.snapshots import Snapshot, to_micros
 from tests.support.backends import DYNAMODB
 from tests.support.builders import START, savepoint, snapshot
@@ -745,3 +745,45 @@ def test_the_checksum_of_a_properties_file_is_kept_with_its_table(catalog: Catal
     with pytest.raises(NotFound):
         catalog.note_properties("v", "third")
     assert len(opened().tables()) == 2
+
+
+def service(owner: str, begin: timedelta = timedelta(0), length: timedelta = timedelta(minutes=3)) -> ServiceLease:
+    since = START + begin
+    return ServiceLease("maintain", owner, f"machine of {owner}", since, since + length)
+
+
+def test_one_owner_has_the_lease_of_a_service_until_it_ends_or_is_released(catalog, opened):
+    other = opened()
+    first, second = service("first"), service("second", timedelta(minutes=1))
+    assert catalog.service("maintain") is None
+    assert catalog.take_service(first, first.since) == first
+    assert other.take_service(second, second.since) == first
+    longer = replace(first, until=first.until + timedelta(minutes=2))
+    assert catalog.take_service(longer, first.until) == longer  # its owner renews it, even late
+    assert other.service("maintain") == longer
+    late = service("second", timedelta(minutes=5))
+    assert other.take_service(late, longer.until - timedelta(microseconds=1)) == longer
+    assert other.take_service(late, longer.until) == late  # its owner died
+    assert catalog.take_service(longer, late.since) == late  # and wakes up too late
+    catalog.release_service(longer)  # not its own any more
+    assert catalog.service("maintain") == late
+    other.release_service(late)
+    other.release_service(late)
+    assert catalog.service("maintain") is None
+    assert catalog.take_service(replace(first, service="other"), first.since).owner == "first"
+
+
+def test_of_many_that_take_a_lease_of_a_service_one_has_it(catalog, opened):
+    catalogs = [opened() for _ in range(8)]
+    held: list[str] = []
+
+    def take(number: int) -> None:
+        held.append(catalogs[number].take_service(service(f"owner {number}"), START).owner)
+
+    threads = [threading.Thread(target=take, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(held) == len(catalogs)
+    assert set(held) == {catalog.service("maintain").owner}

@@ -57,7 +57,7 @@ from sleeper_nb.catalog.dynamodb.rows import (
 )
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
-from sleeper_nb.model.jobs import Job, Lease
+from sleeper_nb.model.jobs import Job, Lease, ServiceLease
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
 from sleeper_nb.storage.aws import Network
@@ -371,6 +371,18 @@ class DynamoDBCatalog(Catalog):
 
     def snapshot_of_job(self, table_id: str, job_id: str) -> int | None:
         return job_items.snapshot_of_job(self.rows(table_id), job_id)
+
+    def take_service(self, lease: ServiceLease, now: datetime) -> ServiceLease:
+        if not self._exists():
+            return lease  # an instance without tables has no work to share
+        return job_items.take_service(self._index("service"), lease, now)
+
+    def service(self, name: str) -> ServiceLease | None:
+        return job_items.service_lease(self._index("service"), name) if self._exists() else None
+
+    def release_service(self, lease: ServiceLease) -> None:
+        if self._exists():
+            job_items.release_service(self._index("service"), lease)
 
     def close(self) -> None:
         self.db.close()

@@ -1,4 +1,4 @@
-"""Jobs in DynamoDB: claims of compaction jobs on files, records of runs, and the ids of jobs.
+"""Jobs in DynamoDB: claims of compaction jobs on files, records of runs, ids of jobs, and leases of services.
 
 A claim has any number of files, all or none. They are in chunks, one item each, so that thousands fit in one
 transaction; an item for each file would reach the limit of a transaction at a hundred. Two jobs cannot claim one file,
@@ -30,7 +30,7 @@ from sleeper_nb.catalog.dynamodb.items import CLAIMS, JOB, JOB_ID, RUN, Item
 from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.clock import Retry
 from sleeper_nb.errors import ConflictError, InvalidInput
-from sleeper_nb.model.jobs import Job
+from sleeper_nb.model.jobs import Job, ServiceLease
 from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
 
 logger = logging.getLogger(__name__)
@@ -228,3 +228,38 @@ def _to_job(item: Item) -> Job:
     values: dict[str, Any] = {field.name: item.get(field.name) for field in fields(Job)}
     times = {name: None if values[name] is None else from_micros(values[name]) for name in _TIMES}
     return Job(**{**values, **times, "partition_ids": tuple(values["partition_ids"])})
+
+
+# Leases of services: one item for each, in the index of the instance.
+
+
+def take_service(rows: Rows, lease: ServiceLease, now: datetime) -> ServiceLease:
+    """Take or renew the lease of a service, unless another owner's has not ended; return the one that is held."""
+    change = "SET #owner = :owner, #holder = :holder, #since = :since, #until = :until"
+    condition = f"attribute_not_exists(#{rows.table.range}) OR #owner = :owner OR #until <= :now"
+    values: dict[str, Any] = {
+        "owner": lease.owner,
+        "holder": lease.holder,
+        "since": to_micros(lease.since),
+        "until": to_micros(lease.until),
+    }
+    lost = rows.db.transact([rows.update(lease.service, change, condition, now=to_micros(now), **values)])
+    if lost is None:
+        return lease
+    return _to_service(lease.service, lost.items[0] or values)
+
+
+def service_lease(rows: Rows, name: str) -> ServiceLease | None:
+    """Return the lease of a service, including one that has ended."""
+    item = rows.get(name)
+    return None if item is None else _to_service(name, item)
+
+
+def release_service(rows: Rows, lease: ServiceLease) -> None:
+    """Remove the lease of a service if it has the same owner."""
+    rows.db.transact([rows.delete(lease.service, "#owner = :owner", owner=lease.owner)])
+
+
+def _to_service(name: str, item: Item) -> ServiceLease:
+    since, until = from_micros(item["since"]), from_micros(item["until"])
+    return ServiceLease(name, item["owner"], item["holder"], since, until)
