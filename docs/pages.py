@@ -22,6 +22,7 @@ GROUPS = (START, NOTEBOOKS, REFERENCE, PYTHON_GROUP, PROJECT)
 WHOLE = {
     "docs/guide.md": ("guide", START),
     "docs/faq.md": ("faq", START),
+    "docs/running.md": ("running", START),
     "COMPARISON.md": ("comparison", START),
     "sleeper_nb/TYPES.md": ("reference/types", REFERENCE),
     "ARCHITECTURE.md": ("architecture", PROJECT),

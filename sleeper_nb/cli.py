@@ -15,6 +15,7 @@ from sleeper_nb.commands.context import Context, explained
 from sleeper_nb.commands.help import ON_CONSOLE
 from sleeper_nb.commands.home import Home, find_home
 from sleeper_nb.commands.line_progress import LineProgress
+from sleeper_nb.commands.outcome import Outcome
 from sleeper_nb.commands.parse import Invocation, shared_last
 from sleeper_nb.errors import ConfirmationNeeded, NotFound, SleeperError, show_for
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from sleeper_nb.storage.filesystem import Storage
 
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
+"""Exit codes; commands for schedulers have more, in `sleeper_nb.commands.outcome`."""
 _SHARED_NAMES = tuple(name for argument in ON_CONSOLE for name in argument.names)
 
 
@@ -36,7 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns
     -------
-    0; 1 when the command, or a step of it, failed, 2 when it could not be understood, 130 when it was interrupted.
+    0; 1 when the command, or a step of it, failed, 2 when it could not be understood, 130 when it was interrupted; or
+    what the command's answer, an `Outcome`, has.
     """
     words = shared_last(list(sys.argv[1:] if argv is None else argv), _SHARED_NAMES)
     if words[:1] == ["--version"]:
@@ -67,6 +70,8 @@ def _run(invocation: Invocation) -> int:
             elif not invocation.is_free:
                 context.session = _open(invocation, home(), context)
             answer = invocation.run(context)
+            if isinstance(answer, Outcome):
+                return _print(repr(answer), answer.exit_code)
             _print(repr(answer))
             return FAILED if getattr(answer, "failed", ()) else DONE
         finally:
@@ -131,9 +136,10 @@ def _connect(
     return home().for_address(uri).with_aws(**aws).connect(instance, progress, *data_paths)
 
 
-def _print(text: str) -> int:
-    sys.stdout.write(text + "\n")
-    return DONE
+def _print(text: str, code: int = DONE) -> int:
+    if text:
+        sys.stdout.write(text + "\n")
+    return code
 
 
 def _complain(error: SleeperError, code: int) -> int:

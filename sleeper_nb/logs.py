@@ -6,6 +6,7 @@ others; this module never changes the root logger.
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 import time
@@ -17,12 +18,36 @@ OFF = "off"
 _LOGGER = logging.getLogger("sleeper_nb")
 
 
-class StderrHandler(logging.Handler):
-    """Writes a line for each record to what ``sys.stderr`` is at that time, which notebooks and tests replace."""
+class JsonLines(logging.Formatter):
+    """Formats a record as one line of JSON: time in UTC, level, logger, message, and the record's ``facts``."""
 
-    def __init__(self) -> None:
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        values = {
+            "time": f"{moment}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "facts", {}),
+        }
+        if record.exc_info:
+            values["exception"] = self.formatException(record.exc_info)
+        return json.dumps(values, default=str)
+
+
+class StderrHandler(logging.Handler):
+    """Writes a line for each record to what ``sys.stderr`` is at that time, which notebooks and tests replace.
+
+    Parameters
+    ----------
+    as_json
+        Whether each line is an object of JSON.
+    """
+
+    def __init__(self, *, as_json: bool = False) -> None:
         super().__init__()
-        formatter = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+        formatter = JsonLines() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
         formatter.converter = time.gmtime
         formatter.default_msec_format = "%s.%03dZ"
         self.setFormatter(formatter)
@@ -44,13 +69,15 @@ def _is_shown_by_root() -> bool:
     return any(getattr(handler, "stream", None) in shown for handler in logging.getLogger().handlers)
 
 
-def show(level: str) -> None:
+def show(level: str, *, as_json: bool = False) -> None:
     """Show the package's records from a level on; `OFF` shows none.
 
     Parameters
     ----------
     level
         ``debug``, ``info``, ``warning``, ``error`` or ``off``.
+    as_json
+        Whether each line is an object of JSON.
     """
     shown = [each for each in _LOGGER.handlers if isinstance(each, StderrHandler)]
     for handler in shown:
@@ -59,7 +86,7 @@ def show(level: str) -> None:
         if shown:  # or the level is the program's own
             _LOGGER.setLevel(logging.NOTSET)
         return
-    _LOGGER.addHandler(StderrHandler())
+    _LOGGER.addHandler(StderrHandler(as_json=as_json))
     _LOGGER.setLevel(level.upper())
 
 

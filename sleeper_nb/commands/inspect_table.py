@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.commands.command import TABLE, VERSION, command, flag, option, positional
 from sleeper_nb.commands.context import Context
+from sleeper_nb.commands.outcome import Outcome
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
     from sleeper_nb.display.listings import Pictured
     from sleeper_nb.model.jobs import Lease
+    from sleeper_nb.operations.alerts import InstanceStatus
     from sleeper_nb.operations.findings import CheckReport
     from sleeper_nb.operations.job_tracking import Which
     from sleeper_nb.operations.status import TableStatus
@@ -24,13 +26,21 @@ _POLL_SECONDS = 1.0
 @command(
     "status",
     "show a table's size, pending work, and what to do next; also where its metadata is",
-    TABLE,
-    examples=("status trips",),
-    words=("stat", "stats", "health"),
+    positional("table", "the table; all tables and what is wrong with them if not given", "table", metavar="T",
+               optional=True),
+    flag("--json", "print the status and the alerts as JSON"),
+    option("--fail-on", text="on the console: exit with 3 on warnings, 4 on errors", choices=("warn", "error")),
+    examples=("status trips", "status", "status --json --fail-on warn"),
+    words=("stat", "stats", "health", "alerts", "monitor"),
     reads_only=True,
-)
-def status(context: Context, arguments: Namespace) -> TableStatus:
-    return context.table(arguments.table).status()
+)  # fmt: skip
+def status(context: Context, arguments: Namespace) -> TableStatus | InstanceStatus | Outcome:
+    if not arguments.json and arguments.fail_on is None:
+        return context.opened().status() if arguments.table is None else context.table(arguments.table).status()
+    from sleeper_nb.commands.maintain_service import checked_status
+
+    names = () if arguments.table is None else (context.table(arguments.table).name,)
+    return checked_status(context.opened().status(*names), arguments.fail_on, as_json=arguments.json)
 
 
 @command(

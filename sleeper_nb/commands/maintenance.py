@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.commands.command import DRY_RUN, FORCE, TABLE, command, flag, option, positional
 from sleeper_nb.commands.context import Context
+from sleeper_nb.commands.outcome import Outcome
 from sleeper_nb.errors import Action, InvalidInput
 from sleeper_nb.progress import BackgroundJob
 from sleeper_nb.report import Answer, Grid
@@ -25,10 +26,23 @@ if TYPE_CHECKING:
     "do all due maintenance: split, compact, save, expire, collect garbage",
     positional("table", "the table; all online tables if not given", "table", metavar="T", optional=True),
     DRY_RUN,
+    option("--every", text="on the console: all tables, again and again; one process at a time", metavar="TIME"),
+    flag("--once", "on the console: all tables, as one round of --every"),
+    option("--metrics", text="with --every or --once: a file for Prometheus, written after each round", metavar="FILE",
+           kind="path"),
+    option("--log-format", text="with --every or --once: lines for people, or an object of JSON each",
+           choices=("text", "json"), default="text"),
     examples=("maintain --dry-run", "maintain trips"),
-    words=("maintenance", "housekeeping", "auto"),
-)
-def maintain(context: Context, arguments: Namespace) -> MaintenanceReport:
+    words=("maintenance", "housekeeping", "auto", "service", "daemon", "cron"),
+)  # fmt: skip
+def maintain(context: Context, arguments: Namespace) -> MaintenanceReport | Outcome:
+    if arguments.every is not None or arguments.once:
+        from sleeper_nb.commands import maintain_service
+
+        return maintain_service.run_service(context, arguments, maintain_service.SignalledStop())
+    if arguments.metrics is not None or arguments.log_format != "text":
+        raise InvalidInput("--metrics and --log-format are for a service",
+                           hint=("add --once: ", Action("maintain --once --metrics FILE")))  # fmt: skip
     target = context.opened() if arguments.table is None else context.table(arguments.table)
     return target.maintain(arguments.dry_run)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sleeper_nb.catalog.catalog_base import FileClaim, steady
@@ -70,6 +70,21 @@ class Housekeeping:
             properties[SAVEPOINT_INTERVAL],
         )
 
+    @property
+    def overdue(self) -> Housekeeping:
+        """Twice these limits: what maintenance should have done by now."""
+        kept = self.retention
+        longest = timedelta(days=36_500)
+        most = min(2 * kept.num_retained_max, 2**31 - 1)
+        return replace(
+            self,
+            batch_size=2 * self.batch_size,
+            splitting_threshold=2 * self.splitting_threshold,
+            gc_delay=2 * min(self.gc_delay, longest),
+            retention=replace(kept, time_retained=2 * min(kept.time_retained, longest), num_retained_max=most),
+            save_every=None if self.save_every is None else 2 * min(self.save_every, longest),
+        )
+
 
 _METHODS = {
     "online": "set_online()",
@@ -121,6 +136,8 @@ class TableStatus(Report):
         Unused data files that still exist, their size, and unused metadata files.
     next_steps
         What to do next, the most useful first.
+    overdue
+        Those of them that maintenance should have done: they are due at twice the limits.
     prefix
         The text before a command; empty in Python.
     online
@@ -152,6 +169,7 @@ class TableStatus(Report):
     online: bool = True
     notes: tuple[str, ...] = ()
     claimed: tuple[FileClaim, ...] = ()
+    overdue: tuple[Advice, ...] = ()
 
     def grid(self) -> Grid:
         """Return a row for each fact, then what to do next."""
@@ -201,6 +219,7 @@ def _status(store: StateStore, name: str, limits: Housekeeping) -> TableStatus:
     state = store.load(head)
     kept = versions_kept(snapshots, savepoints, leases, now)
     files, size = files_of(state)
+    facts = state, now, snapshots, savepoints, kept, claims, garbage
     waiting, waiting_bytes = data_files(state.files.out_of_use)
     return TableStatus(
         table=name,
@@ -222,7 +241,8 @@ def _status(store: StateStore, name: str, limits: Housekeeping) -> TableStatus:
         waiting_files=waiting,
         waiting_bytes=waiting_bytes,
         waiting_metadata=sum(not is_data_file(path) for path, _ in garbage),
-        next_steps=_next_steps(state, limits, now, snapshots, savepoints, kept, claims, garbage, online=online),
+        next_steps=_next_steps(limits, *facts, online=online),
+        overdue=_next_steps(limits.overdue, *facts, online=True) if online else (),
         online=online,
     )
 
@@ -232,8 +252,8 @@ def _metadata_files(store: StateStore) -> tuple[StoredFile, ...]:
 
 
 def _next_steps(
-    state: TableState,
     limits: Housekeeping,
+    state: TableState,
     now: datetime,
     snapshots: Sequence[Snapshot],
     savepoints: Sequence[Savepoint],

@@ -13,7 +13,7 @@ from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import Components, Engines, OpenTable
 from sleeper_nb.engines.duckdb.database import Database
-from sleeper_nb.errors import AlreadyExists, InvalidInput, SessionClosed
+from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound, SessionClosed, SleeperError
 from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, IteratorNames, Permissions
 from sleeper_nb.model.properties import INSTANCE_PROPERTIES, LOCAL_FILES, InstanceProperties
@@ -23,13 +23,15 @@ from sleeper_nb.operations import job_tracking
 from sleeper_nb.operations.administration import property_listing
 from sleeper_nb.operations.administration.apply import ApplyReport
 from sleeper_nb.operations.administration.create_plan import CreatePlan
-from sleeper_nb.operations.administration.delete import DeletionReport, finish_deletions
+from sleeper_nb.operations.administration.delete import DeletionReport
 from sleeper_nb.operations.administration.property_files import PropertyFiles
 from sleeper_nb.operations.administration.property_listing import PropertyValue
 from sleeper_nb.operations.administration.reinitialise import ReinitialiseReport
 from sleeper_nb.operations.administration.split_points_estimate import SplitPointsEstimate
+from sleeper_nb.operations.alerts import Alert, InstanceStatus, alerts_of
 from sleeper_nb.operations.loading.data_columns import SchemaChoice
 from sleeper_nb.operations.loading.load_options import LoadArguments, LoadOptions
+from sleeper_nb.operations.status import TableStatus
 from sleeper_nb.operations.system_tables import MARK, SystemRows
 from sleeper_nb.operations.upkeep.maintain import MaintenanceReport
 from sleeper_nb.operations.versioning.leases import Leases
@@ -37,6 +39,14 @@ from sleeper_nb.progress import BackgroundJobs, Progress
 from sleeper_nb.query import EngineChoice, Queries, QueryResult
 from sleeper_nb.report import Listing
 from sleeper_nb.session import administration, creating
+from sleeper_nb.session.maintenance_service import (
+    SERVICE,
+    MaintenanceRound,
+    MaintenanceService,
+    Stop,
+    finished_deletions,
+    maintain_each,
+)
 from sleeper_nb.session.sql_writes import SqlWriter, check_takes_no_notes, writing_statement
 from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.sql.binding import lookup_in
@@ -44,7 +54,6 @@ from sleeper_nb.sql.statement import SqlText, Statement
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage, open_near
 from sleeper_nb.table import Table
-from sleeper_nb.table.maintaining import maintain
 
 if TYPE_CHECKING:
     import duckdb
@@ -586,13 +595,48 @@ class Session:
 
         Interrupted deletions of tables are finished first.
         """
-        if not dry_run:
-            finish_deletions(self.components.catalog, self.components.property_files, self.components.clock)
+        steps = [] if dry_run else list(finished_deletions(self._tables))
         entries = self.components.catalog.tables()
         online = [entry for entry in entries if entry.online]
-        reports = self._tables.each(online, lambda table: maintain(table, dry_run=dry_run))
-        steps = tuple(step for report in reports for step in report.steps)
-        return MaintenanceReport(steps, dry_run, tuple(entry.name for entry in entries if not entry.online))
+        for _, done in maintain_each(self._tables, online, dry_run=dry_run):
+            steps += done
+        return MaintenanceReport(tuple(steps), dry_run, tuple(entry.name for entry in entries if not entry.online))
+
+    def maintenance_service(
+        self, holder: str, stop: Stop, after_round: Callable[[MaintenanceRound, bool], None]
+    ) -> MaintenanceService:
+        """Return the service that maintains the instance; the parameters are those of `MaintenanceService`."""
+        return MaintenanceService(self._tables, holder, stop, after_round)
+
+    @checked
+    def status(self, *names: str) -> InstanceStatus:
+        """Return the status of tables and what is wrong with them. Nothing is changed, and Spark is not started.
+
+        A table whose status cannot be read is an alert, and does not stop the others.
+
+        Parameters
+        ----------
+        names
+            The tables; all when none is given.
+        """
+        catalog, clock = self.components.catalog, self.components.clock
+        entries = [self._tables.entry(name) for name in names] if names else catalog.tables()
+        statuses, alerts = list[TableStatus](), list[Alert]()
+        for entry in entries:
+            try:
+                status = Table(self._tables.open(entry)).status()
+                newest = job_tracking.jobs_of(catalog, entry.id, "all", job_tracking.LISTED_JOBS, clock.now())
+            except NotFound as error:
+                if catalog.has_table(entry.id):
+                    alerts.append(Alert("error", entry.name, error.message))
+            except SleeperError as error:
+                alerts.append(Alert("error", entry.name, error.message))
+            else:
+                statuses.append(status)
+                alerts += alerts_of(status, newest)
+        lease = catalog.service(SERVICE)
+        held = lease if lease is not None and clock.now() < lease.until else None
+        return InstanceStatus(self.instance, tuple(statuses), tuple(alerts), held)
 
     # SQL and the engines.
 

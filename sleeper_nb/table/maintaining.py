@@ -24,7 +24,7 @@ from sleeper_nb.operations.upkeep import maintain as maintenance
 from sleeper_nb.operations.upkeep import sweep_orphans as orphans
 from sleeper_nb.operations.upkeep.collect_garbage import GarbageReport
 from sleeper_nb.operations.upkeep.expire import ExpiryReport, Retention
-from sleeper_nb.operations.upkeep.maintain import MaintenanceReport, MaintenanceStep
+from sleeper_nb.operations.upkeep.maintain import MaintenanceReport, MaintenanceStep, Proceed, always
 from sleeper_nb.operations.upkeep.online import check_online
 from sleeper_nb.operations.upkeep.sweep_orphans import OrphanReport
 from sleeper_nb.operations.versioning.periodic_savepoints import SavepointSchedule
@@ -162,14 +162,11 @@ def sweep_orphans(table: OpenTable, *, dry_run: bool, older_than: timedelta | No
         return orphans.sweep_orphans(table.store, table.name, older_than=age, dry_run=dry_run, progress=progress)
 
 
-def maintain(table: OpenTable, *, dry_run: bool) -> MaintenanceReport:
-    """Do each step of maintenance that is due."""
+def maintain(table: OpenTable, *, dry_run: bool, proceed: Proceed = always) -> MaintenanceReport:
+    """Do each step of maintenance that is due, as long as `proceed` returns True."""
     _check_may_delete(table, "maintenance", dry_run=dry_run)
     if not dry_run:
-        report = maintenance.run_steps(table.name, _steps(table), dry_run=False)
-        for step in report.failed:
-            logger.warning("table %s: the maintenance step %s failed: %r", table.name, step.step, step.error)
-        return report
+        return maintenance.run_steps(table.name, _steps(table), dry_run=False, proceed=proceed)
     plan, _ = steady(
         lambda: maintenance.run_steps(table.name, _steps(table), dry_run=True),
         lambda: (table.store.head(), table.components.catalog.savepoints(table.entry.id)),

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import takewhile
 from typing import Any
 
 from sleeper_nb.errors import SleeperError
@@ -196,18 +197,36 @@ def _own_summary(report: PeriodicSavepoint | ExpiryReport | GarbageReport | Reti
     return report.summary
 
 
-def run_steps(table: str, steps: Sequence[MaintenanceStep], *, dry_run: bool) -> MaintenanceReport:
+Proceed = Callable[[], bool]
+"""Asked before each step: whether the run goes on. A step that has begun is finished."""
+
+
+def always() -> bool:
+    """Go on: the run ends after its last step."""
+    return True
+
+
+def run_steps(
+    table: str, steps: Sequence[MaintenanceStep], *, dry_run: bool, proceed: Proceed = always
+) -> MaintenanceReport:
     """Run one step after the other. The error of a step is part of its report; an interrupt ends the run."""
-    return MaintenanceReport(tuple(_run_step(table, step, dry_run=dry_run) for step in steps), dry_run)
+    return MaintenanceReport(
+        tuple(_run_step(table, step, dry_run=dry_run) for step in takewhile(lambda _: proceed(), steps)), dry_run
+    )
+
+
+def failed_step(table: str, step: str, error: Exception) -> StepReport:
+    """Return the report of a step that failed."""
+    message = error.message if isinstance(error, SleeperError) else repr(error)
+    logger.warning("table %s: the maintenance step %s failed: %s", table, step, message)
+    return StepReport(table, step, f"failed: {message}", error=error)
 
 
 def _run_step(table: str, step: MaintenanceStep, *, dry_run: bool) -> StepReport:
     try:
         report = step.run(dry_run)
     except Exception as error:  # noqa: BLE001 - the other steps are due all the same; the report has the error
-        message = error.message if isinstance(error, SleeperError) else repr(error)
-        logger.warning("table %r: maintenance step %s failed: %s", table, step.name, message)
-        return StepReport(table, step.name, f"failed: {message}", error=error)
+        return failed_step(table, step.name, error)
     summary = step.summary(report) or NOTHING_DUE
-    logger.debug("table %r: maintenance step %s: %s", table, step.name, summary)
+    logger.debug("table %s: the maintenance step %s: %s", table, step.name, summary)
     return StepReport(table, step.name, summary, report=report)

@@ -1,0 +1,168 @@
+"""`maintain --every` and `--once` on the console: signals, the log, the file of metrics, and exit codes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import platform
+import signal
+import tempfile
+import threading
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from sleeper_nb import logs
+from sleeper_nb.commands.context import Context
+from sleeper_nb.commands.outcome import BY_SIGNAL, DONE, ELSEWHERE, ERRORS, FAILED, WARNINGS, Outcome
+from sleeper_nb.errors import Action, InvalidInput
+from sleeper_nb.model.times import parse_duration
+from sleeper_nb.operations.upkeep.maintenance_metrics import MaintenanceMetrics
+
+if TYPE_CHECKING:
+    from sleeper_nb.operations.alerts import InstanceStatus
+    from sleeper_nb.session import Session
+    from sleeper_nb.session.maintenance_service import MaintenanceRound
+
+logger = logging.getLogger(__name__)
+
+SHORTEST = timedelta(seconds=10)
+"""The shortest time between rounds: each asks the catalog for all tables."""
+
+
+class SignalledStop:
+    """Tells a service to stop when the process gets SIGTERM or SIGINT.
+
+    The step that runs is finished. A second signal interrupts it, as Ctrl-C interrupts any command.
+    """
+
+    def __init__(self) -> None:
+        self._event, self.signal = threading.Event(), 0
+
+    def is_set(self) -> bool:
+        """Return whether a signal came."""
+        return self._event.is_set()
+
+    def wait(self, timeout: float) -> bool:
+        """Wait for a signal; return whether one came."""
+        return self._event.wait(timeout)
+
+    def take(self, number: int, _: FrameType | None = None) -> None:
+        """Take a signal."""
+        if self.is_set():
+            raise KeyboardInterrupt
+        self.signal = number
+        self._event.set()
+        logger.info("got %s: the step that runs is finished first", signal.Signals(number).name)
+
+    @contextlib.contextmanager
+    def signals(self) -> Iterator[None]:
+        """Take the signals of the process within a block; elsewhere than in the main thread, none."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.take) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def run_service(context: Context, arguments: Namespace, stop: SignalledStop) -> Outcome:
+    """Maintain all tables once, or round after round until a signal comes."""
+    every = _checked(context, arguments)
+    session, as_json = context.opened(), arguments.log_format == "json"
+    level = logs.level_of(os.environ)
+    logs.show("info" if level == logs.OFF else level, as_json=as_json)
+    try:
+        after_round = _writer(session, None if arguments.metrics is None else Path(arguments.metrics))
+        holder = f"process {os.getpid()} on {platform.node() or 'an unnamed machine'}"
+        service = session.maintenance_service(holder, stop, after_round)
+        with stop.signals():
+            if every is None:
+                return _ended(service.once(), stop, as_json=as_json)
+            service.serve(every)
+            return Outcome("" if as_json else "stopped; the lease was released")
+    finally:
+        logs.show(level)
+
+
+def _checked(context: Context, arguments: Namespace) -> timedelta | None:
+    """Return the time between rounds, None for one round; `InvalidInput` when the options make no sense."""
+    if context.face != "console":
+        hint = "run it on a console, or once: ", Action("maintain", "session.maintain()")
+        raise InvalidInput("a service would keep the notebook from other work", hint=hint)
+    if arguments.table is not None or arguments.dry_run:
+        what = "--dry-run" if arguments.dry_run else f"table {arguments.table!r}"
+        raise InvalidInput(f"a service maintains all tables, and takes no {what}",
+                           hint="leave it out, or leave out --every and --once")  # fmt: skip
+    if arguments.every is not None and arguments.once:
+        raise InvalidInput("maintain takes --every or --once, not both", hint="leave one of them out")
+    if arguments.every is None:
+        return None
+    try:
+        every = parse_duration(arguments.every)
+    except ValueError as error:
+        raise InvalidInput(f"{arguments.every!r} is not a duration", hint="write 10m, 1h or PT30M") from error
+    if every < SHORTEST:
+        raise InvalidInput(f"rounds cannot begin every {arguments.every}", hint="give 10 s or longer, such as 10m")
+    return every
+
+
+def _ended(done: MaintenanceRound, stop: SignalledStop, *, as_json: bool) -> Outcome:
+    if done.other is not None:
+        return Outcome("" if as_json else f"nothing was done: {done.other.holder} maintains the instance", ELSEWHERE)
+    text = "" if as_json else repr(done.report)
+    if done.stopped:
+        return Outcome(text, BY_SIGNAL + stop.signal if stop.signal else ELSEWHERE)
+    return Outcome(text, FAILED if done.report.failed else DONE)
+
+
+def _writer(session: Session, path: Path | None) -> Callable[[MaintenanceRound, bool], None]:
+    """Return what writes the file of metrics after each round; without a file it does nothing."""
+    metrics = MaintenanceMetrics(session.instance)
+
+    def write(done: MaintenanceRound, holds_lease: bool) -> None:
+        if path is None:
+            return
+        metrics.holds_lease = holds_lease
+        if done.other is None:
+            metrics.count(done.report, done.began, done.ended)
+            metrics.take(session.status())
+        else:
+            metrics.take(None)
+        write_whole(path, metrics.text())
+
+    if path is not None and not path.parent.is_dir():
+        raise InvalidInput(f"no folder {path.parent} for the metrics", hint="make it first")
+    return write
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that a reader sees all of the old text or all of the new."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(name).chmod(0o644)  # a collector runs as another user
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def checked_status(status: InstanceStatus, fail_on: str | None, *, as_json: bool) -> Outcome:
+    """Return the status of an instance as text or JSON, and the exit code for its alerts."""
+    text = json.dumps(status.to_dict(), indent=2) if as_json else repr(status)
+    code = DONE
+    if fail_on is not None and status.of_level("error"):
+        code = ERRORS
+    elif fail_on == "warn" and status.alerts:
+        code = WARNINGS
+    return Outcome(text, code)

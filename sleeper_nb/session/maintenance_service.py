@@ -1,0 +1,241 @@
+"""Maintenance of all tables of an instance: once, or round after round as a service that one process at a time runs.
+
+A table that fails does not stop the others, and is tried again after 1, 2, 4 … at most 32 rounds.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from sleeper_nb.catalog.catalog_base import TableEntry
+from sleeper_nb.clock import Clock
+from sleeper_nb.engines.components import OpenTable
+from sleeper_nb.errors import NotFound, SleeperError
+from sleeper_nb.model.jobs import ServiceLease
+from sleeper_nb.operations.administration.delete import finish_deletions
+from sleeper_nb.operations.upkeep.maintain import (
+    NOTHING_DUE,
+    MaintenanceReport,
+    Proceed,
+    StepReport,
+    always,
+    failed_step,
+)
+from sleeper_nb.operations.upkeep.service_lease import RENEWED_AFTER, HeldService
+from sleeper_nb.session.table_opener import TableOpener
+from sleeper_nb.table.maintaining import maintain
+
+logger = logging.getLogger(__name__)
+
+SERVICE = "maintain"
+DELETED_TABLES = "(deleted tables)"
+"""Stands for the name of a table in the report of a deletion that could not be finished."""
+_MOST_DOUBLINGS = 5
+
+
+def maintain_each(
+    tables: TableOpener, entries: Iterable[TableEntry], *, dry_run: bool, proceed: Proceed = always
+) -> Iterator[tuple[TableEntry, tuple[StepReport, ...]]]:
+    """Yield the steps of each table; a table that cannot be opened or maintained has one failed step.
+
+    Tables that are deleted meanwhile are left out. `proceed` is asked before each step.
+    """
+
+    def run(table: OpenTable) -> tuple[StepReport, ...]:
+        return maintain(table, dry_run=dry_run, proceed=proceed).steps
+
+    for entry in entries:
+        if not proceed():
+            return
+        try:
+            yield entry, run(tables.open(entry))
+        except NotFound as error:
+            if tables.components.catalog.has_table(entry.id):
+                yield entry, (failed_step(entry.name, SERVICE, error),)
+        except Exception as error:  # noqa: BLE001 - the other tables are due all the same; the report has the error
+            yield entry, (failed_step(entry.name, SERVICE, error),)
+
+
+def finished_deletions(tables: TableOpener) -> tuple[StepReport, ...]:
+    """Finish interrupted deletions of tables; return the failed step if that fails."""
+    c = tables.components
+    try:
+        finish_deletions(c.catalog, c.property_files, c.clock)
+    except Exception as error:  # noqa: BLE001 - the tables that are left are due all the same
+        return (failed_step(DELETED_TABLES, "delete", error),)
+    return ()
+
+
+class Stop(Protocol):
+    """Tells a service to stop, as `threading.Event` does."""
+
+    def is_set(self) -> bool:
+        """Return whether to stop after the step that runs."""
+
+    def wait(self, timeout: float) -> bool:
+        """Wait for some seconds, or until the service is told to stop; return whether it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceRound:
+    """One round of the service.
+
+    Parameters
+    ----------
+    report
+        What was done; without any step when another process holds the lease.
+    began, ended
+        UTC.
+    other
+        The lease of the other process that maintains the instance.
+    stopped
+        Whether it was told to stop, so that tables or steps may be left.
+    """
+
+    report: MaintenanceReport
+    began: datetime
+    ended: datetime
+    other: ServiceLease | None = None
+    stopped: bool = False
+
+
+class MaintenanceService:
+    """Maintains the tables of an instance while it holds the lease of the service.
+
+    Parameters
+    ----------
+    tables
+        The instance's tables.
+    holder
+        This process in words, for others.
+    stop
+        Told by a signal; the step that runs is finished.
+    after_round
+        Called after each round; errors of the file system are logged.
+    """
+
+    def __init__(
+        self, tables: TableOpener, holder: str, stop: Stop, after_round: Callable[[MaintenanceRound, bool], None]
+    ) -> None:
+        self._tables, self._stop, self._after_round = tables, stop, after_round
+        self._lease = HeldService(tables.components.catalog, self._clock, SERVICE, holder)
+        self._backoff = BackOff()
+        self._waits_for: str | None = None
+
+    @property
+    def _clock(self) -> Clock:
+        return self._tables.components.clock
+
+    def once(self) -> MaintenanceRound:
+        """Do one round, and release the lease."""
+        try:
+            return self._round()
+        finally:
+            self._release()
+
+    def serve(self, every: timedelta) -> None:
+        """Begin a round every so often until told to stop; an error of the catalog ends only its round."""
+        try:
+            while not self._stop.is_set():
+                began = self._clock.now()
+                pause = every
+                try:
+                    if self._round().other is not None:
+                        pause = min(every, RENEWED_AFTER)
+                except SleeperError as error:
+                    logger.error(  # noqa: TRY400 - a traceback says nothing about the network
+                        "the round failed, and the next one tries again: %s", error.message, extra=_event("round fails")
+                    )
+                spent = self._clock.now() - began
+                self._stop.wait(max(0.0, (pause - spent).total_seconds()))
+            logger.info("stopping: told to", extra=_event("stopping"))
+        finally:
+            self._release()
+
+    def _round(self) -> MaintenanceRound:
+        began = self._clock.now()
+        other = self._lease.take()
+        if other is None:
+            self._waits_for = None
+            done = self._maintain(began)
+        else:
+            if self._waits_for != other.owner:
+                logger.info("standing by: %s maintains the instance", other.holder,
+                            extra=_event("standing by", holder=other.holder))  # fmt: skip
+            self._waits_for = other.owner
+            done = MaintenanceRound(MaintenanceReport((), dry_run=False), began, began, other)
+        try:
+            self._after_round(done, self._lease.held)
+        except OSError as error:
+            logger.error("cannot write the metrics: %s", error)  # noqa: TRY400 - its text has the path
+        return done
+
+    def _maintain(self, began: datetime) -> MaintenanceRound:
+        steps = list(finished_deletions(self._tables))
+        entries = self._tables.components.catalog.tables()
+        due = self._backoff.due([entry for entry in entries if entry.online])
+        logger.info("round begins: %d of %d tables", len(due), len(entries),
+                    extra=_event("round begins", tables=len(due)))  # fmt: skip
+        names = set()
+        for entry, done in maintain_each(self._tables, due, dry_run=False, proceed=self._proceed):
+            self._backoff.note(entry.id, failed=any(step.error is not None for step in done))
+            names.add(entry.id)
+            steps += done
+            _log_steps(done)
+        stopped = not self._proceed()
+        ended, offline = self._clock.now(), tuple(entry.name for entry in entries if not entry.online)
+        report = MaintenanceReport(tuple(steps), dry_run=False, offline=offline)
+        seconds = (ended - began).total_seconds()
+        logger.info("round ends: %d tables, %d steps failed, %.1f s", len(names), len(report.failed), seconds,
+                    extra=_event("round ends", tables=len(names), failed=len(report.failed), seconds=seconds,
+                                 stopped=stopped))  # fmt: skip
+        return MaintenanceRound(report, began, ended, stopped=stopped)
+
+    def _proceed(self) -> bool:
+        return not self._stop.is_set() and self._lease.held
+
+    def _release(self) -> None:
+        try:
+            self._lease.release()
+        except SleeperError as error:
+            logger.warning("the lease could not be released, and ends by itself: %s", error.message)
+
+
+class BackOff:
+    """Tries a table that has failed again after 1 round, and then after 2, 4 … at most 32."""
+
+    def __init__(self) -> None:
+        self._failures: dict[str, int] = {}
+        self._left_out: dict[str, int] = {}
+
+    def due(self, entries: Collection[TableEntry]) -> tuple[TableEntry, ...]:
+        """Return the tables of the next round."""
+        known = {entry.id for entry in entries}
+        self._failures = {each: count for each, count in self._failures.items() if each in known}
+        waiting = {each for each in known if self._left_out.get(each, 0) > 0}
+        self._left_out = {each: self._left_out[each] - 1 for each in waiting}
+        return tuple(entry for entry in entries if entry.id not in waiting)
+
+    def note(self, table_id: str, *, failed: bool) -> None:
+        """Note the outcome of a table's round."""
+        if not failed:
+            self._failures.pop(table_id, None)
+            return
+        self._failures[table_id] = count = self._failures.get(table_id, 0) + 1
+        self._left_out[table_id] = 2 ** min(count - 1, _MOST_DOUBLINGS) - 1
+
+
+def _log_steps(steps: Iterable[StepReport]) -> None:
+    for step in steps:
+        facts = _event("step", table=step.table, step=step.step, summary=step.summary)
+        if step.error is None and not step.summary.startswith(NOTHING_DUE):
+            logger.info("table %s: %s: %s", step.table, step.step, step.summary, extra=facts)
+
+
+def _event(event: str, **facts: object) -> dict[str, object]:
+    """Return what a line of the log in JSON has besides its text."""
+    return {"facts": {"event": event, **facts}}

@@ -1,0 +1,165 @@
+"""`maintain --once` and `--every`, and `status --json --fail-on`, as cron, Airflow and Kubernetes run them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.jobs import ServiceLease
+
+DDL = "city STRING KEY\nfare DOUBLE NULL\n"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SLEEPER_WAREHOUSE", raising=False)
+    monkeypatch.delenv("SLEEPER_LOG", raising=False)
+    (tmp_path / "trips.ddl").write_text(DDL)
+    (tmp_path / "rows.csv").write_text("city,fare\nZagreb,2.5\nAthens,1.5\n")
+    return tmp_path
+
+
+@pytest.fixture
+def trips(sleeper):
+    assert sleeper("create", "trips", "--schema", "trips.ddl", "--set", "sleeper.table.compaction.files.batch.size=2",
+                   "--set", "sleeper.table.compaction.strategy.sizeratio.ratio=1")[0] == 0  # fmt: skip
+    for _ in range(2):
+        assert sleeper("ingest", "trips", "rows.csv")[0] == 0
+    return sleeper
+
+
+def in_use(folder, length=timedelta(minutes=3)):
+    """Give another process the lease of the service."""
+    with sl.connect(folder / "warehouse") as session:
+        now = datetime.now(UTC)
+        lease = ServiceLease("maintain", "another", "process 9 on elsewhere", now, now + length)
+        session.components.catalog.take_service(lease, now)
+
+
+def test_one_round_shows_what_it_did_and_logs_it(trips, folder):
+    code, out, err = trips("maintain", "--once")
+    assert (code, "merged 2 files into 1" in out) == (0, True)
+    assert "INFO sleeper_nb.session.maintenance_service: table trips: compact: merged 2 files into 1" in err
+    with sl.connect(folder / "warehouse") as session:
+        assert session.components.catalog.service("maintain") is None
+
+
+def test_lines_of_json_alone_are_on_stderr_and_nothing_on_stdout(trips):
+    code, out, err = trips("maintain", "--once", "--log-format", "json")
+    assert (code, out) == (0, "")
+    lines = [json.loads(line) for line in err.splitlines()]
+    assert next(line["event"] for line in lines if "event" in line) == "round begins"
+    (step,) = (line for line in lines if line.get("event") == "step")
+    assert (step["table"], step["step"], step["summary"]) == ("trips", "compact", "merged 2 files into 1")
+    assert all(line["time"].endswith("Z") for line in lines)
+
+
+def test_a_failure_is_exit_code_1_and_another_process_75(trips, folder):
+    in_use(folder)
+    code, out, _ = trips("maintain", "--once")
+    assert (code, "nothing was done: process 9 on elsewhere maintains the instance" in out) == (75, True)
+    assert "maintained by process 9 on elsewhere" in trips("status")[1]
+    assert trips("maintain")[0] == 0  # a person may, at any time
+    in_use(folder, timedelta(microseconds=1))  # the same owner renews it, for so long
+    for path in (folder / "warehouse").rglob("*-files.parquet"):
+        path.write_bytes(b"damaged")
+    code, out, _ = trips("maintain", "--once")
+    assert (code, "failed:" in out) == (1, True)
+    assert trips("status", "--fail-on", "error")[0] == 4
+    assert trips("status", "--fail-on", "warn")[0] == 4
+    assert trips("status")[0] == 0
+
+
+def test_warnings_are_exit_code_3_if_asked_for(trips):
+    assert trips("status", "--fail-on", "warn")[0] == 0
+    trips("offline", "trips")
+    code, out, _ = trips("status", "--json", "--fail-on", "warn")
+    assert (code, json.loads(out)["alerts"][0]["level"]) == (3, "warn")
+    assert trips("status", "trips", "--json", "--fail-on", "error")[0] == 0
+    assert trips("status", "--json")[0] == 0
+    assert trips("status", "nothing", "--json")[0] == 1
+    assert trips("status", "--fail-on", "often")[0] == 2
+
+
+def test_metrics_are_written_whole(trips, folder):
+    (folder / "out").mkdir()
+    assert trips("maintain", "--once", "--metrics", "out/sleeper.prom")[0] == 0
+    text = (folder / "out" / "sleeper.prom").read_text()
+    assert 'sleeper_table_rows{instance="default",table="trips"} 4\n' in text
+    assert 'sleeper_maintenance_lease_held{instance="default"} 1\n' in text
+    assert [path.name for path in (folder / "out").iterdir()] == ["sleeper.prom"]
+    in_use(folder)
+    assert trips("maintain", "--once", "--metrics", "out/sleeper.prom")[0] == 75
+    text = (folder / "out" / "sleeper.prom").read_text()
+    assert 'lease_held{instance="default"} 0\n' in text
+    assert "sleeper_table_rows" not in text
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (("--every", "often"), "'often' is not a duration"),
+    (("--every", "1s"), "rounds cannot begin every 1s"),
+    (("--every", "0s"), "rounds cannot begin every 0s"),
+    (("--every", "10m", "--once"), "takes --every or --once, not both"),
+    (("trips", "--once"), "takes no table 'trips'"),
+    (("--dry-run", "--every", "10m"), "takes no --dry-run"),
+    (("--metrics", "m.prom"), "are for a service"),
+    (("--log-format", "json"), "are for a service"),
+    (("--once", "--metrics", "gone/m.prom"), "no folder gone"),
+])  # fmt: skip
+def test_options_that_make_no_sense_change_nothing(trips, words, message):
+    code, out, err = trips("maintain", *words)
+    assert (code in {1, 2}, message in out + err) == (True, True)
+    assert "compact trips" in trips("status", "trips")[1]
+
+
+def test_a_notebook_is_not_kept_from_other_work(cell):
+    cell("%load_ext sleeper_nb")
+    cell("%sleeper use ./w")
+    with pytest.raises(InvalidInput, match="keep the notebook from other work"):
+        cell("%sleeper maintain --every 10m")
+
+
+def started(folder: Path, *words: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "sleeper_nb", "--warehouse", str(folder / "warehouse"), "maintain", *words]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONUNBUFFERED": "1"}
+    return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_service_and_releases_the_lease(trips, folder, number):
+    first = started(folder, "--every", "10m", "--log-format", "json")
+    events = (json.loads(line).get("event") for line in first.stderr)
+    assert "round ends" in events
+    second = started(folder, "--every", "10m", "--log-format", "json")
+    assert "standing by" in (json.loads(line).get("event") for line in second.stderr)
+    first.send_signal(number)
+    assert (first.wait(60), first.stdout.read()) == (0, "")
+    with sl.connect(folder / "warehouse") as session:
+        assert session.components.catalog.service("maintain") is None
+    second.send_signal(number)
+    assert second.wait(60) == 0
+
+
+@pytest.mark.processes
+def test_a_killed_service_leaves_a_lease_that_ends(trips, folder):
+    killed = started(folder, "--every", "10m", "--log-format", "json")
+    assert "round ends" in (json.loads(line).get("event") for line in killed.stderr)
+    killed.kill()
+    killed.wait(60)
+    assert trips("maintain", "--once")[0] == 75
+    with sl.connect(folder / "warehouse") as session:
+        catalog = session.components.catalog
+        left = catalog.service("maintain")
+        after = ServiceLease("maintain", "next", "next", left.until, left.until + timedelta(minutes=3))
+        assert catalog.take_service(after, left.until) == after
