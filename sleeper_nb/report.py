@@ -246,6 +246,8 @@ _ROW = "border-bottom:1px solid color-mix(in srgb, currentColor 20%, transparent
 _CELL = "padding:2px 10px;"  # on each cell, as the styles of a page for cells would override an inherited one
 _NUMBER = "text-align:right;white-space:nowrap;"
 _TEXT = "text-align:left;"
+LEAST_CELL_BYTES = len(f'<td style="{_CELL}{_TEXT}"></td>')
+"""Of a cell of a table as HTML; the cells with the names of the columns are larger."""
 _SHORT = f"{_TEXT}white-space:nowrap;"
 NO_MATHS = "tex2jax_ignore mathjax_ignore"
 """Classes of HTML in which MathJax looks for no formula."""

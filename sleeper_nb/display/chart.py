@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sleeper_nb.display.chart_marks import ChartColumns, ChartKind, Point, span
-from sleeper_nb.display.vega import altair_chart, picture_of, with_properties
+from sleeper_nb.display.vega import altair_chart, at_full_width, picture_of, with_properties
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.report import Grid, cell_text
 
@@ -46,12 +46,15 @@ class Chart:
         What was left out, and what the rows are of.
     styled
         The chart of Altair with other properties; None while they are ours.
+    is_wide
+        Whether it takes the width of its cell; not when a width was chosen.
     """
 
     columns: ChartColumns
     points: tuple[Point, ...]
     notes: tuple[str, ...]
     styled: AltairChart | AltairLayers | AltairFacets | None = field(default=None, compare=False)
+    is_wide: bool = field(default=True, compare=False)
 
     @property
     def kind(self) -> ChartKind:
@@ -120,7 +123,8 @@ class Chart:
         InvalidInput
             When a chart has no such property, or it cannot have that value.
         """
-        return replace(self, styled=with_properties(self.altair, changed))
+        styled = with_properties(self.altair, changed)
+        return replace(self, styled=styled, is_wide=self.is_wide and "width" not in changed)
 
     def save(self, path: str | Path) -> None:
         """Write the chart to a file, which is replaced: ``.png``, ``.svg``, ``.pdf``, or its specification, ``.json``.
@@ -170,7 +174,8 @@ class Chart:
         bundle: dict[str, Any] = {"text/plain": repr(self)}
         if not self.points:
             return bundle, {}
-        bundle[VEGA_LITE] = specification = self.altair.to_dict()
+        specification = self.altair.to_dict()
+        bundle[VEGA_LITE] = at_full_width(specification) if self.is_wide else specification
         picture = picture_of(specification)
         if picture is None:
             return bundle, {}

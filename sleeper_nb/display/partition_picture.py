@@ -51,8 +51,7 @@ def partition_map(at: Versioned) -> str:
     """
     state = at.state
     leaves = state.tree.leaves
-    depth = [len(state.tree.ancestors(leaf.id)) for leaf in leaves]
-    step, levels = _shape(leaves, depth)
+    step, levels, depth = _shape(state.tree)
     boxes = _leaf_cells(state, [min(level, levels) for level in depth], step)
     rows = [box.rows or 0 for box in boxes]
     keys = [key.name for key in state.schema.row_keys]
@@ -63,7 +62,8 @@ def partition_map(at: Versioned) -> str:
         f"drawn as {len(boxes)} groups of up to {step:,} neighbours" if step > 1 else "",
         f"splits below level {levels} are not drawn" if step == 1 and max(depth) > levels else "",
     )
-    drawn = _drawn([*_split_cells(state.tree, keys, levels), *boxes], len(boxes))
+    splits = _split_cells(state.tree, keys, levels) if levels else []
+    drawn = _drawn([*splits, *boxes], len(boxes))
     return figure(f"partitions of {at.name} at {at.resolved}", levels * _LEVEL + LEAF, drawn, notes)
 
 
@@ -72,14 +72,20 @@ def drawn_leaves(tree: PartitionTree) -> tuple[int, tuple[Partition, ...]]:
 
     All boxes have the same width; where leaves are drawn as groups, a box holds some neighbours.
     """
-    step, levels = _shape(tree.leaves, [len(tree.ancestors(leaf.id)) for leaf in tree.leaves])
+    step, levels, _ = _shape(tree)
     return levels * _LEVEL, tree.leaves[::step]
 
 
-def _shape(leaves: Sequence[Partition], depth: Sequence[int]) -> tuple[int, int]:
-    """Return how many leaves share a box, and how many levels of splits are drawn above them."""
-    step = -(-len(leaves) // _MAX_CELLS)
-    return step, min(max(depth), _MAX_LEVELS) if step == 1 else 0
+def _shape(tree: PartitionTree) -> tuple[int, int, list[int]]:
+    """Return how many leaves share a box, how many levels of splits are drawn above them, and the level of each leaf.
+
+    Above groups of leaves no splits are drawn, so that all are at level 0.
+    """
+    step = -(-len(tree.leaves) // _MAX_CELLS)
+    if step > 1:
+        return step, 0, [0] * len(tree.leaves)
+    depth = [len(tree.ancestors(leaf.id)) for leaf in tree.leaves]
+    return step, min(max(depth), _MAX_LEVELS), depth
 
 
 def partition_lines(at: Versioned) -> str:

@@ -13,6 +13,7 @@ from sleeper_nb.clock import Clock
 from sleeper_nb.display.figure import clip
 from sleeper_nb.operations.scanning.scan_plan import ScanPlan
 from sleeper_nb.report import (
+    LEAST_CELL_BYTES,
     MOST_SHOWN,
     Bytes,
     Data,
@@ -140,9 +141,10 @@ def bounded_with_html(grid: Grid, limit: int = MAX_BYTES) -> tuple[Grid, str]:
     if cells != grid.rows:
         words = f"values cut to {_LONGEST} characters (output limit)"
         grid = replace(grid, rows=cells, footer=" · ".join(filter(None, (grid.footer, words))))
-    whole = grid.html()
-    if len(whole.encode()) <= limit:
-        return grid, whole
+    if _may_fit(grid, limit):
+        whole = grid.html()
+        if len(whole.encode()) <= limit:
+            return grid, whole
 
     def first(rows: int, across: int) -> Grid:
         counts = ((rows, len(cells), "rows"), (across, len(grid.columns), "columns"))
@@ -151,7 +153,8 @@ def bounded_with_html(grid: Grid, limit: int = MAX_BYTES) -> tuple[Grid, str]:
         return Grid(grid.columns[:across], tuple(row[:across] for row in cells[:rows]), grid.title, footer)
 
     least = min(len(cells), _LEAST_ROWS)
-    across = largest(len(grid.columns), lambda columns: _fits(first(least, columns), limit))
+    most = min(len(grid.columns), max(1, limit // (LEAST_CELL_BYTES * max(1, least))))
+    across = largest(most, lambda columns: _fits(first(least, columns), limit))
     rows = largest(len(cells), lambda rows: _fits(first(rows, across), limit))
     shown = first(rows, across)
     return shown, shown.html()
@@ -167,7 +170,12 @@ def _cut(value: object) -> object:
 
 
 def _fits(grid: Grid, limit: int) -> bool:
-    return len(grid.html().encode()) <= limit
+    return _may_fit(grid, limit) and len(grid.html().encode()) <= limit
+
+
+def _may_fit(grid: Grid, limit: int) -> bool:
+    """Return whether a grid of empty cells would fit: a large one is not written only to see that it is too large."""
+    return LEAST_CELL_BYTES * len(grid.columns) * len(grid.rows) <= limit
 
 
 def whole_or_bounded(grid: Grid) -> Grid:

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 WIDTH, HEIGHT = 720, 300
-"""px of the whole picture."""
+"""px of the whole picture; on a page, a chart is as wide as its cell."""
+_NARROW = 560  # px of a chart in a window of 700
+_MOST_WIDTH = 3000  # characters
+_UNSEEN_STYLE = "width:100%;height:0;margin:0;padding:0;border:0;visibility:hidden"
 _SMALL_HEIGHT, _SMALL_COLUMNS = 150, 3  # of small charts, without their axes
 _AXIS_WIDTH, _LEGEND_WIDTH, _BETWEEN = 45, 110, 20  # px beside small charts
 _MOST_PICTURE = 48_000  # bytes
@@ -61,6 +64,19 @@ def altair_chart(made: Chart) -> AnyChart:
     by = alt.Facet(field="facet", type="nominal", title=clip(facet, _MOST_LABEL), sort=None, header=header)
     small = drawn.properties(width=_small_width(made), height=_SMALL_HEIGHT)
     return _for_both_themes(small.facet(by, columns=_SMALL_COLUMNS).properties(**frame))
+
+
+def at_full_width(specification: dict[str, Any]) -> dict[str, Any]:
+    """Return Vega-Lite that takes the width of its cell where it is displayed; charts side by side keep theirs.
+
+    Vega measures the element around the chart, which is only as wide as what is in it: by itself nothing. So a field
+    that nobody sees is put into it, which would like to be very wide and can be narrow.
+    """
+    if "facet" in specification:
+        return specification
+    field = {"input": "text", "name": _UNSEEN, "size": _MOST_WIDTH, "style": _UNSEEN_STYLE, "tabindex": -1}
+    widening = {"name": "full_width", "value": "", "bind": field}
+    return {**specification, "width": "container", "params": [*specification.get("params", ()), widening]}
 
 
 def with_properties(chart: AnyChart, changed: Mapping[str, Any]) -> AnyChart:
@@ -266,11 +282,10 @@ def _x_axis(made: Chart, points: Sequence[Point]) -> alt.X:
 
 
 def _label_angle(points: Sequence[Point], made: Chart) -> int:
-    """Return how the labels of bars are turned: not at all where there is room."""
-    labels = (
-        {point.label for point in points} if made.columns.color or made.columns.facet else [p.label for p in points]
-    )
-    room = WIDTH if made.columns.facet is None else _small_width(made)
+    """Return how the labels of bars are turned: not at all where there is room, in a narrow window too."""
+    is_grouped = made.columns.color or made.columns.facet
+    labels = {point.label for point in points} if is_grouped else [point.label for point in points]
+    room = _NARROW if made.columns.facet is None else _small_width(made)
     widest = max((min(len(label), 20) for label in labels), default=0)
     if 6 * (widest + 2) * len(labels) <= room:
         return 0

@@ -180,13 +180,19 @@ class PartitionTree:
     @cached_property
     def leaves(self) -> tuple[Partition, ...]:
         """The leaves from left to right: in the order of the first row key where that key was split."""
-        return tuple(self._leaves_under(self.root))
+        leaves, waiting = [], [self.root]
+        while waiting:
+            partition = waiting.pop()
+            if partition.child_ids:
+                waiting.extend(self[child] for child in reversed(partition.child_ids))
+            else:
+                leaves.append(partition)
+        return tuple(leaves)
 
-    def _leaves_under(self, partition: Partition) -> Iterator[Partition]:
-        if partition.is_leaf:
-            yield partition
-        for child in partition.child_ids:
-            yield from self._leaves_under(self[child])
+    @cached_property
+    def leaf_ids(self) -> frozenset[str]:
+        """The ids of the leaves."""
+        return frozenset(leaf.id for leaf in self.leaves)
 
     def split_point(self, partition: Partition) -> KeyValue:
         """Return the value at which a partition was split; it must not be a leaf."""

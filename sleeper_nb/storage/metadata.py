@@ -75,21 +75,16 @@ def write_partitions(storage: Storage, path: str, tree: PartitionTree, schema: S
     return _write(storage, path, partitions_table(tree, schema))
 
 
+_PARTITION = ("partition_id", "parent_partition_id", "child_partition_ids", "dimension")
+
+
 def read_partitions(storage: Storage, path: str, schema: Schema, checksum: str | None = None) -> PartitionTree:
     """Read what `write_partitions` wrote."""
-    names = [key.name for key in schema.row_keys]
-    return PartitionTree(
-        tuple(
-            Partition(
-                row["partition_id"],
-                Region(tuple(Range(row[f"min_{name}"], row[f"max_{name}"]) for name in names)),
-                row["parent_partition_id"],
-                tuple(row["child_partition_ids"]),
-                row["dimension"],
-            )
-            for row in _read(storage, path, checksum).to_pylist()
-        )
-    )
+    rows = _read(storage, path, checksum)
+    ids, parents, children, dimensions = (rows[name].to_pylist() for name in _PARTITION)
+    ends = ((rows[f"{end}_{key.name}"].to_pylist() for end in ("min", "max")) for key in schema.row_keys)
+    regions = map(Region, zip(*(map(Range, *pair) for pair in ends), strict=True))
+    return PartitionTree(tuple(map(Partition, ids, regions, parents, map(tuple, children), dimensions)))
 
 
 def write_schema(storage: Storage, schema_id: int, schema: Schema) -> None:

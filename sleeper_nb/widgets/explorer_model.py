@@ -25,11 +25,11 @@ from sleeper_nb.model.files import Totals
 from sleeper_nb.model.partitions import write_region
 from sleeper_nb.operations.scanning.scan_plan import files_of
 from sleeper_nb.operations.system_tables import MARK
-from sleeper_nb.report import counted
+from sleeper_nb.report import counted, notes_line
 from sleeper_nb.sql.references import table_references
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import quote_name
-from sleeper_nb.widgets.row_grid_model import GridPage, RowGridModel
+from sleeper_nb.widgets.row_grid_model import FIRST_COLUMNS, GridPage, RowGridModel
 
 if TYPE_CHECKING:
     from sleeper_nb.model.state import TableState
@@ -386,13 +386,14 @@ class ShownVersion:
         return _shown(f"%sleeper scan {self.at.name}@{self.number}{option}", grid)
 
     def first_rows_below_partitions(self, page: GridPage | None = None) -> Preview:
-        """Return the partitions as a picture, and below it a few rows: of a page that has all columns, or read now."""
-        rows = self.state.totals().rows
-        footer = f"first {min(STATIC_ROWS, rows)} of {rows:,} rows"
-        has_all = page is not None and page.rows.column_names == list(self.at.schema.names)
-        shown = page.grid() if page is not None and has_all else self.at.scan(limit=STATIC_ROWS).grid()
-        first = replace(shown, rows=shown.rows[:STATIC_ROWS], footer=footer)
-        return _shown("", first, partition_map(self.at))
+        """Return the partitions as a picture, and below it a few rows: of a page of the first columns, or read now."""
+        names = self.at.schema.names
+        first, rows = names[:FIRST_COLUMNS], self.state.totals().rows
+        is_page = page is not None and tuple(page.rows.column_names) == first
+        shown = page.grid() if page is not None and is_page else self.at.scan(first, limit=STATIC_ROWS).grid()
+        columns = f"{len(first)} of {len(names):,} columns" if len(first) < len(names) else ""
+        footer = notes_line(f"first {min(STATIC_ROWS, rows)} of {rows:,} rows", columns)
+        return _shown("", replace(shown, rows=shown.rows[:STATIC_ROWS], footer=footer), partition_map(self.at))
 
 
 def _listed(found: Retained) -> tuple[ListedVersion, ...]:

@@ -18,7 +18,7 @@ from sleeper_nb.display.preview import Reads
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Field, Schema, quoted_name
 from sleeper_nb.operations.scanning.key_blocks import KeyBlocks
-from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, POSITION, TableRows
+from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, POSITION, TableRows, files_of
 from sleeper_nb.query import QueryResult
 from sleeper_nb.report import Bytes, Grid, Report, counted, data_rows, values_of
 from sleeper_nb.tabular import as_dict
@@ -163,13 +163,13 @@ class RowGridModel:
     @property
     def is_quick(self) -> bool:
         """Whether the version is so small that its headers may read it unasked."""
-        plan = self._rows.plan
-        return plan.bytes <= MOST_SUMMARIZED and len(plan.files) <= MOST_FILES
+        files, size = files_of(self._rows.state)
+        return size <= MOST_SUMMARIZED and files <= MOST_FILES
 
     @cached_property
     def bytes(self) -> Bytes:
         """How much the version has."""
-        return Bytes(self._rows.plan.bytes)
+        return Bytes(files_of(self._rows.state)[1])
 
     @cached_property
     def _source(self) -> BoundSource:

@@ -119,10 +119,11 @@ def lab(server: Server, chromium: Any, request: pytest.FixtureRequest) -> Iterat
 
 @pytest.fixture
 def cells(lab: Callable[[Path], Lab], tmp_path: Path) -> Callable[..., Lab]:
-    """Open a notebook of some cells and run them all, in the light theme or the one that is named."""
+    """Open a notebook of some cells and run them all, in the light theme or the one that is named, in a wide window."""
 
-    def run(*sources: str, theme: str = "Light") -> Lab:
+    def run(*sources: str, theme: str = "Light", width: int = 1280) -> Lab:
         opened = lab(notebook_of(tmp_path / "cells.ipynb", *sources))
+        opened.page.set_viewport_size({"width": width, "height": 1000})
         opened.set_theme(theme)
         opened.run_all()
         return opened

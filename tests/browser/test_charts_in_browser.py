@@ -53,3 +53,18 @@ def test_a_saved_chart_has_its_picture_and_is_not_changed_by_the_page(cells):
     output = opened.saved()[-1]
     assert set(output["data"]) == {VEGA_LITE, "image/png", "text/plain"}
     assert output["metadata"]["image/png"] == {"width": 720, "height": 300}
+
+
+WIDTHS = "canvas => [canvas.clientWidth, canvas.closest('.jp-RenderedVegaLite').clientWidth, canvas.clientHeight]"
+
+
+@pytest.mark.parametrize("width", [700, 1440])
+def test_a_chart_is_as_wide_as_its_cell(in_theme, width):
+    opened = in_theme(SETUP, MAGICS, BARS, "_.properties(width=400)", width=width)
+    for number, line in enumerate((BARS, "narrow")):
+        canvas = opened.output(2 + number).locator("canvas")
+        expect(canvas).to_be_visible(timeout=30_000)
+        opened.shot(f"chart-{line.split()[0].strip('%')}-{width}", canvas)
+        drawn, cell, height = canvas.evaluate(WIDTHS)
+        assert height >= 295
+        assert (cell - 45 <= drawn <= cell) if line == BARS else drawn <= 400

@@ -309,7 +309,9 @@ def test_a_notebook_gets_vega_lite_a_picture_and_text_and_no_html(kind):
     assert made._repr_mimebundle_()[0] == bundle  # each save of a notebook is the same
     assert bundle[VEGA_LITE]["$schema"].startswith("https://vega.github.io/schema/vega-lite/v5.")
     assert metadata == {"image/png": {"width": 720, "height": 300}}
-    assert ("params" in bundle[VEGA_LITE]) == (kind != "bar")  # there is nothing to zoom along labels
+    *selections, widening = (each["name"] for each in bundle[VEGA_LITE]["params"])
+    assert selections == ([] if kind == "bar" else ["zoom"])  # there is nothing to zoom along labels
+    assert (bundle[VEGA_LITE]["width"], widening) == ("container", "full_width")  # as wide as the cell
 
 
 def test_the_picture_has_the_pixels_of_the_converter_in_less_bytes():

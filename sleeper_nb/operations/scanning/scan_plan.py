@@ -305,7 +305,7 @@ def files_by_partition(state: TableState) -> dict[str, list[PlannedFile]]:
 
 def _has_leaf_files_only(state: TableState) -> bool:
     """Return whether no file belongs to a partition that was split since."""
-    return {name for name, _, _ in state.files.runs()} <= {leaf.id for leaf in state.tree.leaves}
+    return all(name in state.tree.leaf_ids for name, _, _ in state.files.runs())
 
 
 def _no_file_is_shared(state: TableState) -> bool:
