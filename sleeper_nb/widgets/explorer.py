@@ -13,6 +13,7 @@ import traitlets
 
 from sleeper_nb.display.partition_picture import LEAF
 from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.progress import Watch
 from sleeper_nb.widgets.explorer_model import (
     TABS,
     ExploreModel,
@@ -24,6 +25,7 @@ from sleeper_nb.widgets.explorer_model import (
     Tab,
     sql_line,
 )
+from sleeper_nb.widgets.latest_work import Background, LatestWork, in_thread
 from sleeper_nb.widgets.live import (
     FilteredList,
     LiveWidget,
@@ -38,12 +40,14 @@ from sleeper_nb.widgets.row_grid_model import GridPage, RowGridModel
 from sleeper_nb.widgets.row_grid_query import GridQuery
 from sleeper_nb.widgets.sql_model import ChartChoice, DrawnChart, SqlModel
 from sleeper_nb.widgets.sql_page import SqlPage
+from sleeper_nb.widgets.table_search import TableSearch
 
 if TYPE_CHECKING:
     from sleeper_nb.display.chart import Chart
     from sleeper_nb.session import Session
 
 
+_FEW_TABLES = 3
 _NONE = ("none: choose one to see its rows", "")
 
 
@@ -145,6 +149,8 @@ class Explorer(LiveWidget):
         The session whose tables are shown. Everything is read in process: Spark is never started.
     table
         The table to begin with, at its newest version; the first by name when None.
+    background
+        Runs a function in the background: the schemas of all tables are read once one searches in them.
 
     Attributes
     ----------
@@ -178,13 +184,17 @@ class Explorer(LiveWidget):
     statement = traitlets.Unicode()
     plot = traitlets.Instance(ChartChoice, ())
 
-    def __init__(self, session: Session, table: str | None = None) -> None:
+    def __init__(self, session: Session, table: str | None = None, *, background: Background = in_thread) -> None:
         self._model, self._queries = ExploreModel(session), SqlModel(session)
         self._drawn: DrawnChart | None = None
         self._opened: ShownTable | None = None
         self._travel_shown: tuple[tuple[ListedVersion, ...], int] | None = None
         self._suggested = ""
-        self._choice = FilteredList("Tables", "table", self._setter("table"), self._without_events, 12)
+        self._search, self._work = TableSearch(session), LatestWork(background)
+        self._choice = FilteredList(
+            "Tables", "table", self._setter("table"), self._without_events, 12,
+            reason=self._search.reason, least=_FEW_TABLES, hint="name, column, key or comment",
+        )  # fmt: skip
         self._picker = self._choice.list
         self._again = button("Refresh", "Look for new tables and versions")
         self._picture, self._label, self._error = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML()
@@ -213,6 +223,7 @@ class Explorer(LiveWidget):
         self._slider.observe(self._setter("version"), "value")
         self._tabs.observe(self._setter("tab", TABS.__getitem__), "selected_index")
         self._again.on_click(lambda _: self._attempt(self.refresh))
+        self._choice.filter.observe(self._search_tables, "value")
         self.observe(self._to_newest, "table")
         self.observe(lambda _: self._show(), ["version", "tab"])
         self.observe(lambda _: None if self._syncing else self._show(), ["rows", "partition", "statement"])
@@ -242,6 +253,20 @@ class Explorer(LiveWidget):
             self.version = newest
         else:
             self._show()
+
+    def _search_tables(self, change: Any) -> None:
+        """Read the schemas when a search begins; tables whose names match are listed at once."""
+        if change["old"] or not change["new"]:
+            return
+
+        def read(watch: Watch) -> None:
+            try:
+                self._search.read(watch)
+            finally:
+                with self._one_at_a_time:
+                    self._choice.narrow()
+
+        self._work.start(read)
 
     def run(self) -> None:
         """Run the statement of the SQL tab, and show its first rows and its chart, or its error."""

@@ -199,6 +199,12 @@ LONG = 12
 MOST = 1000
 """The most options that a list shows at a time."""
 Option = tuple[str, str]
+Reason = Callable[[str, Sequence[str]], str | None]
+
+
+def by_label(label: str, words: Sequence[str]) -> str | None:
+    """Return an empty text when a label has all words in it, and None when it has not."""
+    return "" if all(word in label.casefold() for word in words) else None
 
 
 class FilteredList(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no types
@@ -220,6 +226,13 @@ class FilteredList(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships n
         The most options that are visible at once.
     fixed
         Options, as label and value, that are listed whatever the filter.
+    reason
+        Returns why an option is found by words in lower case, which is written after its label: empty where the label
+        is enough, None where it is not found. By the label alone unless given.
+    least
+        Longer lists have a filter.
+    hint
+        What can be typed into the filter; part of an option unless given.
     """
 
     def __init__(
@@ -230,17 +243,16 @@ class FilteredList(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships n
         without_events: Callable[[], AbstractContextManager[None]],
         rows: int,
         fixed: tuple[Option, ...] = (),
+        *,
+        reason: Reason = by_label,
+        least: int = LONG,
+        hint: str = "",
     ) -> None:
-        self._what, self._tell, self._without_events, self._rows, self._fixed = (
-            what,
-            chosen,
-            without_events,
-            rows,
-            fixed,
-        )
+        self._what, self._tell, self._without_events, self._rows = what, chosen, without_events, rows
+        self._fixed, self._reason, self._least = fixed, reason, least
         self._options: tuple[Option, ...] = ()
         self._chosen: str | None = None
-        self.filter = ipywidgets.Text(description="Filter", placeholder=f"part of a {what}")
+        self.filter = ipywidgets.Text(description="Filter", placeholder=hint or f"part of a {what}")
         self.list = ipywidgets.Select(description=title)
         self._moves, self._note = steps(what, along(self.list)), ipywidgets.HTML()
         super().__init__()
@@ -248,7 +260,7 @@ class FilteredList(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships n
         for widget, name in ((self, "choice"), (self.filter, "filter"), (self.list, what)):
             widget.add_class(f"sleeper-{name}")
         self.list.observe(chosen, "value")
-        self.filter.observe(lambda _: self._narrow(), "value")
+        self.filter.observe(lambda _: self.narrow(), "value")
 
     def show(self, options: tuple[Option, ...], chosen: str | None) -> None:
         """Show options, as label and value, and select one of them."""
@@ -257,7 +269,7 @@ class FilteredList(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships n
                 self._options = options
                 self._set_parts()
             self._chosen = chosen
-            self._narrow()
+            self.narrow()
 
     def pick(self, value: str) -> None:
         """Select a value, and clear the filter."""
@@ -265,7 +277,7 @@ class FilteredList(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships n
         self._tell({"new": value})
 
     def _set_parts(self) -> None:
-        is_long = len(self._options) > LONG
+        is_long = len(self._options) > self._least
         if not is_long:
             self.filter.value = ""
         self.children = (*((self.filter,) if is_long else ()), self.list, self._moves, self._note)
@@ -273,11 +285,10 @@ class FilteredList(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships n
         for step in self._moves.children:
             step.disabled = not self._options
 
-    def _narrow(self) -> None:
+    def narrow(self) -> None:
         """List the options that match the filter; of very many, the thousand with the selected one."""
         with self._without_events():
-            words = self.filter.value.casefold().split()
-            matches = [one for one in self._options if all(word in one[0].casefold() for word in words)]
+            matches = self._matches(self.filter.value.casefold().split())
             at = next((i for i, (_, value) in enumerate(matches) if value == self._chosen), 0)
             first = at - at % MOST
             listed = (*self._fixed, *matches[first : first + MOST])
@@ -285,6 +296,12 @@ class FilteredList(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships n
                 self.list.options = listed
             self.list.value = self._chosen if any(value == self._chosen for _, value in listed) else None
             self._note.value = f'<div role="status">{html.escape(self._counts(matches, first))}</div>'
+
+    def _matches(self, words: Sequence[str]) -> list[Option]:
+        """Return the options that words find, first those whose labels have them all."""
+        found = [(self._reason(label, words), label, value) for label, value in self._options]
+        by_label = [(label, value) for why, label, value in found if why == ""]
+        return by_label + [(f"{label} · {why}", value) for why, label, value in found if why]
 
     def _counts(self, matches: Sequence[Option], first: int) -> str:
         """Return which of the options are listed; nothing when it is all of them."""
