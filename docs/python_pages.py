@@ -14,7 +14,7 @@ from sleeper_nb.report import Report
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
-    "sessions": ("Sessions", ("connect", "Session")),
+    "sessions": ("Sessions", ("connect", "deploy", "doctor", "Session")),
     "tables": ("Tables", ("Table", "SavepointManager")),
     "versions": ("Versions, scans and changes", ("TableAt", "Scan", "Changes")),
     "values": ("Schemas, snapshots, savepoints", ()),

@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from sleeper_nb.model.schema import Field, Schema
     from sleeper_nb.model.snapshots import Snapshot
     from sleeper_nb.operations.versioning.savepoint_manager import SavepointManager
-    from sleeper_nb.session import Session, connect
+    from sleeper_nb.session import Session, connect, deploy, doctor
     from sleeper_nb.table import Table
     from sleeper_nb.version import TableAt
 
 __version__ = "0.1.0"
 logs.start(os.environ)
 _HOMES = {
-    "connect": "sleeper_nb.session",
+    **dict.fromkeys(("connect", "deploy", "doctor"), "sleeper_nb.session"),
     "Session": "sleeper_nb.session",
     "Table": "sleeper_nb.table",
     "TableAt": "sleeper_nb.version",
@@ -103,6 +103,8 @@ __all__ = [
     "Table",
     "TableAt",
     "connect",
+    "deploy",
+    "doctor",
 ]
 
 

@@ -200,7 +200,7 @@ MESSAGE = option("-m", "--message", text="a message for the history", metavar="M
 JOB_ID = option("--job-id", text="a name for what this does: repeating it changes nothing", metavar="ID")
 
 
-def given_aws(arguments: Namespace) -> dict[str, str]:
+def given_aws(arguments: Namespace) -> dict[str, Any]:
     """Return the values of the options `AWS` that were given, as `sleeper_nb.connect` takes them."""
     given = {each.dest: getattr(arguments, each.dest) for each in AWS}
     return {name: value for name, value in given.items() if value is not None}

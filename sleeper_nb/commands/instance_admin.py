@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sleeper_nb.commands.command import CONFIRMED, DRY_RUN, INSTANCE, TABLE, VERSION, command, flag, option, positional
-from sleeper_nb.commands.confirm import delete_confirmed
+from sleeper_nb.commands.command import (
+    AWS,
+    CONFIRMED,
+    DRY_RUN,
+    INSTANCE,
+    TABLE,
+    VERSION,
+    command,
+    flag,
+    given_aws,
+    option,
+    positional,
+)
+from sleeper_nb.commands.confirm import delete_confirmed, line_again
 from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.maintenance import set_online
 from sleeper_nb.commands.tables import NEW_NAME, OLD_NAME, parse_property
@@ -17,6 +30,7 @@ from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
     from sleeper_nb.operations.administration.delete import DeletionReport
+    from sleeper_nb.operations.administration.deploy import DeployReport
     from sleeper_nb.operations.administration.instances import InstanceSummary
     from sleeper_nb.operations.administration.reinitialise import ReinitialiseReport
     from sleeper_nb.report import Listing
@@ -51,19 +65,56 @@ def instances(context: Context, _arguments: Namespace) -> Listing[InstanceSummar
 
 @command(
     "add-instance",
-    "create an instance without tables; also a file of its properties",
-    positional("name", "its name: letters, digits, - and _", metavar="NAME"),
+    "create an instance without tables; also a file of its properties, or all that it needs on AWS",
+    positional("name", "its name: letters, digits, - and _; with --deploy s3://bucket/prefix", metavar="NAME"),
     option("--set", text="a property of the instance; can be repeated", metavar="NAME=VALUE", many=True),
-    examples=("add-instance test", "add-instance test --set sleeper.default.table.gc.delay.minutes=60"),
+    flag("--deploy", "plan bucket, DynamoDB tables and IAM policies; --force makes what is missing"),
+    option("--instance", text="with --deploy, its name; default if not given", metavar="I", default="default"),
+    *AWS,
+    option("--role", text="show the policy of this role alone", choices=("reader", "writer", "maintainer"),
+           only_with="--deploy"),
+    DRY_RUN,
+    flag("--force", "make what the plan of --deploy says; what is there stays"),
+    examples=(
+        "add-instance test",
+        "add-instance test --set sleeper.default.table.gc.delay.minutes=60",
+        "add-instance s3://bucket/prefix --instance prod --region eu-west-2 --deploy",
+        "add-instance s3://bucket/prefix --instance prod --region eu-west-2 --deploy --force",
+    ),
+    words=("deploy", "policy", "iam"),
     warehouse="place",
-)
-def create_instance(context: Context, arguments: Namespace) -> Answer:
+)  # fmt: skip
+def create_instance(context: Context, arguments: Namespace) -> Answer | DeployReport:
     from sleeper_nb.model.properties import InstanceProperties
     from sleeper_nb.operations.administration.instances import add_instance
 
+    if arguments.deploy:
+        return _deployed(context, arguments)
+    if "://" in arguments.name:
+        line = Action(f"add-instance {arguments.name} --instance NAME --deploy")
+        raise InvalidInput(f"{arguments.name} is an address, not a name", hint=("to plan one there: ", line))
+    unused = [name for name in ("force", "dry_run", *given_aws(arguments)) if getattr(arguments, name)]
+    if unused:
+        hint = "add --deploy, or leave it out"
+        raise InvalidInput(f"--{unused[0].replace('_', '-')} says nothing without --deploy", hint=hint)
     properties = InstanceProperties(dict(map(parse_property, arguments.set)))
     path = add_instance(context.warehouse(), arguments.name, properties)
     return Answer(Grid((), (), footer=f"created instance {arguments.name}, without tables; its properties: {path}"))
+
+
+def _deployed(context: Context, arguments: Namespace) -> DeployReport:
+    from sleeper_nb.session import deploy
+
+    report = deploy(
+        arguments.name,
+        arguments.instance,
+        **given_aws(arguments),
+        properties=dict(map(parse_property, arguments.set)),
+        role=arguments.role,
+        dry_run=arguments.dry_run or not arguments.force,
+        progress=context.progress,
+    )
+    return replace(report, again=line_again(arguments.words, "--force"))
 
 
 @command(

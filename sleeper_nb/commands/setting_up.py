@@ -1,17 +1,22 @@
-"""`autoload` and `completion`: what a user sets up once on a machine."""
+"""`autoload`, `completion` and `doctor`: what a user sets up once on a machine, and whether all is there."""
 
 from __future__ import annotations
 
+import os
 import warnings
 from argparse import Namespace
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sleeper_nb.commands.command import command, positional
+from sleeper_nb.commands.command import AWS, command, flag, given_aws, option, positional
 from sleeper_nb.commands.context import Context
+from sleeper_nb.commands.home import find_home
 from sleeper_nb.errors import AlreadyExists, StorageError
 from sleeper_nb.report import Answer, Grid, Report
+
+if TYPE_CHECKING:
+    from sleeper_nb.session.diagnosis import DoctorReport
 
 STARTUP_FILE = "50-sleeper-autoload.py"
 STARTUP_LINES = """\
@@ -121,3 +126,36 @@ def completion(_context: Context, arguments: Namespace) -> Answer:
     from sleeper_nb.commands.shell_completion import SCRIPTS
 
     return Answer(Grid((), (), footer=SCRIPTS[arguments.shell].removesuffix("\n")))
+
+
+@command(
+    "doctor",
+    "check Java, Spark, packages, credentials, clocks, S3, DynamoDB and permissions; each with what mends it",
+    positional("uri", "a warehouse; the open one, or that of the settings, if not given", "path", metavar="URI",
+               optional=True),
+    option("--instance", text="which of its instances", metavar="I", default="default"),
+    *AWS,
+    flag("--cluster", "look at Spark's workers too, by a small task; Spark is started for it"),
+    flag("--json", "show the answer as JSON; a console ends with 1 when anything failed"),
+    examples=("doctor", "doctor --json", "doctor s3://bucket/prefix --instance prod --profile analytics"),
+    words=("check-up", "health", "diagnose", "permissions"),
+    reads_only=True,
+    warehouse="none",
+)  # fmt: skip
+def look_at_all(context: Context, arguments: Namespace) -> DoctorReport:
+    from sleeper_nb.session import doctor
+
+    aws, session = given_aws(arguments), context.session
+    if session is not None and not session.closed and arguments.uri is None and not aws:
+        report: DoctorReport = session.doctor(cluster=arguments.cluster)
+    else:
+        home = find_home(arguments.instance, arguments.uri, os.environ, Path.cwd()).with_aws(**aws)
+        report = doctor(
+            home.warehouse,
+            arguments.instance,
+            **home.aws,
+            spark_config=home.spark,
+            cluster=arguments.cluster,
+            progress=context.progress,
+        )
+    return replace(report, as_json=arguments.json)

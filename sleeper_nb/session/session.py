@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 
     from sleeper_nb.engines.spark.engine import SparkEngine
     from sleeper_nb.engines.spark.named_tables import NamedTables
+    from sleeper_nb.session.diagnosis import DoctorReport
 
 
 class Session:
@@ -737,6 +738,14 @@ class Session:
                     on_session=self._register,
                 )
             return self._spark
+
+    def doctor(self, *, cluster: bool = False) -> DoctorReport:
+        """Look at all that the session needs, and at Spark's workers if `cluster`; see `sleeper_nb.doctor`."""
+        from sleeper_nb.session.deploying import patient_of
+        from sleeper_nb.session.diagnosis import examine
+
+        patient = patient_of(self.warehouse().root, self.instance, self.components.clock, **self._aws)
+        return examine(patient.with_spark(self._spark_config, self.spark, self._given_spark), cluster=cluster)
 
     @property
     def spark_session(self) -> SparkSession:

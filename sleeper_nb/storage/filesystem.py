@@ -311,6 +311,12 @@ class Storage:
             self.place.delete_all(folder)
 
     @contextlib.contextmanager
+    def explained(self) -> Iterator[None]:
+        """Raise what fails in a block, which uses the place itself, as errors of this storage."""
+        with self._explained(""):
+            yield
+
+    @contextlib.contextmanager
     def _read(self, path: str) -> Iterator[tuple[Place, str]]:
         """Return the place of a file to read, in this folder or outside it, and its path there."""
         if not is_foreign(path):

@@ -532,6 +532,35 @@ class S3Place:
     def is_settled(self, path: str, since: datetime) -> bool:  # noqa: ARG002, D102 - files are not moved here
         return True
 
+    def look_once(self) -> Any:
+        """Return the answer to the smallest listing of the prefix."""
+        request = {"Bucket": self.bucket, "MaxKeys": 1, **({"Prefix": f"{self.key}/"} if self.key else {})}
+        return self.connection.ask("ListObjectsV2", lambda client: client.list_objects_v2(**request))
+
+    def has_bucket(self) -> bool:
+        """Return whether the bucket exists."""
+        from botocore.exceptions import ClientError
+
+        try:
+            self.look_once()
+        except ClientError as error:
+            if _code(error) in _BUCKET:
+                return False
+            raise
+        return True
+
+    def make_bucket(self) -> None:
+        """Make the bucket in the region of the connection; one that this account has already stays."""
+        from botocore.exceptions import ClientError
+
+        region = self.connection.client.meta.region_name
+        place = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+        try:
+            self.connection.ask("CreateBucket", lambda client: client.create_bucket(Bucket=self.bucket, **place))
+        except ClientError as error:
+            if _code(error) != "bucketalreadyownedbyyou":
+                raise
+
     def explain(self, error: Exception, located: str) -> SleeperError | None:  # noqa: D102
         return explain_s3(error, located, self.bucket, self._list_one)
 

@@ -122,6 +122,11 @@ class DynamoDBCatalog(Catalog):
         """Return the name of one of the instance's DynamoDB tables."""
         return f"sleeper-{self.instance}-{suffix}"
 
+    @property
+    def tables_of_instance(self) -> tuple[KeyedTable, ...]:
+        """The DynamoDB tables of the catalog itself."""
+        return self._index_table, self._items_table
+
     def _index(self, kind: str) -> Rows:
         return Rows(self.db, self._index_table, kind)
 

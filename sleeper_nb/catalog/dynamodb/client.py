@@ -396,6 +396,10 @@ class DynamoDB:
         for table in tables:
             self._await(table)
 
+    def has_table(self, table: KeyedTable) -> bool:
+        """Return whether a table exists."""
+        return self._status(table) is not None
+
     def drop_tables(self, tables: Sequence[KeyedTable]) -> None:
         """Delete the tables that exist and are not being deleted already."""
         for table in tables:

@@ -37,6 +37,15 @@ Items = Mapping[str, Item]
 """Items by their range keys."""
 
 
+_NAMES = (("active-files", REFERENCE), ("ready-for-gc-files", REFERENCE), ("partitions", PARTITION))
+"""What the names of the three tables end with, and their range keys."""
+
+
+def shared_tables(catalog: DynamoDBCatalog) -> tuple[KeyedTable, ...]:
+    """Return the three tables that the Sleeper tables of an instance share."""
+    return tuple(KeyedTable(catalog.table_name(suffix), "table_id", key) for suffix, key in _NAMES)
+
+
 @dataclass(frozen=True, slots=True)
 class Tables:
     """The rows of one Sleeper table in each of the three DynamoDB tables."""
@@ -52,8 +61,7 @@ class Tables:
         """Return the tables that were chosen when the Sleeper table was moved to this store."""
         chosen = catalog.rows(table_id).get(LAYOUT)
         own = f"table-{table_id}-" if chosen is not None and chosen["own"] else ""
-        names = (("active-files", REFERENCE), ("ready-for-gc-files", REFERENCE), ("partitions", PARTITION))
-        tables = (KeyedTable(catalog.table_name(f"{own}{suffix}"), "table_id", key) for suffix, key in names)
+        tables = (KeyedTable(catalog.table_name(f"{own}{suffix}"), "table_id", key) for suffix, key in _NAMES)
         active, ready, partitions = (Rows(catalog.db, table, table_id) for table in tables)
         return cls(active, ready, partitions, own=bool(own))
 

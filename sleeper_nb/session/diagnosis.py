@@ -1,0 +1,417 @@
+"""Look at all that sleeper_nb needs, on this machine, on AWS and on the workers of Spark; say what mends each."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from sleeper_nb.clock import Clock
+from sleeper_nb.errors import Action, EngineError, SleeperError, hint_text
+from sleeper_nb.operations.administration.aws_roles import ROLES, WORK
+from sleeper_nb.report import Grid, Report, counted, escaped
+from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.storage.s3 import S3Place
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
+    from sleeper_nb.engines.spark.engine import SparkEngine
+    from sleeper_nb.engines.spark.worker_health import WorkerHealth
+
+OK, WARNING, FAILED, NOT_LOOKED = "ok", "warning", "failed", "not looked at"
+CLOCK_WARNS, CLOCK_FAILS = timedelta(seconds=30), timedelta(minutes=5)
+"""S3 refuses requests of a clock that is 15 minutes apart; leases last as long."""
+_PACKAGES: Final = ("pyarrow", "duckdb", "datafusion", "pyspark", "boto3")
+_ASK_CLUSTER = Action("doctor --cluster", "session.doctor(cluster=True)")
+
+
+@dataclass(frozen=True, slots=True)
+class HealthCheck:
+    """One line of the doctor.
+
+    Parameters
+    ----------
+    name
+        What was looked at.
+    state
+        ``ok``, ``warning`` (something does not work, or may fail), ``failed``, or ``not looked at``.
+    says
+        What was found.
+    mend
+        What to do about it.
+    """
+
+    name: str
+    state: str
+    says: str
+    mend: tuple[str | Action, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DoctorReport(Report):
+    """What the doctor found; `as_json` shows it as JSON."""
+
+    checks: tuple[HealthCheck, ...]
+    as_json: bool = False
+    prefix: str = ""
+
+    @property
+    def failed(self) -> tuple[HealthCheck, ...]:
+        """The lines that failed; the console then ends with 1."""
+        return tuple(each for each in self.checks if each.state == FAILED)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing failed."""
+        return not self.failed
+
+    def grid(self) -> Grid:
+        """Return a line for each check."""
+        rows = tuple((each.name, each.state, each.says, hint_text(each.mend, self.prefix)) for each in self.checks)
+        warned = sum(each.state == WARNING for each in self.checks)
+        footer = f"{counted(len(self.failed), 'check')} failed, {counted(warned, 'warning')}"
+        return Grid(("what", "state", "found", "to mend it"), rows, footer=footer)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return whether all is well, and each check."""
+        return {
+            "ok": self.ok,
+            "checks": [
+                {"name": each.name, "state": each.state, "says": each.says, "mend": hint_text(each.mend, self.prefix)}
+                for each in self.checks
+            ],
+        }
+
+    def __repr__(self) -> str:
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) if self.as_json else self.grid().text()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escaped(repr(self))}</pre>" if self.as_json else self.grid().html()
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """What the doctor looks at; it opens and makes nothing.
+
+    Parameters
+    ----------
+    warehouse
+        The storage of the warehouse, which may be missing.
+    instance
+        The instance's name.
+    catalog
+        Its catalog in DynamoDB; None for a folder.
+    clock
+        The time of this machine.
+    profile
+        The AWS profile that was named.
+    spark_config
+        The settings of a Spark session that would be started.
+    engine
+        Returns the Spark engine for a look at the workers; None for none.
+    given
+        The Spark session that was passed in; None for none.
+    stops
+        Whether the engine is the doctor's own, which is stopped after the look.
+    """
+
+    warehouse: Storage
+    instance: str
+    catalog: DynamoDBCatalog | None
+    clock: Clock
+    profile: str | None = None
+    spark_config: Mapping[str, str] = field(default_factory=dict)
+    engine: Callable[[], SparkEngine] | None = None
+    given: SparkSession | None = None
+    stops: bool = False
+
+    def with_spark(
+        self,
+        config: Mapping[str, str],
+        engine: Callable[[], SparkEngine],
+        given: SparkSession | None,
+        *,
+        stops: bool = False,
+    ) -> Patient:
+        """Return the same with Spark."""
+        return replace(self, spark_config=config, engine=engine, given=given, stops=stops)
+
+
+def examine(patient: Patient, *, cluster: bool = False) -> DoctorReport:
+    """Look at everything once; what needs the network at most for some seconds. Nothing is changed.
+
+    Parameters
+    ----------
+    patient
+        What to look at.
+    cluster
+        Whether to run a small task on Spark's workers, for which Spark may be started.
+    """
+    on_aws = _on_aws if not patient.warehouse.local else _in_folder
+    parts: Sequence[tuple[str, Callable[[Patient], Iterator[HealthCheck]]]] = (
+        ("Python", _python),
+        ("Java", _java),
+        ("Spark", _spark),
+        ("warehouse", on_aws),
+        ("workers", _workers if cluster else _workers_unseen),
+    )
+    return DoctorReport(tuple(check for name, look in parts for check in _safely(name, look, patient)))
+
+
+def _safely(name: str, look: Callable[[Patient], Iterator[HealthCheck]], patient: Patient) -> Iterator[HealthCheck]:
+    """Yield checks; an error is one that failed."""
+    try:
+        yield from look(patient)
+    except SleeperError as error:
+        yield HealthCheck(name, FAILED, error.message, error.hint_parts)
+    except Exception as error:  # noqa: BLE001 - the doctor always answers
+        yield HealthCheck(name, FAILED, (str(error).splitlines() or [""])[0] or type(error).__name__)
+
+
+# This machine.
+
+
+def _python(_: Patient) -> Iterator[HealthCheck]:
+    from sleeper_nb import __version__
+
+    yield HealthCheck("Python", OK, f"{platform.python_version()}, sleeper-nb {__version__}, {platform.system()}")
+    found, missing = [], []
+    for name in _PACKAGES:
+        try:
+            found.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            missing.append(name)
+    old = [each for each in _unmet(_PACKAGES) if each.split(">")[0] not in missing]
+    if missing or old:
+        says = f"missing: {', '.join(missing)}" if missing else f"too old or too new: {', '.join(found)}"
+        yield HealthCheck("packages", FAILED, says, (f"pip install {' '.join(map(repr, [*missing, *old]))}",))
+    else:
+        yield HealthCheck("packages", OK, ", ".join(found))
+
+
+def _unmet(names: Sequence[str]) -> list[str]:
+    """Return the requirements on some packages that the installed versions do not meet."""
+    try:
+        from packaging.requirements import Requirement
+
+        texts = importlib.metadata.requires("sleeper-nb") or []
+    except (ImportError, importlib.metadata.PackageNotFoundError):
+        return []
+    unmet = []
+    for each in map(Requirement, texts):
+        try:
+            if each.name in names and each.marker is None:
+                version = importlib.metadata.version(each.name)
+                unmet += [] if each.specifier.contains(version, prereleases=True) else [f"{each.name}{each.specifier}"]
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return unmet
+
+
+def _java(patient: Patient) -> Iterator[HealthCheck]:
+    from sleeper_nb.engines.spark.jvm import find_java
+
+    if patient.given is not None:
+        yield HealthCheck("Java", OK, "that of the Spark session that was passed in")
+        return
+    try:
+        java = find_java()
+    except EngineError as error:
+        without = "; loads and DuckDB work without it"
+        yield HealthCheck("Java", WARNING, f"{error.message}{without}", error.hint_parts)
+    else:
+        ignored = f"; not used: {'; '.join(java.ignored)}" if java.ignored else ""
+        yield HealthCheck("Java", OK, f"{java.version} ({java.origin}){ignored}")
+
+
+def _spark(patient: Patient) -> Iterator[HealthCheck]:
+    from sleeper_nb.engines.spark.gateway import active_session
+    from sleeper_nb.engines.spark.jvm import spark_home
+
+    home, session = spark_home(), patient.given or active_session()
+    version = _jar_version(home, "spark-core_*.jar")
+    if session is not None:
+        context = session.sparkContext
+        yield HealthCheck("Spark", OK, f"{session.version}, a session that is there, on {context.master}")
+    else:
+        master = patient.spark_config.get("spark.master", "local[*]")
+        yield HealthCheck("Spark", OK, f"{version}, starts with its first use on {master}")
+    reader = "Spark's own reader" if patient.warehouse.local else "Python tasks, which need no S3 file system"
+    jar = _jar_version(home, "hadoop-aws-*.jar") if session is None else _s3_of(session)
+    has = f"{jar}, as the session has it set up" if jar else "none in Spark"
+    yield HealthCheck("S3 file system", OK, f"{has}; files here are read by {reader}")
+
+
+def _jar_version(home: Path, pattern: str) -> str:
+    found = sorted(home.glob(f"jars/{pattern}"))
+    match = re.search(r"-(\d[\w.]*)\.jar$", found[-1].name) if found else None
+    return match[1] if match else ""
+
+
+def _s3_of(session: SparkSession) -> str:
+    """Return the class that a session opens ``s3a://`` with; "" for none. No value of its settings is looked at."""
+    context: Any = session.sparkContext
+    settings = context._jsc.hadoopConfiguration()  # noqa: SLF001
+    for scheme in ("s3a", "s3"):
+        try:
+            kind: Any = settings.getClass(f"fs.{scheme}.impl", None)
+            name = "org.apache.hadoop.fs.s3a.S3AFileSystem" if kind is None else str(kind.getName())
+            context._jvm.java.lang.Class.forName(name)  # noqa: SLF001
+        except Exception:  # noqa: BLE001, S112 - Spark says in many ways that there is none
+            continue
+        return name.rpartition(".")[2]
+    return ""
+
+
+# The warehouse.
+
+
+def _in_folder(patient: Patient) -> Iterator[HealthCheck]:
+    root = Path(patient.warehouse.root)
+    instance = root / patient.instance
+    there = instance if instance.is_dir() else next(each for each in (root, *root.parents) if each.exists())
+    if not os.access(there, os.W_OK | os.X_OK):
+        mend = (f"chmod u+rwx {there}, or work in another folder",)
+        yield HealthCheck("warehouse", WARNING, f"{there} may only be read: queries work, and nothing else", mend)
+    elif not root.exists():
+        yield HealthCheck("warehouse", OK, f"{root} is not there yet; opening it makes it")
+    elif there == instance:
+        yield HealthCheck("warehouse", OK, f"{root}, instance {patient.instance}")
+    else:
+        yield HealthCheck("warehouse", OK, f"{root}; instance {patient.instance} is not there yet, opening it makes it")
+    yield HealthCheck("credentials", OK, "none needed: the warehouse is a folder")
+
+
+def _on_aws(patient: Patient) -> Iterator[HealthCheck]:
+    yield from _credentials(patient)
+    with ThreadPoolExecutor(2) as pool:  # each may wait some seconds for a server that does not answer
+        looks = (("S3", _s3), ("DynamoDB", _dynamodb))
+        yield from chain.from_iterable(pool.map(lambda each: list(_safely(each[0], each[1], patient)), looks))
+    for role in ROLES:
+        actions = sorted({action for work in WORK if work.role == role for action in work.actions})
+        more = "" if role == ROLES[0] else "more: "
+        mend = Action(f"add-instance {patient.warehouse.root} --instance {patient.instance} --deploy --role {role}")
+        yield HealthCheck(f"permissions: {role}", NOT_LOOKED, f"{more}{' '.join(actions)}", ("policy: ", mend))
+
+
+def _credentials(patient: Patient) -> Iterator[HealthCheck]:
+    """Yield whether there are keys and how they were found; nothing of them is shown."""
+    from sleeper_nb.storage.aws import aws_session
+
+    who = f"profile {patient.profile}" if patient.profile else "as boto3 finds them"
+    found = aws_session(patient.profile).get_credentials()
+    if found is None:
+        mend = "aws configure, aws sso login, or set AWS_PROFILE; in a cluster, give the machines a role"
+        yield HealthCheck("credentials", FAILED, f"none ({who})", (mend,))
+        return
+    keys = found.get_frozen_credentials()
+    kind = "temporary" if keys.token else "permanent"
+    yield HealthCheck("credentials", OK, f"{kind}, from {found.method} ({who})")
+
+
+def _s3(patient: Patient) -> Iterator[HealthCheck]:
+    """Yield whether the bucket answers, and how far the clocks are apart; it is asked once."""
+    place = patient.warehouse.place
+    assert isinstance(place, S3Place)  # noqa: S101 - what is not local
+    with patient.warehouse.explained():
+        answer = place.look_once()
+    where = f"{patient.warehouse.root} at {place.connection.endpoint_url or place.connection.client.meta.region_name}"
+    yield HealthCheck("S3", OK, f"{where} answers")
+    yield _clock(patient.clock.now(), answer["ResponseMetadata"]["HTTPHeaders"].get("date", ""))
+
+
+def _clock(now: datetime, date: str) -> HealthCheck:
+    try:
+        apart = abs(now - parsedate_to_datetime(date).astimezone(UTC))
+    except (TypeError, ValueError):
+        return HealthCheck("clock", NOT_LOOKED, "S3 did not say its time")
+    return _compared("clock", apart, "S3's")
+
+
+def _compared(name: str, apart: timedelta, other: str) -> HealthCheck:
+    says = f"{apart.total_seconds():.0f} s from {other}"
+    if apart <= CLOCK_WARNS:
+        return HealthCheck(name, OK, says)
+    mend = ("set the clock by the network: sudo timedatectl set-ntp true",)
+    return HealthCheck(name, FAILED if apart > CLOCK_FAILS else WARNING, says, mend)
+
+
+def _dynamodb(patient: Patient) -> Iterator[HealthCheck]:
+    catalog = patient.catalog
+    assert catalog is not None  # noqa: S101 - a bucket has a catalog in DynamoDB
+    missing = [table.name for table in catalog.tables_of_instance if not catalog.db.has_table(table)]
+    if missing:
+        line = f"add-instance {patient.warehouse.root} --instance {patient.instance} --deploy"
+        says = f"answers; no table {missing[0]} yet: the first table of the instance makes it"
+        yield HealthCheck("DynamoDB", WARNING, says, (Action(line),))
+    else:
+        yield HealthCheck("DynamoDB", OK, f"answers; instance {patient.instance} is there")
+
+
+# The workers.
+
+
+def _workers_unseen(patient: Patient) -> Iterator[HealthCheck]:
+    from sleeper_nb.engines.spark.jvm import worker_python
+
+    master = patient.spark_config.get("spark.master", "local[*]")
+    says = f"on {master} they run {worker_python(patient.spark_config)}"
+    yield HealthCheck("workers", NOT_LOOKED, says, (_ASK_CLUSTER,))
+
+
+def _workers(patient: Patient) -> Iterator[HealthCheck]:
+    from sleeper_nb.engines.spark.worker_health import looking
+
+    assert patient.engine is not None  # noqa: S101 - whoever asks for the cluster gives one
+    engine = patient.engine()
+    try:
+        found = engine.run(looking(patient.warehouse), "Looking at the workers")
+    finally:
+        if patient.stops:
+            engine.stop()
+    now = patient.clock.now().timestamp()
+    hosts = {each.host for each in found}
+    yield HealthCheck("workers", OK, f"{counted(len(hosts), 'machine')}: {', '.join(sorted(hosts)[:5])}")
+    yield _of_pythons(found)
+    yield _of_packages(found)
+    apart = max((abs(each.seconds - now) for each in found), default=0.0)
+    yield _compared("workers' clocks", timedelta(seconds=apart), "this machine's")
+    problems = [each for each in found if each.problem]
+    if problems:
+        mend = "keep the warehouse at s3://…, and give the machines a role with the policy of a writer"
+        yield HealthCheck("workers' files", FAILED, f"{problems[0].host}: {problems[0].problem}", (mend,))
+    else:
+        yield HealthCheck("workers' files", OK, f"they list {patient.warehouse.root}")
+
+
+def _of_pythons(found: Sequence[WorkerHealth]) -> HealthCheck:
+    own, others = f"{sys.version_info[0]}.{sys.version_info[1]}", sorted({each.python for each in found})
+    if others == [own]:
+        return HealthCheck("workers' Python", OK, own)
+    mend = (
+        f"set spark.pyspark.python to a Python {own} of the workers, under [spark] of sleeper.toml or in spark_config"
+    )
+    return HealthCheck("workers' Python", FAILED, f"{', '.join(others)}, and here {own}", (mend,))
+
+
+def _of_packages(found: Sequence[WorkerHealth]) -> HealthCheck:
+    missing = sorted({name for each in found for name in each.missing})
+    if missing:
+        names = " ".join("sleeper-nb" if name == "sleeper_nb" else name for name in missing)
+        mend = f"in the Python of the workers: pip install {names}"
+        return HealthCheck("workers' packages", FAILED, f"missing: {', '.join(missing)}", (mend,))
+    versions = sorted({(name, version) for each in found for name, version in each.packages.items()})
+    return HealthCheck("workers' packages", OK, ", ".join(f"{name} {version}".strip() for name, version in versions))

@@ -1,0 +1,153 @@
+"""An instance is planned and made on AWS by one line, and its policies allow what each role does and no more."""
+
+from __future__ import annotations
+
+import json
+import uuid
+
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.errors import InvalidInput, StorageError
+from sleeper_nb.operations.administration.aws_roles import ROLES, WORK, AwsScope, work_of
+from tests.servers.fixtures import use
+from tests.support.iam import allows, only
+
+SCHEMA = sl.Schema({"city": "string"}, values={"fare": "double?"})
+ROWS = [{"city": "rome", "fare": 1.0}, {"city": "bern", "fare": None}]
+STORES = ("S3StateStore", "DynamoDBStateStore", "TransactionLogStateStore")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path
+
+
+class Place:
+    """A bucket that is not there yet, and an instance in it."""
+
+    def __init__(self, server):
+        self.name = uuid.uuid4().hex[:12]
+        self.server, self.warehouse = server, f"s3://new-{self.name}/house"
+        self.aws = {"region": "us-east-1", "endpoint_url": server.endpoint_url}
+        self.line = f"{self.warehouse} --instance {self.name} --region us-east-1 --endpoint-url {server.endpoint_url}"
+
+    def connect(self):
+        return sl.connect(self.warehouse, self.name, **self.aws)
+
+
+@pytest.fixture
+def place(moto, monkeypatch):
+    use(moto, monkeypatch)
+    return Place(moto)
+
+
+def states(report):
+    return [step.state for step in report.steps]
+
+
+def test_a_plan_changes_nothing_and_force_makes_what_is_missing_once(place, shell, sleeper):
+    def type_in(more=""):
+        return shell.run_line_magic("sleeper", f"add-instance {place.line} --deploy {more}".strip())
+
+    plan = type_in()
+    assert states(plan) == ["to make"] * 7
+    assert f"%sleeper add-instance {place.line} --deploy --force does it" in repr(plan)
+    assert states(type_in("--force --dry-run")) == ["to make"] * 7
+    assert states(type_in("--force --set sleeper.default.table.gc.delay.minutes=60")) == ["made"] * 7
+    again = type_in("--force")
+    assert states(again) == ["is there"] * 7
+    assert f"%sleeper use {place.warehouse} --instance {place.name} --region us-east-1" in repr(again)
+    assert states(type_in()) == ["is there"] * 7
+    with place.connect() as session:
+        assert session.components.property_files.instance["sleeper.default.table.gc.delay.minutes"] == 60
+        session.create_table("trips", SCHEMA).ingest(ROWS)
+    code, out, _ = sleeper("add-instance", *place.line.split(), "--deploy", "--role", "reader")
+    assert (code, "IAM policy of a reader" in out, "IAM policy of a writer" in out) == (0, True, False)
+    copied = json.loads(out.partition("to copy\n")[2])
+    assert copied == again.policies["reader"] == again.to_dict()["policies"]["reader"]
+    assert "<details>" in again._repr_html_()
+
+
+def test_what_was_made_before_an_error_stays_and_the_next_run_makes_the_rest(place):
+    scope = AwsScope(f"new-{place.name}", "house", place.name, "us-east-1")
+    place.server.client("s3").create_bucket(Bucket=scope.bucket)
+    with only(scope.policy("writer")), pytest.raises(StorageError, match="dynamodb:CreateTable"):
+        sl.deploy(place.warehouse, place.name, **place.aws, dry_run=False)
+    assert states(sl.deploy(place.warehouse, place.name, **place.aws)) == ["is there", *["to make"] * 6]
+    assert states(sl.deploy(place.warehouse, place.name, **place.aws, dry_run=False)) == ["is there", *["made"] * 6]
+
+
+def all_reads(session):
+    table = session.table("trips")
+    assert table.scan().count() == 2
+    assert table.scan(version=2).to_arrow().num_rows == 2
+    assert session.sql("SELECT count(*) AS n FROM trips", engine="duckdb").to_arrow()["n"].to_pylist() == [2]
+    assert [each.name for each in session.tables()] == ["trips"]
+    assert table.snapshots()
+    assert table.status()
+    assert table.check().ok
+
+
+def all_writes(session, state_store):
+    table = session.create_table("other", SCHEMA, ["m"], state_store=state_store)
+    table.ingest(ROWS)
+    table.delete("city = 'rome'", engine="duckdb")
+    table.create_savepoint("kept")
+    table.set_properties({"snapshot.num-retained.min": "3"})
+    table.compact("all", engine="local")
+    table.delete_savepoint("kept", force=True)
+
+
+@pytest.mark.parametrize("state_store", STORES)
+def test_each_role_can_do_its_work_and_a_lesser_one_is_refused_by_the_name_of_the_action(place, state_store):
+    scope = sl.deploy(place.warehouse, place.name, **place.aws, dry_run=False).scope
+    with place.connect() as session:
+        session.create_table("trips", SCHEMA, ["m"], state_store=state_store).ingest(ROWS)
+    with only(scope.policy("reader")) as used:
+        with place.connect() as session:
+            all_reads(session)
+            with pytest.raises(StorageError, match=r"denie|dynamodb:|not authorized"):
+                session.table("trips").ingest(ROWS)
+        with place.connect() as session:
+            all_reads(session)  # and nothing was added
+        assert used <= {action for work in work_of("reader") for action in work.actions}
+    with only(scope.policy("writer")), place.connect() as session:
+        all_writes(session, state_store)
+        assert session.table("other").scan().count() == 1
+    with only(scope.policy("maintainer")), place.connect() as session:
+        session.delete_table("other", force=True)
+        session.table("trips").collect_garbage(dry_run=False)
+        session.table("trips").expire_snapshots(dry_run=False)
+        assert session.table("trips").scan().count() == 2
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_policy_reaches_no_other_instance_bucket_or_prefix(role):
+    policy = AwsScope("lake", "house", "prod", "eu-west-2").policy(role)
+    assert allows(policy, "s3:GetObject", "arn:aws:s3:::lake/house/prod/t/data/x.parquet", None)
+    for other in ("lake/house/production/x", "lake/prod/x", "lake2/house/prod/x"):
+        assert not allows(policy, "s3:GetObject", f"arn:aws:s3:::{other}", None)
+    assert not allows(policy, "s3:ListBucket", "arn:aws:s3:::lake", "other/")
+    assert not allows(policy, "dynamodb:Query", "arn:aws:dynamodb:eu-west-2:1:table/sleeper-production-index", None)
+    assert not allows(policy, "dynamodb:Query", "arn:aws:dynamodb:us-east-1:1:table/sleeper-prod-index", None)
+    assert {action for each in policy["Statement"] for action in each["Action"]} == {
+        action for work in WORK if ROLES.index(work.role) <= ROLES.index(role) for action in work.actions
+    }
+    assert not any("*" in action for each in policy["Statement"] for action in each["Action"])
+    assert "arn:aws-cn:s3:::lake/prod/*" in AwsScope("lake", "", "prod", "cn-north-1").policy_text(role)
+
+
+def test_what_cannot_be_deployed_says_so(cell, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidInput, match="is a folder"):
+        cell("%sleeper add-instance ./warehouse --deploy")
+    with pytest.raises(InvalidInput, match="is an address"):
+        cell("%sleeper add-instance s3://bucket/prefix --instance prod")
+    with pytest.raises(InvalidInput, match="--force says nothing"):
+        cell("%sleeper add-instance prod --force")
+    with pytest.raises(InvalidInput, match="not a valid instance name"):
+        sl.deploy("s3://some-bucket/house", "my prod")
+    with pytest.raises(InvalidInput, match="no role 'owner'"):
+        sl.deploy("s3://some-bucket/house", role="owner")
+    assert not list(tmp_path.glob("warehouse"))

