@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from types import TracebackType
@@ -20,6 +20,7 @@ from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.properties import STATISTICS, TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.statistics import AUTO_COLUMNS, ColumnStatistics, StatisticsColumns, StatisticsOfRows
+from sleeper_nb.storage.column_encodings import encodings
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.integrity import checksummed
 
@@ -46,7 +47,8 @@ class DataFileSettings:
     row_group_rows
         Rows per row group; the first keys of the row groups are an equi-depth sample of the file's keys.
     page_bytes
-        The size of a page before compression. A dictionary that outgrows it is not used for the rest of its row group.
+        The size of a page before compression. A column whose first row group has more different values gets no
+        dictionary; one that outgrows the page later is not used for the rest of its row group.
     compression
         ``zstd``, ``snappy``, ``gzip``, ``lz4``, ``none`` or ``uncompressed``.
     page_version
@@ -73,35 +75,21 @@ class DataFileSettings:
         rows, page, compression, version, *others = properties.values(*_PROPERTIES)
         return cls(rows, page, compression, int(version.removeprefix("v")), *others)
 
-    def writer_options(self, schema: Schema) -> dict[str, Any]:
-        """Return the options of PyArrow's Parquet writer for files of a schema."""
+    def writer_options(self, schema: Schema, rows: pa.Table) -> dict[str, Any]:
+        """Return the options of PyArrow's Parquet writer for a file of a schema that begins with some rows."""
         groups = (
             (self.row_key_dictionaries, schema.row_keys),
             (self.sort_key_dictionaries, schema.sort_keys),
             (self.value_dictionaries, schema.values),
         )
-        with_dictionary = [field for on, fields in groups if on for field in fields]
+        with_dictionary = {field.name for on, fields in groups if on for field in fields}
         return {
             "compression": "none" if self.compression == "uncompressed" else self.compression,
             "data_page_size": self.page_bytes,
             "dictionary_pagesize_limit": self.page_bytes,
             "data_page_version": f"{self.page_version}.0",
-            "use_dictionary": [path for field in with_dictionary for path in _columns_of(field.name, field.type.arrow)],
+            **encodings(rows, with_dictionary, self.page_bytes, self.page_version),
         }
-
-
-def _columns_of(path: str, kind: pa.DataType) -> Iterator[str]:
-    """Yield the paths of a field's columns in a Parquet file; a nested field has several."""
-    if pa.types.is_list(kind):
-        yield from _columns_of(f"{path}.list.element", kind.value_type)
-    elif pa.types.is_map(kind):
-        yield from _columns_of(f"{path}.key_value.key", kind.key_type)
-        yield from _columns_of(f"{path}.key_value.value", kind.item_type)
-    elif pa.types.is_struct(kind):
-        for field in kind:
-            yield from _columns_of(f"{path}.{field.name}", field.type)
-    else:
-        yield path
 
 
 class SortedKeys:
@@ -269,10 +257,10 @@ class DataFileWriter:
             )
         self._statistics.see(rows)
         if self._writer is None:
-            self._writer = self._open()
+            self._writer = self._open(rows)
         self._writer.write_table(rows, row_group_size=rows.num_rows)
 
-    def _open(self) -> pq.ParquetWriter:
+    def _open(self, first: pa.Table) -> pq.ParquetWriter:
         stream, self._checksum = self._stack.enter_context(checksummed(self._storage, self._filename))
         order = [pq.SortingColumn(self._schema.names.index(name)) for name in self._schema.sort_order]
         return self._stack.enter_context(
@@ -283,7 +271,7 @@ class DataFileWriter:
                 write_page_checksum=True,
                 sorting_columns=order,
                 write_statistics=_with_statistics(self._schema),
-                **self._settings.writer_options(self._schema),
+                **self._settings.writer_options(self._schema, first),
             )
         )
 

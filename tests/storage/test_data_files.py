@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -155,3 +156,51 @@ def test_a_setting_that_no_writer_can_honour_is_refused(name, text):
 
 def test_the_properties_defaults_are_the_writers_defaults():
     assert DataFileSettings.of(TableProperties({})) == DataFileSettings()
+
+
+NUMBERS = sl.Schema(
+    {"id": "long"}, {"at": "timestamp"}, {"few": "long", "any": "long?", "x": "double", "text": "string"}
+)
+
+
+def of_numbers(count=50_000):
+    """Return rows whose keys and times grow slowly, with a few large numbers again and again, and any numbers."""
+    random = np.random.default_rng(7)
+    few = random.integers(-(2**62), 2**62, 9)[np.arange(count) % 9]
+    any_numbers = random.integers(-(2**63), 2**63 - 1, count)
+    any_numbers[:4] = [2**63 - 1, -(2**63), 2**63 - 1, -(2**63)]
+    return pa.table({
+        "id": np.arange(count) * 3, "at": pa.array(np.arange(count) * 1_000_000 + 7, pa.timestamp("us", "UTC")),
+        "few": few, "any": pa.array(any_numbers, mask=np.arange(count) % 100 == 5),
+        "x": np.arange(count) / 7, "text": [f"text {i}" for i in range(count)],
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_numbers_that_differ_little_are_kept_as_differences_and_only_repeated_values_in_dictionaries(tmp_path, version):
+    with sl.connect(tmp_path) as session:
+        table = session.create_table("t", NUMBERS, properties={f"{PREFIX}.writer.version": version})
+        table.ingest(of_numbers())
+        (file,) = table.files()
+        found = columns(Path(session.location) / table.entry.id / file["filename"])
+        ways = {name: {*column.encodings} - {"RLE"} for name, column in found.items()}
+        differences = {"DELTA_BINARY_PACKED"} if version == "v2" else {"PLAIN"}
+        assert {name: ways[name] for name in ("id", "at", "any", "x", "text")} == {
+            "id": differences, "at": differences, "any": {"PLAIN"}, "x": {"PLAIN"}, "text": {"PLAIN"},
+        }  # fmt: skip
+        assert found["few"].has_dictionary_page
+        assert table.scan().to_arrow().equals(of_numbers().cast(table.schema.arrow))
+        on_duckdb = session.sql("SELECT * FROM t ORDER BY id", engine="duckdb").to_arrow()
+        assert on_duckdb["any"].to_pylist() == of_numbers()["any"].to_pylist()
+
+
+@pytest.mark.spark
+def test_spark_reads_numbers_that_are_kept_as_differences(tmp_path):
+    with sl.connect(tmp_path) as session:
+        table = session.create_table("t", NUMBERS)
+        table.ingest(of_numbers())
+        on_spark = session.sql("SELECT id, at, few, any FROM t ORDER BY id", engine="spark").to_arrow()
+        rows = table.scan().to_arrow()
+        assert [on_spark[name].to_pylist() for name in ("id", "at", "few", "any")] == [
+            rows[name].to_pylist() for name in ("id", "at", "few", "any")
+        ]
