@@ -23,6 +23,7 @@ WHOLE = {
     "docs/guide.md": ("guide", START),
     "docs/faq.md": ("faq", START),
     "docs/running.md": ("running", START),
+    "docs/costs.md": ("costs", START),
     "COMPARISON.md": ("comparison", START),
     "sleeper_nb/TYPES.md": ("reference/types", REFERENCE),
     "ARCHITECTURE.md": ("architecture", PROJECT),

@@ -49,6 +49,7 @@ from sleeper_nb.operations.loading.ingest import (
 )
 from sleeper_nb.operations.prefetch import prefetched
 from sleeper_nb.operations.renewing import Renewing
+from sleeper_nb.operations.request_estimate import CommitCosts, RequestEstimate
 from sleeper_nb.operations.row_processing import Processor
 from sleeper_nb.operations.scanning.read_rows import leaf_rows
 from sleeper_nb.progress import Progress, unchecked
@@ -125,7 +126,10 @@ def compact(
         DataProcessing.at(properties, state, store.clock.now()),
     )
     if dry_run:
-        return CompactionReport(proposed, (), (), strategy, settings, waiting, dry_run=True, blocked_by=blocked_by)
+        return CompactionReport(
+            proposed, (), (), strategy, settings, waiting,
+            dry_run=True, blocked_by=blocked_by, requests=_requests(store, proposed),
+        )  # fmt: skip
     logger.debug("table %s: compaction plans %d jobs, %d wait", store.table_id, len(proposed), waiting)
     jobs: list[CompactionJob] = []
     claimed = ClaimedJobs(store, tracker or JobTracker(store, author), author)
@@ -196,6 +200,8 @@ class CompactionReport(TableReport):
     blocked_by
         Claims of other jobs, running or dead, that leave nothing to merge. A claim ends at its moment unless a living
         process renews it.
+    requests
+        Of a dry run in S3: about what the jobs would ask.
     """
 
     jobs: tuple[CompactionJob, ...]
@@ -206,6 +212,7 @@ class CompactionReport(TableReport):
     waiting: int
     dry_run: bool
     blocked_by: tuple[FileClaim, ...] = ()
+    requests: RequestEstimate | None = None
 
     @property
     def rows(self) -> int:
@@ -221,7 +228,8 @@ class CompactionReport(TableReport):
         """Return one row per job: which files it merges into which file and why, and the snapshot that it made."""
         late = f"{counted(len(self.refused), 'job')} came too late and left nothing" if self.refused else ""
         more = f"{counted(self.waiting, 'job')} wait for the next run: see the limits in the properties"
-        footer = notes_line(late, more if self.waiting else "", self.blocked_text)
+        requests = "" if self.requests is None else str(self.requests)
+        footer = notes_line(late, more if self.waiting else "", self.blocked_text, requests)
         if not self.jobs:
             return Grid(("",), (), f"compaction ({self.strategy}): nothing to merge", footer)
         columns, rows = self.cells()
@@ -243,6 +251,14 @@ class CompactionReport(TableReport):
         size = Bytes(sum(file.bytes for file in job.inputs))
         merges = ", ".join(map(_short_name, job.filenames))
         return job.region, len(job.inputs), job.rows, size, why, merges, _short_name(job.output)
+
+
+def _requests(store: StateStore, jobs: Sequence[CompactionJob]) -> RequestEstimate | None:
+    costs = CommitCosts.of(store) if jobs else None
+    if costs is None:
+        return None
+    inputs = [file for job in jobs for file in job.inputs]
+    return costs.compaction(len(inputs), len(jobs), sum(file.bytes for file in inputs))
 
 
 def _short_name(filename: str) -> str:

@@ -6,6 +6,7 @@ import html
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sleeper_nb.operations.request_estimate import RequestEstimate, query
 from sleeper_nb.query.engine_choice import ChosenEngine
 from sleeper_nb.report import Bytes, Grid, TableReport
 from sleeper_nb.sql.binding import BoundSource
@@ -47,11 +48,19 @@ class QueryCost(TableReport):
         """The sizes of the files of all sources."""
         return sum(source.bytes for source in self.sources)
 
+    @property
+    def requests(self) -> RequestEstimate | None:
+        """About what the statement asks of S3; None when no table is there."""
+        away = [source for source in self.sources if not source.storage.local and source.plan is not None]
+        return query(sum(_counts(source)[1] or 0 for source in away)) if away else None
+
     def grid(self) -> Grid:
         """Return a row for each source."""
         sources = tuple((f"{source}", *_cells(source)) for source in self.sources)
         rows = (*sources, *((variable, "memory", None, None, None) for variable in self.variables))
         footer = f"{self.chosen} {'counted the rows' if self.is_counted else 'would run it; no row was read'}"
+        if self.requests is not None:
+            footer += f"\n{self.requests}"
         return Grid(("reads", "partitions", "files", "bytes at most", "row keys"), rows, footer=footer)
 
     def to_dict(self) -> dict[str, Any]:

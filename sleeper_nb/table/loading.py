@@ -37,6 +37,7 @@ from sleeper_nb.operations.loading.quarantine import QuarantineFile, SortedOut, 
 from sleeper_nb.operations.loading.row_checks import RowCheck
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource
+from sleeper_nb.operations.request_estimate import CommitCosts
 from sleeper_nb.operations.split_before_import import LeavesWanted
 from sleeper_nb.operations.versioning.periodic_savepoints import LoadedAndSaved, saved_if_due
 from sleeper_nb.progress import finishing
@@ -285,7 +286,8 @@ def _plan(
         if leaves > 1:
             plan = replace(plan, notes=(*plan.notes, f"the only leaf would be split into up to {leaves:,} first"))
     differences = tuple(replace(each, hint=for_table(each.hint, table.name)) for each in plan.differences)
-    return replace(plan, differences=differences)
+    costs = None if differences else CommitCosts.of(table.store)
+    return replace(plan, differences=differences, requests=None if costs is None else costs.ingest(plan.files))
 
 
 def planned_load(

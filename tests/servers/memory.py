@@ -49,9 +49,10 @@ class _Table:
 
 
 class MemoryDynamoDB:
-    """The tables of one region. Requests are done one after the other."""
+    """The tables of one region. Requests are done one after the other; a page of a query has `page` items."""
 
-    def __init__(self) -> None:
+    def __init__(self, page: int = PAGE) -> None:
+        self._page = page
         self._tables: dict[str, _Table] = {}
         self._tokens: set[str] = set()
         self._turn = threading.Lock()
@@ -66,7 +67,7 @@ class MemoryDynamoDB:
 
     def copied(self) -> MemoryDynamoDB:
         """Return another region with the same tables and items."""
-        other = MemoryDynamoDB()
+        other = MemoryDynamoDB(self._page)
         with self._turn:
             other._tables = deepcopy(self._tables)
         return other
@@ -138,7 +139,7 @@ class MemoryDynamoDB:
         ScanIndexForward: bool = True,  # noqa: N803
         FilterExpression: str | None = None,  # noqa: N803
         ProjectionExpression: str | None = None,  # noqa: N803
-        Limit: int = PAGE,  # noqa: N803
+        Limit: int | None = None,  # noqa: N803
         ExclusiveStartKey: Item | None = None,  # noqa: N803
         **words: Any,
     ) -> Item:
@@ -151,13 +152,14 @@ class MemoryDynamoDB:
             if ExclusiveStartKey is not None:
                 after = table.key(ExclusiveStartKey)[1]
                 found = [key for key in found if (key > after if ScanIndexForward else key < after)]
-            page = [items[key] for key in found[:Limit]]
+            most = Limit or self._page
+            page = [items[key] for key in found[:most]]
             shown = [
                 words["ExpressionAttributeNames"][name] for name in re.findall(r"#\w+", ProjectionExpression or "")
             ]
             answer: Item = {"Items": [{n: i[n] for n in shown or i if n in i} for i in page if kept(i)]}
             answer["Count"] = len(answer["Items"])
-            if len(found) > Limit:
+            if len(found) > most:
                 answer["LastEvaluatedKey"] = {name: page[-1][name] for name in (table.hash, table.range)}
             return answer
 

@@ -36,6 +36,7 @@ from sleeper_nb.operations.changing.edit_list import EditList
 from sleeper_nb.operations.changing.planned_rows import Held, PlannedRows
 from sleeper_nb.operations.loading.ingest import check_still_fits, discard_files
 from sleeper_nb.operations.loading.unique_keys import UniqueKeysOfLoad
+from sleeper_nb.operations.request_estimate import CommitCosts, RequestEstimate
 from sleeper_nb.progress import Progress
 from sleeper_nb.report import Bytes, Grid, Report, TableReport, counted, duration_text, notes_line, nothing_done
 from sleeper_nb.state_store.state_store_base import StateStore
@@ -92,6 +93,8 @@ class ChangeReport(TableReport):
         How to do what was planned: the whole line, where a command made the plan.
     planned
         Of a dry run, the rows that it found, for `changed_rows`.
+    requests
+        Of a dry run in S3: about what the change would ask.
     """
 
     operation: str
@@ -115,6 +118,7 @@ class ChangeReport(TableReport):
     again: str = ""
     prefix: str = ""
     planned: PlannedRows | None = field(default=None, compare=False)
+    requests: RequestEstimate | None = None
 
     @property
     def inserted(self) -> int:
@@ -184,7 +188,9 @@ class ChangeReport(TableReport):
         if self.note and self.files_written is None:
             return Grid(columns, rows, footer=self.note)
         if self.dry_run:
-            return Grid(columns, rows, self._title, "\n".join(filter(None, (self.found, self._next_step))))
+            return Grid(
+                columns, rows, self._title, "\n".join(filter(None, (self.found, self._requests, self._next_step)))
+            )
         if self.snapshot is None:
             nothing = f"no row to change: the table stays at snapshot {self.since}"
             return Grid(columns, rows, footer=notes_line(self.found, nothing))
@@ -195,6 +201,10 @@ class ChangeReport(TableReport):
     def _title(self) -> str:
         """What a dry run says above its counts."""
         return f"{self.operation}: what would change in snapshot {self.since}"
+
+    @property
+    def _requests(self) -> str:
+        return "" if self.requests is None else str(self.requests)
 
     @property
     def _next_step(self) -> str:
@@ -249,10 +259,13 @@ class ChangeOfRows:
         return self._plan(state, self.find(state))
 
     def _plan(self, state: TableState, edits: EditList) -> ChangeReport:
+        report, costs = self._report(state, edits), CommitCosts.of(self.store)
+        leaves = len(EditsWriter(self.store, state, self.settings).leaves(edits))
         return replace(
-            self._report(state, edits),
+            report,
             dry_run=True,
-            leaves=len(EditsWriter(self.store, state, self.settings).leaves(edits)),
+            leaves=leaves,
+            requests=None if costs is None else costs.change(report.files, leaves if edits.rows.num_rows else 0),
             planned=PlannedRows(edits, state, self.store.storage, self.held),
         )
 

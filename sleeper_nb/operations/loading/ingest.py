@@ -56,6 +56,7 @@ from sleeper_nb.operations.loading.row_checks import NOT_JUDGED, JudgedRows, Row
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource, InMemory, held_against, read_source
 from sleeper_nb.operations.loading.unique_keys import UniqueKeysOfLoad, counted_taken_keys
+from sleeper_nb.operations.request_estimate import RequestEstimate
 from sleeper_nb.report import Grid, TableReport, counted, rate_text
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
@@ -454,6 +455,8 @@ class IngestPlan(TableReport):
         Whether it is of a load that takes `quarantine`, as no statement does.
     broken
         For each expectation that rows break and that counts them: how many, and the first row with its file and line.
+    requests
+        In S3: about what the load would ask.
     """
 
     snapshot_id: int
@@ -470,6 +473,7 @@ class IngestPlan(TableReport):
     quarantine: str = ""
     takes_options: bool = True
     broken: tuple[Difference, ...] = ()
+    requests: RequestEstimate | None = None
 
     def grid(self) -> Grid:
         """Return the leaves and their rows; or what does not fit, if anything, and what to change."""
@@ -481,7 +485,8 @@ class IngestPlan(TableReport):
         how = "through Spark" if self.through_spark else "in process"
         title = f"ingest: would add {counted(self.rows, 'row')} in {counted(self.files, 'file')}, {how}"
         footer = "; ".join((f"on snapshot {self.snapshot_id}; nothing was changed", *self.notes))
-        footer = "\n".join((*(each.line for each in self.broken), footer))
+        requests = () if self.requests is None else (str(self.requests),)
+        footer = "\n".join((*(each.line for each in self.broken), footer, *requests))
         if self.reasons:
             title += f", and keep {counted(self.kept_back, 'row')} back in {self.quarantine}"
             return Grid(_DIFFERENCE_COLUMNS, self._cells(self.reasons), title, footer)
