@@ -207,6 +207,19 @@ def test_savepoint_outlives_expiry_and_garbage_collection(session, trips):
         trips.create_savepoint("keep")
 
 
+def test_a_savepoint_can_be_created_unless_it_exists(trips):
+    first = trips.create_savepoint("keep", "for the report", if_not_exists=True)
+    trips.ingest(rows("rome"))
+    assert trips.create_savepoint("keep", "again", if_not_exists=True) == first
+    assert [each.id for each in trips.savepoints()] == [first.id]
+    with pytest.raises(sl.AlreadyExists) as raised:
+        trips.create_savepoint("keep")
+    assert raised.value.hint == "savepoint 1 of snapshot 1 has it; to keep that one: if_not_exists=True"
+    trips.delete_savepoint("keep", force=True)
+    with pytest.raises(sl.AlreadyExists, match="was used before"):
+        trips.create_savepoint("keep", if_not_exists=True)
+
+
 def test_savepoint_file_has_the_names_of_the_proposal(session, trips):
     trips.ingest(rows("rome"))
     savepoint = trips.create_savepoint("first")

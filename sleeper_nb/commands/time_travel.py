@@ -105,6 +105,7 @@ def diff(context: Context, arguments: Namespace) -> Diff | ChangedRows:
     option("--name", text="a name for it; not one that means a version, such as v1", metavar="NAME"),
     option("--snapshot", text="which version; the current one if not given", metavar="N", kind="snapshot"),
     option("-m", "--message", text="why it is kept", metavar="MSG"),
+    flag("--if-not-exists", "leave a savepoint that has the name as it is"),
     examples=(
         "create-savepoint trips",
         "create-savepoint trips@12",
@@ -115,7 +116,7 @@ def diff(context: Context, arguments: Namespace) -> Diff | ChangedRows:
 def create_savepoint(context: Context, arguments: Namespace) -> Savepoint:
     table, reference = context.table_and_version(arguments.table, arguments.snapshot)
     snapshot = None if reference is None else table.at_reference(reference).resolved.snapshot_id
-    return table.create_savepoint(arguments.name, arguments.message, snapshot)
+    return table.create_savepoint(arguments.name, arguments.message, snapshot, if_not_exists=arguments.if_not_exists)
 
 
 @command(

@@ -199,7 +199,9 @@ def _check_name_is_free(name: str, others: Iterable[TableEntry]) -> None:
         check_table_name(name, others)
     except AlreadyExists as error:
         error.hint = (
-            "choose another name, or give the table a new version: ",
+            "choose another name, leave the table as it is: ",
+            Action("--if-not-exists", "if_not_exists=True"),
+            ", or give the table a new version: ",
             Action("--or-replace", "or_replace=True"),
         )
         raise

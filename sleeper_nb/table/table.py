@@ -61,7 +61,7 @@ from sleeper_nb.operations.upkeep.expire import ExpiryReport
 from sleeper_nb.operations.upkeep.maintain import MaintenanceReport
 from sleeper_nb.operations.upkeep.online import is_online
 from sleeper_nb.operations.upkeep.sweep_orphans import OrphanReport
-from sleeper_nb.operations.versioning.create_savepoint import create_savepoint, save_current
+from sleeper_nb.operations.versioning.create_savepoint import create_savepoint, save_current, savepoint_named
 from sleeper_nb.operations.versioning.delete_savepoint import SavepointDeletion
 from sleeper_nb.operations.versioning.diff import Diff
 from sleeper_nb.operations.versioning.resolve import Resolved, resolve
@@ -296,7 +296,12 @@ class Table(Report):
 
     @checked
     def create_savepoint(
-        self, name: str | None = None, message: str | None = None, snapshot: int | str | None = None
+        self,
+        name: str | None = None,
+        message: str | None = None,
+        snapshot: int | str | None = None,
+        *,
+        if_not_exists: bool = False,
     ) -> Savepoint:
         """Pin a version: it does not expire until you delete the savepoint.
 
@@ -309,7 +314,11 @@ class Table(Report):
             Why it was made.
         snapshot
             The snapshot to save; the current one when None.
+        if_not_exists
+            Return the savepoint that has the name, if there is one, whatever version it keeps.
         """
+        if if_not_exists and name is not None and (present := savepoint_named(self.store, name)) is not None:
+            return present
         author = self._opened.components.author
         if snapshot is None:
             return save_current(self.store, name=name, message=message, author=author)

@@ -13,6 +13,7 @@ import pytest
 from IPython.utils.capture import capture_output
 from pyarrow import parquet
 
+import sleeper_nb as sl
 from sleeper_nb import cli
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
@@ -21,7 +22,7 @@ FLIGHTS_OF_2013, FIRST_HALF, JULY, JANUARY = 336_776, 166_158, 29_425, 27_004
 SHOWN = {
     "%sleeper create june --from data/2013-06.parquet --dry-run": ["can be a key", "carrier", "28,243"],
     "%sleeper create june --from data/2013-06.parquet --keys": ["table june", "8 leaf partitions", "28,243"],
-    "%sleeper sql CREATE TABLE delays": ["delays", "june at snapshot 1"],
+    "%sleeper sql CREATE TABLE IF NOT EXISTS delays": ["delays", "june at snapshot 1"],
     "%sleeper sql INSERT INTO delays": ["delays", "june at snapshot 1"],
     "%sleeper delete-rows delays": ["delete", "nothing was changed"],
     "%sleeper sql UPDATE delays": ["update", "delays"],
@@ -147,7 +148,7 @@ def test_every_line_of_the_readme_shows_what_the_text_claims(shell, flights, mon
 
 def test_the_tour_can_be_taken_again_once_its_folders_are_deleted(shell, flights, monkeypatch):
     monkeypatch.chdir(flights)
-    again = re.search(r"again, delete `(\w+)` and `(\w+)`", README)
+    again = re.search(r"anew, delete `(\w+)` and `(\w+)`", README)
     for _ in range(2):
         for folder in again.groups():
             shutil.rmtree(folder, ignore_errors=True)
@@ -156,6 +157,28 @@ def test_the_tour_can_be_taken_again_once_its_folders_are_deleted(shell, flights
                 shell.run_cell(cell).raise_error()
             for text in SHOWN[beginning(cell)] if cell.startswith(("%sleeper", "%%sleeper")) else ():
                 assert text in output.stdout, cell
+
+
+def test_the_tour_can_be_typed_again_without_deleting_anything(shell, flights, monkeypatch):
+    monkeypatch.chdir(flights)
+    for folder in ("warehouse", "out"):
+        shutil.rmtree(folder, ignore_errors=True)
+    ends = []
+    for again in range(2):
+        for cell in takewhile(lambda cell: "VERSION AS OF 'savepoint.half-year'" not in cell, cells()):
+            with capture_output() as output:
+                shell.run_cell(cell).raise_error()
+            if again and cell.startswith(
+                ("%%sleeper create", "%sleeper create june --from data/2013-06.parquet --keys")
+            ):
+                assert "exists already" in output.stdout
+            if again and "%sleeper ingest" in cell and "--job-id" in cell:
+                assert "Nothing was changed" in output.stdout
+        with sl.connect("warehouse") as session:
+            table = session.table("flights")
+            ends.append((table.at().state.totals().rows, [each.id for each in table.savepoints()]))
+    assert ends[0] == ends[1]
+    assert ends[0][0] == FIRST_HALF + JULY
 
 
 def _numbers_are_those_of_the_text(typed, loads_of_july):

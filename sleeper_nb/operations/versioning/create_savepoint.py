@@ -14,8 +14,10 @@ from typing import Any
 
 from sleeper_nb.errors import (
     SAVE_RETAINED,
+    Action,
     AlreadyExists,
     ConflictError,
+    Hint,
     NetworkError,
     NotFound,
     StorageError,
@@ -81,10 +83,17 @@ def _check_new(store: StateStore, version: Snapshot | Savepoint, name: str | Non
     if isinstance(version, Snapshot) and store.catalog.snapshot(store.table_id, version.id) is None:
         raise NotFound(f"snapshot {version.id} has expired, so it cannot be saved", hint=SAVE_RETAINED)
     if name is not None and store.catalog.is_savepoint_name_used(store.table_id, name):
-        raise AlreadyExists(
-            f"the savepoint name {name!r} was used before",
-            hint="choose another; the name of a deleted savepoint is never given again",
-        )
+        present = savepoint_named(store, name)
+        hint: Hint = "choose another; the name of a deleted savepoint is never given again"
+        if present is not None:
+            kept = f"savepoint {present.id} of snapshot {present.saved_snapshot_id} has it; to keep that one: "
+            hint = (kept, Action("--if-not-exists", "if_not_exists=True"))
+        raise AlreadyExists(f"the savepoint name {name!r} was used before", hint=hint)
+
+
+def savepoint_named(store: StateStore, name: str) -> Savepoint | None:
+    """Return the savepoint of a name; None when the table has none now."""
+    return next((each for each in store.catalog.savepoints(store.table_id) if each.name == name), None)
 
 
 def _save_snapshot(
