@@ -17,6 +17,7 @@ from sleeper_nb.sql.histogram import FINITE, HIGH, LOW, range_of
 MOST_DRAWN: Final = 8e307
 """Of an axis of doubles whose span must be a double too."""
 _LEAST_SPAN: Final = "1E-290"
+_GROUP: Final = "kept_{0}, {0}, many_{0}"
 _SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
 TIME_STEPS: Final = (
     *(1, 10, 100),
@@ -96,17 +97,21 @@ class ChartGroups:
 
     @property
     def columns(self) -> str:
-        """Whether a row's series and facet stay, their values, and how many there are."""
-        return "kept_c, c, many_c, kept_f, f, many_f"
+        """Whether a row's series and facet stay, their values, and how many there are, of rows that have the keys."""
+        none = "CAST(1 AS INT) AS kept_{0}, CAST(NULL AS INT) AS {0}, CAST(1 AS BIGINT) AS many_{0}"
+        both = (("c", self.series), ("f", self.facets))
+        return ", ".join((_GROUP if most else none).format(name) for name, most in both)
+
+    @property
+    def keys(self) -> str:
+        """The columns that `ranked` gives each row, a comma after each: none for what rows are not cut into."""
+        return "".join(f"{_GROUP.format(name)}, " for name, most in (("c", self.series), ("f", self.facets)) if most)
 
     def ranked(self, rows: str, values: str = "x, y") -> tuple[str, ...]:
-        """Return the tables after which ``grouped`` has ``rows`` with those columns; groups with most rows stay."""
+        """Return the tables after which ``grouped`` has ``rows`` with those keys; groups with most rows stay."""
         tables, joins, columns = [], [], []
         for name, most in (("c", self.series), ("f", self.facets)):
             if not most:
-                columns.append(
-                    f"CAST(1 AS INT) AS kept_{name}, CAST(NULL AS INT) AS {name}, CAST(1 AS BIGINT) AS many_{name}"
-                )
                 continue
             counts, ranks = f"counts_{name}", f"ranks_{name}"
             tables.append(f"{counts} AS (SELECT {name}, count(*) AS n FROM {rows} GROUP BY {name})")
@@ -118,7 +123,7 @@ class ChartGroups:
                 f"CASE WHEN {stays} THEN 1 ELSE 0 END AS kept_{name}, CASE WHEN {stays} THEN r.{name} END AS {name}, "
                 f"{ranks}.many AS many_{name}"
             )
-        selected = f"SELECT {values}, {', '.join(columns)} FROM {rows} AS r {' '.join(joins)}"
+        selected = f"SELECT {', '.join((values, *columns))} FROM {rows} AS r {' '.join(joins)}"
         return (*tables, f"grouped AS ({selected})")
 
     @property
@@ -137,8 +142,8 @@ def bands(x: ChartAxis, y: ChartAxis, groups: ChartGroups) -> ChartQuery:
     rows = f"p AS (SELECT CASE WHEN ({up}) IS NOT NULL THEN {x.value} END AS x, {up} AS y{groups.names} FROM v)"
     tables = (rows, f"ends AS (SELECT {x.bounds()} FROM p)", f"steps AS (SELECT {x.step()} AS step_x FROM ends)")
     values = "min(y) AS least, avg(y) AS mean, max(y) AS greatest, count(*) AS n"
-    placed = f"placed AS (SELECT {groups.columns}, step_x, {x.place()} AS place, y FROM grouped CROSS JOIN steps)"
-    select = f"SELECT {groups.columns}, step_x, place, {values} FROM placed GROUP BY {groups.columns}, step_x, place"
+    placed = f"placed AS (SELECT {groups.keys}step_x, {x.place()} AS place, y FROM grouped CROSS JOIN steps)"
+    select = f"SELECT {groups.columns}, step_x, place, {values} FROM placed GROUP BY {groups.keys}step_x, place"
     return ChartQuery((*tables, *groups.ranked("p"), placed), select)
 
 
@@ -154,10 +159,10 @@ def bins(x: ChartAxis, y: ChartAxis, groups: ChartGroups, shade: str = "") -> Ch
     steps = f"steps AS (SELECT {x.step()} AS step_x, {y.step()} AS step_y FROM ends)"
     known = "CASE WHEN x IS NOT NULL AND y IS NOT NULL THEN {} END"
     places = f"{known.format(x.place())} AS place, {known.format(y.place())} AS place_y"
-    of = f"{groups.columns}, step_x, step_y"
-    placed = f"placed AS (SELECT {of}, {places}{own} FROM grouped CROSS JOIN steps)"
+    placed = f"placed AS (SELECT {groups.keys}step_x, step_y, {places}{own} FROM grouped CROSS JOIN steps)"
     values = f"count(*) AS n{f', {shade} AS shade' if shade else ''}"
-    select = f"SELECT {of}, place, place_y, {values} FROM placed GROUP BY {of}, place, place_y"
+    by = f"{groups.keys}step_x, step_y, place, place_y"
+    select = f"SELECT {groups.columns}, step_x, step_y, place, place_y, {values} FROM placed GROUP BY {by}"
     return ChartQuery((rows, ends, steps, *groups.ranked("p", f"x, y{own}"), placed), select)
 
 
@@ -176,16 +181,16 @@ def bars(most: int, groups: ChartGroups, *, is_log: bool = False) -> ChartQuery:
     tables = (
         f"p AS (SELECT x, {up} AS y{groups.names} FROM v)",
         *groups.ranked("p"),
-        f"parts AS (SELECT x, {groups.columns}, {summed} FROM grouped GROUP BY x, {groups.columns})",
+        f"parts AS (SELECT {groups.keys}x, {summed} FROM grouped GROUP BY {groups.keys}x)",
         f"sums AS (SELECT x, {'total FROM parts' if is_whole else 'sum(total) AS total FROM parts GROUP BY x'})",
         "numbers AS (SELECT count(*) AS many FROM sums)",
         f"most AS (SELECT x, total FROM sums {order} LIMIT {most})",  # a rank of all would sort all
         f"top AS (SELECT x, row_number() OVER ({order}) AS place FROM most)",
-        f"placed AS (SELECT {largest}, many, {groups.columns}, total, n, missing FROM {both})",
+        f"placed AS (SELECT {groups.keys}{largest}, many, total, n, missing FROM {both})",
     )
-    of = f"{groups.columns}, place, x, many"
     values = "sum(total) AS total, sum(n) AS n, sum(missing) AS missing"
-    return ChartQuery(tables, f"SELECT {of}, {values} FROM placed GROUP BY {of}")
+    select = f"SELECT {groups.columns}, place, x, many, {values} FROM placed GROUP BY {groups.keys}place, x, many"
+    return ChartQuery(tables, select)
 
 
 def counts(ranges: int, groups: ChartGroups | None = None, *, is_log: bool = False) -> ChartQuery:
@@ -196,14 +201,14 @@ def counts(ranges: int, groups: ChartGroups | None = None, *, is_log: bool = Fal
     """
     groups = groups or ChartGroups()
     value = f"CASE WHEN x > 0 THEN log10({FINITE.replace('v', 'x')}) END" if is_log else "x"
-    of = f"{groups.columns}, low, high"
     tables = (
         f"p AS (SELECT {value} AS v{groups.names} FROM v)",
         f"ends AS (SELECT {LOW} AS low, {HIGH} AS high FROM p)",
         *groups.ranked("p", "v"),
-        f"placed AS (SELECT {of}, {range_of(ranges)} AS place FROM grouped CROSS JOIN ends)",
+        f"placed AS (SELECT {groups.keys}low, high, {range_of(ranges)} AS place FROM grouped CROSS JOIN ends)",
     )
-    return ChartQuery(tables, f"SELECT {of}, place, count(*) AS n FROM placed GROUP BY {of}, place")
+    by = f"{groups.keys}low, high, place"
+    return ChartQuery(tables, f"SELECT {groups.columns}, low, high, place, count(*) AS n FROM placed GROUP BY {by}")
 
 
 def _double(value: float) -> str:
