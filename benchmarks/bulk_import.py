@@ -5,8 +5,10 @@ each way runs once, in a process of its own. The peer is Spark with its own sett
 range, sorts and writes a folder. Ours knows its split points, checks the order, writes checksums, statistics and a page
 index, and commits. ``threads`` are those of one process, ``tasks`` those of Spark, which also load DataFrames.
 
-Printed for each way: seconds without the start of Spark, CPU seconds of all its processes, and the most memory that one
-Python process, and the JVM, had. ``--input FOLDER`` keeps the input for the next run.
+``--data frame`` is a DataFrame of the files, ``--data query`` one that Spark must compute.
+
+Printed for each way: seconds and CPU seconds of all processes, both without the start of Spark, and the most memory
+that one Python process, and the JVM, had. ``--input FOLDER`` keeps the input for the next run.
 """
 
 from __future__ import annotations
@@ -14,12 +16,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,15 +33,18 @@ import pyarrow.parquet as pq
 import sleeper_nb as sl
 from benchmarks.ingest import PROPERTY, SCHEMA, STRATEGIES, split_points, unsorted_rows
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 FILES, AT_ONCE = 4, 500_000
 SKEW = 0.8
-WAYS = {"files": ("peer", "threads", "tasks"), "frame": ("peer", "tasks")}
+WAYS = {"files": ("peer", "threads", "tasks"), "frame": ("peer", "tasks"), "query": ("peer", "tasks")}
 
 
-def write_input(folder: Path, count: int, leaves: int, *, skewed: bool) -> None:
-    """Write files of unsorted rows; in skewed ones, the first leaf gets four fifths of the rows."""
+def write_input(folder: Path, count: int, leaves: int, *, skewed: bool = False, first: int = 0) -> None:
+    """Write files of unsorted rows, from a number on; in skewed ones, the first leaf gets four fifths of the rows."""
     folder.mkdir(parents=True)
-    for number in range(FILES):
+    for number in range(first, first + FILES):
         with pq.ParquetWriter(folder / f"{number}.parquet", SCHEMA.arrow) as writer:
             for start in range(0, count // FILES, AT_ONCE):
                 seed = number * 1_000_000 + start // AT_ONCE
@@ -54,48 +61,83 @@ def with_skew(rows: pa.Table, leaves: int, seed: int) -> pa.Table:
     return rows.set_column(0, SCHEMA.arrow.field(0), pc.if_else(chosen, of_first, rows["key"].combine_chunks()))
 
 
-def by_peer(source: Path, target: Path, given: argparse.Namespace) -> tuple[float, int]:
-    """Let stock Spark sort and write the rows; return the seconds, and the number of files."""
+def by_peer(source: Path, target: Path, given: argparse.Namespace) -> tuple[float, dict[str, float], int]:
+    """Let stock Spark sort and write the rows; return the seconds, the CPU seconds, and the number of files."""
     from pyspark.sql import SparkSession
 
     spark = SparkSession.builder.master("local[*]").getOrCreate()
-    keys, began = SCHEMA.sort_order, time.perf_counter()
-    frame = spark.read.parquet(str(source)).repartitionByRange(given.leaves, *keys).sortWithinPartitions(*keys)
+    keys, used = SCHEMA.sort_order, Used()
+    frame = frame_of(spark, source, given.data).repartitionByRange(given.leaves, *keys).sortWithinPartitions(*keys)
     frame.write.option("compression", "zstd").parquet(str(target))
-    taken = time.perf_counter() - began
+    taken = used.until_now()
     spark.stop()
-    return taken, len(list(target.glob("*.parquet")))
+    return *taken, len(list(target.glob("*.parquet")))
 
 
-def by_ours(source: Path, target: Path, given: argparse.Namespace) -> tuple[float, int]:
-    """Import the rows; return the seconds, and the number of files."""
+def frame_of(spark: Any, source: Path, data: str) -> DataFrame:
+    """Return the rows as a frame: a query changes a column of most rows, so that only Spark can compute it."""
+    frame = spark.read.parquet(str(source))
+    if data != "query":
+        return frame
+    from pyspark.sql import functions
+
+    return frame.withColumn("amount", functions.col("amount") * 2)
+
+
+def by_ours(source: Path, target: Path, given: argparse.Namespace) -> tuple[float, dict[str, float], int]:
+    """Import the rows; return the seconds, the CPU seconds, and the number of files."""
     with sl.connect(target, spark_config={"spark.sleeper.jit": "full"}) as session:
         table = session.create_table("t", SCHEMA, split_points(given.leaves), properties={PROPERTY: given.strategy})
         data = str(source)
         if given.way == "tasks":
             spark = session.spark_session
-            data = spark.read.parquet(str(source)) if given.data == "frame" else data
-        engine = {"threads": "local", "tasks": "spark"}[given.way]
-        began = time.perf_counter()
+            data = data if given.data == "files" else frame_of(spark, source, given.data)
+        engine, used = {"threads": "local", "tasks": "spark"}[given.way], Used()
         table.bulk_import(data, engine=engine)
-        taken = time.perf_counter() - began
+        taken = used.until_now()
         if table.scan().count() != given.rows // FILES * FILES:
             raise SystemExit("rows are missing")
-        return taken, len(table.files())
+        return *taken, len(table.files())
+
+
+class Used:
+    """What this process and its descendants use from now on."""
+
+    def __init__(self) -> None:
+        self.seen = Processes(os.getpid())
+        self.seen.look()
+        self.cpu, self.began = self.seen.cpu_by_kind(), time.perf_counter()
+        self.seen.thread.start()
+
+    def until_now(self) -> tuple[float, dict[str, float]]:
+        """Return the seconds, and the CPU seconds of Java and of Python."""
+        taken = time.perf_counter() - self.began
+        self.seen.ended.set()
+        self.seen.look()
+        return taken, {kind: used - self.cpu[kind] for kind, used in self.seen.cpu_by_kind().items()}
 
 
 class Processes:
     """What a process and its descendants use, looked at often; their peaks outlive them."""
 
     def __init__(self, pid: int) -> None:
-        self.pid, self.memory, self.cpu, self.ended = pid, {}, {}, threading.Event()
+        self.pid, self.memory, self.ended = pid, {}, threading.Event()
+        self.cpu = {"python": {}, "java": {}}
         self.thread = threading.Thread(target=self._watch, daemon=True)
 
     def _watch(self) -> None:
         while not self.ended.wait(0.05):
-            for pid in self._pids():
-                with contextlib.suppress(OSError, IndexError, KeyError, ValueError):
-                    self._look(pid)
+            self.look()
+
+    def look(self) -> None:
+        """Note what each process uses now."""
+        for pid in self._pids():
+            with contextlib.suppress(OSError, IndexError, KeyError, ValueError):
+                self._look(pid)
+
+    def cpu_by_kind(self) -> dict[str, float]:
+        """Return the CPU seconds of Java, and of Python, up to now."""
+        return {kind: sum(each.values()) for kind, each in self.cpu.items()}
 
     def _pids(self) -> list[int]:
         found = [self.pid]
@@ -107,11 +149,11 @@ class Processes:
 
     def _look(self, pid: int) -> None:
         status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-        kind = "java" if "java" in status["Name"] else "python"
+        kind = {"java": "java", "python": "python"}[status["Name"].strip()[:6].rstrip("3")]  # no other is measured
         peak = int(status["VmHWM"].split()[0]) >> 10
         self.memory[kind] = max(self.memory.get(kind, 0), peak)
         times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        self.cpu[pid] = (int(times[11]) + int(times[12])) / 100
+        self.cpu[kind][pid] = (int(times[11]) + int(times[12])) / 100
 
 
 def run_apart(way: str, source: Path, given: argparse.Namespace) -> None:
@@ -126,11 +168,12 @@ def run_apart(way: str, source: Path, given: argparse.Namespace) -> None:
     seen.ended.set()
     if process.returncode:
         raise SystemExit(process.returncode)
-    taken, files = json.loads(output.splitlines()[-1])
+    taken, cpu, files = json.loads(output.splitlines()[-1])
     memory = ", ".join(f"{kind} {peak:,} MB" for kind, peak in sorted(seen.memory.items(), reverse=True))
     rate = given.rows / taken / 1000
     print(
-        f"{way:8} {taken:6.1f} s {rate:7,.0f} k rows/s  CPU {sum(seen.cpu.values()):6.1f} s  {files:3} files  {memory}",
+        f"{way:8} {taken:6.1f} s {rate:7,.0f} k rows/s  CPU {sum(cpu.values()):6.1f} s (java {cpu['java']:5.1f})  "
+        f"{files:3} files  {memory}",
         flush=True,
     )
 
