@@ -5,7 +5,7 @@ each way runs once, in a process of its own. The peer is Spark with its own sett
 range, sorts and writes a folder. Ours knows its split points, checks the order, writes checksums, statistics and a page
 index, and commits. ``threads`` are those of one process, ``tasks`` those of Spark, which also load DataFrames.
 
-``--data frame`` is a DataFrame of the files, ``--data query`` one that Spark must compute.
+``--data frame`` is a DataFrame of the files, which are read directly; ``--data query`` is one that Spark must compute.
 
 Printed for each way: seconds and CPU seconds of all processes, both without the start of Spark, and the most memory
 that one Python process, and the JVM, had. ``--input FOLDER`` keeps the input for the next run.
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 FILES, AT_ONCE = 4, 500_000
 SKEW = 0.8
-WAYS = {"files": ("peer", "threads", "tasks"), "frame": ("peer", "tasks"), "query": ("peer", "tasks")}
+WAYS = {"files": ("peer", "threads", "tasks"), "frame": ("peer", "threads", "tasks"), "query": ("peer", "tasks")}
 
 
 def write_input(folder: Path, count: int, leaves: int, *, skewed: bool = False, first: int = 0) -> None:
@@ -92,7 +92,8 @@ def by_ours(source: Path, target: Path, given: argparse.Namespace) -> tuple[floa
         if given.way == "tasks":
             spark = session.spark_session
             data = data if given.data == "files" else frame_of(spark, source, given.data)
-        engine, used = {"threads": "local", "tasks": "spark"}[given.way], Used()
+        engines = {"threads": "local" if given.data == "files" else "auto", "tasks": "spark"}
+        engine, used = engines[given.way], Used()
         table.bulk_import(data, engine=engine)
         taken = used.until_now()
         if table.scan().count() != given.rows // FILES * FILES:

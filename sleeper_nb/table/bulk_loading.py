@@ -59,6 +59,15 @@ def is_by_spark(engines: Engines, rows: Sequence[IngestSource], engine: LoadEngi
     return engine == "spark"
 
 
+def as_files(rows: Sequence[IngestSource]) -> Sequence[IngestSource]:
+    """Return the files of a Spark DataFrame that is just their rows, as Spark is slower to read them; else `rows`."""
+    if not sources.is_spark(rows):
+        return rows
+    from sleeper_nb.engines.spark.scanned_files import files_of
+
+    return next((files_of(each.data) for each in rows if isinstance(each, sources.InMemory)), None) or rows
+
+
 def writer_of(
     of: Components,
     storage: Storage,

@@ -45,7 +45,7 @@ from sleeper_nb.state_store.registry import open_state_store
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.data_files import DataFileSettings
 from sleeper_nb.storage.filesystem import Storage
-from sleeper_nb.table.bulk_loading import LoadEngine, is_bulk, is_by_spark, split_of, writer_of
+from sleeper_nb.table.bulk_loading import LoadEngine, as_files, is_bulk, is_by_spark, split_of, writer_of
 
 if TYPE_CHECKING:
     from sleeper_nb.engines.spark.source_table import WrittenLoad
@@ -89,6 +89,8 @@ def _load(
 ) -> Snapshot | IngestPlan:
     in_bulk = engine is not None or is_bulk(rows)
     by_spark = in_bulk and is_by_spark(table.components.engines, rows, engine or "auto")
+    if by_spark and (files := as_files(rows)) is not rows:
+        rows, by_spark = files, is_by_spark(table.components.engines, files, engine or "auto")
     state = table.store.load()
     check_named_columns(rows, matching, state.schema)
     if dry_run:

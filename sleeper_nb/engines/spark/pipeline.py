@@ -30,6 +30,7 @@ from sleeper_nb.engines.spark.frames import (
     of_arrow,
     schema_for_spark,
 )
+from sleeper_nb.engines.spark.load_sessions import in_session, load_session
 from sleeper_nb.engines.spark.task_results import RESULT_DDL, data_file, judged_of, references_of, result
 from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.partitions import PartitionTree
@@ -339,7 +340,7 @@ class SparkWriter:
 
         def action(spark: SparkSession) -> tuple[list[Any], bool]:
             hand_over_keys(spark, reached)
-            expected = _expected_bytes(sources)
+            spark, expected = load_session(spark, slice_bytes(self._settings) // 4), _expected_bytes(sources)
             tasks = BulkTasks(
                 self._storage, schema, tree, self._settings, run_id, checks,
                 _merging_tasks(spark, tree, self._settings, expected), expected,
@@ -411,7 +412,7 @@ def _packed_rows(
 ) -> DataFrame:
     """Return sorted, packed pieces of all rows; columns are compared with the schema before any row is read."""
     if is_spark(sources):
-        frame = frame_of(spark, sources, schema, matching)
+        frame = in_session(frame_of(spark, sources, schema, matching), spark)
         conform(frame.limit(0).toArrow(), schema, matching)
 
         def of_frame(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
