@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from sleeper_nb.errors import (
+        AccessDenied,
         AlreadyExists,
         Cancelled,
         CatalogDamaged,
@@ -55,6 +56,7 @@ _HOMES = {
     "SavepointManager": "sleeper_nb.operations.versioning.savepoint_manager",
     **dict.fromkeys(
         (
+            "AccessDenied",
             "AlreadyExists",
             "Cancelled",
             "CatalogDamaged",
@@ -77,6 +79,7 @@ _HOMES = {
     ),
 }
 __all__ = [
+    "AccessDenied",
     "AlreadyExists",
     "Cancelled",
     "CatalogDamaged",

@@ -16,6 +16,7 @@
     ├── StorageError                 a file, disk or server failed; fix that, then run it again
     │   ├── SessionClosed            the session was closed; open the warehouse again
     │   ├── CatalogDamaged           a row of the catalog was changed after it was written; run a check
+    │   ├── AccessDenied             the keys may not do that; ask for the permission that the message names
     │   ├── NetworkError             S3 or DynamoDB did not answer completely; a requested change may be done or not
     │   ├── DiskFull                 no space is left on the disk
     │   └── OutcomeUnknown           a commit may have won or not; look at history before you run it again
@@ -262,6 +263,10 @@ class SessionClosed(StorageError):  # noqa: N818
 
 class CatalogDamaged(StorageError):  # noqa: N818
     """A row of the catalog was changed after it was written, or rows of it disagree."""
+
+
+class AccessDenied(StorageError):  # noqa: N818
+    """S3 or DynamoDB knows the keys, and does not allow them what was asked."""
 
 
 class NetworkError(StorageError):

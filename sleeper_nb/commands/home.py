@@ -66,7 +66,7 @@ class Home:
     warehouse: str
     region: str | None = None
     endpoint_url: str | None = None
-    spark: Mapping[str, str] = field(default_factory=dict)
+    spark: Mapping[str, str] = field(default_factory=dict, repr=False)
     iterators: tuple[str, ...] = ()
     data_paths: tuple[str, ...] = ()
     profile: str | None = None

@@ -133,7 +133,7 @@ class Patient:
     catalog: DynamoDBCatalog | None
     clock: Clock
     profile: str | None = None
-    spark_config: Mapping[str, str] = field(default_factory=dict)
+    spark_config: Mapping[str, str] = field(default_factory=dict, repr=False)
     engine: Callable[[], SparkEngine] | None = None
     given: SparkSession | None = None
     stops: bool = False
@@ -238,12 +238,13 @@ def _java(patient: Patient) -> Iterator[HealthCheck]:
 
 
 def _spark(patient: Patient) -> Iterator[HealthCheck]:
-    from sleeper_nb.engines.spark.gateway import active_session
+    from sleeper_nb.engines.spark.gateway import active_session, check_classic
     from sleeper_nb.engines.spark.jvm import spark_home
 
     home, session = spark_home(), patient.given or active_session()
     version = _jar_version(home, "spark-core_*.jar")
     if session is not None:
+        check_classic(session)
         context = session.sparkContext
         yield HealthCheck("Spark", OK, f"{session.version}, a session that is there, on {context.master}")
     else:

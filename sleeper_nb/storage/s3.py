@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from pyarrow import fs
 
-from sleeper_nb.errors import NetworkError, NotFound, SleeperError, StorageError
+from sleeper_nb.errors import AccessDenied, NetworkError, NotFound, SleeperError, StorageError
 from sleeper_nb.model.checksums import etag_stamp
 from sleeper_nb.storage.aws import Judgement, Network, aws_session, profile_here
 from sleeper_nb.storage.places import COPY_IT, S3Access, StoredFile
@@ -140,7 +140,8 @@ def _of_code(code: str, text: str, located: str, bucket: str) -> SleeperError:
         (_CLOCK, "S3 does not accept the time of this machine", "set its clock"),
     ):
         if code in codes:
-            return StorageError(f"{problem}: {located}", hint=hint)
+            kind = AccessDenied if codes is _DENIED else StorageError
+            return kind(f"{problem}: {located}", hint=hint)
     return StorageError(f"cannot use {located}: {text.splitlines()[0]}", hint="correct that, then run it again")
 
 

@@ -93,6 +93,37 @@ def test_a_folder_that_may_only_be_read_is_a_warning(folder, monkeypatch):
     assert by_name(sl.doctor("warehouse"))["warehouse"].state == "warning"
 
 
+def test_a_session_of_spark_connect_is_refused_in_one_line(folder):
+    remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    with pytest.raises(sl.EngineError) as error:
+        sl.connect(folder / "warehouse", spark=remote)
+    assert str(error.value).startswith("a Spark Connect session cannot be used here")
+    found = by_name(sl.doctor(folder / "warehouse", spark=remote))["Spark"]
+    assert (found.state, "DuckDB" in repr(found.mend)) == ("failed", True)
+
+
+@pytest.mark.spark
+def test_a_session_that_was_set_up_by_others_keeps_its_settings(folder, spark_engine, monkeypatch):
+    spark = spark_engine.session()
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    mine = {"fs.s3a.endpoint": "http://mine:9000", "fs.s3a.aws.credentials.provider": "com.example.Mine"}
+    for name, value in mine.items():
+        hadoop.set(name, value)
+    spark.range(1).count()  # Spark completes its own settings with its first work
+    before = dict(spark.sparkContext.getConf().getAll())
+    try:
+        with sl.connect(folder / "warehouse", spark=spark) as session:
+            session.create_table("trips", sl.Schema({"city": "string"})).ingest([{"city": "rome"}])
+            assert session.sql("SELECT city FROM trips", engine="spark").to_arrow().num_rows == 1
+            session.doctor()
+        assert {name: hadoop.get(name) for name in mine} == mine
+        assert dict(spark.sparkContext.getConf().getAll()) == before
+    finally:
+        for name in mine:
+            hadoop.unset(name)
+
+
 @pytest.mark.spark
 def test_workers_are_looked_at_by_a_task(folder, spark_engine):
     with sl.connect(folder / "warehouse", spark=spark_engine.session()) as session:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from sleeper_nb.catalog.dynamodb.items import Item, KeyedTable, decode_item, encode_item
 from sleeper_nb.clock import Clock, Retry
-from sleeper_nb.errors import NetworkError, SessionClosed, StorageError
+from sleeper_nb.errors import AccessDenied, NetworkError, SessionClosed, StorageError
 from sleeper_nb.storage.aws import Judgement, Network, aws_session
 
 logger = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ def explain(error: Exception, operation: str, where: str, tries: int) -> Storage
         return StorageError("no region for DynamoDB", hint="set AWS_REGION, or name the region of the catalog")
     if code.startswith("AccessDenied"):
         hint = f"ask for the permission dynamodb:{operation}"
-        return StorageError(f"{refused}: {_message_of(error)}", hint=hint)
+        return AccessDenied(f"{refused}: {_message_of(error)}", hint=hint)
     if code == MISSING:
         return StorageError(f"{refused}: a table does not exist", hint="check the instance, the region and the account")
     if is_unanswered(error):

@@ -25,6 +25,7 @@ from sleeper_nb.engines.spark.gateway import (
     attached,
     build_session,
     changed_settings,
+    check_classic,
     delete_with_jvm,
     detach_pyspark,
     own_views,
@@ -360,8 +361,7 @@ class SparkEngine:
 
     def _adopt(self, session: SparkSession) -> None:
         """Use a session as it is, and note the settings in which it differs from one started here."""
-        if type(session).__module__.startswith("pyspark.sql.connect"):
-            raise EngineError("a Spark Connect session cannot be used here", hint="pass a classic SparkSession")
+        check_classic(session)
         silence_query_context()
         self._session, self._started_here = session, False
         if self.started:

@@ -10,6 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from sleeper_nb.engines.spark.spark_settings import CATALOG, CATALOG_CLASS
+from sleeper_nb.errors import EngineError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +38,15 @@ def active_session() -> SparkSession | None:
         return SparkSession.getActiveSession() or session
     # The program made a context without a session: use the session of that context.
     return None if context is None else SparkSession(context)
+
+
+def check_classic(session: SparkSession) -> None:
+    """Raise `EngineError` for a session of Spark Connect: its Spark is in no process that this one can reach."""
+    if type(session).__module__.startswith("pyspark.sql.connect"):
+        raise EngineError(
+            "a Spark Connect session cannot be used here: it has no SparkContext",
+            hint="leave out spark=, as DuckDB and loads need no Spark; or pass a classic SparkSession",
+        )
 
 
 def attached() -> bool:

@@ -57,7 +57,7 @@ class JvmPlan:
     java: Java
     flags: tuple[str, ...]
     classpath: str
-    conf: Mapping[str, str]
+    conf: Mapping[str, str] = field(repr=False)
 
 
 @dataclass(slots=True)

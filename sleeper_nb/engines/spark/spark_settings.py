@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -30,6 +31,8 @@ _LOGGED: Final = (
     "spark.master", "spark.driver.memory", JIT, ARCHIVE, "spark.sql.shuffle.partitions", "spark.local.dir", PUSHDOWN,
 )  # fmt: skip
 """Settings whose values go into a log; of all others only the names, as a value may be a secret."""
+_SECRET: Final = re.compile(r"secret|password|token|access.?key|credential", re.IGNORECASE)
+"""Names of settings whose values are shown nowhere; Spark itself hides some of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +50,12 @@ class IgnoredSetting:
     """
 
     name: str
-    wanted: str
-    actual: str | None
+    wanted: str = field(repr=False)
+    actual: str | None = field(repr=False)
 
     def __str__(self) -> str:
+        if _SECRET.search(self.name):
+            return f"{self.name} (the session has another value)"
         return f"{self.name}={self.wanted} (the session has {self.actual})"
 
 

@@ -16,7 +16,7 @@ from datetime import timedelta
 
 from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import NotFound, StorageError
+from sleeper_nb.errors import AccessDenied, NotFound, StorageError
 from sleeper_nb.model.jobs import Lease
 from sleeper_nb.operations.renewing import Renewing
 
@@ -65,7 +65,8 @@ class Leases:
     def hold(self, table_id: str, snapshot_id: int, purpose: str) -> Callable[[], None]:
         """Keep garbage collection from the files of a version until the returned function is called.
 
-        Calling that function again does nothing.
+        Calling that function again does nothing. Keys that may only read go on without a lease: a read that misses a
+        file fails, and never gives other rows.
 
         Raises
         ------
@@ -76,7 +77,10 @@ class Leases:
         with self._lock:
             held = self._held.get(key)
             if held is None:
-                self._held[key] = held = _HeldLease(self.take(table_id, snapshot_id, purpose), 0)
+                lease = self.take(table_id, snapshot_id, purpose)
+                if lease is None:
+                    return _nothing_to_release
+                self._held[key] = held = _HeldLease(lease, 0)
                 self._renewing.begin()
             held.readers += 1
         reader = contextlib.ExitStack()
@@ -92,11 +96,15 @@ class Leases:
         finally:
             release()
 
-    def take(self, table_id: str, snapshot_id: int, purpose: str) -> Lease:
-        """Take a lease that is not renewed and ends by itself, and return it; errors as of `hold`."""
+    def take(self, table_id: str, snapshot_id: int, purpose: str) -> Lease | None:
+        """Take a lease that is not renewed and ends by itself; errors as of `hold`. Keys that only read get None."""
         now = self._clock.now()
         lease = Lease(self._clock.new_id(), snapshot_id, now, now + self._duration, purpose, self._author)
-        self._catalog.add_lease(table_id, lease)
+        try:
+            self._catalog.add_lease(table_id, lease)
+        except AccessDenied as error:
+            logger.warning("table %s: reads snapshot %d without a lease: %s", table_id, snapshot_id, error.message)
+            return None
         logger.debug(
             "table %s: took a lease on snapshot %d for %s until %s", table_id, snapshot_id, purpose, lease.until
         )
@@ -233,6 +241,10 @@ class ReadGuard:
             )
             return
         weakref.finalize(holder, _release_in_thread, release).atexit = False
+
+
+def _nothing_to_release() -> None:
+    """Release no lease, of a reader that has none."""
 
 
 def _release_in_thread(release: Callable[[], None]) -> None:
