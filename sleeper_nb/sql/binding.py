@@ -21,8 +21,8 @@ from sleeper_nb.model.snapshots import (
     parse_reference,
     parse_version,
 )
-from sleeper_nb.operations.scanning.file_statistics import value_columns_used
-from sleeper_nb.operations.scanning.reach import Necessary, Reach, reach_text
+from sleeper_nb.operations.scanning.file_statistics import value_columns_used, value_columns_with_statistics
+from sleeper_nb.operations.scanning.reach import Necessary, Reach, reach_text, unused_text
 from sleeper_nb.operations.scanning.scan_plan import ScanPlan, TableRows
 from sleeper_nb.operations.system_tables import MARK, SYSTEM_TABLES, SystemRows
 from sleeper_nb.operations.versioning.leases import ReadGuard
@@ -220,7 +220,9 @@ def _narrowed(
     keys = reach_text(reach.regions, state.schema)
     if by_keys:
         keys = by_keys if reach.regions is None else f"{keys} ({by_keys})"
-    keys = "; ".join([keys, *(f"files by their {each}" for each in value_columns_used(test, state))])
+    unused = necessary.unused(name, value_columns_with_statistics(state), state.schema, joins=reach.regions is None)
+    of_columns = (f"files by their {each}" for each in value_columns_used(test, state))
+    keys = "; ".join(filter(None, [keys, *of_columns, unused_text(unused)]))
     return replace(what, rows=what.rows.within(reach), keys=keys)
 
 

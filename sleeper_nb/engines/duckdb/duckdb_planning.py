@@ -24,7 +24,7 @@ from sleeper_nb.engines.duckdb.pushed_filters import EmptyTable, pushed_filters
 from sleeper_nb.engines.duckdb.statement_time import set_moment
 from sleeper_nb.model.schema import quoted_name
 from sleeper_nb.operations.scanning.join_rules import ScanKeys
-from sleeper_nb.operations.scanning.reach import Necessary, Test
+from sleeper_nb.operations.scanning.reach import AllOf, Necessary, PlannedCondition
 from sleeper_nb.operations.scanning.scan_plan import TableRows
 from sleeper_nb.sql.binding import Bound
 from sleeper_nb.sql.statement import Statement
@@ -90,8 +90,8 @@ class DuckDBPlanning:
             return Necessary({}, why)
         if any(each.spark_frame is not None for each in self.bound.variables):
             return Necessary({}, "the statement also reads a Spark DataFrame")
-        if (plain := self._plain_tests()) is not None:
-            return Necessary(plain)
+        if (plain := self._plain()) is not None:
+            return plain
         try:
             with self._opened() as connection:
                 text, tables = self.queries[self.bound.statement.text].asked, tuple(self._stand_ins.values())
@@ -99,16 +99,23 @@ class DuckDBPlanning:
         except (duckdb.Error, RecursionError) as error:
             logger.debug("no partition is left out, as DuckDB does not plan the statement: %s", error)
             return Necessary({}, "DuckDB cannot plan the statement before it reads rows")
-        return Necessary({name: found[each.table] for name, each in self._stand_ins.items() if each.table in found})
+        read = {name: each.table for name, each in self._stand_ins.items() if each.table in found.tests}
+        return Necessary(
+            {name: found.tests[table] for name, table in read.items()},
+            conditions={name: found.conditions[table] for name, table in read.items()},
+        )
 
-    def _plain_tests(self) -> dict[str, Test] | None:
-        """Return what the rows of the only table must meet, by its generated name, where the text alone says it."""
+    def _plain(self) -> Necessary | None:
+        """Return what the rows of the only table must meet, where the text alone says it."""
         selection = self.queries[self.bound.statement.text].selection
         name = "" if selection is None else selection["from_table"]["table_name"]
         if selection is None or name not in self.bound.tables or len(self.bound.named) != 1:
             return None
         test = plain_test(selection, self.bound.tables[name].state.schema, self.values)
-        return None if test is None else {name: test}
+        if test is None:
+            return None
+        parts = test.parts if isinstance(test, AllOf) else (test,)
+        return Necessary({name: test}, conditions={name: tuple(PlannedCondition("", part) for part in parts)})
 
     def _joined_keys(self) -> dict[str, tuple[ScanKeys, ...]]:
         """Return what the rows of each scan of a table must meet, by generated name; empty when that is not known."""

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from itertools import chain
 from typing import Any, Final
 
 import duckdb
@@ -29,7 +30,9 @@ from sleeper_nb.operations.scanning.reach import (
     AllOf,
     AnyOf,
     IsNull,
+    Necessary,
     OneOf,
+    PlannedCondition,
     Sign,
     Test,
     begins_with,
@@ -67,6 +70,11 @@ class EmptyTable:
         width = len(columns_of(schema, with_places=with_places))
         return cls(f"{mark}{number}", tuple(f"{mark}{number}_{i}" for i in range(width)), schema)
 
+    @property
+    def real_names(self) -> dict[str, str]:
+        """The names of the table's own columns, by those of the stand-in; no place tells which keys are needed."""
+        return dict(zip(self.columns, self.schema.names, strict=False))
+
     def create(self, connection: duckdb.DuckDBPyConnection, name: str) -> None:
         """Create the empty table, and a view of it with the names of the real table and its columns."""
         with_places = len(self.columns) > len(self.schema.names)
@@ -79,7 +87,7 @@ class EmptyTable:
 
 def pushed_filters(
     connection: duckdb.DuckDBPyConnection, text: str, values: Mapping[str, Any], tables: Sequence[EmptyTable]
-) -> dict[str, Test]:
+) -> Necessary:
     """Return what the rows of each stand-in must meet, by its table's name; a stand-in that is left out is not read.
 
     Parameters
@@ -99,12 +107,17 @@ def pushed_filters(
         When DuckDB cannot plan the statement.
     """
     ((_, plan),) = connection.execute(f"EXPLAIN (FORMAT json) {text}", dict(values) or None).fetchall()
-    by_name = {table.table: table for table in tables}
-    tests: dict[str, list[Test]] = {}
-    for name, conditions in _scans(json.loads(plan)):
+    nodes, by_name = json.loads(plan), {table.table: table for table in tables}
+    scans: dict[str, list[tuple[PlannedCondition, ...]]] = {}
+    for name, conditions in _scans(nodes):
         if name in by_name:
-            tests.setdefault(name, []).append(_test(connection, conditions, by_name[name]))
-    return {name: AnyOf(tuple(each)) for name, each in tests.items()}
+            scans.setdefault(name, []).append(_conditions(connection, conditions, by_name[name]))
+    tests = {
+        name: AnyOf(tuple(AllOf(tuple(each.test for each in one)) for one in each)) for name, each in scans.items()
+    }
+    joins = _join_conditions(nodes)
+    conditions_of = {name: (*chain.from_iterable(each), *joins.get(name, ())) for name, each in scans.items()}
+    return Necessary(tests, conditions=conditions_of)
 
 
 def test_of(connection: duckdb.DuckDBPyConnection, condition: str, schema: Schema) -> Test:
@@ -123,7 +136,7 @@ def test_of(connection: duckdb.DuckDBPyConnection, condition: str, schema: Schem
     except (duckdb.Error, RecursionError) as error:
         logger.debug("no partition is left out by a condition: %s", error)
         return ANY_ROW
-    return found.get(table.table, ANY_ROW)
+    return found.tests.get(table.table, ANY_ROW)
 
 
 def _scans(plan: Sequence[dict[str, Any]]) -> Iterator[tuple[str, list[str]]]:
@@ -132,12 +145,21 @@ def _scans(plan: Sequence[dict[str, Any]]) -> Iterator[tuple[str, list[str]]]:
     while waiting:
         node, parent = waiting.pop()
         info = node.get("extra_info", {})
-        if node["name"].strip() == "SEQ_SCAN":
+        if _is_scan(node):
             conditions = [_joined(info.get("Filters", ""))]
-            if parent is not None and parent["name"].strip() == "FILTER":
+            if parent is not None and _is_above_scan(parent):
                 conditions.append(_joined(parent["extra_info"].get("Expression", "")))
             yield str(info["Table"]).rpartition(".")[2].strip('"'), conditions
         waiting += [(child, node) for child in node.get("children", ())]
+
+
+def _is_scan(node: Mapping[str, Any]) -> bool:
+    return bool(node["name"].strip() == "SEQ_SCAN")
+
+
+def _is_above_scan(node: Mapping[str, Any]) -> bool:
+    """Return whether a node tests rows as they are scanned, so that its condition is one of the scan."""
+    return node["name"].strip() == "FILTER" and any(map(_is_scan, node.get("children", ())))
 
 
 def _joined(lines: Any) -> str:
@@ -145,14 +167,59 @@ def _joined(lines: Any) -> str:
     return lines if isinstance(lines, str) else "\n".join(map(str, lines))
 
 
-def _test(connection: duckdb.DuckDBPyConnection, conditions: Iterable[str], table: EmptyTable) -> Test:
-    """Return the test of some conditions; without those that cannot be read."""
-    parts = [part for text in conditions for part in _parts(text)]
-    columns = dict(zip(table.columns, table.schema.names, strict=False))  # no place tells which keys are needed
+def _conditions(
+    connection: duckdb.DuckDBPyConnection, texts: Iterable[str], table: EmptyTable
+) -> tuple[PlannedCondition, ...]:
+    """Return some conditions on the rows of a table, with what is understood of each."""
+    parts, columns = [part for text in texts for part in _parts(text)], table.real_names
     nodes = _trees(connection, parts)
     if nodes is None:
-        nodes = [node for part in parts for node in _trees(connection, [part]) or ()]
-    return AllOf(tuple(_read(node, columns) for node in nodes))
+        nodes = [(_trees(connection, [part]) or [None])[0] for part in parts]
+    tests = (ANY_ROW if node is None else _read(node, columns) for node in nodes)
+    return tuple(PlannedCondition(_readable(part, columns), test) for part, test in zip(parts, tests, strict=True))
+
+
+def _join_conditions(nodes: Sequence[dict[str, Any]]) -> dict[str, list[PlannedCondition]]:
+    """Return the conditions above the scans of a plan, by the name of each table that is scanned below them.
+
+    They name columns by their aliases, so they are for users only.
+    """
+    found: dict[str, list[PlannedCondition]] = {}
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        waiting += node.get("children", ())
+        if _is_scan(node) or _is_above_scan(node):
+            continue
+        conditions = [
+            PlannedCondition(f"{word}{_readable(part, {})}", ANY_ROW, is_join=True)
+            for key, word in (("Conditions", "join on "), ("Expression", ""))
+            for part in _parts(_joined(node.get("extra_info", {}).get(key, "")))
+        ]
+        for name in {name for name, _ in _scans([node])} if conditions else ():
+            found.setdefault(name, []).extend(conditions)
+    return found
+
+
+_WORD: Final = re.compile(r"\w+")
+_COMPUTED: Final = re.compile(r"#\d+")
+"""How a plan names a column that it computes."""
+
+
+def _readable(part: str, names: Mapping[str, str]) -> str:
+    """Return a condition with the real names of columns, without brackets around all of it, in one line."""
+    text = _COMPUTED.sub("…", " ".join(_WORD.sub(lambda word: names.get(word[0], word[0]), part).split()))
+    return text[1:-1] if text.startswith("(") and _closing(text) == len(text) - 1 else text
+
+
+def _closing(text: str) -> int:
+    """Return where the bracket at the beginning of a text is closed."""
+    depth = 0
+    for at, character in enumerate(text):
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if not depth:
+            return at
+    return -1
 
 
 def _trees(connection: duckdb.DuckDBPyConnection, parts: Sequence[str]) -> list[Any] | None:

@@ -100,6 +100,12 @@ def value_columns_used(test: Test, state: TableState) -> tuple[str, ...]:
     return tuple(name for name in state.schema.names if name in found)
 
 
+def value_columns_with_statistics(state: TableState) -> frozenset[str]:
+    """Return the value columns of which a version has statistics."""
+    known = columns_in(state.files.active.schema)
+    return frozenset(each.name for each in state.schema.fields if each.column in known)
+
+
 def with_files_that_can_meet(test: Test, state: TableState) -> TableState:
     """Return a version without the files that can have no row which meets a test, as far as statistics tell."""
     ends = column_ends(state, columns_of(test))

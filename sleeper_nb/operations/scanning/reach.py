@@ -7,7 +7,7 @@ engine applies the whole condition to the rows that are read, so a region may be
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import product
@@ -87,6 +87,36 @@ def comparison(sign: Sign, left: tuple[str | None, Any], right: tuple[str | None
         if column is not None and value is not UNKNOWN:
             return Compared(column, as_read, value)
     return ANY_ROW
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftedColumn:
+    """A column plus an offset, in whole numbers of some bits, which wrap; the offset minus it with `is_negated`."""
+
+    column: str
+    offset: int
+    is_negated: bool
+    bits: int
+
+    def compared(self, sign: Sign, value: int) -> Test:
+        """Return what a row must meet for the shifted number to compare so with a value.
+
+        That is a comparison of the column; or the sum wraps to the side that the sign accepts.
+        """
+        least, greatest = -(1 << self.bits - 1), (1 << self.bits - 1) - 1
+        bound = self.offset - value if self.is_negated else value - self.offset
+        if not least <= bound <= greatest:
+            return ANY_ROW
+        parts: list[Test] = [Compared(self.column, swapped(sign) if self.is_negated else sign, bound)]
+        too_large = self.offset >= 0 if self.is_negated else self.offset > 0
+        if too_large and sign in {"<", "<="}:  # sums above the greatest number wrap to the least ones
+            at = self.offset - greatest if self.is_negated else greatest - self.offset
+            parts.append(Compared(self.column, "<" if self.is_negated else ">", at))
+        too_small = self.offset < -1 if self.is_negated else self.offset < 0
+        if too_small and sign in {">", ">="}:
+            at = self.offset - least if self.is_negated else least - self.offset
+            parts.append(Compared(self.column, ">" if self.is_negated else "<", at))
+        return parts[0] if len(parts) == 1 else AnyOf(tuple(parts))
 
 
 def begins_with(column: str, prefix: str) -> Test:
@@ -176,6 +206,55 @@ def _values(each: Comparison) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedCondition:
+    """A condition on the rows of a table, as an engine's plan has it.
+
+    Parameters
+    ----------
+    text
+        For users; empty when the test says all of it.
+    test
+        What was understood of it.
+    is_join
+        Whether it is tested after the rows were read, such as that of a join.
+    """
+
+    text: str
+    test: Test
+    is_join: bool = False
+
+    def __str__(self) -> str:
+        return self.text or condition_text(self.test)
+
+
+def condition_text(test: Test) -> str:
+    """Return a test as a condition of SQL, for users."""
+    if isinstance(test, AllOf | AnyOf):
+        word = " AND " if isinstance(test, AllOf) else " OR "
+        return word.join(f"({text})" if " OR " in text else text for text in map(condition_text, test.parts))
+    if isinstance(test, IsNull):
+        return f"{test.column} IS NULL"
+    if isinstance(test, Compared):
+        return f"{test.column} {test.sign} {_constant(test.value)}"
+    more = ", …" if len(test.values) > _MOST_SHOWN else ""
+    return f"{test.column} IN ({', '.join(map(_constant, test.values[:_MOST_SHOWN]))}{more})"
+
+
+def _constant(value: Any) -> str:
+    text = f"{value}".replace("'", "''")
+    return text if isinstance(value, int) else f"'{text}'"
+
+
+def leaves_something_out(test: Test, columns: Container[str], schema: Schema) -> bool:
+    """Return whether a test excludes any row by row keys, or by columns with statistics, whatever the files have."""
+    if isinstance(test, AllOf):
+        return any(leaves_something_out(part, columns, schema) for part in test.parts)
+    if isinstance(test, AnyOf):
+        return all(leaves_something_out(part, columns, schema) for part in test.parts)
+    return test.column in columns or regions_met(test, schema) is not None
+
+
+@dataclass(frozen=True, slots=True)
 class Necessary:
     """What the rows of some tables must meet at least, by the name of each table.
 
@@ -187,11 +266,30 @@ class Necessary:
         Why nothing is known, for users; empty when the tests are known.
     by_keys
         Which keys of other tables limit those of a table, for users.
+    conditions
+        The conditions on the rows of a table that the tests were made of, also those that were not understood.
     """
 
     tests: Mapping[str, Test]
     why_unknown: str = ""
     by_keys: Mapping[str, str] = field(default_factory=dict)
+    conditions: Mapping[str, tuple[PlannedCondition, ...]] = field(default_factory=dict)
+
+    def unused(self, name: str, columns: Container[str], schema: Schema, *, joins: bool) -> tuple[str, ...]:
+        """Return the conditions on the rows of a table by which no file can be left out, for users.
+
+        Parameters
+        ----------
+        columns
+            The value columns that have statistics.
+        joins
+            Whether conditions of joins count; they never do where keys of a joined table were read.
+        """
+        conditions = (
+            each for each in self.conditions.get(name, ()) if not each.is_join or (joins and not self.by_keys)
+        )
+        unused = (str(each) for each in conditions if not leaves_something_out(each.test, columns, schema))
+        return tuple(dict.fromkeys(unused))
 
     def also(self, tests: Mapping[str, Test], by_keys: Mapping[str, str]) -> Necessary:
         """Return it with more tests for some of the tables that it knows."""
@@ -199,7 +297,7 @@ class Necessary:
         return replace(self, tests=both, by_keys={**self.by_keys, **by_keys})
 
 
-_MOST_SHOWN = 3
+_MOST_SHOWN, _LONGEST_SHOWN = 3, 80
 
 
 def reach_text(regions: Regions | None, schema: Schema) -> str:
@@ -211,6 +309,15 @@ def reach_text(regions: Regions | None, schema: Schema) -> str:
     more = len(regions) - _MOST_SHOWN
     shown = "; ".join(region.text(schema) for region in regions[:_MOST_SHOWN])
     return f"{shown}; and {more:,} more" if more > 0 else shown
+
+
+def unused_text(conditions: Sequence[str]) -> str:
+    """Return the conditions by which no file is left out, in readable form; "" for none."""
+    if not conditions:
+        return ""
+    shown = [text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…" for text in conditions]
+    more = f", and {len(shown) - _MOST_SHOWN:,} more" if len(shown) > _MOST_SHOWN else ""
+    return f"not used to skip files: {', '.join(shown[:_MOST_SHOWN])}{more}"
 
 
 def _both(left: Regions | None, right: Regions | None) -> Regions | None:

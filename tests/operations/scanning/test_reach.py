@@ -19,8 +19,11 @@ from sleeper_nb.operations.scanning.reach import (
     Compared,
     IsNull,
     OneOf,
+    ShiftedColumn,
     Test,
     begins_with,
+    condition_text,
+    leaves_something_out,
     regions_met,
 )
 
@@ -121,3 +124,54 @@ def test_a_product_of_too_many_regions_keeps_the_fewer_ones():
     regions = regions_met(AllOf((keys, words_)), SCHEMA)
     assert regions is not None
     assert len(regions) == 200
+
+
+small = st.integers(-128, 127)
+
+
+@given(small, small, st.booleans(), signs, small)
+def test_a_row_whose_sum_compares_meets_the_test_also_when_the_sum_wraps(number, offset, is_negated, sign, value):
+    total = (offset - number if is_negated else number + offset) + 128 & 255
+    test = ShiftedColumn("v", offset, is_negated, bits=8).compared(sign, value)
+    assert not meets(Compared("total", sign, value), {"total": total - 128}) or meets(test, {"v": number})
+
+
+@pytest.mark.parametrize(
+    ("shifted", "sign", "value", "test"),
+    [
+        (ShiftedColumn("k", 1, is_negated=False, bits=32), "=", 6, Compared("k", "=", 5)),
+        (ShiftedColumn("k", 5, is_negated=True, bits=32), ">", 3, Compared("k", "<", 2)),
+        (ShiftedColumn("k", 1, is_negated=False, bits=32), ">=", 3, Compared("k", ">=", 2)),
+        (
+            ShiftedColumn("k", 1, is_negated=False, bits=32),
+            "<",
+            3,
+            AnyOf((Compared("k", "<", 2), Compared("k", ">", 2**31 - 2))),
+        ),
+        (ShiftedColumn("k", 2**31 - 1, is_negated=False, bits=32), "=", LEAST, ANY_ROW),
+    ],
+)
+def test_a_sum_with_a_constant_is_a_comparison_of_the_column(shifted, sign, value, test):
+    assert shifted.compared(sign, value) == test
+
+
+@pytest.mark.parametrize(
+    ("test", "text", "is_used"),
+    [
+        (Compared("k", "=", 5), "k = 5", True),
+        (Compared("v", ">", 5), "v > 5", False),
+        (Compared("d", ">", "it's"), "d > 'it''s'", True),
+        (AnyOf((Compared("k", "=", 5), ANY_ROW)), "k = 5 OR ", False),
+        (AnyOf((Compared("k", "=", 5), IsNull("d"))), "k = 5 OR d IS NULL", True),
+        (
+            AllOf((AnyOf((IsNull("v"), IsNull("k"))), Compared("v", "<", 1))),
+            "(v IS NULL OR k IS NULL) AND v < 1",
+            False,
+        ),
+        (OneOf("s", ("a", "b", "c", "d")), "s IN ('a', 'b', 'c', …)", True),
+        (Compared("k", "=", 2**31), "k = 2147483648", False),  # no key has that type
+    ],
+)
+def test_a_condition_is_shown_and_known_to_be_of_use(test, text, is_used):
+    assert condition_text(test) == text
+    assert leaves_something_out(test, {"d"}, SCHEMA) is is_used
