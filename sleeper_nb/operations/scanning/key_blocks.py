@@ -7,10 +7,12 @@ before a block is exact, and the rows at a number are found in one block, or a f
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, NamedTuple, Self
+
+import pyarrow.compute as pc
 
 from sleeper_nb.model.state import TableState
 from sleeper_nb.report import values_of
@@ -43,29 +45,31 @@ class KeyBlocks:
     def of(cls, state: TableState) -> Self | None:
         """Return the blocks of a version; None when metadata does not tell the number of rows of each file."""
         key = state.schema.row_keys[0].name
-        names = (f"min_{key}", f"max_{key}", "rows", "rows_exact", "only_this_partition")
-        columns = [values_of(state.files.active[name]) for name in names]
-        *_, exact, unshared = columns
-        if not (all(exact) and all(unshared)):
+        active = state.files.active
+        if not all(pc.all(active[name], min_count=0).as_py() for name in ("rows_exact", "only_this_partition")):
             return None
-        files = [file for file in zip(*columns[:3], strict=True) if file[2]]
+        columns = [values_of(active[name]) for name in (f"min_{key}", f"max_{key}", "rows")]
+        files = [file for file in zip(*columns, strict=True) if file[2]]
         is_time = state.schema.row_keys[0].type.name in {"date", "timestamp"}
         if is_time and any(isinstance(end, str) for file in files for end in file[:2]):  # that Python does not have
             return None
         return cls._of_files(sorted(files, key=itemgetter(0)))
 
     @classmethod
-    def _of_files(cls, files: Iterable[tuple[Any, Any, int]]) -> Self:
+    def _of_files(cls, files: Sequence[tuple[Any, Any, int]]) -> Self:
+        """Return the blocks of files in the order of their least keys; there may be 100,000s."""
+        if not files:
+            return cls((), 0)
         spans: list[KeySpan] = []
-        rows = 0
+        (least, greatest, _), before, rows = files[0], 0, 0
         for low, high, count in files:
-            if spans and low <= spans[-1].high:
-                last = spans[-1]
-                spans[-1] = last._replace(high=max(last.high, high))
-            else:
-                spans.append(KeySpan(low, high, rows))
+            if low > greatest:
+                spans.append(KeySpan(least, greatest, before))
+                least, greatest, before = low, high, rows
+            elif high > greatest:
+                greatest = high
             rows += count
-        return cls(tuple(spans), rows)
+        return cls((*spans, KeySpan(least, greatest, before)), rows)
 
     def around(self, first: int, rows: int) -> KeySpan | None:
         """Return the keys of the `rows` rows after the first `first`; None when there are none, or it is all keys."""
