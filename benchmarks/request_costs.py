@@ -24,6 +24,7 @@ from benchmarks.million_files import WIDTH, references
 from sleeper_nb.clock import Clock
 from sleeper_nb.model.files import FileReference, FileReferences
 from sleeper_nb.model.partitions import Partition
+from sleeper_nb.model.properties import METADATA_CACHE
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import AddFiles
 from tests.servers.memory import MemoryDynamoDB, OnMemory
@@ -200,7 +201,10 @@ class Bench:
 
     def session(self) -> sl.Session:
         """Open the warehouse as a new process would."""
-        opened = sl.connect("s3://bucket/wh", "costs", region="us-east-1", endpoint_url=self.endpoint_url)
+        no_cache = {METADATA_CACHE: "0"}  # the most that work asks for: on a machine that has read nothing yet
+        opened = sl.connect(
+            "s3://bucket/wh", "costs", region="us-east-1", endpoint_url=self.endpoint_url, properties=no_cache
+        )
         opened.components.catalog.db = OnMemory(self.dynamodb, Clock())  # type: ignore[attr-defined]
         return opened
 

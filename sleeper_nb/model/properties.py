@@ -236,11 +236,14 @@ TRANSACTION_ITEMS = "sleeper.statestore.dynamodb.transaction.max.items"
 OWN_TABLES = "sleeper.statestore.dynamodb.tables"
 SYNC = "sleeper.storage.sync"
 LOCAL_FILES = "sleeper.sql.local.files"
+METADATA_CACHE = "sleeper.metadata.cache.bytes"
 INSTANCE_PROPERTIES: dict[str, Property] = {
     p.name: p
     for p in (
         Property(LOCAL_FILES, "true", _truth, "true or false",
                  "whether SQL may read files of this machine, such as 'data.csv'; SQL never writes files"),
+        Property(METADATA_CACHE, "268435456", _whole(0), "whole number of bytes",
+                 "the most bytes of metadata of buckets that are kept in this machine's cache folder; 0 for none"),
         Property(SYNC, "true", _truth, "true or false",
                  "whether a commit in a folder waits for the disk; if not, a power cut can lose the last commits"),
         Property(TRANSACTION_ITEMS, "100", _whole(5, 100), "whole number from 5 to 100",

@@ -49,6 +49,7 @@ from sleeper_nb.state_store.history import Metadata
 from sleeper_nb.state_store.registry import open_state_store
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
+from sleeper_nb.storage.file_cache import NO_CACHE
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.integrity import CHANGED, DAMAGED, file_checksum
 from sleeper_nb.storage.paths import is_foreign
@@ -308,7 +309,8 @@ class _DamagedMetadata:
 
 def _without_cache(store: StateStore) -> StateStore:
     """Return another store of the table, which reads again what this store may have cached."""
-    return open_state_store(store.name, store.table_id, store.catalog, store.storage, store.clock, store.retry)
+    storage = store.storage if store.storage.local else store.storage.caching(NO_CACHE)
+    return open_state_store(store.name, store.table_id, store.catalog, storage, store.clock, store.retry)
 
 
 def _metadata_faults(version: CheckedVersion, stored: Collection[str], garbage: frozenset[str]) -> Iterator[Suspicion]:

@@ -20,7 +20,7 @@ from sleeper_nb.query.from_metadata import answer_from_metadata
 from sleeper_nb.query.result import DuckDBResult, QueryOrigin, QueryResult, SparkResult
 from sleeper_nb.query.spark_planning import SparkPlanning
 from sleeper_nb.report import Bytes
-from sleeper_nb.sql.binding import Bound
+from sleeper_nb.sql.binding import Bound, BoundSource
 from sleeper_nb.sql.metadata_answers import lists_columns
 from sleeper_nb.sql.name_errors import name_error
 from sleeper_nb.sql.parameters import plain_values, with_duckdb_parameters
@@ -160,7 +160,8 @@ class Runner:
             return _read_on_spark(planning, values, allowed)
 
         read, keys, rows = engine.run(frame, "query", expected_bytes=size)
-        return SparkResult(self._origin(read, keys or note), rows, engine)
+        notes = (keys or note, _reader_of_buckets(rows.sparkSession, read))
+        return SparkResult(self._origin(read, " · ".join(filter(None, notes))), rows, engine)
 
     def _chosen_for(self, bound: Bound) -> ChosenEngine:
         """Return the engine, with the reason that follows from the size; raise when the statement is one for Spark."""
@@ -182,6 +183,15 @@ class Runner:
     def _origin(self, bound: Bound, note: str) -> QueryOrigin:
         names = tuple(map(str, bound.variables))
         return QueryOrigin(bound.sources, self.chosen, self.began, self.clock, bound.texts, note, names)
+
+
+def _reader_of_buckets(spark: SparkSession, bound: Bound) -> str:
+    """Return who reads the tables of a statement that are in buckets; "" when none is."""
+    from sleeper_nb.engines.spark.file_systems import reader_words
+
+    read = (what for what in bound.by_name.values() if isinstance(what, BoundSource))
+    words = {reader_words(spark, what.plan, what.storage) for what in read if what.plan is not None}
+    return "; ".join(sorted(words - {""}))
 
 
 def _why_too_large(bound: Bound, values: Mapping[str, Any]) -> str:

@@ -18,10 +18,11 @@ from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import Clock
+from sleeper_nb.engines.cache_folder import cache_folder
 from sleeper_nb.engines.spark.source_options import InstancePlace
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.permissions import IteratorNames, Permissions
-from sleeper_nb.model.properties import OWN_TABLES, SYNC, TRANSACTION_ITEMS, InstanceProperties
+from sleeper_nb.model.properties import METADATA_CACHE, OWN_TABLES, SYNC, TRANSACTION_ITEMS, InstanceProperties
 from sleeper_nb.operations.administration.instances import check_instance_name
 from sleeper_nb.operations.administration.property_files import PropertyFiles, read_text
 from sleeper_nb.operations.versioning.leases import Leases
@@ -29,6 +30,7 @@ from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.session.session import Session
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.aws import Network, profile_here
+from sleeper_nb.storage.file_cache import FileCache
 from sleeper_nb.storage.filesystem import Storage, open_storage
 from sleeper_nb.storage.local import LocalPlace
 from sleeper_nb.table import loading
@@ -104,6 +106,7 @@ def connect(
         storage = Storage(LocalPlace(storage.root, sync=settings[SYNC]))
         catalog: Catalog = SqliteCatalog(Path(storage.locate(paths.CATALOG)), sync=settings[SYNC])
     else:
+        storage = storage.caching(FileCache(cache_folder() / "metadata", settings[METADATA_CACHE]))
         catalog = _dynamodb(place, settings, clock, progress, whole.place.network)
     logger.debug("opening instance %s at %s", instance, storage.root)
     return Session(

@@ -16,6 +16,7 @@ import pyarrow as pa
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
 from sleeper_nb.model.permissions import file_not_allowed
 from sleeper_nb.storage.aws import Network
+from sleeper_nb.storage.file_cache import NO_CACHE, FileCache
 from sleeper_nb.storage.local import LocalPlace
 from sleeper_nb.storage.paths import is_foreign
 from sleeper_nb.storage.places import Outside, Place, S3Access, StoredFile
@@ -121,6 +122,8 @@ class Storage:
     local
         Whether the files are on this machine's file system.
 
+    cache
+        Keeps copies of metadata files of a bucket (`integrity.read_checked`).
     outside
         Where files may be that the table reads although they are not in its folder. Only methods that read take their
         addresses (`sleeper_nb.storage.paths.is_foreign`): none writes or deletes such a file, except that `take` and
@@ -132,10 +135,10 @@ class Storage:
     for a file that does not exist.
     """
 
-    def __init__(self, place: Place | Path | str, outside: Outside = NOWHERE) -> None:
+    def __init__(self, place: Place | Path | str, outside: Outside = NOWHERE, cache: FileCache = NO_CACHE) -> None:
         self.place: Place = LocalPlace(place) if isinstance(place, str | Path) else place
         self.root, self.local = self.place.root, self.place.local
-        self.outside = outside
+        self.outside, self.cache = outside, cache
 
     @property
     def at_once(self) -> int:
@@ -151,7 +154,13 @@ class Storage:
     def below(self, folder: str) -> Storage:
         """Return the storage of a folder below this one."""
         _check_path(folder, self.root)
-        return Storage(self.place.below(folder), self.outside)
+        return Storage(self.place.below(folder), self.outside, self.cache)
+
+    def caching(self, cache: FileCache) -> Storage:
+        """Return the same storage, which keeps copies of metadata files of a bucket on this machine."""
+        made = copy.copy(self)
+        made.cache = cache
+        return made
 
     def reading(self, outside: Outside) -> Storage:
         """Return the same storage that also reads files in other places."""

@@ -86,7 +86,7 @@ def checked(storage: Storage, path: str, content: bytes, checksum: str | None) -
 
 
 def read_checked(storage: Storage, path: str, checksum: str | None) -> bytes:
-    """Return a file's content.
+    """Return a file's content, of a bucket from the copy on this machine where there is one.
 
     Raises
     ------
@@ -95,7 +95,14 @@ def read_checked(storage: Storage, path: str, checksum: str | None) -> bytes:
     StorageError
         When the content does not match a known checksum.
     """
-    return checked(storage, path, storage.read(path), checksum)
+    if storage.local:
+        return checked(storage, path, storage.read(path), checksum)
+    address = storage.locate(path)
+    content = storage.cache.get(address, checksum)
+    if content is None:
+        content = checked(storage, path, storage.read(path), checksum)
+        storage.cache.put(address, checksum, content)
+    return content
 
 
 def check_once(storage: Storage, path: str, checksum: str) -> None:

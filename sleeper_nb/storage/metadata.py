@@ -23,7 +23,7 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import replayed
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
-from sleeper_nb.storage.integrity import HINT, checked, checksummed, read_checked
+from sleeper_nb.storage.integrity import HINT, checksummed, read_checked
 
 FORMAT_VERSION = "1"
 FEW_ROWS = 10_000
@@ -131,7 +131,7 @@ def _write(storage: Storage, path: str, table: pa.Table) -> str:
 def _read(storage: Storage, path: str, checksum: str | None) -> pa.Table:
     # From a bucket, read the whole file in one request: a server's error must not look like a damaged file.
     if not storage.local or (checksum is not None and storage.size(path) <= CHECKED_BYTES):
-        source, is_checked = pa.BufferReader(checked(storage, path, storage.read(path), checksum)), checksum is not None
+        source, is_checked = pa.BufferReader(read_checked(storage, path, checksum)), checksum is not None
     else:
         source, is_checked = storage.input(path), False  # its pages have their own checksums
     try:

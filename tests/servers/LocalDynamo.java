@@ -5,7 +5,7 @@ import java.lang.reflect.Field;
 import org.eclipse.jetty.server.Server;
 import org.eclipse.jetty.server.ServerConnector;
 
-/** Runs DynamoDB Local on a free port of the loopback address, prints the port, and ends with its standard input. */
+/** Runs DynamoDB Local on the port that the property names, or a free one, of the loopback address, prints the port, and ends with its standard input. */
 public final class LocalDynamo {
     public static void main(String[] arguments) throws Exception {
         PrintStream answer = System.out;
@@ -16,7 +16,7 @@ public final class LocalDynamo {
         field.setAccessible(true);
         ServerConnector connector = (ServerConnector) ((Server) field.get(dynamo)).getConnectors()[0];
         connector.setHost("127.0.0.1");
-        connector.setPort(0);
+        connector.setPort(Integer.getInteger("port", 0));
         dynamo.start();
         answer.println(connector.getLocalPort());
         answer.flush();

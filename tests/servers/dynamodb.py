@@ -18,6 +18,7 @@ import botocore.session
 
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.clock import Clock
+from sleeper_nb.model.checksums import checksum_of
 from tests.servers.server import Server, announced_port, build, built, running, tool
 
 VERSION = "2.6.1"
@@ -37,12 +38,12 @@ _POM = """\
 
 def _ready() -> Path:
     java_compiler, maven = tool("javac", "builds DynamoDB Local"), tool("mvn", "fetches DynamoDB Local")
-    with built(f"dynamodb-local-{VERSION}") as (folder, done):
+    source = Path(__file__).with_name("LocalDynamo.java")
+    with built(f"dynamodb-local-{VERSION}-{checksum_of(source.read_bytes())[:8]}") as (folder, done):
         if not done:
             (folder / "pom.xml").write_text(_POM.format(version=VERSION))
             copy = "dependency:copy-dependencies"
             build([maven, "-q", "-B", "-f", folder / "pom.xml", copy, f"-DoutputDirectory={folder / 'jars'}"])
-            source = Path(__file__).with_name("LocalDynamo.java")
             build([java_compiler, "-cp", f"{folder / 'jars'}/*", "-d", folder, source])
         return folder
 
@@ -50,15 +51,22 @@ def _ready() -> Path:
 @contextlib.contextmanager
 def dynamodb_running(work: Path) -> Iterator[Server]:
     """Run it until the block ends; it has a database of its own for each access key (letters and digits)."""
+    with dynamodb_at(0, work, "-inMemory") as process:
+        yield Server(f"http://127.0.0.1:{announced_port(process)}", "us-east-1", "testkey", "testsecret")
+
+
+@contextlib.contextmanager
+def dynamodb_at(port: int, work: Path, *options: str | Path) -> Iterator[subprocess.Popen[str]]:
+    """Run it on a port, or on a free one for 0, which it prints; with options such as ``-dbPath FOLDER``."""
     folder = _ready()
     jars = folder / "jars"
     command = [
         tool("java", "runs DynamoDB Local"), "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-        f"-Djava.library.path={jars}", "-cp", f"{folder}{os.pathsep}{jars}/*", "LocalDynamo",
-        "-inMemory", "-disableTelemetry",
+        f"-Djava.library.path={jars}", f"-Dport={port}", "-cp", f"{folder}{os.pathsep}{jars}/*", "LocalDynamo",
+        "-disableTelemetry", *options,
     ]  # fmt: skip
-    with (work / "log").open("w") as log, running(command, cwd=work, stdout=subprocess.PIPE, stderr=log) as process:
-        yield Server(f"http://127.0.0.1:{announced_port(process)}", "us-east-1", "testkey", "testsecret")
+    with (work / "log").open("a") as log, running(command, cwd=work, stdout=subprocess.PIPE, stderr=log) as process:
+        yield process
 
 
 def dynamodb_catalog(server: Server, folder: Path, clock: Clock | None = None, **options: Any) -> DynamoDBCatalog:

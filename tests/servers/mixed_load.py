@@ -21,14 +21,17 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
+
 import sleeper_nb as sl
 from sleeper_nb.errors import ConflictError, NotFound, SleeperError, StorageError
 from sleeper_nb.model.properties import STATE_STORES
+from sleeper_nb.query import Engine
 from tests.servers.dynamodb import dynamodb_running
 from tests.servers.proxy import CUTS, LENGTHS, Fate, Fates, Proxy, proxied
 from tests.servers.versity import versitygw_running
@@ -93,33 +96,56 @@ class Oracle:
 class Worker:
     """One session that does what comes next by a seed."""
 
-    def __init__(self, number: int, seed: int, oracle: Oracle, session: sl.Session) -> None:
-        self.number, self.oracle, self.session = number, oracle, session
+    def __init__(self, number: int, seed: int, oracle: Oracle, session: sl.Session, steps: Steps | None = None) -> None:
+        self.number, self.oracle, self.session, self.steps = number, oracle, session, steps or STEPS
         self.random = random.Random(seed * 1000 + number)  # noqa: S311 - for tests
         self.made, self.mine = 0, {table: [] for table in TABLES}
 
     def run_until(self, end: float) -> None:
         """Work until a moment."""
-        names = list(_STEPS)
         while time.monotonic() < end:
-            step = self.random.choices(names, [_STEPS[name][0] for name in names])[0]
-            table = self.random.choice(TABLES)
-            try:
-                _STEPS[step][1](self, table)
-            except Exception as error:  # noqa: BLE001 - the oracle judges it
-                self.oracle.judge_error(f"{step} of {table}", error)
-            else:
-                with self.oracle.lock:
-                    self.oracle.done[step] += 1
+            self.step()
 
-    def ingest(self, table: str) -> None:
+    def step(self) -> bool:
+        """Do one step on one table, and let the oracle judge its error; return whether there was none."""
+        step = self.random.choices(list(self.steps), [weight for weight, _ in self.steps.values()])[0]
+        table = self.random.choice(TABLES)
+        try:
+            self.steps[step][1](self, table)
+        except Exception as error:  # noqa: BLE001 - the oracle judges it
+            self.oracle.judge_error(f"{step} of {table}", error)
+            return False
+        with self.oracle.lock:
+            self.oracle.done[step] += 1
+        return True
+
+    def new_rows(self, table: str, most: int = 40) -> tuple[str, list[dict[str, str]]]:
+        """Return a new batch, of which the oracle knows the size, and its rows."""
         self.made += 1
-        batch, size = f"{table}/{self.number}/{self.made}", self.random.randint(1, 40)
+        batch, size = f"{table}/{self.number}/{self.made}", self.random.randint(1, most)
         with self.oracle.lock:
             self.oracle.sizes[batch] = size
-        self.session.table(table).ingest([{"key": f"{self.random.random()}", "batch": batch} for _ in range(size)])
+        return batch, [{"key": f"{self.random.random()}", "batch": batch} for _ in range(size)]
+
+    def is_there(self, table: str, batch: str) -> None:
+        """Note that a batch was acknowledged."""
         with self.oracle.lock:
             self.oracle.acknowledged.setdefault(table, set()).add(batch)
+
+    def may_go(self, table: str) -> str | None:
+        """Return a batch that may be gone from now on, if there is any."""
+        known = sorted(self.oracle.known(table))
+        if not known:
+            return None
+        batch = self.random.choice(known)
+        with self.oracle.lock:
+            self.oracle.acknowledged[table].discard(batch)
+        return batch
+
+    def ingest(self, table: str) -> None:
+        batch, rows = self.new_rows(table)
+        self.session.table(table).ingest(rows)
+        self.is_there(table, batch)
 
     def scan(self, table: str) -> None:
         must = self.oracle.known(table)
@@ -162,19 +188,44 @@ class Worker:
                 del self.oracle.savepoints[table][name]
             self.session.table(table).delete_savepoint(name, force=True)
 
-    def update(self, table: str) -> None:
+    def update(self, table: str, engine: Engine = "duckdb") -> None:
         """Give the rows of a batch other keys: they go to other leaves."""
         if known := sorted(self.oracle.known(table)):
-            batch = {"batch": self.random.choice(known)}
-            self.session.table(table).update({"key": "'0.' || hash(key)"}, "batch = :batch", params=batch)
+            batch, salt = {"batch": self.random.choice(known)}, self.random.randint(1, 1 << 30)
+            updates = {"key": f"'0.' || abs(hash(key)) || '{salt}'"}
+            self.session.table(table).update(updates, "batch = :batch", params=batch, engine=engine)
 
-    def delete(self, table: str) -> None:
+    def delete(self, table: str, engine: Engine = "duckdb") -> None:
         """Delete the rows of a batch: all, or by an error none."""
-        if known := sorted(self.oracle.known(table)):
-            batch = self.random.choice(known)
-            with self.oracle.lock:
-                self.oracle.acknowledged[table].discard(batch)
-            self.session.table(table).delete("batch = :batch", params={"batch": batch})
+        if batch := self.may_go(table):
+            self.session.table(table).delete("batch = :batch", params={"batch": batch}, engine=engine)
+
+    def upsert(self, table: str, engine: Engine = "duckdb") -> None:
+        """Insert a batch, and give its rows once more: they are updated."""
+        batch, rows = self.new_rows(table)
+        for _ in range(2):
+            self.session.table(table).upsert(rows, engine=engine)
+        self.is_there(table, batch)
+
+    def merge(self, table: str, engine: Engine = "duckdb") -> None:
+        """Insert a batch and delete another one, in one commit."""
+        gone, (batch, rows) = self.may_go(table), self.new_rows(table)
+        clauses = (
+            "WHEN NOT MATCHED THEN INSERT (key, batch) VALUES (new.key, new.batch) "
+            "WHEN NOT MATCHED BY SOURCE AND t.batch = :gone THEN DELETE"
+        )
+        statement = f"MERGE INTO {table} t USING new ON t.key = new.key {clauses}"
+        self.session.sql(statement, data={"new": pa.Table.from_pylist(rows)}, params={"gone": gone}, engine=engine)
+        self.is_there(table, batch)
+
+    def overwrite(self, table: str, engine: Engine = "duckdb") -> None:
+        """Put a batch in the place of another one, in one commit."""
+        if gone := self.may_go(table):
+            batch, rows = self.new_rows(table)
+            kept = "batch IN (:gone, :batch)"
+            params = {"gone": gone, "batch": batch}
+            self.session.table(table).overwrite(rows, kept, params=params, engine=engine)
+            self.is_there(table, batch)
 
     def migrate(self, table: str) -> None:
         now = self.session.table(table).state_store
@@ -195,11 +246,16 @@ class Worker:
 
 
 TABLES = tuple(kind.removesuffix("StateStore") for kind in STATE_STORES)
-_STEPS: dict[str, tuple[int, Callable[[Worker, str], object]]] = {
+Steps = Mapping[str, tuple[int, Callable[[Worker, str], object]]]
+"""Steps by name: how often each comes, and what it does with which table."""
+STEPS: Steps = {
     "ingest": (40, Worker.ingest),
     "scan": (12, Worker.scan),
     "update": (5, Worker.update),
     "delete": (2, Worker.delete),
+    "upsert": (4, Worker.upsert),
+    "merge": (3, Worker.merge),
+    "overwrite": (2, Worker.overwrite),
     "save": (6, Worker.save),
     "read savepoint": (6, Worker.read_savepoint),
     "delete savepoint": (4, Worker.delete_savepoint),
@@ -267,7 +323,7 @@ def run(seconds: float, *, workers: int = 4, share: float = 0.04, seed: int = 1)
             thread.join()
         _tell(proxies, None)
         with _session() as last:
-            _judge_all(oracle, Worker(workers, seed, oracle, last))
+            judge_all(oracle, Worker(workers, seed, oracle, last))
     return oracle, faults
 
 
@@ -280,7 +336,7 @@ def _tell(proxies: tuple[Proxy, Proxy], fates: Fates | None) -> None:
         proxy.tell(fates)
 
 
-def _judge_all(oracle: Oracle, worker: Worker) -> None:
+def judge_all(oracle: Oracle, worker: Worker) -> None:
     """Judge every table; again after everything that may go is gone."""
     for table in TABLES:
         opened = worker.session.table(table)

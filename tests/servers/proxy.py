@@ -1,6 +1,7 @@
 """An HTTP proxy before a server that cuts, loses, delays and refuses answers, as it is told.
 
-The server has always done what was asked, unless the fate is `refused`: a lost answer is one of a request that counts.
+The server has always done what was asked, unless the fate is `refused` or `busy`: a lost answer is one of a request
+that counts.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ class Fate:
     ----------
     kind
         ``cut``: a part of the body arrives; ``reset``: the connection breaks before the answer; ``dropped``: no answer
-        comes, and the connection stays; ``refused``: the connection breaks before the server is asked; ``delayed``: the
-        request goes to the server late, and its answer is late too.
+        comes, and the connection stays; ``refused``: the connection breaks before the server is asked; ``busy``: the
+        server is not asked, and the answer is 503 SlowDown; ``delayed``: the request goes to the server late, and its
+        answer is late too.
     cut
         How much of the body arrives: one of `CUTS`.
     length
@@ -104,6 +106,12 @@ class _Answer:
     body: bytes
 
 
+_BUSY = _Answer(
+    503, "Slow Down", [("Content-Type", "application/xml")],
+    b"<?xml version='1.0' encoding='UTF-8'?><Error><Code>SlowDown</Code><Message>Reduce your rate</Message></Error>",
+)  # fmt: skip
+
+
 def _no_faults(_number: int, _method: str, _target: str) -> None:
     return None
 
@@ -135,6 +143,9 @@ class _Handler(socketserver.StreamRequestHandler):
         fate = proxy.fate(words[0], words[1])
         if fate is not None and fate.kind == "refused":
             self._reset()
+            return
+        if fate is not None and fate.kind == "busy":
+            self._send(words[0], _BUSY, None)
             return
         if fate is not None and fate.kind == "delayed":
             time.sleep(fate.seconds)  # a network that is slow

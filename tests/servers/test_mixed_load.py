@@ -13,3 +13,5 @@ def test_under_faults_nothing_acknowledged_is_lost_and_every_error_names_the_net
     assert not oracle.violations, mixed_load.summary(oracle, faults)
     assert faults.counts["cut"]
     assert oracle.done["ingest"]
+    changes = ("update", "delete", "upsert", "merge", "overwrite")
+    assert sum(oracle.done[name] for name in changes), mixed_load.summary(oracle, faults)

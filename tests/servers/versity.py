@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,16 +30,24 @@ def _program() -> Path:
 @contextlib.contextmanager
 def versitygw_running(work: Path) -> Iterator[Server]:
     """Run it over the folder `data` until the block ends."""
-    program, data = _program(), work / "data"
-    data.mkdir()
-    keys = {"ROOT_ACCESS_KEY": _KEYS[0], "ROOT_SECRET_KEY": _KEYS[1]}
-    with (work / "log").open("w") as log:
-        for _ in range(3):  # somebody may take the port between our look and its start
-            port = free_port()
-            # Connections are not kept alive: some uploads in parts fail otherwise.
-            command = [program, "--port", f"127.0.0.1:{port}", "--region", "us-east-1", "--quiet", "posix", data]
-            with running(command, env={**os.environ, **keys}, stdout=log, stderr=log) as process:
-                if answers(process, port):
-                    yield Server(f"http://127.0.0.1:{port}", "us-east-1", *_KEYS)
-                    return
+    (work / "data").mkdir()
+    for _ in range(3):  # somebody may take the port between our look and its start
+        port = free_port()
+        with versitygw_at(port, work) as process:
+            if answers(process, port):
+                yield Server(f"http://127.0.0.1:{port}", "us-east-1", *_KEYS)
+                return
     pytest.fail(f"versitygw did not start: {(work / 'log').read_text()[-500:]}")
+
+
+@contextlib.contextmanager
+def versitygw_at(port: int, work: Path) -> Iterator[subprocess.Popen[str]]:
+    """Run it on a port, over the folder `data`."""
+    program, keys = _program(), {"ROOT_ACCESS_KEY": _KEYS[0], "ROOT_SECRET_KEY": _KEYS[1]}
+    # Connections are not kept alive: some uploads in parts fail otherwise.
+    command = [program, "--port", f"127.0.0.1:{port}", "--region", "us-east-1", "--quiet", "posix", work / "data"]
+    with (
+        (work / "log").open("a") as log,
+        running(command, env={**os.environ, **keys}, stdout=log, stderr=log) as process,
+    ):
+        yield process

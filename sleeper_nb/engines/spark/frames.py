@@ -1,10 +1,11 @@
 """Spark: planned scans as DataFrames, and SQL over them.
 
-Spark's own reader opens local folders. Everything else is read by Python tasks with our own storage, which each task
-opens by itself; no S3 jars are needed. A task on a cluster finds keys as boto3 does there: by the role, profile or
-environment of its machine. A local Spark runs on this machine, but its workers have the environment of the moment it
-started, so they get the current AWS variables. Keys never leave this machine. Machines may not share a folder, so the
-driver checks that it sees what tasks of a cluster wrote to a folder, before anything refers to it.
+Spark's own reader opens local folders, and buckets that an S3 file system of the session reaches (`file_systems`).
+Everything else is read by Python tasks with our own storage, which each task opens by itself; no S3 jars are needed. A
+task on a cluster finds keys as boto3 does there: by the role, profile or environment of its machine. A local Spark runs
+on this machine, but its workers have the environment of the moment it started, so they get the current AWS variables.
+Keys never leave this machine. Machines may not share a folder, so the driver checks that it sees what tasks of a
+cluster wrote to a folder, before anything refers to it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import io
 import logging
 import operator
 import os
-import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyarrow import parquet
 
+from sleeper_nb.engines.spark.file_systems import jvm_opens, opened_by, scheme_for
 from sleeper_nb.engines.spark.jvm import is_local
 from sleeper_nb.engines.spark.row_places import FileHashes
 from sleeper_nb.engines.spark.spark_reads import check_reads
@@ -58,13 +59,6 @@ logger = logging.getLogger(__name__)
 
 NAMES_AND_SETTINGS: Final = threading.RLock()
 """Held while a statement names views, or changes a setting, of the Spark session that all threads share."""
-
-_PATTERN = re.compile(r"[*?\[\]{}\\,=]")
-
-
-def jvm_opens(address: str) -> bool:
-    """Return whether Spark's own reader can open a file: a local path without patterns or partitions."""
-    return not address.startswith("s3://") and not _PATTERN.search(address)
 
 
 def hand_over_keys(spark: SparkSession, storages: Iterable[Storage]) -> None:
@@ -163,7 +157,7 @@ def exact_reader(spark: SparkSession) -> DataFrameReader:
 def data_frame(spark: SparkSession, plan: ScanPlan, storage: Storage, *, with_places: bool = False) -> DataFrame:
     """Return the rows of a plan as a DataFrame; data goes from the files to the executors, not through the driver.
 
-    Spark's own reader opens local folders. Files in a bucket are read by a Python task each, with our own storage.
+    Files that Spark's own reader does not open (`file_systems`) are read by a Python task each, with our own storage.
 
     Parameters
     ----------
@@ -182,18 +176,19 @@ def data_frame(spark: SparkSession, plan: ScanPlan, storage: Storage, *, with_pl
     rows = columns_text(plan.schema.fields)
     if not plan.files:
         return spark.createDataFrame([], rows)
-    if not plan.processing.only_filters or not jvm_opens(storage.root):
+    scheme = scheme_for(spark, plan, storage)
+    if scheme is None:
         logger.debug("%d files are read by Python tasks, not by Spark's own reader", len(plan.files))
         return _by_tasks(spark, plan, storage)
     check_files(plan.files, storage)  # Spark reads an empty file as one without rows
     stored, parts, grouped = columns_text(plan.schema.in_files.fields), [], plan.by_region_and_deletions()
     for (region, has_deleted), files in grouped.items():
         if not has_deleted:
-            paths = [storage.locate(file.filename) for file in files]
+            paths = [opened_by(scheme, storage.locate(file.filename)) for file in files]
             part = _renamed(exact_reader(spark).schema(stored).parquet(*paths), plan.schema)
             parts.append(part if region is None else part.filter(_inside(region, plan.schema)))
     if any(has_deleted for _, has_deleted in grouped):
-        parts += _live_parts(spark, only_with_deletions(plan), storage)
+        parts += _live_parts(spark, only_with_deletions(plan), storage, scheme)
     rows_of_parts = reduce(lambda left, right: left.unionAll(right), parts)
     return reduce(lambda frame, test: frame.filter(test), _kept(plan.processing, plan.schema), rows_of_parts)
 
@@ -204,26 +199,27 @@ def _with_places(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataF
     if not files:
         return spark.createDataFrame([], places_text(plan.schema))
     parts = None
-    if jvm_opens(storage.root):
+    scheme = scheme_for(spark, plan, storage)
+    if scheme is not None:
         check_files(plan.files, storage)
-        parts = placed_parts(spark, plan, storage)
+        parts = placed_parts(spark, plan, storage, scheme)
     if parts is None:
         return _placed_by_tasks(spark, files, plan.schema, storage)
     return reduce(lambda left, right: left.unionAll(right), parts)
 
 
-def _live_parts(spark: SparkSession, plan: ScanPlan, storage: Storage) -> list[DataFrame]:
+def _live_parts(spark: SparkSession, plan: ScanPlan, storage: Storage, scheme: str) -> list[DataFrame]:
     """Return the rows of files with deletion vectors, without deleted ones, which nothing processes."""
-    parts = placed_parts(spark, plan, storage, with_numbers=False)
+    parts = placed_parts(spark, plan, storage, scheme, with_numbers=False)
     return [_by_tasks(spark, plan, storage)] if parts is None else parts
 
 
 def placed_parts(
-    spark: SparkSession, plan: ScanPlan, storage: Storage, *, with_numbers: bool = True
+    spark: SparkSession, plan: ScanPlan, storage: Storage, scheme: str, *, with_numbers: bool = True
 ) -> list[DataFrame] | None:
     """Return the rows of a plan without deleted ones; None when Spark's own reader cannot tell their places.
 
-    With `with_numbers`, the columns `scan_plan.PLACES` follow those of the schema.
+    With `with_numbers`, the columns `scan_plan.PLACES` follow those of the schema. `scheme` is from `scheme_for`.
     """
     from pyspark.sql import functions as f
 
@@ -235,7 +231,8 @@ def placed_parts(
     fields = [f.col(quoted_name(each.column, "`")).alias(each.name) for each in schema.fields]
     names = [*schema.names, *(PLACES.names if with_numbers else ())]
     for (region, has_deleted), files in plan.by_region_and_deletions().items():
-        read = exact_reader(spark).schema(stored).parquet(*(storage.locate(file.filename) for file in files))
+        paths = (opened_by(scheme, storage.locate(file.filename)) for file in files)
+        read = exact_reader(spark).schema(stored).parquet(*paths)
         part = read.select(*fields, *hashes.columns())
         part = part if region is None else part.filter(_inside(region, schema))
         part = hashes.without_deleted(part, files, storage) if has_deleted else part

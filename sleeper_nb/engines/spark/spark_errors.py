@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from sleeper_nb import errors
-from sleeper_nb.errors import EngineError, InvalidInput, NotFound, SleeperError
+from sleeper_nb.errors import EngineError, InvalidInput, NetworkError, NotFound, SleeperError, StorageError
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +29,13 @@ _STACK_END: Final = re.compile(r"^(\w[\w.]*(?:Error|Exception|Interrupt|Exit)\b(
 _NO_SPACE: Final = re.compile(r"No space left on device|Disk quota exceeded|not enough space on the disk")
 _NO_MEMORY: Final = re.compile(r"java\.lang\.OutOfMemoryError: ?(.*)")
 _NO_JVM: Final = ("Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError")
+_S3A: Final = re.compile(r"org\.apache\.hadoop\.fs\.s3a|software\.amazon\.awssdk|\bs3a?://")
+_S3A_DENIED: Final = re.compile(r"AccessDeniedException|Access Denied|\b403\b|InvalidAccessKeyId|SignatureDoesNotMatch")
+_S3A_LOST: Final = re.compile(
+    r"AWSClientIOException|AWSServiceIOException|AWSStatus500Exception|AWSS3IOException|SdkClientException|"
+    r"ApiCallTimeout|ConnectException|SocketException|SocketTimeoutException|NoHttpResponse|Connection reset|"
+    r"Service Unavailable|\b503\b|SlowDown|Premature end of Content-Length|ConnectionClosedException"
+)
 _CONDITION: Final = re.compile(r"^\[([A-Z0-9_.]+)\] ?")
 _JAVA_CLASS: Final = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): ")
 _SQLSTATE: Final = re.compile(r" ?SQLSTATE: \w{5}\.?")
@@ -58,6 +65,7 @@ def explain(error: BaseException) -> SleeperError | None:
     ours = (
         _from_worker(text)
         or _from_machine(text)
+        or _from_s3a(text)
         or _without_times(text)
         or _from_statement(kinds, text)
         or _from_connection(kinds)
@@ -120,6 +128,19 @@ def _from_machine(text: str) -> SleeperError | None:
             f"Spark ran out of memory: {_cut(match[1] or 'Java heap space')}",
             hint="set spark.driver.memory, such as to 8g, before Spark starts",
         )
+    return None
+
+
+def _from_s3a(text: str) -> SleeperError | None:
+    """Return the error for what Spark's own S3 file system could not read; None for any other."""
+    if not _S3A.search(text):
+        return None
+    if _S3A_DENIED.search(text):
+        hint = "check the keys of Spark's S3 file system (fs.s3a…): they must list and read the table's folder"
+        return StorageError("S3 denies Spark access to the table's files", hint=hint)
+    if _S3A_LOST.search(text):
+        hint = "check the network, then run it again"
+        return NetworkError("the network failed: no whole answer from S3 to Spark", hint=hint)
     return None
 
 

@@ -46,22 +46,41 @@ class RowGroup:
         return True
 
 
-def row_groups(filename: str, schema: Schema, storage: Storage) -> tuple[RowGroup, ...]:
-    """Return the row groups of a data file, in order.
+def row_groups(filename: str, schema: Schema, storage: Storage, checksum: str | None = None) -> tuple[RowGroup, ...]:
+    """Return the row groups of a data file, in order; of a bucket, from the copy of its footer on this machine.
+
+    Parameters
+    ----------
+    filename, schema, storage
+        The file, and the table's.
+    checksum
+        That of the file, by which a copy is known; when None, the footer is read.
 
     Raises
     ------
     NotFound, StorageError
         When the file does not exist any more, or is not a Parquet file.
     """
+    if storage.local or checksum is None:
+        return groups_in(_footer(filename, storage), schema)
+    address = storage.locate(filename)
+    kept = storage.cache.part(address, checksum, "footer")
+    if kept is not None:
+        return groups_in(pq.read_metadata(pa.BufferReader(kept)), schema)
+    footer, written = _footer(filename, storage), pa.BufferOutputStream()
+    footer.write_metadata_file(written)
+    storage.cache.put_part(address, checksum, "footer", written.getvalue().to_pybytes())
+    return groups_in(footer, schema)
+
+
+def _footer(filename: str, storage: Storage) -> pq.FileMetaData:
     with storage.input(filename) as stream:
         try:
-            footer = pq.read_metadata(stream)
+            return pq.read_metadata(stream)
         except pa.ArrowInvalid as error:
             reason = str(error).partition("\n")[0]
             hint = "the file may be truncated or not a Parquet file: restore it from a copy"
             raise StorageError(f"cannot read {storage.locate(filename)}: {reason}", hint=hint) from error
-    return groups_in(footer, schema)
 
 
 def groups_in(footer: pq.FileMetaData, schema: Schema) -> tuple[RowGroup, ...]:
@@ -107,12 +126,13 @@ def with_row_groups(plan: ScanPlan, storage: Storage, columns: Sequence[str] | N
         When a file does not exist any more or its footer cannot be read.
     """
     uses: dict[str, list[Region | None]] = defaultdict(list)
+    checksums = {file.filename: file.checksum for file in plan.files}
     for file in plan.files:
         uses[file.filename].append(file.region)
     if len(uses) > MOST_FOOTERS:
         return plan
     with ThreadPoolExecutor(storage.at_once) as pool:
-        footers = list(pool.map(lambda name: row_groups(name, plan.schema, storage), uses))
+        footers = list(pool.map(lambda name: row_groups(name, plan.schema, storage, checksums[name]), uses))
     wanted = {field.column for field in plan.schema.fields if columns is None or field.name in columns}
     keys = {key.name for key in plan.schema.row_keys}
     group_count, size = 0, 0

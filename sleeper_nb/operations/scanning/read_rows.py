@@ -416,7 +416,7 @@ def key_ranges(
 def _first_keys(file: PlannedFile, schema: Schema, storage: Storage) -> Iterator[tuple[KeyValue, float]]:
     """Yield the minimum first row key of each row group, and the bytes that the row group has in the file."""
     wanted = Range() if file.region is None else file.region.ranges[0]
-    for group in row_groups(file.filename, schema, storage):
+    for group in row_groups(file.filename, schema, storage, file.checksum):
         ends = group.ends[0]
         if ends is not None and ends[0] in wanted:
             yield ends[0], sum(group.column_bytes.values())

@@ -1,0 +1,131 @@
+"""A cache on this machine's disk of metadata and footers in buckets: files are written once and have a checksum.
+
+A file's name is made of its address and its checksum, so that another content of the same address is another file. What
+is read is compared with the checksum by the caller (`FileCache.get`): a damaged copy is dropped, never used. Any number
+of processes may use one folder: copies come by a rename, and one that is gone is asked of the bucket again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from sleeper_nb.model.checksums import DIGITS, checksum_of, is_stamp
+
+logger = logging.getLogger(__name__)
+
+_LARGEST: Final = 4
+"""A file may take this part of the cache."""
+_ROOM: Final = 8
+"""After so large a part of the bound was added, the cache is trimmed; it may be that much larger for a while."""
+_PARTIAL: Final = ".partial"
+
+
+class FileCache:
+    """Copies of files of buckets, in one folder.
+
+    Parameters
+    ----------
+    folder
+        Only this user may read it; None for no cache.
+    most_bytes
+        The bound of all copies; the least recently used ones go.
+    """
+
+    def __init__(self, folder: Path | None, most_bytes: int) -> None:
+        self._folder = folder if most_bytes > 0 else None
+        self._most_bytes = most_bytes
+        self._added = most_bytes  # so that the first file trims what another bound has left
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Another process, perhaps on another machine, has no cache.
+        return FileCache, (None, 0)
+
+    def get(self, address: str, checksum: str | None) -> bytes | None:
+        """Return the content of a file that has a checksum; None where there is no copy, or a damaged one."""
+        return self._read(address, self._path(address, checksum), checksum)
+
+    def part(self, address: str, checksum: str | None, name: str) -> bytes | None:
+        """Return a part of a file that has a checksum, such as its footer, as `put_part` kept it; None as `get`."""
+        kept = self._read(address, self._path(address, checksum, name), None)
+        return None if kept is None else kept[DIGITS:]
+
+    def put_part(self, address: str, checksum: str | None, name: str, content: bytes) -> None:
+        """Keep a part of a file, as `put`; a copy begins with a checksum of its own."""
+        self._write(address, self._path(address, checksum, name), checksum_of(content).encode() + content)
+
+    def _read(self, address: str, path: Path | None, checksum: str | None) -> bytes | None:
+        """Return a copy that has a checksum; when None, the one that it begins with."""
+        if path is None:
+            return None
+        try:
+            content = path.read_bytes()
+        except OSError:
+            return None
+        whole = checksum_of(content) == checksum if checksum else _is_whole(content)
+        if not whole:
+            logger.warning("the cached copy of %s is damaged, and is dropped: %s", address, path)
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)
+        return content
+
+    def put(self, address: str, checksum: str | None, content: bytes) -> None:
+        """Keep the content of a file; nothing happens where that fails, or where it is too large."""
+        self._write(address, self._path(address, checksum), content)
+
+    def _write(self, address: str, path: Path | None, content: bytes) -> None:
+        if path is None or len(content) * _LARGEST > self._most_bytes:
+            return
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle, partial = tempfile.mkstemp(dir=path.parent, suffix=_PARTIAL)
+            try:
+                with os.fdopen(handle, "wb") as stream:
+                    stream.write(content)
+                Path(partial).replace(path)
+            except BaseException:
+                Path(partial).unlink(missing_ok=True)
+                raise
+        except OSError as error:  # a full disk, or a folder that may only be read
+            logger.debug("the metadata cache does not take %s: %s", address, error)
+            return
+        self._added += len(content)
+        if self._added * _ROOM >= self._most_bytes:
+            self._trim()
+
+    def _path(self, address: str, checksum: str | None, part: str = "") -> Path | None:
+        if self._folder is None or checksum is None or is_stamp(checksum):
+            return None
+        return self._folder / "-".join(filter(None, (checksum_of(address.encode()), checksum, part)))
+
+    def _trim(self) -> None:
+        """Delete the least recently used copies, until the rest is within the bound."""
+        assert self._folder is not None  # noqa: S101 - something was put there
+        self._added, kept = 0, []
+        with contextlib.suppress(OSError), os.scandir(self._folder) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):  # another process deleted it
+                    status = entry.stat(follow_symlinks=False)
+                    kept.append((status.st_mtime_ns, status.st_size, entry.path))
+        size = sum(each[1] for each in kept)
+        for _, each, path in sorted(kept):
+            if size <= self._most_bytes:
+                return
+            with contextlib.suppress(OSError):
+                Path(path).unlink()
+            size -= each
+
+
+def _is_whole(content: bytes) -> bool:
+    """Return whether a copy of a part has the checksum that it begins with."""
+    return content[:DIGITS].decode("latin-1") == checksum_of(content[DIGITS:])
+
+
+NO_CACHE: Final = FileCache(None, 0)
