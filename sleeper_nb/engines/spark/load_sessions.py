@@ -21,11 +21,12 @@ _ROWS, _BYTES = "spark.sql.execution.arrow.maxRecordsPerBatch", "spark.sql.execu
 def load_session(spark: SparkSession, batch_bytes: int) -> SparkSession:
     """Return a session with the settings and views of another, except for the most that a batch of rows may have."""
     from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     try:
         own = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001 - no other way
-    except Py4JError as error:
+    except (Py4JError, PySparkException) as error:
         logger.debug(
             "a Spark that cannot copy its session loads with the batches that it has: %s", type(error).__name__
         )
@@ -38,6 +39,7 @@ def load_session(spark: SparkSession, batch_bytes: int) -> SparkSession:
 def in_session(frame: DataFrame, spark: SparkSession) -> DataFrame:
     """Return a DataFrame of another session as one of `spark`: its plan is computed with the settings of that."""
     from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
     from pyspark.sql.classic.dataframe import DataFrame as OfPlan
 
     if frame.sparkSession is spark:
@@ -46,6 +48,6 @@ def in_session(frame: DataFrame, spark: SparkSession) -> DataFrame:
         of = spark._jvm.org.apache.spark.sql.classic.Dataset  # type: ignore[union-attr]  # noqa: SLF001 - no other way
         plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - as above
         return OfPlan(of.ofRows(spark._jsparkSession, plan), spark)  # noqa: SLF001 - as above
-    except (Py4JError, TypeError) as error:
+    except (Py4JError, PySparkException, TypeError) as error:
         logger.debug("Spark computes a DataFrame with the settings of its session: %s", type(error).__name__)
         return frame

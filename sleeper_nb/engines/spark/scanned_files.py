@@ -57,7 +57,9 @@ def files_of(frame: DataFrame) -> tuple[SourceFile, ...] | None:
     No row is read. The files are in the order of their paths.
     """
     from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
 
+    unknown = Py4JError, PySparkException, AttributeError, TypeError, SleeperError, OSError, pa.ArrowException
     try:
         listed = _listed(frame)
         if not listed:
@@ -65,7 +67,7 @@ def files_of(frame: DataFrame) -> tuple[SourceFile, ...] | None:
         kinds = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
         with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
             files = list(pool.map(partial(_as_listed, kinds=kinds), sorted(listed)))
-    except (Py4JError, AttributeError, TypeError, SleeperError, OSError, pa.ArrowException) as error:
+    except unknown as error:
         logger.debug("Spark computes a DataFrame: %s", type(error).__name__)  # as it may know how to
         return None
     return None if None in files else tuple(file for file in files if file is not None)

@@ -127,6 +127,13 @@ def test_a_file_of_other_values_than_the_frame_is_read_by_spark(spark: Any, tmp_
     )
 
 
+def test_a_frame_that_spark_refuses_is_left_to_spark(spark: Any, files: Path, tmp_path: Path) -> None:
+    stream = spark.readStream.schema("key string, n long").parquet(str(files.parent))
+    assert files_of(stream) is None
+    with sl.connect(tmp_path / "house", spark=spark) as session, pytest.raises(sl.SleeperError):
+        session.create_table("t", SCHEMA).bulk_import(stream)
+
+
 @pytest.mark.parametrize("change", ["rewritten", "deleted"])
 def test_a_file_that_changed_since_spark_listed_it_is_left_to_spark(spark: Any, files: Path, change: str) -> None:
     frame = read(spark, files)
