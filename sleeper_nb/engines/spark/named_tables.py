@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from sleeper_nb.engines.spark.frames import NAMES_AND_SETTINGS
 from sleeper_nb.engines.spark.gateway import own_views
-from sleeper_nb.engines.spark.spark_errors import explain
+from sleeper_nb.engines.spark.spark_errors import explain, in_one_line
 from sleeper_nb.engines.spark.spark_settings import CATALOG, CATALOG_CLASS, TIMES
 from sleeper_nb.errors import SleeperError
 from sleeper_nb.model.snapshots import EPOCH, VersionReference, parse_moment, parse_version
@@ -196,7 +196,7 @@ class NamedTables:
         try:
             return self._answer(use, name, version)
         except Exception as error:  # noqa: BLE001 - Spark would show the whole stack of this process
-            return str(explain(error) or error) if use in _LOADS else None
+            return in_one_line(explain(error) or error) if use in _LOADS else None
 
     def _answer(self, use: str, name: str, version: str) -> Any:
         if use == "list":
@@ -210,7 +210,7 @@ class NamedTables:
         if use == "hidden":
             return self._warn_of(name)
         if use == "write":
-            return str(_no_write(name))
+            return in_one_line(_no_write(name))
         rows = self._frame(self._spark, name, _reference(use, version))
         return None if rows is None else self._view(self._spark, name, rows)
 

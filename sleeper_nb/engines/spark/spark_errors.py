@@ -24,6 +24,8 @@ _OURS: Final = re.compile(
     r"(?:((?:\n(?!\s|Traceback|The above|During).+){0,12}?)\n[ \t]*hint: (.*))?$",
     re.MULTILINE,
 )
+_HINT: Final = "; hint: "
+"""Between message and hint of an error that Spark shows in its own words: it has one line there."""
 _NO_MODULE: Final = re.compile(r"(?:ModuleNotFoundError|ImportError): (No module named '([\w.]+)'.*)")
 _STACK_END: Final = re.compile(r"^(\w[\w.]*(?:Error|Exception|Interrupt|Exit)\b(?:: .*)?)$", re.MULTILINE)
 _NO_SPACE: Final = re.compile(r"No space left on device|Disk quota exceeded|not enough space on the disk")
@@ -101,7 +103,8 @@ def _from_worker(text: str) -> SleeperError | None:
     if match := _OURS.search(text):
         kind = getattr(errors, match[1], None)
         if isinstance(kind, type) and issubclass(kind, SleeperError):
-            error = kind(match[2].strip(), hint=match[4].strip() if match[4] else None)
+            message, _, hint = match[2].strip().partition(_HINT)
+            error = kind(message, hint=hint or (match[4].strip() if match[4] else None))
             error.place = (match[3] or "").strip()
             return error
     if match := _NO_MODULE.search(text):
@@ -193,16 +196,25 @@ _HIDES_STACK = "SPARK_HIDE_TRACEBACK"
 
 @contextmanager
 def without_stack() -> Iterator[None]:
-    """Make Spark show an error of this package by its message and hint alone; also used as a decorator.
+    """Make Spark show an error of this package by its message and hint alone, in one line; also used as a decorator.
 
     The process of Spark ends with the error, so no other error loses its stack. In other processes this does nothing.
     """
     try:
         yield
-    except SleeperError:
+    except SleeperError as error:
         if _is_spark_process():
             os.environ[_HIDES_STACK] = "1"
+            if not error.place:
+                error.message, error.hint = in_one_line(error), None
         raise
+
+
+def in_one_line(error: BaseException) -> str:
+    """Return the text of an error for those who see Spark's errors as they are: message and hint in one line."""
+    if not isinstance(error, SleeperError) or error.place:
+        return str(error)
+    return f"{error.message}{_HINT}{error.hint}" if error.hint else error.message
 
 
 def _is_spark_process() -> bool:

@@ -325,6 +325,7 @@ def test_spark_itself_shows_an_error_of_the_source_without_a_stack(spark, table,
             read.format("sleeper").options(**{"table": "t", **options}).load()
         text = str(caught.value)
         assert (message in text, f"hint: {hint}" in text, "Traceback" in text) == (True, True, False)
+        assert text.splitlines()[1:] == [" SQLSTATE: 38000"]  # Spark's own
 
 
 def test_a_user_s_own_function_keeps_its_stack_after_an_error_of_the_source(spark, table):
