@@ -41,6 +41,13 @@ def aws_session(profile: str | None, region: str | None = None) -> boto3.Session
         raise InvalidInput(f"no AWS profile {profile!r}", hint=hint) from error
 
 
+def check_server(url: str | None) -> None:
+    """Raise `InvalidInput` for the address of a server with a password in it, which is not repeated."""
+    if url is not None and "@" in url:
+        hint = "leave out what is before @; keys come from the environment or an AWS profile"
+        raise InvalidInput("the address of a server of AWS has no user or password in it", hint=hint)
+
+
 def profile_here(profile: str | None, machine: str) -> str | None:
     """Return a profile of a machine if it is this one; another has its own keys, and its profiles may be others."""
     if profile is None or (machine == platform.node() and profile in _profiles()):

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
 from sleeper_nb.model.permissions import file_not_allowed
-from sleeper_nb.storage.aws import Network
+from sleeper_nb.storage.aws import Network, check_server
 from sleeper_nb.storage.file_cache import NO_CACHE, FileCache
 from sleeper_nb.storage.local import LocalPlace
 from sleeper_nb.storage.paths import is_foreign
@@ -84,9 +84,7 @@ def open_storage(
 
 
 def _check_endpoint(url: str | None) -> None:
-    if url is not None and "@" in url:  # it is not repeated: what is before @ may be a secret
-        hint = "leave out what is before @; keys come from the environment or an AWS profile"
-        raise InvalidInput("the address of an S3 server has no user or password in it", hint=hint)
+    check_server(url)
     if url is not None and not re.fullmatch(r"https?://[^/]+/?", url):
         raise InvalidInput(f"no S3 server can be at {url!r}", hint="write http://host:port or https://host")
 

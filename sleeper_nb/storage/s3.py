@@ -24,7 +24,7 @@ from pyarrow import fs
 
 from sleeper_nb.errors import AccessDenied, NetworkError, NotFound, SleeperError, StorageError
 from sleeper_nb.model.checksums import etag_stamp
-from sleeper_nb.storage.aws import Judgement, Network, aws_session, profile_here
+from sleeper_nb.storage.aws import Judgement, Network, aws_session, check_server, profile_here
 from sleeper_nb.storage.places import COPY_IT, S3Access, StoredFile
 
 if TYPE_CHECKING:
@@ -336,10 +336,10 @@ class S3Connection:
                     read_timeout=READ_SECONDS,
                     max_pool_connections=32,
                 )
-                self._client = self._session.client(
-                    "s3", region_name=region, endpoint_url=self._asked[1], config=config
-                )
-                refuse_cut_answers(self._client)
+                made = self._session.client("s3", region_name=region, endpoint_url=self._asked[1], config=config)
+                check_server(made.meta.endpoint_url)
+                refuse_cut_answers(made)
+                self._client = made
                 logger.debug("connected to S3 in region %s at %s", region, self._client.meta.endpoint_url)
             return self._client
 

@@ -96,3 +96,7 @@ def test_a_profile_that_is_not_there_is_named_with_those_that_are(moto, shell, t
     with pytest.raises(InvalidInput, match="no user or password") as error:
         sl.connect("s3://some-bucket/house", endpoint_url=f"http://me:{WRONG}@127.0.0.1:9")
     assert WRONG not in str(error.value)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://me:{WRONG}@127.0.0.1:9")  # as boto3 finds it
+    with pytest.raises(InvalidInput, match="no user or password") as error:
+        sl.connect("s3://some-bucket/house", profile="prod")
+    assert WRONG not in str(error.value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import uuid
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -86,6 +87,24 @@ def test_on_aws_each_server_the_clock_and_the_roles_have_a_line(moto, monkeypatc
     assert (found["clock"].state, "set-ntp" in repr(found["clock"].mend)) == ("failed", True)
     gone = by_name(sl.doctor(f"s3://{bucket}-gone/house", instance, **where))
     assert (gone["S3"].state, "no bucket" in gone["S3"].says) == ("failed", True)
+
+
+@pytest.mark.servers
+def test_real_servers_of_s3_and_dynamodb_at_two_addresses(versitygw, dynamodb_local, monkeypatch):
+    use(versitygw, monkeypatch)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", versitygw.endpoint_url)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", dynamodb_local.endpoint_url)
+    name = uuid.uuid4().hex[:12]
+    warehouse = f"s3://new-{name}/house"
+    assert {step.state for step in sl.deploy(warehouse, name).steps} == {"to make"}
+    assert {step.state for step in sl.deploy(warehouse, name, dry_run=False).steps} == {"made"}
+    assert {step.state for step in sl.deploy(warehouse, name, dry_run=False).steps} == {"is there"}
+    with sl.connect(warehouse, name) as session:
+        session.create_table("trips", sl.Schema({"city": "string"})).ingest([{"city": "rome"}])
+        assert session.doctor().ok
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+    found = by_name(sl.doctor(warehouse, name))["S3"]
+    assert (found.state, "does not accept the access keys" in found.says) == ("failed", True)
 
 
 def test_a_folder_that_may_only_be_read_is_a_warning(folder, monkeypatch):

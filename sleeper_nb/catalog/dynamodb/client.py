@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from sleeper_nb.catalog.dynamodb.items import Item, KeyedTable, decode_item, encode_item
 from sleeper_nb.clock import Clock, Retry
 from sleeper_nb.errors import AccessDenied, NetworkError, SessionClosed, StorageError
-from sleeper_nb.storage.aws import Judgement, Network, aws_session
+from sleeper_nb.storage.aws import Judgement, Network, aws_session, check_server
 
 logger = logging.getLogger(__name__)
 
@@ -231,6 +231,7 @@ class DynamoDB:
                 )
                 session = aws_session(self._profile, self.region)
                 made = session.client("dynamodb", endpoint_url=self.endpoint_url, config=config)
+                check_server(made.meta.endpoint_url)
                 refuse_cut_answers(made)
                 self._made = (os.getpid(), made)
                 logger.debug("connected to DynamoDB in region %s at %s", session.region_name, made.meta.endpoint_url)
