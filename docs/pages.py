@@ -24,6 +24,7 @@ WHOLE = {
     "docs/faq.md": ("faq", START),
     "docs/running.md": ("running", START),
     "docs/costs.md": ("costs", START),
+    "docs/sizing.md": ("sizing", START),
     "COMPARISON.md": ("comparison", START),
     "sleeper_nb/TYPES.md": ("reference/types", REFERENCE),
     "ARCHITECTURE.md": ("architecture", PROJECT),

@@ -37,7 +37,7 @@ REPORTS = (
     "table.inspect('SELECT * FROM files')", "table.diff(2)", "table.check()", "table.compact('all', dry_run=True)",
     "table.compact('size-ratio', dry_run=True)", "table.split_partitions(dry_run=True)",
     "table.split_partitions(at=2, dry_run=True)", "table.maintain(dry_run=True)", "table.expire_snapshots()",
-    "table.sweep_orphans()", "table.alter({'w': 'int?'}, dry_run=True)",
+    "session.status()", "table.sweep_orphans()", "table.alter({'w': 'int?'}, dry_run=True)",
     "table.ingest([{'k': 1, 'v': 'a'}], dry_run=True)", "table.ingest([{'k': 'x'}], dry_run=True)",
     "table.add_files(table.store.storage.locate('data'), dry_run=True)",
     "table.export(folder)", "session.maintain(dry_run=True)", "session.estimate_split_points([{'k': 1}], ['k'], 2)",
