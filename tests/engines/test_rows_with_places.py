@@ -277,3 +277,25 @@ def test_blocks_of_any_size_leave_out_the_same_rows_on_spark(session, spark_engi
     assert sum(file.deletions is not None for file in plan.files) == 2
     found = frames.data_frame(spark_engine.session(), plan, table.store.storage).toArrow()["k"].to_pylist()
     assert sorted(found) == sorted({*range(200_100)} - gone)
+
+
+@pytest.mark.parametrize("is_same_size", [False, True])
+def test_rows_of_files_with_equal_sizes_are_told_apart_on_spark(session, spark_engine, is_same_size):
+    plain = {"sleeper.table.parquet.compression.codec": "uncompressed"}
+    table = session.create_table("t", sl.Schema({"k": "string"}), ["1000"], properties=plain)
+    keys = [f"{number:04}" for number in range(2_000 if is_same_size else 2_500)]
+    table.ingest(pa.table({"k": keys}))
+    delete_rows(table.store, lambda row: row["k"] in {"0003", "1005"})
+    plan, spark = plan_scan(table.store.load()), spark_engine.session()
+    sizes = {file.filename: file.bytes for file in plan.files}
+    assert (len(set(sizes.values())) == 1) == is_same_size
+    of_files = row_places.FileNumbers.of(spark, sizes, ["k"])
+    assert (of_files.salt is None) != is_same_size
+    assert row_places.FileNumbers.of(spark, {"/data/a.parquet": 1, "/data/b.parquet": 2}, ["k"]).salt is not None
+    found = frames.data_frame(spark, plan, table.store.storage).toArrow()["k"].to_pylist()
+    assert sorted(found) == sorted({*keys} - {"0003", "1005"})
+    placed = frames.data_frame(spark, plan, table.store.storage, with_places=True).toArrow()
+    assert set(zip(placed["sleeper:file"].to_pylist(), placed["sleeper:position"].to_pylist(), strict=True)) >= {
+        (0, 0),
+        (1, 0),
+    }

@@ -26,7 +26,7 @@ from pyarrow import parquet
 
 from sleeper_nb.engines.spark.file_systems import jvm_opens, opened_by, scheme_for
 from sleeper_nb.engines.spark.jvm import is_local
-from sleeper_nb.engines.spark.row_places import FileHashes
+from sleeper_nb.engines.spark.row_places import FileNumbers
 from sleeper_nb.engines.spark.spark_reads import check_reads
 from sleeper_nb.errors import InvalidInput, StorageError, first_line
 from sleeper_nb.model.keys import KeyValue, plain_time
@@ -224,8 +224,9 @@ def placed_parts(
     from pyspark.sql import functions as f
 
     schema, numbers = plan.schema, {name: number for number, name in enumerate(plan.filenames)}
-    hashes = FileHashes.of(spark, plan.filenames, schema.in_files.names)
-    if hashes is None:
+    sizes = {file.filename: file.bytes for file in plan.files}
+    of_files = FileNumbers.of(spark, sizes, schema.in_files.names)
+    if of_files is None:
         return None
     stored, parts = columns_text(schema.in_files.fields), []
     fields = [f.col(quoted_name(each.column, "`")).alias(each.name) for each in schema.fields]
@@ -233,11 +234,11 @@ def placed_parts(
     for (region, has_deleted), files in plan.by_region_and_deletions().items():
         paths = (opened_by(scheme, storage.locate(file.filename)) for file in files)
         read = exact_reader(spark).schema(stored).parquet(*paths)
-        part = read.select(*fields, *hashes.columns())
+        part = read.select(*fields, *of_files.columns())
         part = part if region is None else part.filter(_inside(region, schema))
-        part = hashes.without_deleted(part, files, storage) if has_deleted else part
+        part = of_files.without_deleted(part, files, storage) if has_deleted else part
         part = (
-            hashes.numbered(part, {file.filename: numbers[file.filename] for file in files}) if with_numbers else part
+            of_files.numbered(part, {file.filename: numbers[file.filename] for file in files}) if with_numbers else part
         )
         parts.append(part.select(*(f.col(quoted_name(name, "`")) for name in names)))
     return parts
