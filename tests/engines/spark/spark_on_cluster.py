@@ -91,6 +91,9 @@ def main(folder: Path, bucket: str) -> None:
             assert cluster.said
             assert not any("waits for workers" in said for said in cluster.said)
             workers_are_apart(session, folder)
+            found = session.doctor(cluster=True)
+            assert found.ok, found
+            assert any(each.name == "workers' packages" for each in found.checks), found
     print("done")
 
 
