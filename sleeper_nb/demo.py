@@ -204,7 +204,7 @@ def run(
     began = clock.now()
     watch.update("reading the flights")
     data = flights()
-    instance = _free_instance(Path(folder))
+    instance = free_instance(folder)
     with connect(folder, instance, progress=watch, clock=clock) as session:
         _load(session, data, watch)
         files_before = session.table("flights").snapshots()[0].files
@@ -217,9 +217,17 @@ def run(
     return DemoReport(str(folder), instance, moments, files_before, head.files, head.bytes, seconds)
 
 
-def _free_instance(folder: Path) -> str:
+def free_instance(warehouse: str | Path) -> str:
+    """Return the first name for an instance that has no tables yet, from ``demo``, ``demo-2`` and so on."""
     names = ("demo", *(f"demo-{number}" for number in range(2, 10_000)))
-    return next(name for name in names if not (folder / name).exists())
+    if "://" not in str(warehouse):
+        return next(name for name in names if not (Path(warehouse) / name).exists())
+    return next(name for name in names if not _has_tables(str(warehouse), name))
+
+
+def _has_tables(warehouse: str, instance: str) -> bool:
+    with connect(warehouse, instance) as session:
+        return len(session.tables()) > 0
 
 
 def _load(session: Session, data: pd.DataFrame, watch: Progress) -> None:

@@ -10,6 +10,7 @@ from pyarrow import parquet as pq
 import sleeper_nb as sl
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context
+from sleeper_nb.demo import free_instance
 from sleeper_nb.errors import InvalidInput, NotAllowed, NotFound, StorageError
 from sleeper_nb.model.properties import (
     DATA_PATH,
@@ -237,3 +238,15 @@ def test_files_of_another_bucket_are_added_where_they_are(connect, moto: Server)
         assert not table.check().ok
         session.delete_table("trips", force=True)
     assert [file.path for file in place.list("in")] == ["in/a.parquet", "in/b.parquet"]
+
+
+def test_a_second_demo_in_a_bucket_takes_another_instance(moto: Server, monkeypatch: pytest.MonkeyPatch):
+    use(moto, monkeypatch)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", moto.endpoint_url)
+    bucket = f"s3://{moto.new_bucket()}/house"
+    first = free_instance(bucket)
+    with sl.connect(bucket, first) as session:
+        session.create_table("flights", SCHEMA)
+        assert free_instance(bucket) == f"demo-{int(first.rpartition('-')[2]) + 1 if '-' in first else 2}"
+        session.delete_table("flights", force=True)
+    assert free_instance(bucket) == first

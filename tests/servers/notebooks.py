@@ -29,7 +29,8 @@ def failures_of(name: str, folder: Path, bucket: str, master: str) -> Iterator[s
             cell.source = _elsewhere(cell.source, place, bucket, master)
     work = folder / name
     work.mkdir()
-    settings = [f'warehouse = "{place}"', f'spark.master = "{master}"', 'spark.executor.memory = "600m"']
+    settings = [f'warehouse = "{place}"', f"[instances.{_instance_of(place)}]", f'warehouse = "{place}"']
+    settings += [f'spark.master = "{master}"', 'spark.executor.memory = "600m"']
     settings += ['spark.driver.host = "127.0.0.1"', f'spark.pyspark.python = "{folder}/python/bin/python"']
     (work / "sleeper.toml").write_text("\n".join(settings) + "\n")
     environment = {**os.environ, "SLEEPER_PROGRESS": "off"}
@@ -52,7 +53,13 @@ def _elsewhere(source: str, place: str, bucket: str, master: str) -> str:
         return _STAND_INS.format(master=master) if "make_server" in source else ""
     source = re.sub(r"^folder = tempfile\.mkdtemp\(.*\)", f'folder = "{place}"', source, flags=re.MULTILINE)
     source = re.sub(r"^(\s*)shutil\.rmtree\(folder.*\)", r"\1pass", source, flags=re.MULTILINE)
-    return source.replace("flights-of-2013", bucket).replace("s3://" + bucket + "/warehouse", place)
+    # DynamoDB has one instance of each name, whatever its bucket
+    source = source.replace("%sleeper use $folder", f"%sleeper use $folder --instance {_instance_of(place)}")
+    return source.replace("flights-of-2013", bucket)
+
+
+def _instance_of(place: str) -> str:
+    return f"notebook-{place.rpartition('/')[2]}"
 
 
 _STAND_INS = """\
