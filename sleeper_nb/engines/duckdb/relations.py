@@ -45,6 +45,7 @@ from sleeper_nb.sql.chart_sums import ChartQuery, ChartValue, counts
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.variables import BoundVariable
 from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.storage.paths import is_data_file
 
 logger = logging.getLogger(__name__)
 
@@ -528,11 +529,17 @@ def explained(error: Exception) -> SleeperError:
         return InvalidInput(f"SQL may not open {refused[1]!r}", hint=hint)
     first = next(filter(None, lines), type(error).__name__)
     missing, below = _NO_MATCH.search(first), "".join(lines[1:])
-    if missing and (f'"{GENERATED_PREFIX}_' not in below or missing[1] in below):  # else it is a data file of a table
+    if missing and not _is_of_table(missing[1], below):
         return NotFound(f"no file matches {missing[1]!r}", hint=f"a path is relative to {Path.cwd()}")
     if _IO.search(first):
         return StorageError(f"DuckDB: {first}", hint="run it again; the file may have been deleted or changed")
     return InvalidInput(f"DuckDB: {first}", hint=_hint(lines))
+
+
+def _is_of_table(path: str, below: str) -> bool:
+    """Return whether a file that is missing is a table's, by its place or by the lines below DuckDB's error."""
+    is_ours = is_data_file("/".join(Path(path).parts[-3:]))
+    return is_ours or (f'"{GENERATED_PREFIX}_' in below and path not in below)
 
 
 def _hint(lines: Sequence[str]) -> str | None:
