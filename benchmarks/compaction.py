@@ -4,7 +4,7 @@
 medians of alternating rounds, each in its own process, with its peak memory and the CPU seconds of all its processes.
 Ours is the time of ``table.compact`` as a user calls it: plan, claim, merge, the checks of order and row count, and the
 commit. On Spark the session is warm, and the memory is that of the largest Python worker. ``--workers 2`` adds a
-standalone cluster of a master and two workers of one core each, which see the folder but have no package of ours, and
+standalone cluster of a master and two workers of one core each, which see the folder but do not have our package, and
 ``local[2]`` to compare it with: each leaf is a job, so give as many leaves at least.
 """
 

@@ -1,7 +1,7 @@
 """Requests and bytes of each kind of work, by state store and number of files, and their price in a month of use.
 
 ``python -m benchmarks.request_costs [--files 10 10000 1000000] [--write]`` prints the page ``docs/costs.md``, or writes
-it. S3 is in memory behind the real clients of boto3 and Arrow, DynamoDB in memory behind the real requests. Files of
+it. S3 is in memory under the real clients of boto3 and Arrow, DynamoDB in memory under the real requests. Files of
 a large table do not exist, as no work opens them; those of the leaf at work do.
 """
 
@@ -45,7 +45,7 @@ ROWS = 1000
 INTRODUCTION = """
 # What the requests cost
 <!-- `python -m benchmarks.request_costs --write` writes this page; do not edit it -->
-Requests and bytes of one piece of work on a table in S3 with its catalog in DynamoDB, counted behind the real
+Requests and bytes of one piece of work on a table in S3 with its catalog in DynamoDB, counted under the real
 clients; the state store and the number of files decide. A test counts again what is said of 10 files. `--dry-run`
 of `ingest`, `compact`, `sql` and changes of rows says about the same of the work at hand, where the warehouse is in S3.
 

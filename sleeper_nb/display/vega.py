@@ -69,8 +69,8 @@ def altair_chart(made: Chart) -> AnyChart:
 def at_full_width(specification: dict[str, Any]) -> dict[str, Any]:
     """Return Vega-Lite that takes the width of its cell where it is displayed; charts side by side keep theirs.
 
-    Vega measures the element around the chart, which is only as wide as what is in it: by itself nothing. So a field
-    that nobody sees is put into it, which would like to be very wide and can be narrow.
+    Vega measures the element around the chart, which is only as wide as what is in it: by itself nothing. So an
+    invisible field is put into it, which takes the width of the cell, however wide or narrow that is.
     """
     if "facet" in specification:
         return specification

@@ -11,7 +11,7 @@ from sleeper_nb.operations.status import TableStatus
 from sleeper_nb.report import Bytes, Grid, TableReport, counted
 
 AlertLevel = Literal["warn", "error"]
-"""``warn``: a step of maintenance is overdue, or somebody has to decide. ``error``: something failed."""
+"""``warn``: a step of maintenance is overdue, or a decision is needed. ``error``: something failed."""
 
 
 @dataclass(frozen=True, slots=True)

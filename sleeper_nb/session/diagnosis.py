@@ -376,7 +376,7 @@ def _workers_unseen(patient: Patient) -> Iterator[HealthCheck]:
 def _workers(patient: Patient) -> Iterator[HealthCheck]:
     from sleeper_nb.engines.spark.worker_health import looking
 
-    assert patient.engine is not None  # noqa: S101 - whoever asks for the cluster gives one
+    assert patient.engine is not None  # noqa: S101 - a caller that asks for the cluster gives one
     engine = patient.engine()
     try:
         found = engine.run(looking(patient.warehouse), "Looking at the workers")

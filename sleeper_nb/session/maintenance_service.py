@@ -152,7 +152,7 @@ class MaintenanceService:
                     )
                 spent = self._clock.now() - began
                 self._stop.wait(max(0.0, (pause - spent).total_seconds()))
-            logger.info("stopping: told to", extra=_event("stopping"))
+            logger.info("stopping: a signal asked for it", extra=_event("stopping"))
         finally:
             self._release()
 

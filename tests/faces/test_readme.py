@@ -148,7 +148,7 @@ def test_every_line_of_the_readme_shows_what_the_text_claims(shell, flights, mon
 
 def test_the_tour_can_be_taken_again_once_its_folders_are_deleted(shell, flights, monkeypatch):
     monkeypatch.chdir(flights)
-    again = re.search(r"anew, delete `(\w+)` and `(\w+)`", README)
+    again = re.search(r"again, delete `(\w+)` and `(\w+)`", README)
     for _ in range(2):
         for folder in again.groups():
             shutil.rmtree(folder, ignore_errors=True)

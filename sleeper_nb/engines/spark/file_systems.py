@@ -2,7 +2,7 @@
 
 A Spark session can have an S3 file system of Hadoop, with settings and keys of its own: those of EMR and Databricks do,
 PySpark as it is installed does not. It is used when it opens the same file as we do, with the same size. Otherwise
-Python tasks read with our storage. Nothing is set for it, so no key of ours gets into a setting of Spark.
+Python tasks read with our storage. Nothing is set for it, so none of our keys gets into a setting of Spark.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def scheme_for(spark: SparkSession, plan: ScanPlan, storage: Storage) -> str | N
 
 
 def forget() -> None:
-    """Ask Spark anew about each bucket, as after its settings were changed."""
+    """Ask Spark again about each bucket, as after its settings were changed."""
     with _LOCK:
         _FOUND.clear()
 

@@ -1,6 +1,6 @@
 """The places of rows that Spark's own reader reads, and the join that leaves out the deleted ones.
 
-Spark tells the size and the name of a row's file, and its place in the file. A number stands for the file, whose last
+Spark gives the size and the name of a row's file, and its place in the file. A number stands for the file, whose last
 bits are free for the place: its size where no other file has the same, as that costs nothing for a row, else a hash of
 its name. Deleted rows are kept as arrays of bits, one bit for each row of a block: rows of a file come in
 order, so those that follow each other look up the same array, which is in the processor's cache.
@@ -43,7 +43,7 @@ _OF_SPARK: Final = ("_metadata", "_tmp_metadata")
 
 @dataclass(frozen=True, slots=True)
 class FileNumbers:
-    """Different numbers for files, which Spark computes from what it tells of each row's file.
+    """Different numbers for files, which Spark computes from what it gives for each row's file.
 
     Parameters
     ----------

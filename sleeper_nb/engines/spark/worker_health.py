@@ -90,6 +90,6 @@ def _task(warehouse: bytes, folder: str) -> Callable[[int], dict[str, Any]]:
                 pickle.loads(warehouse).folders()  # noqa: S301 - made by the driver
             except Exception as error:  # noqa: BLE001 - any reason is the answer
                 found["problem"] = (str(error).splitlines() or [type(error).__name__])[0]
-        return {**found, "packages": versions, "seconds": time.time()}  # noqa: TID251 - a worker has no clock of ours
+        return {**found, "packages": versions, "seconds": time.time()}  # noqa: TID251 - a worker has no injected clock
 
     return look
