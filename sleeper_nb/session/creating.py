@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sleeper_nb.catalog.catalog_base import TableEntry
+from sleeper_nb.catalog.catalog_base import TABLE_ID_DIGITS, TableEntry
 from sleeper_nb.errors import (
     Action,
     AlreadyExists,
@@ -210,7 +210,7 @@ def _check_name_is_free(name: str, others: Iterable[TableEntry]) -> None:
 def _target(tables: TableOpener, new: NewTable, schema: Schema, settings: TableProperties) -> _Target:
     if new.replaces and _exists(tables, new):
         return _replaced(tables, new, schema, settings)
-    components, table_id = tables.components, tables.components.clock.new_id()[:8]
+    components, table_id = tables.components, tables.components.clock.new_id()[:TABLE_ID_DIGITS]
     store = tables.store(table_id, settings, settings[STATE_STORE])
     content = settings.to_text()
 

@@ -8,8 +8,11 @@ import uuid
 import pytest
 
 import sleeper_nb as sl
+from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
+from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, StorageError
 from sleeper_nb.operations.administration.aws_roles import ROLES, WORK, AwsScope, work_of
+from sleeper_nb.state_store.dynamodb.reference_items import names_of_tables
 from tests.servers.fixtures import use
 from tests.support.iam import allows, only
 
@@ -70,7 +73,7 @@ def test_a_plan_changes_nothing_and_force_makes_what_is_missing_once(place, shel
 
 
 def test_what_was_made_before_an_error_stays_and_the_next_run_makes_the_rest(place):
-    scope = AwsScope(f"new-{place.name}", "house", place.name, "us-east-1")
+    scope = sl.deploy(place.warehouse, place.name, **place.aws).scope
     place.server.client("s3").create_bucket(Bucket=scope.bucket)
     with only(scope.policy("writer")), pytest.raises(StorageError, match="dynamodb:CreateTable"):
         sl.deploy(place.warehouse, place.name, **place.aws, dry_run=False)
@@ -101,9 +104,14 @@ def all_writes(session, state_store):
     table.delete_savepoint("kept", force=True)
 
 
-@pytest.mark.parametrize("state_store", STORES)
+OWN_TABLES = "DynamoDBStateStore, own tables"
+
+
+@pytest.mark.parametrize("state_store", [*STORES, OWN_TABLES])
 def test_each_role_can_do_its_work_and_a_lesser_one_is_refused_by_the_name_of_the_action(place, state_store):
-    scope = sl.deploy(place.warehouse, place.name, **place.aws, dry_run=False).scope
+    state_store, _, own = state_store.partition(", ")
+    properties = {"sleeper.statestore.dynamodb.tables": "own" if own else "shared"}
+    scope = sl.deploy(place.warehouse, place.name, **place.aws, properties=properties, dry_run=False).scope
     with place.connect() as session:
         session.create_table("trips", SCHEMA, ["m"], state_store=state_store).ingest(ROWS)
     with only(scope.policy("reader")) as used:
@@ -119,29 +127,63 @@ def test_each_role_can_do_its_work_and_a_lesser_one_is_refused_by_the_name_of_th
             <= {action for work in work_of("reader") for action in work.actions}
         )
     with only(scope.policy("writer")), place.connect() as session:
-        all_writes(session, state_store)
-        assert session.table("other").scan().count() == 1
+        if not own:  # whose new tables only a maintainer makes
+            all_writes(session, state_store)
+            assert session.table("other").scan().count() == 1
+        session.table("trips").ingest(ROWS[:1])
+        session.table("trips").rollback(2)
     with only(scope.policy("maintainer")), place.connect() as session:
+        if own:
+            all_writes(session, state_store)
         session.delete_table("other", force=True)
         session.table("trips").collect_garbage(dry_run=False)
         session.table("trips").expire_snapshots(dry_run=False)
         assert session.table("trips").scan().count() == 2
 
 
+def scope_of(bucket="lake", prefix="house", instance="prod", region="eu-west-2"):
+    catalog = DynamoDBCatalog(instance, region=region, clock=ManualClock())
+    return AwsScope(bucket, prefix, instance, region, names_of_tables(catalog))
+
+
 @pytest.mark.parametrize("role", ROLES)
 def test_a_policy_reaches_no_other_instance_bucket_or_prefix(role):
-    policy = AwsScope("lake", "house", "prod", "eu-west-2").policy(role)
+    policy = scope_of().policy(role)
     assert allows(policy, "s3:GetObject", "arn:aws:s3:::lake/house/prod/t/data/x.parquet", None)
     for other in ("lake/house/production/x", "lake/prod/x", "lake2/house/prod/x"):
         assert not allows(policy, "s3:GetObject", f"arn:aws:s3:::{other}", None)
     assert not allows(policy, "s3:ListBucket", "arn:aws:s3:::lake", "other/")
-    assert not allows(policy, "dynamodb:Query", "arn:aws:dynamodb:eu-west-2:1:table/sleeper-production-index", None)
-    assert not allows(policy, "dynamodb:Query", "arn:aws:dynamodb:us-east-1:1:table/sleeper-prod-index", None)
+    assert not allows(policy, "s3:ListBucket", "arn:aws:s3:::lake", "")
+    own = f"table-{ManualClock().new_id()[:8]}-active-files"
+
+    def reaches(table, region="eu-west-2"):
+        return allows(policy, "dynamodb:Query", f"arn:aws:dynamodb:{region}:1:table/{table}", None)
+
+    tables = ("index", "tables", "active-files", "ready-for-gc-files", "partitions", own)
+    for name in tables:
+        assert reaches(f"sleeper-prod-{name}")
+        for other in ("production", "prod-eu", "prod-table", "prod-table-eu"):
+            assert not reaches(f"sleeper-{other}-{name}"), other
+    assert not reaches("sleeper-prod-index", "us-east-1")
     assert {action for each in policy["Statement"] for action in each["Action"]} == {
         action for work in WORK if ROLES.index(work.role) <= ROLES.index(role) for action in work.actions
     }
     assert not any("*" in action for each in policy["Statement"] for action in each["Action"])
-    assert "arn:aws-cn:s3:::lake/prod/*" in AwsScope("lake", "", "prod", "cn-north-1").policy_text(role)
+
+
+@pytest.mark.parametrize("prefix", ["ho*se", "ho?se", "ho$se", "${aws:username}", "a[b]"])
+def test_a_prefix_is_no_pattern_in_a_policy(prefix):
+    policy = scope_of(prefix=prefix).policy("reader")
+    assert allows(policy, "s3:GetObject", f"arn:aws:s3:::lake/{prefix}/prod/x", None)
+    assert allows(policy, "s3:ListBucket", "arn:aws:s3:::lake", f"{prefix}/prod/")
+    assert not allows(policy, "s3:GetObject", "arn:aws:s3:::lake/hoXse/prod/x", None)
+    assert not allows(policy, "s3:ListBucket", "arn:aws:s3:::lake", "hoXse/prod/")
+    assert "${aws:" not in json.dumps(policy)
+
+
+def test_a_policy_is_of_the_part_of_aws_that_the_region_is_in():
+    for region, part in (("cn-north-1", "aws-cn"), ("us-gov-west-1", "aws-us-gov"), ("us-isob-east-1", "aws-iso-b")):
+        assert f'"arn:{part}:s3:::lake/prod/*"' in scope_of(prefix="", region=region).policy_text("reader")
 
 
 def test_what_cannot_be_deployed_says_so(cell, tmp_path, monkeypatch):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping
-from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
@@ -16,13 +16,23 @@ from sleeper_nb.storage.s3 import S3Place
 ACCOUNT = "123456789012"
 
 
+_PATTERN = re.compile(r"\$\{([*?$])\}|(\*)|(\?)|(.)", re.DOTALL)
+
+
+def matches_pattern(text: str, pattern: str) -> bool:
+    """Whether IAM says that a text is as a pattern, in which ``${*}`` is a star."""
+    parts = [".*" if star else "." if one else re.escape(kept or plain)
+             for kept, star, one, plain in _PATTERN.findall(pattern)]  # fmt: skip
+    return re.fullmatch("".join(parts), text, re.DOTALL) is not None
+
+
 def allows(policy: Mapping[str, Any], action: str, resource: str, prefix: str | None) -> bool:
     """Whether some statement allows an action on a resource; `prefix` is that of a listing."""
     for statement in policy["Statement"]:
         kept = statement.get("Condition", {}).get("StringLikeIfExists", {}).get("s3:prefix")
-        matches = any(fnmatchcase(action, each) for each in statement["Action"])
-        matches = matches and any(fnmatchcase(resource, each) for each in statement["Resource"])
-        if matches and (kept is None or prefix is None or any(fnmatchcase(prefix, each) for each in kept)):
+        matches = any(matches_pattern(action, each) for each in statement["Action"])
+        matches = matches and any(matches_pattern(resource, each) for each in statement["Resource"])
+        if matches and (kept is None or prefix is None or any(matches_pattern(prefix, each) for each in kept)):
             return True
     return False
 

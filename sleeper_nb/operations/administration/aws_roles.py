@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -65,6 +66,11 @@ _PARTS: Final[Mapping[str, str]] = {
     "Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": "ConditionCheckItem",
     "Get": "GetItem",
 }  # fmt: skip
+_PARTITIONS: Final = (
+    ("cn-", "aws-cn"), ("us-gov-", "aws-us-gov"), ("us-isob-", "aws-iso-b"), ("us-isof-", "aws-iso-f"),
+    ("eu-isoe-", "aws-iso-e"), ("us-iso-", "aws-iso"), ("eusc-", "aws-eusc"), ("", "aws"),
+)  # fmt: skip
+"""What regions begin with, and their part of AWS."""
 
 
 def actions_of(operation: str, request: Mapping[str, Any]) -> frozenset[str]:
@@ -88,18 +94,20 @@ class AwsScope:
     ----------
     bucket, prefix
         Of the warehouse; the prefix may be empty.
+    tables
+        Of the instance in DynamoDB. They are named one by one, since what begins with the name of an instance may be of
+        another one; a ``?`` is any one character.
     """
 
     bucket: str
     prefix: str
     instance: str
     region: str
+    tables: tuple[str, ...]
 
     @property
     def _partition(self) -> str:
-        if self.region.startswith("cn-"):
-            return "aws-cn"
-        return "aws-us-gov" if self.region.startswith("us-gov-") else "aws"
+        return next(partition for start, partition in _PARTITIONS if self.region.startswith(start))
 
     def resources(self, on: str) -> tuple[str, ...]:
         """Return the names, for IAM, of what some work is on."""
@@ -107,8 +115,8 @@ class AwsScope:
             return (f"arn:{self._partition}:s3:::{self.bucket}",)
         if on == FILES:
             below = "/".join(part for part in (self.bucket, self.prefix, self.instance) if part)
-            return (f"arn:{self._partition}:s3:::{below}/*",)
-        return (f"arn:{self._partition}:dynamodb:{self.region}:*:table/sleeper-{self.instance}-*",)
+            return (f"arn:{self._partition}:s3:::{_literal(below)}/*",)
+        return tuple(f"arn:{self._partition}:dynamodb:{self.region}:*:table/{name}" for name in self.tables)
 
     def policy(self, role: str) -> dict[str, Any]:
         """Return the policy of a role, as IAM takes it."""
@@ -125,6 +133,13 @@ class AwsScope:
                 "Resource": list(self.resources(work.on)),
             }  # fmt: skip
             if work.on == BUCKET and self.prefix:
-                # A look for one object names no prefix, and S3 says "not found" only to those who may list.
-                statement["Condition"] = {"StringLikeIfExists": {"s3:prefix": [self.prefix, f"{self.prefix}/*"]}}
+                # A look for one object names no prefix, and S3 says "not found" only to those who may list. So a
+                # listing that names no prefix is allowed, too: IAM cannot tell them apart.
+                prefix = _literal(self.prefix)
+                statement["Condition"] = {"StringLikeIfExists": {"s3:prefix": [prefix, f"{prefix}/*"]}}
             yield statement
+
+
+def _literal(text: str) -> str:
+    """Return a text as a pattern of IAM that only the text itself matches."""
+    return re.sub(r"[*?$]", r"${\g<0>}", text)

@@ -12,7 +12,7 @@ from sleeper_nb.model.properties import InstanceProperties
 from sleeper_nb.operations.administration.aws_roles import ROLES, AwsScope
 from sleeper_nb.operations.administration.instances import check_instance_name
 from sleeper_nb.report import Grid, Report, nothing_done
-from sleeper_nb.state_store.dynamodb.reference_items import shared_tables
+from sleeper_nb.state_store.dynamodb.reference_items import names_of_tables, shared_tables
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.s3 import S3Place
@@ -147,7 +147,8 @@ class Deployment:
         for table in (*self.catalog.tables_of_instance, *shared_tables(self.catalog)):
             steps.append(DeployStep("DynamoDB table", table.name, _state(is_there=self.catalog.db.has_table(table))))
         steps.append(DeployStep("properties", f"{self.warehouse.root}/{self._file}", _state(is_there=has_file)))
-        scope = AwsScope(place.bucket, place.key, self.catalog.instance, self.catalog.db.region or region)
+        names, region = names_of_tables(self.catalog), self.catalog.db.region or region
+        scope = AwsScope(place.bucket, place.key, self.catalog.instance, region, names)
         location = f"{self.warehouse.root}/{self.catalog.instance}"
         return DeployReport(location, tuple(steps), scope, self.roles, dry_run=True)
 
