@@ -234,6 +234,8 @@ class Command:
         Whether it works in an open warehouse, may start a new one on the console, only asks where it is, or needs none.
     free
         The flag with which it needs no warehouse, if it has one.
+    check
+        Raises `InvalidInput` for arguments that make no sense, before a warehouse is opened.
     """
 
     name: str
@@ -247,6 +249,7 @@ class Command:
     reads_only: bool = False
     warehouse: Warehouse = "open"
     free: str = ""
+    check: Callable[[Namespace], None] | None = None
 
     @property
     def interrupted(self) -> str:
@@ -306,11 +309,14 @@ def command(
     reads_only: bool = False,
     warehouse: Warehouse = "open",
     free: str = "",
+    check: Callable[[Namespace], None] | None = None,
 ) -> Callable[[Callable[[Context, Namespace], Any]], Command]:
     """Return a decorator that makes a `Command` of the function that runs it; the parameters are those of `Command`."""
 
     def of_function(run: Callable[[Context, Namespace], Any]) -> Command:
-        return Command(name, summary, arguments, run, examples, aliases, words, body, reads_only, warehouse, free)
+        return Command(
+            name, summary, arguments, run, examples, aliases, words, body, reads_only, warehouse, free, check
+        )
 
     return of_function
 

@@ -11,7 +11,7 @@ import signal
 import tempfile
 import threading
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
@@ -76,28 +76,30 @@ class SignalledStop:
 
 def run_service(context: Context, arguments: Namespace, stop: SignalledStop) -> Outcome:
     """Maintain all tables once, or round after round until a signal comes."""
-    every = _checked(context, arguments)
+    if context.face != "console":
+        name = "--once" if arguments.once else "--every"
+        hint = "here, type ", Action("maintain", "session.maintain()")
+        raise InvalidInput(f"{name} is for the console", hint=hint)
+    every = time_between(arguments)
+    path = None if arguments.metrics is None else _checked_path(Path(arguments.metrics))
     session, as_json = context.opened(), arguments.log_format == "json"
     level = logs.level_of(os.environ)
     logs.show("info" if level == logs.OFF else level, as_json=as_json)
     try:
-        after_round = _writer(session, None if arguments.metrics is None else Path(arguments.metrics))
+        metrics = MetricsFile(session, path, stays=every is not None)
         holder = f"process {os.getpid()} on {platform.node() or 'an unnamed machine'}"
-        service = session.maintenance_service(holder, stop, after_round)
+        service = session.maintenance_service(holder, stop, metrics.write)
         with stop.signals():
             if every is None:
-                return _ended(service.once(), stop, as_json=as_json)
+                return _ended(service.once(), stop, metrics, as_json=as_json)
             service.serve(every)
             return Outcome("" if as_json else "stopped; the lease was released")
     finally:
         logs.show(level)
 
 
-def _checked(context: Context, arguments: Namespace) -> timedelta | None:
+def time_between(arguments: Namespace) -> timedelta | None:
     """Return the time between rounds, None for one round; `InvalidInput` when the options make no sense."""
-    if context.face != "console":
-        hint = "run it on a console, or once: ", Action("maintain", "session.maintain()")
-        raise InvalidInput("a service would keep the notebook from other work", hint=hint)
     if arguments.table is not None or arguments.dry_run:
         what = "--dry-run" if arguments.dry_run else f"table {arguments.table!r}"
         raise InvalidInput(f"a service maintains all tables, and takes no {what}",
@@ -115,33 +117,71 @@ def _checked(context: Context, arguments: Namespace) -> timedelta | None:
     return every
 
 
-def _ended(done: MaintenanceRound, stop: SignalledStop, *, as_json: bool) -> Outcome:
+def _checked_path(path: Path) -> Path:
+    """Return the path of a file of metrics; `InvalidInput` when it is, or has, something else."""
+    hint = "name a file of metrics, or one that is not there"
+    try:
+        if path.exists() and not path.is_file():
+            raise InvalidInput(f"--metrics needs a file, and {path} is none", hint=hint)
+        if not path.parent.is_dir():
+            raise InvalidInput(f"no folder {path.parent} for the metrics", hint="make it first")
+        if not MaintenanceMetrics.can_replace(_text_of(path)):
+            raise InvalidInput(f"{path} is not a file of metrics, and is not replaced", hint=hint)
+    except OSError as error:
+        raise InvalidInput(f"--metrics cannot be {path}: {error.strerror}", hint=hint) from error
+    return path
+
+
+def _text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+
+def _ended(done: MaintenanceRound, stop: SignalledStop, metrics: MetricsFile, *, as_json: bool) -> Outcome:
     if done.other is not None:
         return Outcome("" if as_json else f"nothing was done: {done.other.holder} maintains the instance", ELSEWHERE)
     text = "" if as_json else repr(done.report)
     if done.stopped:
         return Outcome(text, BY_SIGNAL + stop.signal if stop.signal else ELSEWHERE)
-    return Outcome(text, FAILED if done.report.failed else DONE)
+    return Outcome(text, FAILED if done.report.failed or metrics.failed else DONE)
 
 
-def _writer(session: Session, path: Path | None) -> Callable[[MaintenanceRound, bool], None]:
-    """Return what writes the file of metrics after each round; without a file it does nothing."""
-    metrics = MaintenanceMetrics(session.instance)
+class MetricsFile:
+    """The file of metrics of a process, written after each round; without a path nothing is written.
 
-    def write(done: MaintenanceRound, holds_lease: bool) -> None:
-        if path is None:
+    Parameters
+    ----------
+    session
+        Gives the status of the tables.
+    path
+        The file; its counters and times go on.
+    stays
+        Whether the process stays, and says that it stands by. One that ends leaves the file to the process that works.
+    """
+
+    def __init__(self, session: Session, path: Path | None, *, stays: bool) -> None:
+        self._session, self._path, self._stays = session, path, stays
+        self._metrics: MaintenanceMetrics | None = None
+        self.failed = False
+
+    def write(self, done: MaintenanceRound, holds_lease: bool) -> None:
+        """Write what was done, and how the tables are; `failed` says whether that raised an error."""
+        if self._path is None or (done.other is not None and not self._stays):
             return
+        self.failed = True
+        metrics = self._metrics = self._metrics or self._resumed(self._path)
         metrics.holds_lease = holds_lease
         if done.other is None:
-            metrics.count(done.report, done.began, done.ended)
-            metrics.take(session.status())
+            metrics.count(done.report, done.began, done.ended, succeeded=done.succeeded)
+            metrics.take(self._session.status())
         else:
             metrics.take(None)
-        write_whole(path, metrics.text())
+        write_whole(self._path, metrics.text())
+        self.failed = False
 
-    if path is not None and not path.parent.is_dir():
-        raise InvalidInput(f"no folder {path.parent} for the metrics", hint="make it first")
-    return write
+    def _resumed(self, path: Path) -> MaintenanceMetrics:
+        metrics = MaintenanceMetrics(self._session.instance)
+        metrics.resume(_text_of(path))  # only now that the lease is held, as another process may have written it
+        return metrics
 
 
 def write_whole(path: Path, text: str) -> None:

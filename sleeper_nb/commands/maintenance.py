@@ -21,6 +21,17 @@ if TYPE_CHECKING:
     from sleeper_nb.table import Table
 
 
+def _check_service(arguments: Namespace) -> None:
+    """Raise `InvalidInput` for options of the service that make no sense."""
+    if arguments.every is not None or arguments.once:
+        from sleeper_nb.commands.maintain_service import time_between
+
+        time_between(arguments)
+    elif arguments.metrics is not None or arguments.log_format != "text":
+        raise InvalidInput("--metrics and --log-format are for a service",
+                           hint=("add --once: ", Action("maintain --once --metrics FILE")))  # fmt: skip
+
+
 @command(
     "maintain",
     "do all due maintenance: split, compact, save, expire, collect garbage",
@@ -34,15 +45,13 @@ if TYPE_CHECKING:
            choices=("text", "json"), default="text"),
     examples=("maintain --dry-run", "maintain trips"),
     words=("maintenance", "housekeeping", "auto", "service", "daemon", "cron"),
+    check=_check_service,
 )  # fmt: skip
 def maintain(context: Context, arguments: Namespace) -> MaintenanceReport | Outcome:
     if arguments.every is not None or arguments.once:
         from sleeper_nb.commands import maintain_service
 
         return maintain_service.run_service(context, arguments, maintain_service.SignalledStop())
-    if arguments.metrics is not None or arguments.log_format != "text":
-        raise InvalidInput("--metrics and --log-format are for a service",
-                           hint=("add --once: ", Action("maintain --once --metrics FILE")))  # fmt: skip
     target = context.opened() if arguments.table is None else context.table(arguments.table)
     return target.maintain(arguments.dry_run)
 

@@ -12,7 +12,7 @@ import io
 import re
 import shlex
 from argparse import Namespace
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, get_args
@@ -26,6 +26,7 @@ from sleeper_nb.sql.writes import is_writing
 
 HELP = ("-h", "--help")
 _COMMENT = re.compile(r"--(\s|$)")
+_NEGATIVE = re.compile(r"-[\d.]")
 _LONG = re.compile(r"--[a-z]")
 _STATEMENT = re.compile(
     r"\(|--|/\*|(select|with|from|values|table|describe|desc|summarize|show|pivot|unpivot|explain|create|insert|update"
@@ -295,14 +296,28 @@ def _arguments(
         else:
             settings |= {"metavar": argument.metavar, "nargs": _count(argument)}
         parser.add_argument(*argument.names, **settings)
-    values, left = parser.parse_known_intermixed_args(words)
+    values, left = parser.parse_known_intermixed_args(_with_negative_values(words, command.options))
     for word in left:
         options = [name for argument in known if argument.is_option for name in argument.names]
         _reject(word, command, options, related)
     for argument in known:
         _check_value(argument, values, command)
     _check_together(command, values)
+    if command.check is not None:
+        command.check(values)
     return values
+
+
+def _with_negative_values(words: Sequence[str], options: Mapping[str, Argument]) -> list[str]:
+    """Join a value such as ``-5m`` with the long option before it, as it would be read as an option."""
+    joined: list[str] = []
+    for word in words:
+        before = options.get(joined[-1]) if joined and joined[-1].startswith("--") else None
+        if before is not None and before.takes_value and before.bare is None and _NEGATIVE.match(word):
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 def _count(argument: Argument) -> str | None:
@@ -347,7 +362,9 @@ def _check_value(argument: Argument, values: Namespace, command: Command) -> Non
     if argument.choices and value not in {None, argument.bare} and value not in argument.choices:
         kind = re.sub("[-_]", " ", argument.metavar or argument.dest)
         near = NotFound.of(kind, value, argument.choices)
-        raise InvalidInput(near.message, hint=near.hint_parts)
+        is_named = bool(argument.metavar) or not argument.is_option
+        message = near.message if is_named else f"{argument.names[-1]} cannot be {value!r}"
+        raise InvalidInput(message, hint=near.hint_parts)
     if argument.kind == "number" and isinstance(value, str):
         if not re.fullmatch(r"-?\d+", value, re.ASCII):
             name = argument.names[-1]

@@ -18,6 +18,7 @@ from sleeper_nb.errors import NotFound, SleeperError
 from sleeper_nb.model.jobs import ServiceLease
 from sleeper_nb.operations.administration.delete import finish_deletions
 from sleeper_nb.operations.upkeep.maintain import (
+    DELETED_TABLES,
     NOTHING_DUE,
     MaintenanceReport,
     Proceed,
@@ -26,14 +27,13 @@ from sleeper_nb.operations.upkeep.maintain import (
     failed_step,
 )
 from sleeper_nb.operations.upkeep.service_lease import RENEWED_AFTER, HeldService
+from sleeper_nb.report import counted
 from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.table.maintaining import maintain
 
 logger = logging.getLogger(__name__)
 
 SERVICE = "maintain"
-DELETED_TABLES = "(deleted tables)"
-"""Stands for the name of a table in the report of a deletion that could not be finished."""
 _MOST_DOUBLINGS = 5
 
 
@@ -94,6 +94,8 @@ class MaintenanceRound:
         The lease of the other process that maintains the instance.
     stopped
         Whether it was told to stop, so that tables or steps may be left.
+    waiting
+        Tables that failed in earlier rounds, and were left out of this one.
     """
 
     report: MaintenanceReport
@@ -101,6 +103,12 @@ class MaintenanceRound:
     ended: datetime
     other: ServiceLease | None = None
     stopped: bool = False
+    waiting: tuple[str, ...] = ()
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether each step of each table that is online was run, and none failed."""
+        return self.other is None and not (self.report.failed or self.stopped or self.waiting)
 
 
 class MaintenanceService:
@@ -115,7 +123,7 @@ class MaintenanceService:
     stop
         Told by a signal; the step that runs is finished.
     after_round
-        Called after each round; errors of the file system are logged.
+        Called after each round, while the lease is held, with whether it is kept; errors of the file system are logged.
     """
 
     def __init__(
@@ -133,7 +141,7 @@ class MaintenanceService:
     def once(self) -> MaintenanceRound:
         """Do one round, and release the lease."""
         try:
-            return self._round()
+            return self._round(keeps_lease=False)
         finally:
             self._release()
 
@@ -144,7 +152,7 @@ class MaintenanceService:
                 began = self._clock.now()
                 pause = every
                 try:
-                    if self._round().other is not None:
+                    if self._round(keeps_lease=True).other is not None:
                         pause = min(every, RENEWED_AFTER)
                 except SleeperError as error:
                     logger.error(  # noqa: TRY400 - a traceback says nothing about the network
@@ -156,7 +164,7 @@ class MaintenanceService:
         finally:
             self._release()
 
-    def _round(self) -> MaintenanceRound:
+    def _round(self, *, keeps_lease: bool) -> MaintenanceRound:
         began = self._clock.now()
         other = self._lease.take()
         if other is None:
@@ -169,16 +177,19 @@ class MaintenanceService:
             self._waits_for = other.owner
             done = MaintenanceRound(MaintenanceReport((), dry_run=False), began, began, other)
         try:
-            self._after_round(done, self._lease.held)
+            self._after_round(done, keeps_lease and self._lease.held)
         except OSError as error:
-            logger.error("cannot write the metrics: %s", error)  # noqa: TRY400 - its text has the path
+            logger.error("cannot write the metrics: %s", error,  # noqa: TRY400 - its text has the path
+                         extra=_event("metrics fail"))  # fmt: skip
         return done
 
     def _maintain(self, began: datetime) -> MaintenanceRound:
         steps = list(finished_deletions(self._tables))
         entries = self._tables.components.catalog.tables()
-        due = self._backoff.due([entry for entry in entries if entry.online])
-        logger.info("round begins: %d of %d tables", len(due), len(entries),
+        online = [entry for entry in entries if entry.online]
+        due = self._backoff.due(online)
+        waiting = tuple(entry.name for entry in online if entry not in due)
+        logger.info("round begins: %d of %s", len(due), counted(len(entries), "table"),
                     extra=_event("round begins", tables=len(due)))  # fmt: skip
         names = set()
         for entry, done in maintain_each(self._tables, due, dry_run=False, proceed=self._proceed):
@@ -190,10 +201,11 @@ class MaintenanceService:
         ended, offline = self._clock.now(), tuple(entry.name for entry in entries if not entry.online)
         report = MaintenanceReport(tuple(steps), dry_run=False, offline=offline)
         seconds = (ended - began).total_seconds()
-        logger.info("round ends: %d tables, %d steps failed, %.1f s", len(names), len(report.failed), seconds,
+        logger.info("round ends: %s, %s failed, %.1f s", counted(len(names), "table"),
+                    counted(len(report.failed), "step"), seconds,
                     extra=_event("round ends", tables=len(names), failed=len(report.failed), seconds=seconds,
-                                 stopped=stopped))  # fmt: skip
-        return MaintenanceRound(report, began, ended, stopped=stopped)
+                                 stopped=stopped, waiting=waiting))  # fmt: skip
+        return MaintenanceRound(report, began, ended, stopped=stopped, waiting=waiting)
 
     def _proceed(self) -> bool:
         return not self._stop.is_set() and self._lease.held

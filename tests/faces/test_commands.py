@@ -141,7 +141,7 @@ def test_an_unknown_command_names_the_nearest(typed, hint):
         ("compact t --enginee spark", "compact has no option '--enginee'", "did you mean '--engine'?"),
         ("delete t --where x", "delete has no option '--where'", "did you mean 'delete-rows', which has '--where'?"),
         ("compact t --dryrun", "compact has no option '--dryrun'", "did you mean '--dry-run'?"),
-        ("compact t --engine=sparc", "no engine 'sparc'", "did you mean 'spark'?"),
+        ("compact t --engine=sparc", "--engine cannot be 'sparc'", "did you mean 'spark'?"),
         ("tables x", "tables cannot use 'x'", "usage: tables"),
         ("ingest t", "ingest needs SRC, or --watch", "usage: ingest T SRC… [options]; for the options: ingest -h"),
         ("ingest t a -m", "ingest -m needs a value", "usage: ingest T SRC… [options]; for the options: ingest -h"),

@@ -57,7 +57,7 @@ def test_a_hint_names_the_option_as_it_is_typed(trips, shell):
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [("--columns a,b=c", "mixes names and pairs"), ("--decimal x", "no decimal 'x'"), ("--skip-lines x", "skip"),
+    [("--columns a,b=c", "mixes names and pairs"), ("--decimal x", "--decimal cannot be"), ("--skip-lines x", "skip"),
      ("--encoding klingon", "'klingon' is not a known encoding"), ("--quote ab", "not a valid quote character")],
 )  # fmt: skip
 def test_a_wrong_option_is_refused(trips, options, message):

@@ -88,7 +88,8 @@ def test_warnings_are_exit_code_3_if_asked_for(trips):
     assert trips("status", "trips", "--json", "--fail-on", "error")[0] == 0
     assert trips("status", "--json")[0] == 0
     assert trips("status", "nothing", "--json")[0] == 1
-    assert trips("status", "--fail-on", "often")[0] == 2
+    code, _, err = trips("status", "--fail-on", "warning")
+    assert (code, "--fail-on cannot be 'warning'" in err) == (2, True)
 
 
 def test_metrics_are_written_whole(trips, folder):
@@ -96,13 +97,93 @@ def test_metrics_are_written_whole(trips, folder):
     assert trips("maintain", "--once", "--metrics", "out/sleeper.prom")[0] == 0
     text = (folder / "out" / "sleeper.prom").read_text()
     assert 'sleeper_table_rows{instance="default",table="trips"} 4\n' in text
-    assert 'sleeper_maintenance_lease_held{instance="default"} 1\n' in text
+    assert 'sleeper_maintenance_lease_held{instance="default"} 0\n' in text  # it was released
     assert [path.name for path in (folder / "out").iterdir()] == ["sleeper.prom"]
+
+
+def sample(path, name, **labels):
+    """Return the value of a sample; None when the file has none."""
+    shown = ",".join(f'{label}="{value}"' for label, value in {"instance": "default", **labels}.items())
+    found = [line for line in path.read_text().splitlines() if line.startswith(f"sleeper_{name}{{{shown}}} ")]
+    return float(found[0].rpartition(" ")[2]) if found else None
+
+
+def test_one_round_after_another_counts_on_in_the_same_file(trips, folder):
+    path = folder / "sleeper.prom"
+    once = ("maintain", "--once", "--metrics", "sleeper.prom")
+    assert trips(*once)[0] == 0
+    succeeded = sample(path, "maintenance_round_timestamp_seconds", event="succeeded")
+    for _ in range(2):
+        assert trips("ingest", "trips", "rows.csv")[0] == 0
+    for each in (folder / "warehouse").rglob("*-files.parquet"):
+        each.write_bytes(b"damaged")
+    assert trips(*once)[0] == 1
+    assert sample(path, "maintenance_rounds_total") == 2
+    assert sample(path, "maintenance_failed_rounds_total") == 1
+    assert sample(path, "maintenance_round_timestamp_seconds", event="succeeded") == succeeded > 0
+    assert sample(path, "maintenance_round_timestamp_seconds", event="ended") > succeeded
+    assert sample(path, "maintenance_steps_total", table="trips", step="compact", outcome="done") == 1
+    path.unlink()
+    assert trips(*once)[0] == 1
+    assert sample(path, "maintenance_round_timestamp_seconds", event="succeeded") == 0
+    assert trips("delete", "trips", "--force")[0] == 0
+    assert trips(*once)[0] == 0
+    assert "trips" not in path.read_text()
+    assert sample(path, "maintenance_rounds_total") == 2
+
+
+def test_one_round_leaves_the_file_to_the_process_that_works(trips, folder):
     in_use(folder)
-    assert trips("maintain", "--once", "--metrics", "out/sleeper.prom")[0] == 75
-    text = (folder / "out" / "sleeper.prom").read_text()
-    assert 'lease_held{instance="default"} 0\n' in text
-    assert "sleeper_table_rows" not in text
+    path = folder / "sleeper.prom"
+    once = ("maintain", "--once", "--metrics", "sleeper.prom")
+    assert (trips(*once)[0], path.exists()) == (75, False)
+    path.write_text('# HELP sleeper_x Y\nsleeper_maintenance_rounds_total{instance="default"} 7\n')
+    before = path.read_bytes()
+    assert (trips(*once)[0], path.read_bytes()) == (75, before)
+
+
+def test_counters_of_another_instance_are_not_taken_over(trips, folder):
+    path = folder / "sleeper.prom"
+    path.write_text('# HELP sleeper_x Y\nsleeper_maintenance_rounds_total{instance="other"} 7\n')
+    assert trips("maintain", "--once", "--metrics", "sleeper.prom")[0] == 0
+    assert sample(path, "maintenance_rounds_total") == 1
+
+
+@pytest.mark.parametrize(("name", "message"), [
+    ("out", "--metrics needs a file, and out is none"),
+    ("gone/m.prom", "no folder gone for the metrics"),
+    ("rows.csv", "rows.csv is not a file of metrics, and is not replaced"),
+    ("rows.csv/m.prom", "no folder rows.csv for the metrics"),
+    ("x" * 300, "--metrics cannot be"),
+])  # fmt: skip
+def test_what_cannot_be_a_file_of_metrics_is_refused_before_the_round(trips, folder, name, message):
+    (folder / "out").mkdir()
+    rows = (folder / "rows.csv").read_bytes()
+    code, _, err = trips("maintain", "--once", "--metrics", name)
+    assert (code, message in err, "round begins" in err) == (1, True, False)
+    assert (folder / "rows.csv").read_bytes() == rows
+    assert "compact trips" in trips("status", "trips")[1]
+
+
+def test_metrics_that_cannot_be_written_are_a_failure(trips, folder, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device", "sleeper.prom")
+
+    monkeypatch.setattr("sleeper_nb.commands.maintain_service.write_whole", full)
+    code, out, err = trips("maintain", "--once", "--metrics", "sleeper.prom", "--log-format", "json")
+    assert (code, out) == (1, "")
+    assert [json.loads(line).get("event") for line in err.splitlines()][-2:] == ["round ends", "metrics fail"]
+
+
+def test_a_step_that_fails_has_its_table_in_the_log(trips, folder):
+    for path in (folder / "warehouse").rglob("*-files.parquet"):
+        path.write_bytes(b"damaged")
+    code, _, err = trips("maintain", "--once", "--log-format", "json")
+    lines = [json.loads(line) for line in err.splitlines()]
+    failed = [(line["table"], line["step"], line["level"]) for line in lines if line.get("event") == "step fails"]
+    assert failed == [("trips", step, "warning") for step in ("split", "compact", "collect-garbage")]
+    assert code == 1
+    assert "round ends: 1 table, 3 steps failed" in lines[-1]["message"]
 
 
 @pytest.mark.parametrize(("words", "message"), [
@@ -114,19 +195,25 @@ def test_metrics_are_written_whole(trips, folder):
     (("--dry-run", "--every", "10m"), "takes no --dry-run"),
     (("--metrics", "m.prom"), "are for a service"),
     (("--log-format", "json"), "are for a service"),
-    (("--once", "--metrics", "gone/m.prom"), "no folder gone"),
+    (("--every", "10"), "'10' is not a duration"),
+    (("--every", "-5m"), "'-5m' is not a duration"),
+    (("--every=-5m",), "'-5m' is not a duration"),
+    (("--every", "--once"), "maintain --every needs a value"),
+    (("--once", "--log-format", "xml"), "--log-format cannot be 'xml'"),
 ])  # fmt: skip
 def test_options_that_make_no_sense_change_nothing(trips, words, message):
     code, out, err = trips("maintain", *words)
-    assert (code in {1, 2}, message in out + err) == (True, True)
+    assert (code, out, message in err) == (2, "", True)
     assert "compact trips" in trips("status", "trips")[1]
 
 
 def test_a_notebook_is_not_kept_from_other_work(cell):
     cell("%load_ext sleeper_nb")
     cell("%sleeper use ./w")
-    with pytest.raises(InvalidInput, match="keep the notebook from other work"):
+    with pytest.raises(InvalidInput, match=r"--every is for the console\nhint: here, type %sleeper maintain$"):
         cell("%sleeper maintain --every 10m")
+    with pytest.raises(InvalidInput, match=r"--once is for the console\nhint: here, type %sleeper maintain$"):
+        cell("%sleeper maintain --once")
 
 
 def started(folder: Path, *words: str) -> subprocess.Popen[str]:

@@ -17,6 +17,8 @@ from sleeper_nb.commands.help import ON_CONSOLE
 from sleeper_nb.commands.parse import shared_last
 
 PAGE = (Path(__file__).parents[2] / "docs" / "running.md").read_text(encoding="utf-8")
+VENV = "/srv/flights/.venv/bin"
+"""Where cron and systemd find the command: they have no PATH of the user."""
 SHARED = tuple(name for argument in ON_CONSOLE for name in argument.names)
 
 
@@ -26,11 +28,11 @@ def blocks(language: str) -> list[str]:
 
 def commands() -> list[list[str]]:
     """Return the words of each command on the page."""
-    lines = [re.split(r"&& | 2>>", line)[1] for line in blocks("")[0].splitlines()]
+    lines = [re.split(r"&& | 2>>", line)[1].removeprefix(f"{VENV}/") for line in blocks("")[0].splitlines()]
     lines += blocks("bash")[0].splitlines() + re.findall(r'bash_command="(.*)"', blocks("python")[0])
     unit = configparser.ConfigParser(interpolation=None)
     unit.read_string(blocks("ini")[0])
-    lines.append(unit["Service"]["ExecStart"].rpartition("/")[2])
+    lines.append(unit["Service"]["ExecStart"].removeprefix(f"{VENV}/"))
     cron, deployment = map(yaml.safe_load, blocks("yaml"))
     pods = cron["spec"]["jobTemplate"]["spec"]["template"], deployment["spec"]["template"]
     containers = [container for pod in pods for container in pod["spec"]["containers"]]
@@ -42,6 +44,11 @@ def test_each_command_is_one(words):
     assert words[0] == "sleeper"
     invocation = COMMANDS.parse_argv(shared_last(words[1:], SHARED), ON_CONSOLE)
     assert invocation.command.name in {"maintain", "status"}
+
+
+def test_schedulers_without_a_path_get_the_whole_path():
+    assert PAGE.count(f"{VENV}/sleeper maintain") == 2
+    assert f"RestartPreventExitStatus={cli.MISUSED}\n" in PAGE
 
 
 def test_the_exit_codes_are_those_of_the_code():

@@ -80,6 +80,7 @@ def test_rounds_begin_at_intervals_and_the_lease_is_released(session: sl.Session
     assert [done.began - began for done in rounds] == [EVERY * number for number in range(3)]
     assert stop.waited == [360.0] * 3
     assert held == [True] * 3
+    assert all(done.succeeded for done in rounds)
     assert "merged 2 files" in rounds[0].report.steps[1].summary
     assert len(table.files()) == 1
     assert session.components.catalog.service("maintain") is None
@@ -156,7 +157,7 @@ def test_a_stop_finishes_the_step_that_runs_and_no_other(
 
     monkeypatch.setattr(catalog, "claim_files", told)
     done = service(session, stop).once()
-    assert done.stopped
+    assert (done.stopped, done.succeeded) == (True, False)
     assert [(step.table, step.step) for step in done.report.steps] == [("first", "split"), ("first", "compact")]
     assert [len(table.files()) for table in tables] == [1, 2]
     assert catalog.service("maintain") is None
@@ -180,6 +181,8 @@ def test_a_table_that_fails_does_not_stop_the_others_and_is_tried_less_often(
             another.status("nothing")
     tried = [number for number, done in enumerate(rounds) if any(s.table == "broken" for s in done.report.steps)]
     assert tried == [0, 1, 3, 7]
+    assert not any(done.succeeded for done in rounds)  # neither where it failed nor where it was left out
+    assert [done.waiting for done in rounds] == [() if n in tried else ("broken",) for n in range(9)]
     assert all(any(step.table == "trips" for step in done.report.steps) for done in rounds)
 
 
@@ -221,7 +224,7 @@ def test_metrics_count_outcomes_and_escape_names(session: sl.Session, clock: Man
     metrics = MaintenanceMetrics("default")
     for _ in range(2):
         report = session.maintain()
-        metrics.count(report, clock.now(), clock.now())
+        metrics.count(report, clock.now(), clock.now(), succeeded=True)
     metrics.take(session.status())
     text = metrics.text()
     assert 'sleeper_maintenance_steps_total{instance="default",table="trips",step="compact",outcome="done"} 1\n' in text
@@ -234,6 +237,27 @@ def test_metrics_count_outcomes_and_escape_names(session: sl.Session, clock: Man
     for name in named:  # each family is in one piece, after its help and type
         assert text.count(f"# TYPE {name} ") == 1
     assert named == sorted(named, key=named.index)
+
+
+def test_metrics_go_on_from_their_own_text(session: sl.Session, clock: ManualClock):
+    full(session, "trips")
+    name = 'in"st\\a\nnce'
+    metrics, again, other = MaintenanceMetrics(name), MaintenanceMetrics(name), MaintenanceMetrics("other")
+    assert "succeeded" not in metrics.text()  # of a process that stands by, and has not worked yet
+    metrics.count(session.maintain(), clock.now(), clock.now(), succeeded=True)
+    clock.advance(EVERY)
+    metrics.count(session.maintain(), clock.now(), clock.now(), succeeded=False)
+    assert f'event="succeeded"}} {(clock.now() - EVERY).timestamp()}\n' in metrics.text()
+    for each in (again, other):
+        each.resume(metrics.text())
+    assert (again.text(), other.text()) == (metrics.text(), MaintenanceMetrics("other").text())
+    for damaged in (
+        *("", "sleeper_", "sleeper_maintenance_rounds_total{} nan", "x" * 99, metrics.text()[:-90] + "\0"),
+        'sleeper_maintenance_rounds_total{instance="other"} 1e999',
+        'sleeper_maintenance_round_timestamp_seconds{instance="other",event="succeeded"} 1e30',
+    ):
+        other.resume(damaged)
+        assert other.text() == MaintenanceMetrics("other").text()
 
 
 def test_what_maintenance_should_have_done_is_a_warning(session: sl.Session):

@@ -35,6 +35,8 @@ from sleeper_nb.state_store.state_store_base import StateStore
 logger = logging.getLogger(__name__)
 
 NOTHING_DUE = "nothing due"
+DELETED_TABLES = "(deleted tables)"
+"""Stands for the name of a table in the report of a deletion that could not be finished."""
 _TICK = timedelta(microseconds=1)
 
 
@@ -218,7 +220,8 @@ def run_steps(
 def failed_step(table: str, step: str, error: Exception) -> StepReport:
     """Return the report of a step that failed."""
     message = error.message if isinstance(error, SleeperError) else repr(error)
-    logger.warning("table %s: the maintenance step %s failed: %s", table, step, message)
+    logger.warning("table %s: the maintenance step %s failed: %s", table, step, message,
+                   extra={"facts": {"event": "step fails", "table": table, "step": step}})  # fmt: skip
     return StepReport(table, step, f"failed: {message}", error=error)
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 
 from sleeper_nb.operations.alerts import InstanceStatus
 from sleeper_nb.operations.status import TableStatus
-from sleeper_nb.operations.upkeep.maintain import NOTHING_DUE, MaintenanceReport
+from sleeper_nb.operations.upkeep.maintain import DELETED_TABLES, NOTHING_DUE, MaintenanceReport
 
 _GAUGES = {
     "rows": ("rows", "Rows of the current snapshot."),
@@ -19,13 +21,17 @@ _GAUGES = {
     "snapshots": ("snapshots", "Snapshots that are retained."),
     "savepoints": ("savepoints", "Savepoints."),
     "waiting_files": ("unused_files", "Data files that no version needs and that still exist."),
-    "waiting_bytes": ("unused_bytes", "Their size."),
+    "waiting_bytes": ("unused_bytes", "Bytes of unused data files."),
 }
+_SAMPLE = re.compile(r"sleeper_(\w+)\{(.*)\} (\S+)")
+_LATEST = 1e11
+"""Seconds since 1970 that a time can have; more was not written by us."""
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 @dataclass(slots=True)
 class MaintenanceMetrics:
-    """What one process has done, and how the tables are.
+    """What the processes that write one file have done, and how the tables are.
 
     Parameters
     ----------
@@ -36,9 +42,10 @@ class MaintenanceMetrics:
     rounds, failed_rounds
         Rounds that ended, and those of them in which something failed.
     began, ended, succeeded
-        When the newest round began and ended, and when the newest round without a failure ended.
+        When the newest round began and ended, and when the newest one ended that did all steps of all tables that are
+        online, and none failed.
     steps
-        How many steps there were by table, step and outcome.
+        How many steps there were by table, step and outcome; of tables that still exist.
     tables
         The status of each table; empty before the first round.
     unreadable
@@ -56,12 +63,32 @@ class MaintenanceMetrics:
     tables: tuple[TableStatus, ...] = ()
     unreadable: tuple[str, ...] = ()
 
-    def count(self, report: MaintenanceReport, began: datetime, ended: datetime) -> None:
+    @staticmethod
+    def can_replace(text: str) -> bool:
+        """Return whether a text is empty or one of these, and no other file of the user."""
+        return not text.strip() or text.startswith("# HELP sleeper_")
+
+    def resume(self, text: str) -> None:
+        """Go on from the counters and times of an earlier text; from none when it is about another instance."""
+        samples = [each for each in _samples(text) if each[1].get("instance") == self.instance]
+        times = dict[str | None, datetime]()
+        for name, labels, value in samples:
+            if name == "maintenance_rounds_total":
+                self.rounds = int(value)
+            elif name == "maintenance_failed_rounds_total":
+                self.failed_rounds = int(value)
+            elif name == "maintenance_round_timestamp_seconds" and 0 < value < _LATEST:
+                times[labels.get("event")] = datetime.fromtimestamp(value, UTC)
+            elif name == "maintenance_steps_total" and {"table", "step", "outcome"} <= labels.keys():
+                self.steps[labels["table"], labels["step"], labels["outcome"]] = int(value)
+        self.began, self.ended, self.succeeded = (times.get(each) for each in ("began", "ended", "succeeded"))
+
+    def count(self, report: MaintenanceReport, began: datetime, ended: datetime, *, succeeded: bool) -> None:
         """Add a round that has ended."""
         self.rounds, self.began, self.ended = self.rounds + 1, began, ended
         if report.failed:
             self.failed_rounds += 1
-        else:
+        if succeeded:
             self.succeeded = ended
         for step in report.steps:
             is_idle = step.summary.startswith(NOTHING_DUE)
@@ -74,6 +101,9 @@ class MaintenanceMetrics:
         names = {each.table for each in known}
         wrong = () if status is None else status.of_level("error")
         self.tables, self.unreadable = known, tuple(sorted({each.table for each in wrong} - names))
+        if status is not None:
+            kept = {*names, *self.unreadable, DELETED_TABLES}
+            self.steps = Counter({each: count for each, count in self.steps.items() if each[0] in kept})
 
     def text(self) -> str:
         """Return all samples, each metric with its help and type."""
@@ -87,8 +117,10 @@ class MaintenanceMetrics:
                                 [({}, self.failed_rounds)])  # fmt: skip
         times = {"began": self.began, "ended": self.ended, "succeeded": self.succeeded}
         samples = [({"event": name}, time.timestamp()) for name, time in times.items() if time is not None]
+        if self.rounds and self.succeeded is None:
+            samples.append(({"event": "succeeded"}, 0.0))
         yield from self._family("maintenance_round_timestamp_seconds", "gauge", "When the newest round began and "
-                                "ended, and the newest without a failure ended.", samples)  # fmt: skip
+                                "ended, and the newest that did all that is due ended; 0: none.", samples)  # fmt: skip
         steps = sorted(self.steps.items())
         yield from self._family("maintenance_steps_total", "counter", "Steps that ended.", [
             ({"table": table, "step": step, "outcome": outcome}, count) for (table, step, outcome), count in steps
@@ -118,9 +150,25 @@ class MaintenanceMetrics:
             yield from lines
 
 
+def _samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
+    """Yield the name, labels and value of each sample of a text; lines that are none are left out."""
+    for line in text.split("\n"):
+        sample = _SAMPLE.fullmatch(line)
+        try:
+            value = math.nan if sample is None else float(sample[3])
+        except ValueError:
+            continue
+        if sample is not None and math.isfinite(value):
+            yield sample[1], {name: _unescaped(label) for name, label in _LABEL.findall(sample[2])}, value
+
+
 def _labels(labels: Mapping[str, str]) -> str:
     return ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
 
 
 def _escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _unescaped(value: str) -> str:
+    return re.sub(r"\\(.)", lambda match: "\n" if match[1] == "n" else match[1], value)
