@@ -182,10 +182,15 @@ def parse_key(field: Field, text: str, *, what: str = "value") -> KeyValue:
 
 
 def key_text(value: KeyValue | None) -> str:
-    """Return a key in readable form: bytes in hexadecimal, an unbounded end as ``∞``."""
+    """Return a key in readable form: bytes in hexadecimal, control characters escaped, an unbounded end as ``∞``."""
     if value is None:
         return "∞"
-    return "0x" + value.hex() if isinstance(value, bytes) else written_key(value)
+    if isinstance(value, bytes):
+        return "0x" + value.hex()
+    text = written_key(value)
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def written_key(value: KeyValue) -> str:

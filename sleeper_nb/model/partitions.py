@@ -47,6 +47,8 @@ class Range:
         return cls(None if None in lows else min(lows), None if None in highs else max(highs))  # type: ignore[type-var]
 
     def __str__(self) -> str:
+        if isinstance(self.min, str) and self.max == self.min + "\0":
+            return key_text(self.min)  # no other text is in the range
         return f"{'(-∞' if self.min is None else '[' + key_text(self.min)}, {key_text(self.max)})"
 
 

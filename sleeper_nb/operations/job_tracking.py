@@ -24,6 +24,7 @@ from sleeper_nb.errors import (
 )
 from sleeper_nb.model.jobs import KEPT_JOBS, KEPT_TIME, Job, JobKind, MadeBefore
 from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.transactions import Rollback
 from sleeper_nb.report import Listing, duration_text
 from sleeper_nb.state_store.state_store_base import StateStore
 
@@ -174,13 +175,25 @@ def add_once(store: StateStore, job_id: str, add: Callable[[], Snapshot]) -> Sna
 
 
 def _made_before(store: StateStore, job_id: str, done: int | None) -> MadeBefore:
-    made = next((snapshot for snapshot in store.catalog.snapshots(store.table_id) if snapshot.id == done), None)
+    snapshots = store.catalog.snapshots(store.table_id)
+    made = next((snapshot for snapshot in snapshots if snapshot.id == done), None)
     shown = made or store.head()
     note = f"job {job_id!r} was done before, in snapshot {done:,}"
     if made is None:
         note += f", which has expired; the table is at snapshot {shown.id:,}"
     values = {field.name: getattr(shown, field.name) for field in fields(Snapshot)}
-    return MadeBefore(**values, note=f"{note}. Nothing was changed")
+    return MadeBefore(**values, note=f"{note}. Nothing was changed{_undone_since(snapshots, done)}")
+
+
+def _undone_since(snapshots: Iterable[Snapshot], done: int | None) -> str:
+    """Return what a rollback after a job may mean for its rows; empty when there was none."""
+    later = [each.id for each in snapshots if each.operation == Rollback.operation and each.id > (done or 0)]
+    if not later:
+        return ""
+    return (
+        f".\nThe table was rolled back after that, in snapshot {max(later):,}: "
+        "if that undid the job, use another job id to do it again"
+    )
 
 
 Which = Literal["all", "running", "failed"]

@@ -58,10 +58,8 @@ class TableWords:
 
     def _with(self, words: Sequence[str]) -> str | None:
         """Return the first text that has all of some words in it, with what it is."""
-        whole = (" ".join(each) for each in self.texts)
-        return next(
-            (clip(text, _MOST_REASON) for text in whole if all(word in text.casefold() for word in words)), None
-        )
+        found = (each for each in self.texts if all(word in each[1].casefold() for word in words))
+        return next((clip(" ".join(each), _MOST_REASON) for each in found), None)
 
 
 class TableSearch:

@@ -255,6 +255,18 @@ def test_the_same_job_again_returns_its_snapshot_and_says_so(trips: sl.Table):
     assert [(job.state, job.snapshot_id) for job in trips.jobs()] == [("FINISHED", 2)]
 
 
+def test_the_same_job_after_a_rollback_says_that_its_rows_may_be_gone(trips: sl.Table):
+    trips.ingest([{"city": "rome"}], job_id="bad")
+    trips.rollback(1)
+    trips.ingest([{"city": "oslo"}], job_id="good")
+    again = trips.ingest([{"city": "rome"}], job_id="bad")
+    assert "The table was rolled back after that, in snapshot 3: if that undid the job, use another job id" in repr(
+        again
+    )
+    assert "rolled back" not in repr(trips.ingest([{"city": "oslo"}], job_id="good"))
+    assert trips.scan().count() == 1
+
+
 def test_a_job_whose_snapshot_expired_returns_the_current_one(trips: sl.Table):
     trips.ingest([{"city": "rome"}], job_id="once")
     trips.ingest([{"city": "oslo"}])

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sleeper_nb.engines.duckdb.pushed_filters import SIGNS
+from sleeper_nb.engines.duckdb.pushed_filters import MOST_DIGITS, SIGNS
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.operations.scanning.reach import AllOf, AnyOf, Compared, IsNull, OneOf, Sign, Test, swapped
 
@@ -36,7 +36,7 @@ def plain_test(selection: Mapping[str, Any], schema: Schema, values: Mapping[str
 def plain_condition(node: Mapping[str, Any], schema: Schema, values: Mapping[str, Any]) -> Test | None:
     """Return the test that a condition on a table's columns is, from its node of a syntax tree; None of another."""
     try:
-        return _PlainReader({each.name.casefold(): each for each in schema.fields}, values).test(node)
+        return _PlainReader({_folded(each.name): each for each in schema.fields}, values).test(node)
     except (_NotPlain, RecursionError):
         return None
 
@@ -47,7 +47,7 @@ class _NotPlain(Exception):  # noqa: N818 - no error: the plan is asked
 
 @dataclass(frozen=True, slots=True)
 class _PlainReader:
-    """Reads conditions on the columns of a table, by their names in lower case; raises `_NotPlain` for others."""
+    """Reads conditions on the columns of a table, by their folded names; raises `_NotPlain` for others."""
 
     columns: Mapping[str, Field]
     values: Mapping[str, Any]
@@ -81,9 +81,10 @@ class _PlainReader:
     def _column(self, node: Mapping[str, Any]) -> Field:
         """Return a column without qualifier: it is the table's, even where something else has its name as alias."""
         names = node.get("column_names", ())
-        if node.get("class") != "COLUMN_REF" or len(names) != 1 or names[0].casefold() not in self.columns:
+        column = self.columns.get(_folded(names[0])) if len(names) == 1 else None
+        if node.get("class") != "COLUMN_REF" or column is None:
             raise _NotPlain
-        return self.columns[names[0].casefold()]
+        return column
 
     def _value(self, node: Mapping[str, Any], column: Field) -> int | str:
         """Return a constant or the value of a parameter, where the column's type can hold it."""
@@ -91,8 +92,10 @@ class _PlainReader:
         value: Any = None
         if node.get("class") == "PARAMETER":
             value = self.values.get(node["identifier"])
-        elif literal.get("kind") in {"INTEGER", "STRING"}:
-            value = int(literal["text"]) if literal["kind"] == "INTEGER" else literal["text"]
+        elif literal.get("kind") == "STRING":
+            value = literal["text"]
+        elif literal.get("kind") == "INTEGER" and len(literal["text"]) <= MOST_DIGITS:
+            value = int(literal["text"])
         if type(value) is int and (bits := _BITS.get(column.type.name)):
             if -(1 << bits - 1) <= value < 1 << bits - 1:
                 return value
@@ -102,6 +105,11 @@ class _PlainReader:
 
 
 _ENDS: Final[tuple[tuple[Sign, str], ...]] = ((">=", "lower"), ("<=", "upper"))
+
+
+def _folded(name: str) -> str:
+    """Return a name as DuckDB compares it: only the letters A to Z are the same in lower case."""
+    return name.encode(errors="surrogatepass").lower().decode(errors="surrogatepass")
 
 
 def _is_unicode(text: str) -> bool:

@@ -48,6 +48,8 @@ SIGNS: Final[Mapping[str, Sign]] = {
     "COMPARE_EQUAL": "=", "COMPARE_LESSTHAN": "<", "COMPARE_LESSTHANOREQUALTO": "<=", "COMPARE_GREATERTHAN": ">",
     "COMPARE_GREATERTHANOREQUALTO": ">=",
 }  # fmt: skip
+MOST_DIGITS: Final = 40
+"""No column holds a whole number with more digits; Python refuses to read one with thousands."""
 _PREFIXES: Final = frozenset({"starts_with", "prefix", "^@"})
 _HEX: Final = re.compile(r"\\x([0-9A-Fa-f]{2})")
 _ROWS: Final = "rows of the scan"
@@ -297,7 +299,7 @@ def _value(node: Mapping[str, Any]) -> Any:
     """Return the value of a whole number, a text, a blob, a date or a timestamp; `UNKNOWN` of anything else."""
     literal = node.get("literal") or {}
     if literal.get("kind") == "INTEGER":
-        return int(literal["text"])
+        return int(literal["text"]) if len(literal["text"]) <= MOST_DIGITS else UNKNOWN
     if literal.get("kind") == "STRING":
         return literal["text"]
     inner = (node.get("child") or {}).get("literal") or {}

@@ -134,3 +134,22 @@ class TestRememberedStatements:
             for number in range(1, 257):
                 queries.of(connection, Statement.of(f"SELECT {number}", dialect="duckdb"))
             assert queries.of(connection, Statement.of("SELECT 0", dialect="duckdb")) is not first
+
+
+@pytest.mark.parametrize(("column", "alias"), [("é", "É"), ("strasse", "straße"), ("σας", "σασ")])
+def test_names_are_the_same_only_where_duckdb_says_so(tmp_path, column, alias):
+    with sl.connect(tmp_path) as session:
+        table = session.create_table("t", sl.Schema({column: "int"}), [10, 20, 30])
+        table.ingest([{column: n} for n in range(40)])
+        found = session.sql(f"SELECT {column} + 30 AS {alias} FROM t WHERE {alias} = 35", engine="duckdb")
+        assert found.to_arrow().to_pylist() == [{alias: 35}]
+        with pytest.raises(InvalidInput):
+            table.scan(where=f"{alias} = 5").count()
+
+
+def test_whole_numbers_may_have_any_number_of_digits(session):
+    huge = "9" * 5_000
+    assert (
+        session.sql(f"SELECT count(*) AS n FROM t WHERE k < {huge}", engine="duckdb").to_arrow()["n"][0].as_py() == 40
+    )
+    assert session.table("t").scan(where=f"k < {huge}").count() == 40
