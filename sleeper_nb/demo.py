@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import Action, EngineError, InvalidInput, SleeperError
+from sleeper_nb.errors import Action, EngineError, InvalidInput, OfOtherWarehouse, SleeperError
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.query import ENGINES, Engine
@@ -226,8 +226,11 @@ def free_instance(warehouse: str | Path) -> str:
 
 
 def _has_tables(warehouse: str, instance: str) -> bool:
-    with connect(warehouse, instance) as session:
-        return len(session.tables()) > 0
+    try:
+        with connect(warehouse, instance) as session:
+            return len(session.tables()) > 0
+    except OfOtherWarehouse:
+        return True
 
 
 def _load(session: Session, data: pd.DataFrame, watch: Progress) -> None:

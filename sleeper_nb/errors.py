@@ -4,6 +4,7 @@
 
     SleeperError                     a message, and a hint that says what to do instead
     ├── InvalidInput  (ValueError)   change the arguments
+    │   └── OfOtherWarehouse         the instance's name is in use in the account and region; choose another
     ├── NotFound      (LookupError)  name something that exists; the hint lists the nearest candidates
     ├── AlreadyExists (ValueError)   choose another name, or use what exists
     │   └── JobDone                  the job id has made a snapshot before; nothing was changed
@@ -145,6 +146,10 @@ def show_for(error: BaseException | None, prefix: str) -> None:
 
 class InvalidInput(SleeperError, ValueError):  # noqa: N818 - named for what it is, as its siblings are
     """An argument that is not valid in any state of the table."""
+
+
+class OfOtherWarehouse(InvalidInput):
+    """The instance of this name, in the account and region, belongs to another warehouse; nothing of it was read."""
 
 
 class NotFound(SleeperError, LookupError):  # noqa: N818

@@ -24,6 +24,7 @@ from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.permissions import IteratorNames, Permissions
 from sleeper_nb.model.properties import METADATA_CACHE, OWN_TABLES, SYNC, TRANSACTION_ITEMS, InstanceProperties
 from sleeper_nb.operations.administration.instances import check_instance_name
+from sleeper_nb.operations.administration.ownership import settle_warehouse
 from sleeper_nb.operations.administration.property_files import PropertyFiles, read_text
 from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import SILENT, Progress
@@ -68,7 +69,7 @@ def connect(
         A folder, with the catalog in it as a SQLite file; or ``s3://bucket/prefix``, with the catalog in DynamoDB.
     instance
         The instance's name in the warehouse; instances share nothing. With DynamoDB it is part of the names of its
-        tables, so a name can be used once in an account and region.
+        tables, so a name can be used once in an account and region; another warehouse that gives it is refused.
     region, endpoint_url
         Of S3 and DynamoDB; from the environment or the AWS profile when None.
     profile
@@ -107,7 +108,7 @@ def connect(
         catalog: Catalog = SqliteCatalog(Path(storage.locate(paths.CATALOG)), sync=settings[SYNC])
     else:
         storage = storage.caching(FileCache(cache_folder() / "metadata", settings[METADATA_CACHE]))
-        catalog = _dynamodb(place, settings, clock, progress, whole.place.network)
+        catalog = _dynamodb(place, settings, clock, progress, storage)
     logger.debug("opening instance %s at %s", instance, storage.root)
     return Session(
         instance,
@@ -126,11 +127,11 @@ def connect(
 
 
 def _dynamodb(
-    place: InstancePlace, settings: InstanceProperties, clock: Clock, progress: Progress, network: Network | None
+    place: InstancePlace, settings: InstanceProperties, clock: Clock, progress: Progress, storage: Storage
 ) -> Catalog:
     from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 
-    return DynamoDBCatalog(
+    catalog = DynamoDBCatalog(
         place.instance,
         region=place.region,
         endpoint_url=place.endpoint_url,
@@ -138,9 +139,16 @@ def _dynamodb(
         max_items=settings[TRANSACTION_ITEMS],
         own_tables=settings[OWN_TABLES] == "own",
         on_create=progress.finish,
-        network=network,
+        network=storage.place.network,
         profile=place.profile,
+        warehouse=place.warehouse,
     )
+    try:
+        settle_warehouse(catalog, storage)
+    except BaseException:
+        catalog.close()
+        raise
+    return catalog
 
 
 def _registration(place: InstancePlace, storage: Storage) -> Callable[[SparkSession, Permissions], None]:

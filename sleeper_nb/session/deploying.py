@@ -70,7 +70,7 @@ def deploy(
         raise InvalidInput(f"no role {role!r}", hint=f"choose {', '.join(ROLES)}")
     network = Network(clock or Clock(), progress or SILENT)
     storage = open_storage(warehouse, region=region, endpoint_url=endpoint_url, profile=profile, network=network)
-    catalog = _catalog(instance, network, region=region, endpoint_url=endpoint_url, profile=profile)
+    catalog = _catalog(storage.root, instance, network, region=region, endpoint_url=endpoint_url, profile=profile)
     roles = ROLES if role is None else (role,)
     deployment = Deployment(storage, catalog, InstanceProperties(properties or {}), roles)
     try:
@@ -119,11 +119,11 @@ def patient_of(warehouse: str | Path, instance: str, clock: Clock, **aws: str | 
     """Return what the doctor looks at, with a connection that gives up at the first lost answer."""
     network = Network(clock, quota=_QUICK)
     storage = open_storage(warehouse, network=network, **aws)
-    catalog = None if storage.local else _catalog(instance, network, **aws)
+    catalog = None if storage.local else _catalog(storage.root, instance, network, **aws)
     return Patient(storage, instance, catalog, clock, aws.get("profile"))
 
 
-def _catalog(instance: str, network: Network, **aws: Any) -> DynamoDBCatalog:
+def _catalog(warehouse: str, instance: str, network: Network, **aws: Any) -> DynamoDBCatalog:
     from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 
-    return DynamoDBCatalog(instance, clock=network.clock, network=network, **aws)
+    return DynamoDBCatalog(instance, clock=network.clock, network=network, warehouse=warehouse, **aws)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import Action, EngineError, SleeperError, hint_text
 from sleeper_nb.operations.administration.aws_roles import ROLES, WORK
+from sleeper_nb.operations.administration.ownership import check_warehouse
 from sleeper_nb.report import Grid, Report, counted, escaped
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.s3 import S3Place
@@ -358,8 +359,9 @@ def _dynamodb(patient: Patient) -> Iterator[HealthCheck]:
         line = f"add-instance {patient.warehouse.root} --instance {patient.instance} --deploy"
         says = f"answers; no table {missing[0]} yet: the first table of the instance makes it"
         yield HealthCheck("DynamoDB", WARNING, says, (Action(line),))
-    else:
-        yield HealthCheck("DynamoDB", OK, f"answers; instance {patient.instance} is there")
+        return
+    check_warehouse(catalog, patient.warehouse.below(patient.instance))
+    yield HealthCheck("DynamoDB", OK, f"answers; instance {patient.instance} exists")
 
 
 # The workers.

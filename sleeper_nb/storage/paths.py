@@ -25,7 +25,8 @@ import re
 
 CATALOG = "catalog.sqlite"
 INSTANCE_PROPERTIES = "config/instance.properties"
-CONFIG = ("config", INSTANCE_PROPERTIES, "config/tables")
+TABLES = "config/tables"
+CONFIG = ("config", INSTANCE_PROPERTIES, TABLES)
 DATA = "data"
 STATE_STORE = "statestore"
 SAVEPOINTS = "savepoint"
@@ -111,4 +112,4 @@ def schema_id(path: str) -> int | None:
 
 def table_properties(table_id: str) -> str:
     """Return the path of a table's properties, relative to the instance's folder."""
-    return f"config/tables/table-{table_id}.properties"
+    return f"{TABLES}/table-{table_id}.properties"

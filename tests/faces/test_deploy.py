@@ -29,9 +29,9 @@ def folder(tmp_path):
 class Place:
     """A bucket that is not there yet, and an instance in it."""
 
-    def __init__(self, server):
-        self.name = uuid.uuid4().hex[:12]
-        self.server, self.warehouse = server, f"s3://new-{self.name}/house"
+    def __init__(self, server, name="", folder="house"):
+        self.name = name or uuid.uuid4().hex[:12]
+        self.server, self.warehouse = server, f"s3://new-{self.name}/{folder}"
         self.aws = {"region": "us-east-1", "endpoint_url": server.endpoint_url}
         self.line = f"{self.warehouse} --instance {self.name} --region us-east-1 --endpoint-url {server.endpoint_url}"
 
@@ -144,6 +144,96 @@ def test_each_role_can_do_its_work_and_a_lesser_one_is_refused_by_the_name_of_th
 def scope_of(bucket="lake", prefix="house", instance="prod", region="eu-west-2"):
     catalog = DynamoDBCatalog(instance, region=region, clock=ManualClock())
     return AwsScope(bucket, prefix, instance, region, names_of_tables(catalog))
+
+
+def other_place(place):
+    """Return another prefix of the same bucket, with the same name of the instance."""
+    return Place(place.server, place.name, "barn")
+
+
+def forget_warehouse(session):
+    """Make the catalog what an earlier release made: it recorded no warehouse."""
+    catalog = session.components.catalog
+    change = catalog._index("format").update("catalog", "REMOVE #warehouse")
+    assert catalog.db.transact([change]) is None
+
+
+def test_another_prefix_with_the_same_instance_name_is_refused_everywhere(place, cell, sleeper):
+    sl.deploy(place.warehouse, place.name, **place.aws, dry_run=False)
+    with place.connect() as session:
+        session.create_table("trips", SCHEMA).ingest(ROWS)
+    other = other_place(place)
+    says = f"instance '{place.name}' of this account and region belongs to {place.warehouse}"
+    for attempt in (
+        other.connect,
+        lambda: sl.deploy(other.warehouse, other.name, **other.aws),
+        lambda: sl.deploy(other.warehouse, other.name, **other.aws, dry_run=False),
+        lambda: cell(f"%sleeper use {other.line}"),
+    ):
+        with pytest.raises(InvalidInput, match=says) as error:
+            attempt()
+        assert "instance" in error.value.hint
+    code, out, _ = sleeper("doctor", *other.line.split(), "--json")
+    found = {each["name"]: each for each in json.loads(out)["checks"]}["DynamoDB"]
+    assert (code, found["state"], found["says"]) == (1, "failed", says)
+    assert "--instance NAME" in found["mend"]
+    with place.connect() as session:
+        assert session.table("trips").scan().count() == 2
+
+
+def test_two_that_make_an_instance_at_once_do_not_share_it(place):
+    place.server.client("s3").create_bucket(Bucket=f"new-{place.name}")
+    with place.connect() as session, other_place(place).connect() as late:  # neither has anything yet
+        session.create_table("trips", SCHEMA).ingest(ROWS)
+        with pytest.raises(InvalidInput, match=rf"belongs to {place.warehouse}\n"):
+            late.create_table("trips", SCHEMA)
+        assert session.table("trips").scan().count() == 2
+
+
+def test_an_instance_of_an_earlier_release_goes_to_the_warehouse_that_has_its_tables(place):
+    scope = sl.deploy(place.warehouse, place.name, **place.aws, dry_run=False).scope
+    with place.connect() as session:
+        session.create_table("trips", SCHEMA).ingest(ROWS)
+        forget_warehouse(session)
+    other = other_place(place)
+    with pytest.raises(InvalidInput, match="none of its tables has its files in"):
+        other.connect()
+    with only(scope.policy("reader")), place.connect() as session:
+        assert session.table("trips").scan().count() == 2  # it may not record the warehouse, and reads
+    with pytest.raises(InvalidInput, match="none of its tables has its files in"):
+        other.connect()
+    with place.connect() as session:
+        assert session.table("trips").scan().count() == 2
+    with pytest.raises(InvalidInput, match=rf"belongs to {place.warehouse}\n"):
+        other.connect()
+
+
+def test_an_earlier_instance_without_tables_goes_to_the_first_that_makes_one(place):
+    place.server.client("s3").create_bucket(Bucket=f"new-{place.name}")
+    with place.connect() as session:
+        session.create_table("trips", SCHEMA)
+        session.delete_table("trips", force=True)
+        forget_warehouse(session)
+    with other_place(place).connect() as session:
+        session.create_table("trips", SCHEMA).ingest(ROWS)
+    with pytest.raises(InvalidInput, match=rf"belongs to {other_place(place).warehouse}\n"):
+        place.connect()
+
+
+def test_an_earlier_instance_whose_tables_are_in_two_warehouses_stays_open_to_both(place, caplog):
+    other, client = other_place(place), place.server.client("s3")
+    sl.deploy(place.warehouse, place.name, **place.aws, dry_run=False)
+    with place.connect() as session:
+        key = f"house/{place.name}/config/tables/table-{session.create_table('trips', SCHEMA).entry.id}.properties"
+        session.create_table("more", SCHEMA)
+        forget_warehouse(session)
+    client.put_object(Bucket=f"new-{place.name}", Key=key.replace("house", "barn"), Body=b"")
+    client.delete_object(Bucket=f"new-{place.name}", Key=key)
+    for each in (place, other, place):
+        with each.connect() as session:
+            assert len(session.tables()) == 2
+        assert "tables of several warehouses" in caplog.text
+        caplog.clear()
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -1,10 +1,10 @@
 """The shared catalog: two DynamoDB tables, for any number of machines.
 
-`sleeper-<instance>-index` lists the Sleeper tables by name and by id. `sleeper-<instance>-tables` has everything else
-under the Sleeper table's id, one item each: `current`, `snapshot#…`, `log#…`, `savepoint#…`, `garbage#…`, `lease#…`,
-`job#…` (its claim on files), `run#…` (its record), `job-id#…` and a few more. What must be true together is written by
-one conditional transaction, and every read is consistent. Plain reads can see some items of a transaction a moment
-before the others; the code says where that matters.
+`sleeper-<instance>-index` lists the Sleeper tables by name and by id, and names the warehouse that they belong to.
+`sleeper-<instance>-tables` has everything else under the Sleeper table's id, one item each: `current`, `snapshot#…`,
+`log#…`, `savepoint#…`, `garbage#…`, `lease#…`, `job#…` (its claim on files), `run#…` (its record), `job-id#…` and a few
+more. What must be true together is written by one conditional transaction, and every read is consistent. Plain reads
+can see some items of a transaction a moment before the others; the code says where that matters.
 
 `DynamoDBCatalog` comes first; after it the parts that only it uses: the index of tables, commits, and the transaction
 log. Other modules have the rest: `retention` (savepoints, leases, removal), `job_items`, `rows`, `items` and `client`.
@@ -56,7 +56,7 @@ from sleeper_nb.catalog.dynamodb.rows import (
     to_snapshot,
 )
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import InvalidInput, NotFound, StorageError
+from sleeper_nb.errors import Action, InvalidInput, NotFound, OfOtherWarehouse, StorageError
 from sleeper_nb.model.jobs import Job, Lease, ServiceLease
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
@@ -68,6 +68,7 @@ MAX_ITEMS = 100
 LOG_BYTES = 3_500_000
 """The most bytes of log in one commit; a transaction of DynamoDB has at most 4 MB."""
 PAGE = 200
+OTHER_INSTANCE = Action("--instance NAME", "instance='NAME'")
 
 
 class DynamoDBCatalog(Catalog):
@@ -91,6 +92,8 @@ class DynamoDBCatalog(Catalog):
         Retries requests within bounds, and shows it.
     profile
         The AWS profile that has the keys; those that boto3 finds when None.
+    warehouse
+        The address of the instance's warehouse: one that belongs to another is refused. None looks at no address.
     """
 
     def __init__(
@@ -105,18 +108,19 @@ class DynamoDBCatalog(Catalog):
         on_create: Callable[[str], None] | None = None,
         network: Network | None = None,
         profile: str | None = None,
+        warehouse: str | None = None,
     ) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_.-]{1,200}", instance):
             hint = "use letters, digits, - _ and ., at most 200"
             raise InvalidInput(f"{instance!r} is not a valid instance name", hint=hint)
         self.instance, self.max_items, self.on_create = instance, max_items, on_create
-        self.own_tables = own_tables
+        self.own_tables, self.warehouse = own_tables, warehouse
         self.db = DynamoDB(region, endpoint_url, clock, network, profile)
         self.limits = CommitLimits(snapshots=(max_items - 1) // 2, entry_bytes=70_000)
         self._index_table = KeyedTable(self.table_name("index"), "kind", "key")
         self._items_table = KeyedTable(self.table_name("tables"), "table_id", "item")
         self._lock = threading.Lock()
-        self._has_tables = False
+        self._has_tables = self._has_warehouse = False
 
     def table_name(self, suffix: str) -> str:
         """Return the name of one of the instance's DynamoDB tables."""
@@ -140,25 +144,55 @@ class DynamoDBCatalog(Catalog):
         return Rows(self.db, self._items_table, table_id)
 
     def _exists(self) -> bool:
-        """Return whether the catalog's DynamoDB tables exist, in a format that this release reads."""
+        """Return whether the catalog's DynamoDB tables exist, in a format that this release reads; one item is read.
+
+        Raises
+        ------
+        OfOtherWarehouse
+            When they belong to another warehouse, whose tables must not be taken for those of this one.
+        """
         with self._lock:
             if not self._has_tables:
                 found = self._index("format").get("catalog")
-                if found is not None and found["version"] > FORMAT_VERSION:
-                    raise StorageError(
-                        f"the catalog {self.instance!r} has format {found['version']}; "
-                        f"this release reads up to {FORMAT_VERSION}",
-                        hint="upgrade sleeper-nb",
-                    )
+                self._check_format({} if found is None else found)
                 self._has_tables = found is not None
             return self._has_tables
 
+    def _check_format(self, found: Item) -> None:
+        version, owner = found.get("version", FORMAT_VERSION), found.get("warehouse")
+        if version > FORMAT_VERSION:
+            raise StorageError(
+                f"the catalog {self.instance!r} has format {version}; this release reads up to {FORMAT_VERSION}",
+                hint="upgrade sleeper-nb",
+            )
+        if owner is not None and self.warehouse not in {None, owner}:
+            raise OfOtherWarehouse(
+                f"instance {self.instance!r} of this account and region belongs to {owner}",
+                hint=("choose another name: ", OTHER_INSTANCE, f"; or open {owner}"),
+            )
+        self._has_warehouse = owner is not None
+
+    @property
+    def lacks_warehouse(self) -> bool:
+        """Whether the catalog exists, and an earlier release made it, which recorded no warehouse."""
+        return self._exists() and not self._has_warehouse
+
+    def claim(self) -> None:
+        """Record the warehouse of a catalog that has none; `OfOtherWarehouse` when another was faster."""
+        none_yet = "attribute_exists(#version) AND attribute_not_exists(#warehouse)"
+        change = "SET #warehouse = :warehouse"
+        self.db.transact([self._index("format").update("catalog", change, none_yet, warehouse=self.warehouse)])
+        self._has_tables = False  # read it again
+        self._exists()
+
     def make(self) -> None:
-        """Create the catalog's own DynamoDB tables, unless they exist."""
+        """Create the catalog's own DynamoDB tables, unless they exist; they belong to this warehouse from then on."""
         if not self._exists():
             self.db.make_tables((self._index_table, self._items_table), self.on_create)
-            self.db.transact([self._index("format").put("catalog", {"version": FORMAT_VERSION}, new=True)])
-            self._exists()
+            owner = {} if self.warehouse is None else {"warehouse": self.warehouse}
+            self.db.transact([self._index("format").put("catalog", {"version": FORMAT_VERSION, **owner}, new=True)])
+        if self.lacks_warehouse and self.warehouse is not None:
+            self.claim()
 
     def create_table(self, entry: TableEntry, first: Snapshot) -> None:
         self.make()

@@ -11,6 +11,7 @@ from sleeper_nb.errors import Action, InvalidInput
 from sleeper_nb.model.properties import InstanceProperties
 from sleeper_nb.operations.administration.aws_roles import ROLES, AwsScope
 from sleeper_nb.operations.administration.instances import check_instance_name
+from sleeper_nb.operations.administration.ownership import check_warehouse
 from sleeper_nb.report import Grid, Report, nothing_done
 from sleeper_nb.state_store.dynamodb.reference_items import names_of_tables, shared_tables
 from sleeper_nb.storage import paths
@@ -139,6 +140,7 @@ class Deployment:
     def plan(self) -> DeployReport:
         """Return what is there and what is to make; two or three requests for each, all of which only look."""
         place = self._place
+        check_warehouse(self.catalog, self.warehouse.below(self.catalog.instance))
         with self.warehouse.explained():
             has_bucket = place.has_bucket()
         has_file = has_bucket and self.warehouse.has(self._file)
