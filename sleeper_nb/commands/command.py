@@ -234,6 +234,8 @@ class Command:
         Whether it works in an open warehouse, may start a new one on the console, only asks where it is, or needs none.
     free
         The flag with which it needs no warehouse, if it has one.
+    on_console
+        Examples that only a console can run, as they are typed after ``sleeper``.
     check
         Raises `InvalidInput` for arguments that make no sense, before a warehouse is opened.
     """
@@ -249,6 +251,7 @@ class Command:
     reads_only: bool = False
     warehouse: Warehouse = "open"
     free: str = ""
+    on_console: tuple[str, ...] = ()
     check: Callable[[Namespace], None] | None = None
 
     @property
@@ -309,13 +312,26 @@ def command(
     reads_only: bool = False,
     warehouse: Warehouse = "open",
     free: str = "",
+    on_console: tuple[str, ...] = (),
     check: Callable[[Namespace], None] | None = None,
 ) -> Callable[[Callable[[Context, Namespace], Any]], Command]:
     """Return a decorator that makes a `Command` of the function that runs it; the parameters are those of `Command`."""
 
     def of_function(run: Callable[[Context, Namespace], Any]) -> Command:
         return Command(
-            name, summary, arguments, run, examples, aliases, words, body, reads_only, warehouse, free, check
+            name,
+            summary,
+            arguments,
+            run,
+            examples,
+            aliases,
+            words,
+            body,
+            reads_only,
+            warehouse,
+            free,
+            on_console,
+            check,
         )
 
     return of_function

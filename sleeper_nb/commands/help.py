@@ -108,6 +108,8 @@ def describe(command: Command, prefix: str) -> HelpPage:
             continue  # a console has no cells
         rows.append((EXAMPLE, f"{'%' if body else ''}{prefix} {first}"))
         rows += [("", line) for line in body]
+    if not prefix.startswith("%"):
+        rows += [(EXAMPLE, f"{prefix} {example}") for example in command.on_console]
     return HelpPage((Grid(("", ""), tuple(rows), f"{command.title}: {command.summary}"),))
 
 

@@ -44,6 +44,7 @@ def _check_service(arguments: Namespace) -> None:
     option("--log-format", text="with --every or --once: lines for people, or an object of JSON each",
            choices=("text", "json"), default="text"),
     examples=("maintain --dry-run", "maintain trips"),
+    on_console=("maintain --once", "maintain --every 10m --metrics sleeper.prom"),
     words=("maintenance", "housekeeping", "auto", "service", "daemon", "cron"),
     check=_check_service,
 )  # fmt: skip

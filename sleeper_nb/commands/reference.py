@@ -204,6 +204,7 @@ def _examples(command: Command) -> Iterator[str]:
         yield from (f"    {line}" for line in body)
         if body:
             yield ""
+    yield from (f"    sleeper {example}" for example in command.on_console)
     yield ""
 
 

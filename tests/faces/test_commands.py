@@ -43,9 +43,12 @@ def test_every_command_has_help_and_examples_that_parse(command):
     for example in command.examples:
         line, _, body = example.partition("\n")
         assert COMMANDS.parse_line(line, body).command is command
+    for example in command.on_console:
+        assert COMMANDS.parse_argv(example.split()).command is command
     for prefix in ("%sleeper", "sleeper"):
         shown = describe(command, prefix).grid().text()
         assert command.summary in shown
+        assert all((f"sleeper {each}" in shown) == (prefix == "sleeper") for each in command.on_console)
         assert all(argument.names[-1] in shown or argument.usage in shown for argument in command.arguments)
     assert command.summary.startswith(command.brief)
 

@@ -54,6 +54,21 @@ def test_one_round_shows_what_it_did_and_logs_it(trips, folder):
         assert session.components.catalog.service("maintain") is None
 
 
+def test_the_help_of_the_console_has_a_round_and_a_service(trips, folder):
+    text = trips("help", "maintain")[1]
+    lines = [
+        line.split()[1:]
+        for line in text.splitlines()
+        if line.startswith(("  sleeper maintain --once", "  sleeper maintain --every"))
+    ]
+    (once,) = (line for line in lines if "--once" in line)
+    (service,) = (line for line in lines if "--every" in line)
+    assert trips(*once)[0] == 0
+    (folder / "sleeper.prom").mkdir()  # so that the service ends at once
+    code, _, err = trips(*service)
+    assert (code, "--metrics needs a file" in err) == (1, True)
+
+
 def test_lines_of_json_alone_are_on_stderr_and_nothing_on_stdout(trips):
     code, out, err = trips("maintain", "--once", "--log-format", "json")
     assert (code, out) == (0, "")
