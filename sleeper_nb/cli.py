@@ -119,9 +119,20 @@ def _open(invocation: Invocation, home: Home, context: Context) -> Session:
 
         check_instance_exists(_place(home), instance)
     elif invocation.command.warehouse == "open" and folder is not None and not (folder / instance).is_dir():
-        where = f"sleeper --warehouse FOLDER {invocation.command.name} …, or make one: sleeper use {home.warehouse}"
-        raise NotFound(f"no warehouse at {home.warehouse} with an instance {instance!r}", hint=where)
+        raise _no_instance(home, instance, invocation.command.name)
     return context.connect(home.warehouse, instance)
+
+
+def _no_instance(home: Home, instance: str, command: str) -> NotFound:
+    from sleeper_nb.operations.administration.instances import creating, instance_names  # heavy: it brings pyarrow
+
+    names = () if home.folder is None or not home.folder.is_dir() else instance_names(_place(home))
+    make = creating(home.warehouse, instance)
+    if not names:
+        hint = (f"sleeper --warehouse FOLDER {command} …; or ", make, " creates one")
+        return NotFound(f"no warehouse at {home.warehouse}", hint=hint)
+    error = NotFound.of("instance", instance, names, where=f" in {home.warehouse}")
+    return NotFound(error.message, hint=(*error.hint_parts, "; ", make, " creates it"))
 
 
 def _place(home: Home) -> Storage:

@@ -96,7 +96,7 @@ def create_instance(context: Context, arguments: Namespace) -> Answer | DeployRe
     unused = [name for name in ("force", "dry_run", *given_aws(arguments)) if getattr(arguments, name)]
     if unused:
         hint = "add --deploy, or leave it out"
-        raise InvalidInput(f"--{unused[0].replace('_', '-')} says nothing without --deploy", hint=hint)
+        raise InvalidInput(f"--{unused[0].replace('_', '-')} needs --deploy", hint=hint)
     properties = InstanceProperties(dict(map(parse_property, arguments.set)))
     path = add_instance(context.warehouse(), arguments.name, properties)
     return Answer(Grid((), (), footer=f"created instance {arguments.name}, without tables; its properties: {path}"))

@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,8 +21,10 @@ from typing import TYPE_CHECKING, Any, Final
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import Action, EngineError, SleeperError, hint_text
 from sleeper_nb.operations.administration.aws_roles import ROLES, WORK
+from sleeper_nb.operations.administration.instances import creating, instance_names
 from sleeper_nb.operations.administration.ownership import check_warehouse
 from sleeper_nb.report import Grid, Report, counted, escaped
+from sleeper_nb.storage.aws import options_of
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.s3 import S3Place
 
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     from sleeper_nb.engines.spark.engine import SparkEngine
     from sleeper_nb.engines.spark.worker_health import WorkerHealth
 
-OK, WARNING, FAILED, NOT_LOOKED = "ok", "warning", "failed", "not looked at"
+OK, WARNING, FAILED, NOT_CHECKED = "ok", "warning", "failed", "not checked"
 CLOCK_WARNS, CLOCK_FAILS = timedelta(seconds=30), timedelta(minutes=5)
 """S3 refuses requests of a clock that is 15 minutes apart; leases last as long."""
 _PACKAGES: Final = ("pyarrow", "duckdb", "datafusion", "pyspark", "boto3")
@@ -48,7 +51,7 @@ class HealthCheck:
     name
         What was looked at.
     state
-        ``ok``, ``warning`` (something does not work, or may fail), ``failed``, or ``not looked at``.
+        ``ok``, ``warning`` (something does not work, or may fail), ``failed``, or ``not checked``.
     says
         What was found.
     mend
@@ -84,7 +87,7 @@ class DoctorReport(Report):
         rows = tuple((each.name, each.state, each.says, hint_text(each.mend, self.prefix)) for each in self.checks)
         warned = sum(each.state == WARNING for each in self.checks)
         footer = f"{counted(len(self.failed), 'check')} failed, {counted(warned, 'warning')}"
-        return Grid(("what", "state", "found", "to mend it"), rows, footer=footer)
+        return Grid(("what", "state", "found", "fix"), rows, footer=footer)
 
     def to_dict(self) -> dict[str, Any]:
         """Return whether all is well, and each check."""
@@ -288,13 +291,19 @@ def _in_folder(patient: Patient) -> Iterator[HealthCheck]:
     if not os.access(there, os.W_OK | os.X_OK):
         mend = (f"chmod u+rwx {there}, or work in another folder",)
         yield HealthCheck("warehouse", WARNING, f"{there} may only be read: queries work, and nothing else", mend)
-    elif not root.exists():
-        yield HealthCheck("warehouse", OK, f"{root} is not there yet; opening it makes it")
     elif there == instance:
         yield HealthCheck("warehouse", OK, f"{root}, instance {patient.instance}")
     else:
-        yield HealthCheck("warehouse", OK, f"{root}; instance {patient.instance} is not there yet, opening it makes it")
+        yield _no_instance(patient, root)
     yield HealthCheck("credentials", OK, "none needed: the warehouse is a folder")
+
+
+def _no_instance(patient: Patient, root: Path) -> HealthCheck:
+    """Return the warning about a folder or an instance that nobody made yet, or that was mistyped."""
+    says = f"no instance {patient.instance!r} in {root}" if root.exists() else f"no warehouse at {root}"
+    others = instance_names(patient.warehouse) if root.exists() else ()
+    named = f"instances there: {', '.join(others)}; " if others else ""
+    return HealthCheck("warehouse", WARNING, says, (named, creating(str(root), patient.instance), " creates one"))
 
 
 def _on_aws(patient: Patient) -> Iterator[HealthCheck]:
@@ -305,8 +314,14 @@ def _on_aws(patient: Patient) -> Iterator[HealthCheck]:
     for role in ROLES:
         actions = sorted({action for work in WORK if work.role == role for action in work.actions})
         more = "" if role == ROLES[0] else "more: "
-        mend = Action(f"add-instance {patient.warehouse.root} --instance {patient.instance} --deploy --role {role}")
-        yield HealthCheck(f"permissions: {role}", NOT_LOOKED, f"{more}{' '.join(actions)}", ("policy: ", mend))
+        mend = Action(f"{_deploy_line(patient)} --role {role}")
+        yield HealthCheck(f"permissions: {role}", NOT_CHECKED, f"{more}{' '.join(actions)}", ("policy: ", mend))
+
+
+def _deploy_line(patient: Patient) -> str:
+    assert patient.catalog is not None  # noqa: S101 - a bucket has a catalog in DynamoDB
+    where = f"{shlex.quote(patient.warehouse.root)} --instance {patient.instance}"
+    return f"add-instance {where}{options_of(patient.catalog.db.given)} --deploy"
 
 
 def _credentials(patient: Patient) -> Iterator[HealthCheck]:
@@ -339,7 +354,7 @@ def _clock(now: datetime, date: str) -> HealthCheck:
     try:
         apart = abs(now - parsedate_to_datetime(date).astimezone(UTC))
     except (TypeError, ValueError):
-        return HealthCheck("clock", NOT_LOOKED, "S3 did not say its time")
+        return HealthCheck("clock", NOT_CHECKED, "S3 did not say its time")
     return _compared("clock", apart, "S3's")
 
 
@@ -356,9 +371,8 @@ def _dynamodb(patient: Patient) -> Iterator[HealthCheck]:
     assert catalog is not None  # noqa: S101 - a bucket has a catalog in DynamoDB
     missing = [table.name for table in catalog.tables_of_instance if not catalog.db.has_table(table)]
     if missing:
-        line = f"add-instance {patient.warehouse.root} --instance {patient.instance} --deploy"
         says = f"answers; no table {missing[0]} yet: the first table of the instance makes it"
-        yield HealthCheck("DynamoDB", WARNING, says, (Action(line),))
+        yield HealthCheck("DynamoDB", WARNING, says, (Action(_deploy_line(patient)),))
         return
     check_warehouse(catalog, patient.warehouse.below(patient.instance))
     yield HealthCheck("DynamoDB", OK, f"answers; instance {patient.instance} exists")
@@ -372,7 +386,7 @@ def _workers_unseen(patient: Patient) -> Iterator[HealthCheck]:
 
     master = patient.spark_config.get("spark.master", "local[*]")
     says = f"on {master} they run {worker_python(patient.spark_config)}"
-    yield HealthCheck("workers", NOT_LOOKED, says, (_ASK_CLUSTER,))
+    yield HealthCheck("workers", NOT_CHECKED, says, (_ASK_CLUSTER,))
 
 
 def _workers(patient: Patient) -> Iterator[HealthCheck]:

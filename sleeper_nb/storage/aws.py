@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import platform
+import shlex
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
@@ -23,6 +25,8 @@ logger = logging.getLogger(__name__)
 def aws_session(profile: str | None, region: str | None = None) -> boto3.Session:
     """Return a session of boto3 with the keys and the region of a profile; as boto3 finds them when it is None.
 
+    ``AWS_REGION``, which boto3 does not read, is the region where nothing else names one.
+
     Raises
     ------
     InvalidInput
@@ -32,13 +36,16 @@ def aws_session(profile: str | None, region: str | None = None) -> boto3.Session
     from botocore.exceptions import ProfileNotFound
 
     try:
-        return boto3.Session(profile_name=profile, region_name=region)
+        found = boto3.Session(profile_name=profile, region_name=region)
     except ProfileNotFound as error:
         if profile is None:
             raise  # AWS_PROFILE names it
         others = ", ".join(sorted(_profiles())) or "none"
         hint = f"profiles of this machine: {others}; aws configure --profile {profile} makes it"
         raise InvalidInput(f"no AWS profile {profile!r}", hint=hint) from error
+    if found.region_name is None and (elsewhere := os.environ.get("AWS_REGION")):
+        return boto3.Session(profile_name=profile, region_name=elsewhere)
+    return found
 
 
 def check_server(url: str | None) -> None:
@@ -46,6 +53,16 @@ def check_server(url: str | None) -> None:
     if url is not None and "@" in url:
         hint = "leave out what is before @; keys come from the environment or an AWS profile"
         raise InvalidInput("the address of a server of AWS has no user or password in it", hint=hint)
+
+
+def options_of(aws: Mapping[str, str]) -> str:
+    """Return region, server and profile as options of a command, each after a blank, to be copied."""
+    return "".join(f" --{name.replace('_', '-')} {shlex.quote(value)}" for name, value in aws.items())
+
+
+def arguments_of(aws: Mapping[str, str]) -> str:
+    """Return region, server and profile as arguments of a function in Python, each after a comma, to be copied."""
+    return "".join(f", {name}={value!r}" for name, value in aws.items())
 
 
 def profile_here(profile: str | None, machine: str) -> str | None:

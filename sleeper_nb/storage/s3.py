@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import io
 import logging
-import os
 import platform
 import re
 import threading
@@ -329,7 +328,7 @@ class S3Connection:
                 from sleeper_nb.storage.answers import refuse_cut_answers
 
                 self._session = aws_session(self._profile)
-                region = self._asked[0] or self._session.region_name or os.environ.get("AWS_REGION") or "us-east-1"
+                region = self._asked[0] or self._session.region_name or "us-east-1"
                 config = Config(
                     retries={"total_max_attempts": 1},  # `ask` retries, and shows and logs it
                     connect_timeout=CONNECT_SECONDS,

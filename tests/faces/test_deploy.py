@@ -59,9 +59,11 @@ def test_a_plan_changes_nothing_and_force_makes_what_is_missing_once(place, shel
     assert states(type_in("--force --dry-run")) == ["to make"] * 7
     assert states(type_in("--force --set sleeper.default.table.gc.delay.minutes=60")) == ["made"] * 7
     again = type_in("--force")
-    assert states(again) == ["is there"] * 7
-    assert f"%sleeper use {place.warehouse} --instance {place.name} --region us-east-1" in repr(again)
-    assert states(type_in()) == ["is there"] * 7
+    assert states(again) == ["exists"] * 7
+    assert f"open it: %sleeper use {place.line}\n" in f"{again!r}\n"
+    python = sl.deploy(place.warehouse, place.name, **place.aws)
+    assert f"endpoint_url={place.server.endpoint_url!r})" in repr(python)
+    assert states(type_in()) == ["exists"] * 7
     with place.connect() as session:
         assert session.components.property_files.instance["sleeper.default.table.gc.delay.minutes"] == 60
         session.create_table("trips", SCHEMA).ingest(ROWS)
@@ -72,13 +74,32 @@ def test_a_plan_changes_nothing_and_force_makes_what_is_missing_once(place, shel
     assert "<details>" in again._repr_html_()
 
 
+def test_without_keys_the_plan_shows_the_policies_to_ask_for_and_makes_nothing(place, sleeper, monkeypatch):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION", "AWS_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+        monkeypatch.setenv(name, "/dev/null")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    words = ("add-instance", *place.line.split(), "--deploy", "--role", "reader")
+    code, out, _ = sleeper(*words)
+    assert (code, out.count("not checked (no keys)"), "IAM policy of a reader" in out) == (0, 7, True)
+    code, _, err = sleeper(*words, "--force")
+    assert (code, "no credentials" in err, "aws sso login" in err) == (1, True, True)
+    nowhere = [word for word in words if word not in {"--region", "us-east-1"}]
+    code, _, err = sleeper(*nowhere)
+    assert (code, 'set AWS_REGION, or write region = "…" in sleeper.toml' in err) == (1, True)
+    monkeypatch.setenv("AWS_REGION", "eu-west-2")
+    code, out, _ = sleeper(*nowhere)
+    assert (code, "dynamodb:eu-west-2:" in out) == (0, True)
+
+
 def test_what_was_made_before_an_error_stays_and_the_next_run_makes_the_rest(place):
     scope = sl.deploy(place.warehouse, place.name, **place.aws).scope
     place.server.client("s3").create_bucket(Bucket=scope.bucket)
     with only(scope.policy("writer")), pytest.raises(StorageError, match="dynamodb:CreateTable"):
         sl.deploy(place.warehouse, place.name, **place.aws, dry_run=False)
-    assert states(sl.deploy(place.warehouse, place.name, **place.aws)) == ["is there", *["to make"] * 6]
-    assert states(sl.deploy(place.warehouse, place.name, **place.aws, dry_run=False)) == ["is there", *["made"] * 6]
+    assert states(sl.deploy(place.warehouse, place.name, **place.aws)) == ["exists", *["to make"] * 6]
+    assert states(sl.deploy(place.warehouse, place.name, **place.aws, dry_run=False)) == ["exists", *["made"] * 6]
 
 
 def all_reads(session):
@@ -282,7 +303,7 @@ def test_what_cannot_be_deployed_says_so(cell, tmp_path, monkeypatch):
         cell("%sleeper add-instance ./warehouse --deploy")
     with pytest.raises(InvalidInput, match="is an address"):
         cell("%sleeper add-instance s3://bucket/prefix --instance prod")
-    with pytest.raises(InvalidInput, match="--force says nothing"):
+    with pytest.raises(InvalidInput, match="--force needs --deploy"):
         cell("%sleeper add-instance prod --force")
     with pytest.raises(InvalidInput, match="not a valid instance name"):
         sl.deploy("s3://some-bucket/house", "my prod")

@@ -35,8 +35,27 @@ def test_on_a_laptop_all_is_well_and_nothing_is_made(cell, folder):
     assert not (folder / "warehouse").exists()
     assert report.to_dict()["ok"]
     assert "<table" in report._repr_html_()
+    assert by_name(report)["warehouse"].state == "warning"
+    assert "no warehouse at" in repr(report)
+    assert "%sleeper use" in repr(report)
     cell("%sleeper use ./warehouse")
     assert "instance default" in by_name(cell("%sleeper doctor"))["warehouse"].says
+
+
+def test_a_mistyped_warehouse_or_instance_is_a_warning(sleeper, folder):
+    sl.connect(folder / "ware house", "prod").close()
+
+    def checked(*words):
+        checks = json.loads(sleeper("doctor", *words, "--json")[1])["checks"]
+        return next((each["state"], each["says"], each["mend"]) for each in checks if each["name"] == "warehouse")
+
+    state, says, mend = checked("nosuch")
+    assert (state, says) == ("warning", f"no warehouse at {folder / 'nosuch'}")
+    assert mend == f"sleeper use {folder / 'nosuch'} creates one"
+    state, says, mend = checked("ware house", "--instance", "foo")
+    assert (state, says) == ("warning", f"no instance 'foo' in {folder / 'ware house'}")
+    assert mend == f"instances there: prod; sleeper use '{folder / 'ware house'}' --instance foo creates one"
+    assert not (folder / "nosuch").exists()
 
 
 def test_without_java_it_says_what_works_and_how_to_get_one(sleeper, folder, monkeypatch):
@@ -76,7 +95,9 @@ def test_on_aws_each_server_the_clock_and_the_roles_have_a_line(moto, monkeypatc
     instance = bucket[-12:]
     found = by_name(sl.doctor(f"s3://{bucket}/house", instance, **where))
     assert (found["S3"].state, found["clock"].state, found["DynamoDB"].state) == ("ok", "ok", "warning")
-    assert f"add-instance s3://{bucket}/house --instance {instance} --deploy" in repr(found["DynamoDB"].mend)
+    given = f"--region us-east-1 --endpoint-url {moto.endpoint_url}"
+    assert f"add-instance s3://{bucket}/house --instance {instance} {given} --deploy" in repr(found["DynamoDB"].mend)
+    assert f"{given} --deploy --role reader" in repr(found["permissions: reader"].mend)
     assert "s3:GetObject" in found["permissions: reader"].says
     assert "dynamodb:CreateTable" in found["permissions: maintainer"].says
     sl.deploy(f"s3://{bucket}/house", instance, **where, dry_run=False)
@@ -98,7 +119,7 @@ def test_real_servers_of_s3_and_dynamodb_at_two_addresses(versitygw, dynamodb_lo
     warehouse = f"s3://new-{name}/house"
     assert {step.state for step in sl.deploy(warehouse, name).steps} == {"to make"}
     assert {step.state for step in sl.deploy(warehouse, name, dry_run=False).steps} == {"made"}
-    assert {step.state for step in sl.deploy(warehouse, name, dry_run=False).steps} == {"is there"}
+    assert {step.state for step in sl.deploy(warehouse, name, dry_run=False).steps} == {"exists"}
     with sl.connect(warehouse, name) as session:
         session.create_table("trips", sl.Schema({"city": "string"})).ingest([{"city": "rome"}])
         assert session.doctor().ok

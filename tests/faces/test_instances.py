@@ -264,7 +264,8 @@ def test_the_console_works_below_a_folder_with_a_file(demo, folder, monkeypatch)
     monkeypatch.chdir(folder / "below")
     assert demo("tables", "--instance", "demo")[0] == 0
     code, _, err = demo("tables", "--instance", "other")
-    assert (code, f"no warehouse at {folder}" in err) == (1, True)
+    assert (code, f"no instance 'other' in {folder}" in err) == (1, True)
+    assert "available: demo; sleeper use ./warehouse --instance other creates it" in err.replace(f"{folder}/", "./")
     (folder / "sleeper.toml").write_text("x = 1\n")
     assert demo("tables", "--instance", "demo")[0] == 1
 

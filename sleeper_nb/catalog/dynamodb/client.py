@@ -97,6 +97,17 @@ def incomplete(operation: str, where: str) -> StorageError:
     return NetworkError(f"the network delivered only part of the answer to {operation} on {where}", hint=hint)
 
 
+def no_keys(why: str = "") -> StorageError:
+    """Return the error where nothing has keys."""
+    hint = "log in (aws sso login), or set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    return StorageError(f"no credentials for DynamoDB{why}", hint=hint)
+
+
+def no_region() -> StorageError:
+    """Return the error where nothing names a region."""
+    return StorageError("no region for DynamoDB", hint='set AWS_REGION, or write region = "…" in sleeper.toml')
+
+
 def explain(error: Exception, operation: str, where: str, tries: int) -> StorageError:
     """Return the error for a user.
 
@@ -117,10 +128,9 @@ def explain(error: Exception, operation: str, where: str, tries: int) -> Storage
         hint = "check AWS_ACCESS_KEY_ID, AWS_PROFILE and the clock of this machine: aws sts get-caller-identity"
         return StorageError(f"{refused}: the credentials are not valid ({code})", hint=hint)
     if kind & _NO_CREDENTIALS:
-        hint = "log in (aws sso login), or set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-        return StorageError(f"no credentials for DynamoDB: {error}", hint=hint)
+        return no_keys(f": {error}")
     if "NoRegionError" in kind:
-        return StorageError("no region for DynamoDB", hint="set AWS_REGION, or name the region of the catalog")
+        return no_region()
     if code.startswith("AccessDenied"):
         hint = f"ask for the permission dynamodb:{operation}"
         return AccessDenied(f"{refused}: {_message_of(error)}", hint=hint)
@@ -214,6 +224,17 @@ class DynamoDB:
         self._lock = threading.Lock()
         self._made: tuple[int, Any] | None = None
         self._closed = False
+
+    @property
+    def given(self) -> dict[str, str]:
+        """Region, server and profile, by the names of arguments; without those that were not given."""
+        given = {"region": self.region, "endpoint_url": self.endpoint_url, "profile": self._profile}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def keys_and_region(self) -> tuple[bool, str | None]:
+        """Return whether boto3 finds keys, and the region; DynamoDB is not asked."""
+        session = aws_session(self._profile, self.region)
+        return session.get_credentials() is not None, session.region_name
 
     def client(self) -> Any:
         """Return boto3's client; a forked process gets one of its own, since sockets cannot be shared."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
+from sleeper_nb.catalog.dynamodb.client import no_keys, no_region
 from sleeper_nb.errors import Action, InvalidInput
 from sleeper_nb.model.properties import InstanceProperties
 from sleeper_nb.operations.administration.aws_roles import ROLES, AwsScope
@@ -15,17 +18,21 @@ from sleeper_nb.operations.administration.ownership import check_warehouse
 from sleeper_nb.report import Grid, Report, nothing_done
 from sleeper_nb.state_store.dynamodb.reference_items import names_of_tables, shared_tables
 from sleeper_nb.storage import paths
+from sleeper_nb.storage.aws import arguments_of, options_of
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.s3 import S3Place
 
 logger = logging.getLogger(__name__)
 
-IS_THERE, MISSING, MADE = "is there", "to make", "made"
+EXISTS, MISSING, MADE, NOT_CHECKED = "exists", "to make", "made", "not checked (no keys)"
 
 
 @dataclass(frozen=True, slots=True)
 class DeployStep:
-    """A thing that an instance needs: its kind, its name, and its state: ``is there``, ``to make`` or ``made``."""
+    """A thing that an instance needs: its kind, its name, and its state.
+
+    The state is ``exists``, ``to make`` or ``made``; ``not checked (no keys)`` where AWS could not be asked.
+    """
 
     kind: str
     name: str
@@ -50,6 +57,8 @@ class DeployReport(Report):
         Whether this is a plan.
     again
         The line that carries the plan out, where a command made it.
+    aws
+        Region, server and profile with which the instance is opened.
     """
 
     location: str
@@ -59,11 +68,12 @@ class DeployReport(Report):
     dry_run: bool
     again: str = ""
     prefix: str = ""
+    aws: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is left to make."""
-        return all(step.state != MISSING for step in self.steps)
+        """Whether everything exists."""
+        return all(step.state in {EXISTS, MADE} for step in self.steps)
 
     @property
     def policies(self) -> dict[str, dict[str, Any]]:
@@ -83,8 +93,8 @@ class DeployReport(Report):
 
     def _opening(self) -> str:
         warehouse = self.location.removesuffix(f"/{self.scope.instance}")
-        python = f"sleeper_nb.connect({warehouse!r}, {self.scope.instance!r}, region={self.scope.region!r})"
-        line = f"use {warehouse} --instance {self.scope.instance} --region {self.scope.region}"
+        python = f"sleeper_nb.connect({warehouse!r}, {self.scope.instance!r}{arguments_of(self.aws)})"
+        line = f"use {shlex.quote(warehouse)} --instance {self.scope.instance}{options_of(self.aws)}"
         return Action(line, python).text(self.prefix)
 
     def _policy_grid(self, role: str) -> Grid:
@@ -138,21 +148,47 @@ class Deployment:
             raise InvalidInput(f"{self.warehouse.root} is a folder, and only a bucket is deployed to", hint=hint)
 
     def plan(self) -> DeployReport:
-        """Return what is there and what is to make; two or three requests for each, all of which only look."""
+        """Return what exists and what is to make; two or three requests for each, all of which only look.
+
+        Without keys nothing is asked, so that whoever grants them can be shown the policies.
+        """
+        with self.warehouse.explained():  # AWS_PROFILE may name none
+            has_keys, region = self.catalog.db.keys_and_region()
+        if region is None:
+            raise no_region()
+        if has_keys:
+            return self._looked(region)
+        steps = tuple(DeployStep(kind, name, NOT_CHECKED) for kind, name in self._needed())
+        return self._report(steps, region)
+
+    def _looked(self, region: str) -> DeployReport:
         place = self._place
         check_warehouse(self.catalog, self.warehouse.below(self.catalog.instance))
         with self.warehouse.explained():
             has_bucket = place.has_bucket()
         has_file = has_bucket and self.warehouse.has(self._file)
-        steps = [DeployStep("bucket", place.bucket, _state(is_there=has_bucket))]
-        region = place.connection.client.meta.region_name
-        for table in (*self.catalog.tables_of_instance, *shared_tables(self.catalog)):
-            steps.append(DeployStep("DynamoDB table", table.name, _state(is_there=self.catalog.db.has_table(table))))
-        steps.append(DeployStep("properties", f"{self.warehouse.root}/{self._file}", _state(is_there=has_file)))
-        names, region = names_of_tables(self.catalog), self.catalog.db.region or region
-        scope = AwsScope(place.bucket, place.key, self.catalog.instance, region, names)
+        tables = (*self.catalog.tables_of_instance, *shared_tables(self.catalog))
+        exist = (has_bucket, *map(self.catalog.db.has_table, tables), has_file)
+        steps = zip(self._needed(), exist, strict=True)
+        return self._report(
+            tuple(DeployStep(kind, name, EXISTS if there else MISSING) for (kind, name), there in steps), region
+        )
+
+    def _needed(self) -> tuple[tuple[str, str], ...]:
+        """Return the kind and the name of all that the instance needs, in the order in which it is made."""
+        tables = (*self.catalog.tables_of_instance, *shared_tables(self.catalog))
+        return (
+            ("bucket", self._place.bucket),
+            *(("DynamoDB table", table.name) for table in tables),
+            ("properties", f"{self.warehouse.root}/{self._file}"),
+        )
+
+    def _report(self, steps: tuple[DeployStep, ...], region: str) -> DeployReport:
+        names = names_of_tables(self.catalog)
+        scope = AwsScope(self._place.bucket, self._place.key, self.catalog.instance, region, names)
         location = f"{self.warehouse.root}/{self.catalog.instance}"
-        return DeployReport(location, tuple(steps), scope, self.roles, dry_run=True)
+        aws = {"region": region, **self.catalog.db.given}
+        return DeployReport(location, steps, scope, self.roles, dry_run=True, aws=aws)
 
     def run(self) -> DeployReport:
         """Make what is missing. Running it again, after an error or by two at once, makes only what is missing then.
@@ -163,6 +199,8 @@ class Deployment:
             When S3 or DynamoDB refuse, naming what; what was made before stays.
         """
         plan = self.plan()
+        if any(step.state == NOT_CHECKED for step in plan.steps):
+            raise no_keys()
         missing = {step.name for step in plan.steps if step.state == MISSING}
         if self._place.bucket in missing:
             logger.info("making the bucket %s", self._place.bucket)
@@ -183,7 +221,3 @@ class Deployment:
     @property
     def _file(self) -> str:
         return f"{self.catalog.instance}/{paths.INSTANCE_PROPERTIES}"
-
-
-def _state(*, is_there: bool) -> str:
-    return IS_THERE if is_there else MISSING

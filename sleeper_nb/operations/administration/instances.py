@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -41,6 +42,14 @@ def instance_names(warehouse: Storage) -> tuple[str, ...]:
 
 def _has_catalog(warehouse: Storage, name: str) -> bool:
     return warehouse.local and warehouse.has(f"{name}/{paths.CATALOG}")
+
+
+def creating(warehouse: str, instance: str) -> Action:
+    """Return what opens an instance, and creates it if it does not exist."""
+    is_default = instance == "default"
+    line = f"use {shlex.quote(warehouse)}" + ("" if is_default else f" --instance {instance}")
+    named = "" if is_default else f", {instance!r}"
+    return Action(line, f"sleeper_nb.connect({warehouse!r}{named})")
 
 
 def check_instance_exists(warehouse: Storage, name: str) -> None:
