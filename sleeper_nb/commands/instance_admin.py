@@ -78,8 +78,8 @@ def instances(context: Context, _arguments: Namespace) -> Listing[InstanceSummar
     examples=(
         "add-instance test",
         "add-instance test --set sleeper.default.table.gc.delay.minutes=60",
-        "add-instance s3://bucket/prefix --instance prod --region eu-west-2 --deploy",
-        "add-instance s3://bucket/prefix --instance prod --region eu-west-2 --deploy --force",
+        "add-instance s3://bucket/prefix --instance prod --deploy",
+        "add-instance s3://bucket/prefix --instance prod --deploy --force",
     ),
     words=("deploy", "policy", "iam"),
     warehouse="place",

@@ -130,7 +130,7 @@ def completion(_context: Context, arguments: Namespace) -> Answer:
 
 @command(
     "doctor",
-    "check Java, Spark, packages, credentials, clocks, S3, DynamoDB and permissions; each with what mends it",
+    "check Java, Spark, packages, clocks and AWS; each check with its fix",
     positional("uri", "a warehouse; the open one, or that of the settings, if not given", "path", metavar="URI",
                optional=True),
     option("--instance", text="which of its instances", metavar="I", default="default"),

@@ -76,7 +76,7 @@ class Opened(Report):
     option("--data-path", text="a folder or s3:// address outside the warehouse where its tables may have files, as "
            "add-files needs; without URI: of the open warehouse", metavar="DIR", kind="path", many=True),
     examples=("use ./warehouse", "use ./warehouse --instance test", "use", "use ./warehouse --data-path ./data",
-              "use s3://bucket/prefix --instance prod --region eu-west-2 --profile analytics"),
+              "use s3://bucket/prefix --instance prod --profile analytics"),
     words=("open", "connect"),
     warehouse="none",
 )  # fmt: skip

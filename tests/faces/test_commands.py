@@ -113,7 +113,7 @@ def test_names_of_the_issue_are_all_there():
     wanted += "get demo tour help jobs offline online maintain rollback leases diff show why timeline alter "
     wanted += "rename delete reinitialise rename-table delete-table reinitialise-table properties "
     wanted += "templates add-table instances add-instance set-online set-offline export-split-points apply split-points"
-    wanted += " add-files delete-rows update upsert overwrite completion autoload"
+    wanted += " add-files delete-rows update upsert overwrite completion autoload doctor"
     assert set(wanted.split()) == {command.name for command in COMMANDS.commands}
     assert COMMANDS.find("add").name == "create"
     assert COMMANDS.find("gc").name == "collect-garbage"
