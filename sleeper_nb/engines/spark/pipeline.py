@@ -89,9 +89,7 @@ def frame_of(
 ) -> DataFrame:
     """Return the rows of all sources; a DataFrame of Spark may have other types than the schema's."""
     if is_spark(sources):
-        (source,) = sources
-        assert isinstance(source, InMemory)  # noqa: S101 - no file is a DataFrame
-        return source.data  # type: ignore[no-any-return]
+        return _data_frame(sources)
     files = [source for source in sources if isinstance(source, SourceFile)]
     # Spark reads nanoseconds as whole numbers, and refuses string views: conform first, as in process.
     frames = [
@@ -102,18 +100,21 @@ def frame_of(
     return reduce(lambda left, right: left.unionAll(right), [*_by_tasks(spark, files, schema, matching), *frames])
 
 
+def _data_frame(sources: Sequence[IngestSource]) -> DataFrame:
+    """Return the DataFrame that sources are; callers ask `is_spark` first."""
+    (source,) = sources
+    assert isinstance(source, InMemory)  # noqa: S101 - no file is a DataFrame
+    return source.data  # type: ignore[no-any-return]
+
+
 def schema_of_frame(sources: Sequence[IngestSource]) -> pa.Schema:
     """Return the Arrow schema of a Spark DataFrame; no row is computed."""
-    (source,) = sources
-    assert isinstance(source, InMemory)  # noqa: S101 - callers ask `is_spark` first
-    return source.data.limit(0).toArrow().schema
+    return _data_frame(sources).limit(0).toArrow().schema
 
 
 def first_rows(sources: Sequence[IngestSource], rows: int) -> tuple[InMemory, ...]:
     """Return the first rows of a Spark DataFrame as an Arrow table."""
-    (source,) = sources
-    assert isinstance(source, InMemory)  # noqa: S101 - callers ask `is_spark` first
-    return (InMemory(source.data.limit(rows).toArrow()),)
+    return (InMemory(_data_frame(sources).limit(rows).toArrow()),)
 
 
 def sample_keys(
@@ -340,7 +341,9 @@ class SparkWriter:
 
         def action(spark: SparkSession) -> tuple[list[Any], bool]:
             hand_over_keys(spark, reached)
-            spark, expected = load_session(spark, slice_bytes(self._settings) // 4), _expected_bytes(sources)
+            own = _data_frame(sources) if is_spark(sources) else None
+            spark = load_session(spark, slice_bytes(self._settings) // 4, own)
+            expected = _expected_bytes(sources)
             tasks = BulkTasks(
                 self._storage, schema, tree, self._settings, run_id, checks,
                 _merging_tasks(spark, tree, self._settings, expected), expected,
@@ -380,9 +383,7 @@ class _Rate:
 def _expected_bytes(sources: Sequence[IngestSource]) -> int:
     """Return about how many bytes of rows sources have in memory; of DataFrames, as far as Spark's optimizer knows."""
     if is_spark(sources):
-        (source,) = sources
-        assert isinstance(source, InMemory)  # noqa: S101 - no file is a DataFrame
-        plan = source.data._jdf.queryExecution().optimizedPlan()  # noqa: SLF001 - PySpark has no other way
+        plan = _data_frame(sources)._jdf.queryExecution().optimizedPlan()  # noqa: SLF001 - PySpark has no other way
         size = int(str(plan.stats().sizeInBytes()))
         return size if size < _MOST_BELIEVED else 0
     return _TIMES_IN_MEMORY * bytes_of(sources)

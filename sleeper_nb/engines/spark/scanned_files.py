@@ -2,7 +2,8 @@
 
 `spark.read.parquet("folder")` gives such a frame; any condition, computed column, cache or partition column makes it
 another. A file counts only when both read the same values from it: its columns are those of the frame, by name and
-type, of types that have one meaning; and it is still as Spark listed it.
+type, of types that have one meaning; no setting of Spark's session and no metadata of the file shifts its dates; and it
+is still as Spark listed it.
 """
 
 from __future__ import annotations
@@ -46,8 +47,22 @@ _TYPES: Final[Mapping[str, frozenset[pa.DataType]]] = {
     "timestamp": frozenset({pa.timestamp("us", "UTC")}),
 }
 """Spark's types, and those that Arrow may read for them."""
+_TIMES: Final = frozenset({"date", "timestamp"})
+"""Spark's types whose old values Spark may shift from the calendar of before 1582 to ours."""
 _OLD_CALENDAR: Final = b"org.apache.spark.legacy"
 """What the metadata of a file begins with in which Spark wrote dates before 1582 by another calendar."""
+_WRITER: Final = b"org.apache.spark.version"
+_FIRST_OF_OUR_CALENDAR: Final = b"3.0.0"
+"""The first version of Spark that writes our calendar; Spark compares them as texts too."""
+_CALENDAR: Final = "spark.sql.parquet.datetimeRebaseModeInRead"
+"""The setting by which Spark reads dates of files whose writer it does not know: CORRECTED is as they are."""
+_PLAIN: Final = (
+    "spark.sql.files.ignoreCorruptFiles",
+    "spark.sql.files.ignoreMissingFiles",
+    "spark.sql.parquet.fieldId.read.enabled",
+)
+"""Settings that are false where Spark reads all rows of a file, and finds its columns by name."""
+_FIELD_ID: Final = "parquet.field.id"
 _FOOTERS_AT_ONCE: Final = 16
 
 
@@ -64,9 +79,12 @@ def files_of(frame: DataFrame) -> tuple[SourceFile, ...] | None:
         listed = _listed(frame)
         if not listed:
             return None
+        if any(_FIELD_ID in field.metadata for field in frame.schema.fields):
+            return None
         kinds = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+        as_listed = partial(_as_listed, kinds=kinds, is_our_calendar=_is_our_calendar(frame))
         with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
-            files = list(pool.map(partial(_as_listed, kinds=kinds), sorted(listed)))
+            files = list(pool.map(as_listed, sorted(listed)))
     except unknown as error:
         logger.debug("Spark computes a DataFrame: %s", type(error).__name__)  # as it may know how to
         return None
@@ -83,17 +101,30 @@ def _listed(frame: DataFrame) -> Sequence[tuple[str, int, int]]:
     is_plain = (_class_of(relation.fileFormat()), _class_of(index)) == (_FORMAT, _INDEX)
     if not is_plain or not relation.partitionSchema().isEmpty() or set(as_java(relation.options())) - _KNOWN_OPTIONS:
         return ()
+    if any(value.strip().lower() != "false" for name in _PLAIN for value in _values(frame, name)):
+        return ()
     return [
         (file.getPath().toUri().toString(), file.getLen(), file.getModificationTime())
         for file in as_java(index.allFiles())
     ]
 
 
+def _values(frame: DataFrame, name: str) -> Sequence[str]:
+    """Return a setting in the sessions of a scan of files: that which computes it, and that which made it."""
+    scan = frame._jdf.queryExecution().optimizedPlan().relation()  # noqa: SLF001 - PySpark has no other way
+    return [str(session.conf().get(name)) for session in (frame._jdf.sparkSession(), scan.sparkSession())]  # noqa: SLF001 - as above
+
+
+def _is_our_calendar(frame: DataFrame) -> bool:
+    """Return whether Spark reads dates as they are from a file whose writer it does not know."""
+    return all(value.strip().upper() == "CORRECTED" for value in _values(frame, _CALENDAR))
+
+
 def _class_of(value: Any) -> str:
     return str(value.getClass().getName())
 
 
-def _as_listed(listed: tuple[str, int, int], kinds: Mapping[str, str]) -> SourceFile | None:
+def _as_listed(listed: tuple[str, int, int], kinds: Mapping[str, str], *, is_our_calendar: bool) -> SourceFile | None:
     """Return a file that Spark listed, if both read the same rows from it."""
     address, size, changed = listed
     path = Path(_local_path(address))
@@ -106,9 +137,13 @@ def _as_listed(listed: tuple[str, int, int], kinds: Mapping[str, str]) -> Source
     file = replace(file, folder_values=())  # Spark takes values of folders that were named for nothing
     with open_parquet(file) as opened:
         schema = opened.schema_arrow
-    is_old = any(name.startswith(_OLD_CALENDAR) for name in schema.metadata or ())
     is_same = sorted(schema.names) == sorted(kinds)
     is_same = is_same and all(field.type in _TYPES.get(kinds[field.name], ()) for field in schema)
+    metadata: Mapping[bytes, bytes] = schema.metadata or {}
+    is_old = any(name.startswith(_OLD_CALENDAR) for name in metadata)
+    if _TIMES & set(kinds.values()):
+        writer = metadata.get(_WRITER)
+        is_old = is_old or (not is_our_calendar if writer is None else writer < _FIRST_OF_OUR_CALENDAR)
     return file if is_same and not is_old else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql.types import StringType, StructField, StructType
 
 import sleeper_nb as sl
 from sleeper_nb.engines.spark.load_sessions import in_session, load_session
@@ -159,3 +161,194 @@ def test_a_load_has_larger_batches_and_the_session_keeps_its_own(spark: Any) -> 
     assert in_session(frame, load_session(spark, 64 << 10)).mapInArrow(most, "most long").collect()[0].most < 30_000
     assert (spark.conf.get(setting), frame.mapInArrow(most, "most long").collect()[0].most) == (before, int(before))
     spark.catalog.dropTempView("thirty_thousand")
+
+
+DATES = sl.Schema({"key": "string"}, values={"d": "date?"})
+OLD_ROWS = pa.table({"key": ["a", "b"], "d": [dt.date(1000, 1, 1), dt.date(2020, 1, 1)]})
+
+
+@pytest.fixture
+def other(spark: Any) -> Any:
+    """Another session of Spark, whose settings nobody else sees."""
+    return spark.newSession()
+
+
+def loaded(spark: Any, frame: Any, schema: sl.Schema, folder: Path) -> list[tuple[Any, ...]]:
+    """Return the rows of a table that a frame was loaded into."""
+    with sl.connect(folder, spark=spark) as session:
+        table = session.create_table("t", schema)
+        table.bulk_import(frame)
+        return [tuple(row.values()) for row in table.scan().to_arrow().to_pylist()]
+
+
+def written(folder: Path, rows: pa.Table, **options: Any) -> str:
+    folder.mkdir(exist_ok=True)
+    pq.write_table(rows, folder / "rows.parquet", **options)
+    return str(folder)
+
+
+OF_OTHER_SETTINGS: dict[str, tuple[dict[str, str], str, tuple[str, int | None]]] = {
+    "the parser of times": (
+        {"spark.sql.legacy.timeParserPolicy": "LEGACY", "spark.sql.ansi.enabled": "false"},
+        "'a' AS key, unix_timestamp('2020-1-1x', 'yyyy-MM-dd') + id AS n",
+        ("a", 1577836800),
+    ),
+    "the time zone": (
+        {"spark.sql.session.timeZone": "Asia/Tokyo"},
+        "current_timezone() AS key, unix_timestamp('1970-01-01 09:00:00') + id AS n",
+        ("Asia/Tokyo", 0),
+    ),
+    "old casts": (
+        {"spark.sql.legacy.castComplexTypesToString.enabled": "true"},
+        "cast(array(id, null) AS string) AS key, id AS n",
+        ("[0,]", 0),
+    ),
+    "no ANSI": (
+        {"spark.sql.ansi.enabled": "false"},
+        "'a' AS key, cast(concat('q', id) AS bigint) + array(1L)[1] AS n",
+        ("a", None),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_OTHER_SETTINGS)
+def test_a_frame_is_computed_with_the_settings_of_its_own_session(spark: Any, other: Any, tmp_path: Path, name: str):
+    settings, columns, row = OF_OTHER_SETTINGS[name]
+    for setting, value in settings.items():
+        other.conf.set(setting, value)
+    key, n = columns.split(" AS key, ")
+    frame = other.range(1).selectExpr(f"{key} AS key", n)
+    assert loaded(spark, frame, sl.Schema({"key": "string"}, values={"n": "long?"}), tmp_path / "house") == [row]
+    assert [tuple(each) for each in frame.collect()] == [row]  # now, as expressions keep what they once looked up
+
+
+def test_times_of_a_session_of_another_zone_are_the_same_moments(spark: Any, other: Any, tmp_path: Path) -> None:
+    other.conf.set("spark.sql.session.timeZone", "America/New_York")
+    frame = other.range(2).selectExpr("cast(id AS string) AS key", "timestamp_seconds(1604208600 + 3600 * id) AS at")
+    rows = loaded(spark, frame, sl.Schema({"key": "string"}, values={"at": "timestamp?"}), tmp_path / "house")
+    assert [at.timestamp() for _, at in rows] == [1604208600, 1604212200]
+
+
+def test_a_session_for_a_load_is_not_that_of_frames_made_afterwards(spark: Any, other: Any) -> None:
+    before = spark.range(1).rdd.map(tuple).toDF().sparkSession
+    own = load_session(spark, 8 << 20, other.range(1))
+    assert spark.range(1).rdd.map(tuple).toDF().sparkSession is before is not own
+
+
+@pytest.mark.parametrize("version", ["2.4.5", "1.6.0", "10"])
+def test_dates_that_spark_wrote_before_3_are_shifted_by_spark(spark: Any, tmp_path: Path, version: str) -> None:
+    old = OLD_ROWS.replace_schema_metadata({"org.apache.spark.version": version})
+    frame = spark.read.parquet(written(tmp_path / "in", old))
+    assert files_of(frame) is None
+    rows = loaded(spark, frame, DATES, tmp_path / "house")
+    assert rows == [tuple(row) for row in frame.collect()] == [("a", dt.date(999, 12, 27)), ("b", dt.date(2020, 1, 1))]
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("us", "UTC"), pa.list_(pa.date32()), pa.struct({"d": pa.date32()})])
+def test_old_times_in_other_columns_are_shifted_by_spark(spark: Any, tmp_path: Path, kind: pa.DataType) -> None:
+    rows = pa.table({"key": ["a"], "v": pa.array([None], kind)})
+    old = rows.replace_schema_metadata({"org.apache.spark.version": "2.4.5"})
+    assert files_of(spark.read.parquet(written(tmp_path / "in", old))) is None
+
+
+@pytest.mark.parametrize("version", ["3.0.0", "3.5.1", "4.3.0"])
+def test_dates_that_spark_wrote_since_3_are_those_of_the_file(spark: Any, other: Any, tmp_path: Path, version: str):
+    other.conf.set("spark.sql.parquet.datetimeRebaseModeInRead", "LEGACY")  # Spark knows better
+    folder = written(tmp_path / "in", OLD_ROWS.replace_schema_metadata({"org.apache.spark.version": version}))
+    for session in spark, other:
+        frame = session.read.parquet(folder)
+        assert len(files_of(frame) or ()) == 1
+        assert frame.collect()[0].d == dt.date(1000, 1, 1)
+
+
+def test_files_without_dates_are_read_whatever_calendar_their_writer_had(spark: Any, other: Any, tmp_path: Path):
+    other.conf.set("spark.sql.parquet.datetimeRebaseModeInRead", "LEGACY")
+    folder = written(tmp_path / "in", ROWS.replace_schema_metadata({"org.apache.spark.version": "2.4.5"}))
+    assert len(files_of(other.read.parquet(folder)) or ()) == 1
+
+
+@pytest.mark.parametrize("name", ["parquet.datetimeRebaseModeInRead", "legacy.parquet.datetimeRebaseModeInRead"])
+@pytest.mark.parametrize("mode", ["LEGACY", "legacy", "EXCEPTION"])
+def test_a_session_that_shifts_or_refuses_dates_reads_them_itself(
+    spark: Any, other: Any, tmp_path: Path, name: str, mode: str
+) -> None:
+    folder = written(tmp_path / "in", OLD_ROWS)
+    other.conf.set(f"spark.sql.{name}", mode)
+    frame = other.read.parquet(folder)
+    assert files_of(frame) is None
+    assert len(files_of(spark.read.parquet(folder)) or ()) == 1
+    other.conf.set(f"spark.sql.{name}", "CORRECTED")
+    assert len(files_of(frame) or ()) == 1
+
+
+def test_dates_are_loaded_as_the_session_of_the_frame_reads_them(spark: Any, other: Any, tmp_path: Path) -> None:
+    other.conf.set("spark.sql.parquet.datetimeRebaseModeInRead", "LEGACY")
+    frame = other.read.parquet(written(tmp_path / "in", OLD_ROWS))
+    assert loaded(spark, frame, DATES, tmp_path / "house")[0] == ("a", dt.date(999, 12, 27))
+    other.conf.set("spark.sql.parquet.datetimeRebaseModeInRead", "EXCEPTION")
+    with pytest.raises(sl.SleeperError):
+        loaded(spark, frame, DATES, tmp_path / "other")
+
+
+def test_columns_that_are_found_by_field_ids_are_found_by_spark(spark: Any, other: Any, tmp_path: Path) -> None:
+    numbered = [pa.field(name, pa.string(), metadata={"PARQUET:field_id": i}) for name, i in (("key", "1"), ("v", "2"))]
+    folder = written(tmp_path / "in", pa.table([["a"], ["x"]], schema=pa.schema(numbered)))
+    by_id = StructType(
+        [StructField(each, StringType(), metadata={"parquet.field.id": i}) for each, i in (("key", 2), ("v", 1))]
+    )
+    other.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
+    assert files_of(other.read.parquet(folder)) is None
+    assert files_of(spark.read.schema(by_id).parquet(folder)) is None
+    frame = other.read.schema(by_id).parquet(folder)
+    schema = sl.Schema({"key": "string"}, values={"v": "string?"})
+    assert loaded(spark, frame, schema, tmp_path / "house") == [("x", "a")] == [tuple(row) for row in frame.collect()]
+
+
+@pytest.mark.parametrize("setting", ["ignoreCorruptFiles", "ignoreMissingFiles"])
+def test_a_session_that_passes_over_files_decides_which(other: Any, files: Path, setting: str) -> None:
+    other.conf.set(f"spark.sql.files.{setting}", "TRUE")
+    assert files_of(read(other, files)) is None
+
+
+OF_READERS: dict[str, tuple[dict[str, str], pa.Table, dict[str, Any]]] = {
+    "binary as text": ({"parquet.binaryAsString": "true"}, pa.table({"key": [b"a"], "n": [1]}), {}),
+    "96 bits": (
+        {},
+        pa.table({"at": pa.array([1], pa.timestamp("us", "UTC"))}),
+        {"use_deprecated_int96_timestamps": True},
+    ),
+    "96 bits, of Impala": (
+        {"parquet.int96TimestampConversion": "true"},
+        pa.table({"at": pa.array([1], pa.timestamp("ns"))}),
+        {"use_deprecated_int96_timestamps": True, "store_schema": False},
+    ),
+    "no time zone, as UTC": (
+        {"parquet.inferTimestampNTZ.enabled": "false"},
+        pa.table({"at": pa.array([1], pa.timestamp("us"))}),
+        {"store_schema": False},
+    ),
+    "nanoseconds as numbers": (
+        {"legacy.parquet.nanosAsLong": "true"},
+        pa.table({"at": pa.array([1], pa.timestamp("ns", "UTC"))}),
+        {},
+    ),
+    "names in capitals": ({"caseSensitive": "true"}, pa.table({"key": ["a"], "N": [1], "n": [2]}), {}),
+}
+
+
+@pytest.mark.parametrize("name", OF_READERS)
+def test_settings_of_a_reader_do_not_give_other_values(spark: Any, other: Any, tmp_path: Path, name: str) -> None:
+    settings, rows, options = OF_READERS[name]
+    for setting, value in settings.items():
+        other.conf.set(f"spark.sql.{setting}", value)
+    frame = other.read.parquet(written(tmp_path / "in", rows, **options))
+    found = files_of(frame)
+    assert found is None or [tuple(row.values()) for row in rows.to_pylist()] == [tuple(r) for r in frame.collect()]
+    assert (found is not None) == (name == "names in capitals")
+
+
+def test_hidden_files_are_those_that_spark_passes_over(spark: Any, files: Path) -> None:
+    pq.write_table(ROWS, files / "_hidden.parquet")
+    frame = read(spark, files)
+    assert frame.count() == 100
+    assert [Path(file.address).name for file in files_of(frame) or ()] == ["one.parquet", "two.parquet"]
