@@ -119,6 +119,7 @@ def _open(invocation: Invocation, home: Home, context: Context) -> Session:
 
         check_instance_exists(_place(home), instance)
     elif invocation.command.warehouse == "open" and folder is not None and not (folder / instance).is_dir():
+        _place(home)  # says what is wrong with an address that only looks like a folder
         raise _no_instance(home, instance, invocation.command.name)
     return context.connect(home.warehouse, instance)
 

@@ -326,10 +326,10 @@ def _deploy_line(patient: Patient) -> str:
 
 def _credentials(patient: Patient) -> Iterator[HealthCheck]:
     """Yield whether there are keys and how they were found; nothing of them is shown."""
-    from sleeper_nb.storage.aws import aws_session
+    from sleeper_nb.storage.aws import aws_session, keys_of
 
     who = f"profile {patient.profile}" if patient.profile else "as boto3 finds them"
-    found = aws_session(patient.profile).get_credentials()
+    found = keys_of(aws_session(patient.profile), patient.profile)
     if found is None:
         mend = "aws configure, aws sso login, or set AWS_PROFILE; in a cluster, give the machines a role"
         yield HealthCheck("credentials", FAILED, f"none ({who})", (mend,))

@@ -5,21 +5,25 @@ from __future__ import annotations
 import logging
 import os
 import platform
+import re
 import shlex
 import threading
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from sleeper_nb.clock import Clock, Retry
-from sleeper_nb.errors import InvalidInput
+from sleeper_nb.errors import InvalidInput, StorageError
 from sleeper_nb.progress import SILENT, Progress
 
 if TYPE_CHECKING:
     import boto3
 
 logger = logging.getLogger(__name__)
+
+_SERVER = re.compile(r"https?://(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::\d{1,5})?/?")
 
 
 def aws_session(profile: str | None, region: str | None = None) -> boto3.Session:
@@ -48,11 +52,90 @@ def aws_session(profile: str | None, region: str | None = None) -> boto3.Session
     return found
 
 
+def keys_of(session: boto3.Session, profile: str | None) -> Any:
+    """Return the credentials that boto3 finds; None where there are none.
+
+    Raises
+    ------
+    StorageError
+        When they cannot be read; what was read, which may have a secret, is in no text of the error.
+    """
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        return session.get_credentials()
+    except BotoCoreError:
+        raise
+    except (AttributeError, LookupError, OSError, TypeError, ValueError) as error:
+        name = profile or session.profile_name
+        hint = "a credential_process must exist, and print one JSON object with Version, AccessKeyId, SecretAccessKey"
+        message = f"the AWS profile {name!r} gives no keys that can be read ({type(error).__name__})"
+        raise StorageError(message, hint=hint) from None
+
+
+def client_of(session: boto3.Session, profile: str | None, service: str, **options: Any) -> Any:
+    """Return boto3's client of a service, at a server whose address has nothing that may be a secret.
+
+    Raises
+    ------
+    InvalidInput, StorageError
+        As `check_server` and `keys_of`.
+    """
+    from botocore.exceptions import BotoCoreError
+
+    keys_of(session, profile)
+    try:
+        made = session.client(service, **options)
+    except BotoCoreError:
+        raise
+    except ValueError:  # its text has the address
+        _refuse_server()
+    check_server(made.meta.endpoint_url)
+    return made
+
+
 def check_server(url: str | None) -> None:
-    """Raise `InvalidInput` for the address of a server with a password in it, which is not repeated."""
-    if url is not None and "@" in url:
+    """Raise `InvalidInput` for an address that has more than a scheme, a host and a port; it is not repeated."""
+    if url is None:
+        return
+    if may_have_keys(url):
         hint = "leave out what is before @; keys come from the environment or an AWS profile"
         raise InvalidInput("the address of a server of AWS has no user or password in it", hint=hint)
+    if not _SERVER.fullmatch(unicodedata.normalize("NFKC", url)):
+        _refuse_server()
+
+
+def may_have_keys(address: str) -> bool:
+    """Return whether an address has an ``@``, also one of other scripts."""
+    return "@" in unicodedata.normalize("NFKC", address)
+
+
+def _refuse_server() -> NoReturn:
+    hint = "write http://host:port or https://host, without a path or query, as endpoint_url or in the AWS settings"
+    raise InvalidInput("no S3 or DynamoDB server can be at the address that is set", hint=hint) from None
+
+
+def in_short(error: Exception) -> str:
+    """Return the first line of an error; its kind where botocore repeats what its HTTP client was given."""
+    from botocore.exceptions import HTTPClientError
+
+    if type(error) is HTTPClientError:
+        return f"its HTTP client failed ({type(_cause_of(error)).__name__})"
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _cause_of(error: Exception) -> object:
+    return getattr(error, "kwargs", {}).get("error")
+
+
+def is_of_header(error: Exception) -> bool:
+    """Return whether a request was not sent, because a header, which only keys can do, has a wrong character."""
+    from botocore.exceptions import HTTPClientError
+
+    cause = _cause_of(error) if type(error) is HTTPClientError else None
+    return isinstance(cause, UnicodeEncodeError) or (
+        isinstance(cause, ValueError) and str(cause).startswith("Invalid header")
+    )
 
 
 def options_of(aws: Mapping[str, str]) -> str:
@@ -155,6 +238,10 @@ class Network:
                 try:
                     answer = send()
                 except Exception as error:  # noqa: BLE001 - `judge` decides what it means
+                    if is_of_header(error):
+                        hint = "set it again without it; look at the end of AWS_SESSION_TOKEN and AWS_ACCESS_KEY_ID"
+                        message = "an AWS key or token has a character, such as a line end, that a request cannot have"
+                        raise StorageError(message, hint=hint) from None
                     tries += 1
                     meaning = judge(error)
                     if tries >= meaning.tries or self.clock.now() >= end or not self._may_go_on(lost=meaning.lost):

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
 from sleeper_nb.model.permissions import file_not_allowed
-from sleeper_nb.storage.aws import Network, check_server
+from sleeper_nb.storage.aws import Network, check_server, may_have_keys
 from sleeper_nb.storage.file_cache import NO_CACHE, FileCache
 from sleeper_nb.storage.local import LocalPlace
 from sleeper_nb.storage.paths import is_foreign
@@ -63,6 +63,7 @@ def open_storage(
         When the address is of another kind, names no bucket or has a character that file names cannot have; or when
         `endpoint_url` is not the address of a server.
     """
+    _check_no_keys(str(uri))
     if "\0" in str(uri) or any("\ud800" <= c <= "\udfff" for c in str(uri)):
         raise InvalidInput(f"{str(uri)!r} is not a valid path", hint="give a folder, or s3://bucket/prefix")
     parts = _SCHEME.fullmatch(str(uri))
@@ -78,15 +79,20 @@ def open_storage(
     key = "/".join(part for part in prefix.split("/") if part)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}", bucket):
         raise InvalidInput(f"{bucket!r} is not a valid bucket name", hint="write s3://bucket/prefix")
-    _check_endpoint(endpoint_url)
+    check_server(endpoint_url)
     connection = S3Connection(region=region, endpoint_url=endpoint_url, profile=profile, network=network)
     return Storage(S3Place(connection, bucket, key))
 
 
-def _check_endpoint(url: str | None) -> None:
-    check_server(url)
-    if url is not None and not re.fullmatch(r"https?://[^/]+/?", url):
-        raise InvalidInput(f"no S3 server can be at {url!r}", hint="write http://host:port or https://host")
+def _check_no_keys(uri: str) -> None:
+    """Raise `InvalidInput`, which does not repeat it, for an address of a server or bucket that may have keys in it."""
+    scheme, _, rest = uri.partition(":")
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]+", scheme) or scheme == "file" or not rest.startswith("/"):
+        return
+    bucket = rest.lstrip("/").partition("/")[0]
+    if may_have_keys(bucket) or (":" in bucket and (scheme == "s3" or may_have_keys(rest))):
+        hint = "write s3://bucket/prefix; keys come from the environment or an AWS profile"
+        raise InvalidInput("an address has no keys, user or password in it", hint=hint)
 
 
 def open_near(uri: str | Path, home: Storage | None) -> Storage:

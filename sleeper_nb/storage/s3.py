@@ -23,7 +23,7 @@ from pyarrow import fs
 
 from sleeper_nb.errors import AccessDenied, NetworkError, NotFound, SleeperError, StorageError
 from sleeper_nb.model.checksums import etag_stamp
-from sleeper_nb.storage.aws import Judgement, Network, aws_session, check_server, profile_here
+from sleeper_nb.storage.aws import Judgement, Network, aws_session, client_of, in_short, profile_here
 from sleeper_nb.storage.places import COPY_IT, S3Access, StoredFile
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ LOST_TRIES, BUSY_TRIES = 5, 8
 
 def judge_s3(error: Exception) -> Judgement:
     """Return how often the request of an error may be sent, and why it is sent again."""
-    code, why = _code(error), (str(error).splitlines() or [type(error).__name__])[0]
+    code, why = _code(error), in_short(error)
     if code in _OFFLINE:
         return Judgement(LOST_TRIES, lost=True, why=f"no answer: {why}")
     return Judgement(BUSY_TRIES if code in _BUSY else 1, lost=False, why=why)
@@ -335,8 +335,9 @@ class S3Connection:
                     read_timeout=READ_SECONDS,
                     max_pool_connections=32,
                 )
-                made = self._session.client("s3", region_name=region, endpoint_url=self._asked[1], config=config)
-                check_server(made.meta.endpoint_url)
+                made = client_of(
+                    self._session, self._profile, "s3", region_name=region, endpoint_url=self._asked[1], config=config
+                )
                 refuse_cut_answers(made)
                 self._client = made
                 logger.debug("connected to S3 in region %s at %s", region, self._client.meta.endpoint_url)

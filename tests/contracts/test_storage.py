@@ -281,9 +281,11 @@ def test_an_address_of_another_kind_is_refused(uri):
         open_storage(uri)
 
 
-@pytest.mark.parametrize("endpoint_url", ["localhost:9000", "s3.example.org", "", "http://"])
+@pytest.mark.parametrize(
+    "endpoint_url", ["localhost:9000", "s3.example.org", "", "http://", "http://h:x", "http://[::1", "http://h:9/p"]
+)
 def test_a_server_without_a_scheme_or_host_is_refused(endpoint_url):
-    with pytest.raises(InvalidInput, match="no S3 server can be at"):
+    with pytest.raises(InvalidInput, match="no S3 or DynamoDB server can be at"):
         open_storage("s3://bucket", endpoint_url=endpoint_url)
 
 
@@ -325,3 +327,8 @@ def test_an_error_that_is_not_of_s3_is_left_alone():
 def test_a_folder_may_be_an_address_too(tmp_path):
     open_storage(f"file://{tmp_path}/x").write("file", b"1")
     assert open_storage(str(tmp_path / "x")).read("file") == b"1"
+
+
+@pytest.mark.parametrize("endpoint_url", ["http://localhost:9000", "https://s3.example.org/", "http://[::1]:9000"])
+def test_a_server_is_a_scheme_a_host_and_a_port(endpoint_url):
+    assert open_storage("s3://bucket", endpoint_url=endpoint_url).root == "s3://bucket"

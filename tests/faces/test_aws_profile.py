@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import pickle
+import traceback
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import sleeper_nb as sl
+from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
+from sleeper_nb.catalog.dynamodb.client import DynamoDB
+from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, StorageError
 from sleeper_nb.storage.filesystem import Storage, open_near, open_storage
 from tests.servers.fixtures import use
@@ -100,3 +105,89 @@ def test_a_profile_that_is_not_there_is_named_with_those_that_are(moto, shell, t
     with pytest.raises(InvalidInput, match="no user or password") as error:
         sl.connect("s3://some-bucket/house", profile="prod")
     assert WRONG not in str(error.value)
+
+
+def all_of(error, *more):
+    """Return what a user sees of an error, its traceback included."""
+    return "".join([*traceback.format_exception(error), repr(error), *more])
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\nX: y"])
+@pytest.mark.parametrize("name", ["AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID"])
+def test_a_key_that_no_header_can_have_is_one_error_and_is_never_shown(name, end, moto, monkeypatch, caplog):
+    use(moto, monkeypatch)
+    monkeypatch.setenv(name, f"{WRONG}{end}")
+    caplog.set_level("DEBUG", "sleeper_nb")
+    house = {"region": "us-east-1", "endpoint_url": moto.endpoint_url}
+    with pytest.raises(sl.StorageError, match="has a character") as error:
+        sl.connect("s3://some-bucket/house", "i", **house)
+    with pytest.raises(sl.StorageError, match="has a character") as other, closing(catalog_at(moto)) as catalog:
+        catalog.tables()
+    assert WRONG not in all_of(error.value, caplog.text) + all_of(other.value)
+    assert "retrying" not in caplog.text
+    assert len(error.value.message.splitlines()) == 1
+
+
+def catalog_at(moto):
+    return DynamoDBCatalog("some", region="us-east-1", endpoint_url=moto.endpoint_url, clock=ManualClock())
+
+
+@pytest.mark.parametrize("process", [f"echo {WRONG}", f"echo '\"{WRONG}\"'", "echo '[]'", f"/nothing/{WRONG}"])
+def test_a_process_that_prints_no_keys_is_named_by_its_profile(process, tmp_path, monkeypatch):
+    keys = tmp_path / "config"
+    keys.write_text(f"[profile proc]\nregion = us-east-1\ncredential_process = {process}\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(keys))
+    for work in (sl.connect, sl.deploy):
+        with pytest.raises(sl.StorageError, match="the AWS profile 'proc' gives no keys that can be read") as error:
+            work("s3://some-bucket/house", "i", profile="proc")
+        assert WRONG not in all_of(error.value)
+    checks = sl.doctor("s3://some-bucket/house", "i", profile="proc")
+    assert "the AWS profile 'proc' gives no keys" in repr(checks)
+    assert WRONG not in repr(checks)
+
+
+ADDRESSES = (
+    f"http://me:{WRONG}@h", f"http://me:{WRONG}\uff20h", f"http://h?{WRONG}", f"http://h#{WRONG}", f"http://h/{WRONG}",
+    f"x://{WRONG}", f"http://h {WRONG}", f"http://h:{WRONG}",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_an_address_of_a_server_with_more_than_its_host_is_refused_and_not_repeated(address, moto, monkeypatch, caplog):
+    use(moto, monkeypatch)
+    caplog.set_level("DEBUG", "sleeper_nb")
+    shown = []
+    for given in ({"endpoint_url": address}, {}):
+        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+        with pytest.raises(InvalidInput) as error:
+            sl.connect("s3://some-bucket/house", "i", region="us-east-1", **given)
+        shown.append(all_of(error.value))
+    with pytest.raises(InvalidInput) as error:
+        DynamoDB("us-east-1", address, ManualClock()).call("ListTables")
+    assert WRONG not in "".join([*shown, all_of(error.value), caplog.text])
+
+
+WAREHOUSES = (
+    "s3://AKIA:{}@bucket/h", "s3://AKIA:{}/x@bucket/h", "s3://a\uff20{}/h", "s3:/A:{}@b", "http://me:{}@bucket",
+    "s3://AKIA:{}@b\0", "gs://A:{}/x@b",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("address", WAREHOUSES)
+def test_an_address_of_a_warehouse_with_keys_is_refused_and_not_repeated(address, shell, sleeper):
+    address = address.format(WRONG)
+    for work in (sl.connect, sl.deploy, sl.doctor):
+        with pytest.raises(InvalidInput, match="has no keys") as error:
+            work(address, "i")
+        assert WRONG not in all_of(error.value)
+    with pytest.raises(InvalidInput, match="has no keys"):
+        shell.run_line_magic("sleeper", f"use '{address}'")
+    code, out, err = sleeper("tables", "--warehouse", address)
+    assert (code, WRONG in out + err) == (1, False)
+
+
+def test_a_sign_of_keys_may_be_in_a_prefix(moto, monkeypatch):
+    use(moto, monkeypatch)
+    address, where = f"s3://{moto.new_bucket()}/me@home/a:b", {"endpoint_url": moto.endpoint_url}
+    open_storage(address, **where).write_new("x", b"1")
+    assert open_storage(address, **where).read("x") == b"1"

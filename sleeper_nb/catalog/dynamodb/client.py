@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from sleeper_nb.catalog.dynamodb.items import Item, KeyedTable, decode_item, encode_item
 from sleeper_nb.clock import Clock, Retry
 from sleeper_nb.errors import AccessDenied, NetworkError, SessionClosed, StorageError
-from sleeper_nb.storage.aws import Judgement, Network, aws_session, check_server
+from sleeper_nb.storage.aws import Judgement, Network, aws_session, client_of, in_short
 
 logger = logging.getLogger(__name__)
 
@@ -87,8 +87,8 @@ def is_transient(error: Exception) -> bool:
 def judge(error: Exception) -> Judgement:
     """Return how often the request of an error may be sent, and why it is sent again."""
     if is_unanswered(error):
-        return Judgement(UNANSWERED_TRIES, lost=True, why=f"no answer: {_in_short(error)}")
-    return Judgement(TRIES if is_transient(error) else 1, lost=False, why=code_of(error) or _in_short(error))
+        return Judgement(UNANSWERED_TRIES, lost=True, why=f"no answer: {in_short(error)}")
+    return Judgement(TRIES if is_transient(error) else 1, lost=False, why=code_of(error) or in_short(error))
 
 
 def incomplete(operation: str, where: str) -> StorageError:
@@ -137,22 +137,17 @@ def explain(error: Exception, operation: str, where: str, tries: int) -> Storage
     if code == MISSING:
         return StorageError(f"{refused}: a table does not exist", hint="check the instance, the region and the account")
     if is_unanswered(error):
-        message = f"the network failed in {_counted(tries)} of {operation} on {where}: {_in_short(error)}"
+        message = f"the network failed in {_counted(tries)} of {operation} on {where}: {in_short(error)}"
         return NetworkError(message, hint="check the network, the region and the endpoint_url, then run it again")
     if is_transient(error):
         hint = "DynamoDB is busy; look at the AWS health page, then run it again"
-        message = f"DynamoDB failed in {_counted(tries)} of {operation} on {where}: {_in_short(error)}"
+        message = f"DynamoDB failed in {_counted(tries)} of {operation} on {where}: {in_short(error)}"
         return StorageError(message, hint=hint)
     return StorageError(f"{refused}: {_message_of(error)}")
 
 
 def _counted(tries: int) -> str:
     return "the only attempt" if tries == 1 else f"each of {tries} attempts"
-
-
-def _in_short(error: Exception) -> str:
-    """Return an error's first line."""
-    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _message_of(error: Exception) -> str:
@@ -251,8 +246,7 @@ class DynamoDB:
                     max_pool_connections=32,
                 )
                 session = aws_session(self._profile, self.region)
-                made = session.client("dynamodb", endpoint_url=self.endpoint_url, config=config)
-                check_server(made.meta.endpoint_url)
+                made = client_of(session, self._profile, "dynamodb", endpoint_url=self.endpoint_url, config=config)
                 refuse_cut_answers(made)
                 self._made = (os.getpid(), made)
                 logger.debug("connected to DynamoDB in region %s at %s", session.region_name, made.meta.endpoint_url)
