@@ -23,7 +23,7 @@ from pyarrow import fs
 
 from sleeper_nb.errors import AccessDenied, NetworkError, NotFound, SleeperError, StorageError
 from sleeper_nb.model.checksums import etag_stamp
-from sleeper_nb.storage.aws import Judgement, Network, aws_session, client_of, in_short, profile_here
+from sleeper_nb.storage.aws import Judgement, Network, aws_session, client_of, in_short, keys_of, profile_here
 from sleeper_nb.storage.places import COPY_IT, S3Access, StoredFile
 
 if TYPE_CHECKING:
@@ -388,7 +388,7 @@ class S3Connection:
         from botocore.exceptions import NoCredentialsError
 
         assert self.client is not None  # noqa: S101 - the property creates the session
-        credentials = self._session.get_credentials()
+        credentials = keys_of(self._session, self._profile)
         if credentials is None:
             raise NoCredentialsError
         return credentials.get_frozen_credentials()

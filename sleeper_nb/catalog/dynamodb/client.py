@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from sleeper_nb.catalog.dynamodb.items import Item, KeyedTable, decode_item, encode_item
 from sleeper_nb.clock import Clock, Retry
 from sleeper_nb.errors import AccessDenied, NetworkError, SessionClosed, StorageError
-from sleeper_nb.storage.aws import Judgement, Network, aws_session, client_of, in_short
+from sleeper_nb.storage.aws import Judgement, Network, aws_session, client_of, in_short, keys_of
 
 logger = logging.getLogger(__name__)
 
@@ -229,7 +229,7 @@ class DynamoDB:
     def keys_and_region(self) -> tuple[bool, str | None]:
         """Return whether boto3 finds keys, and the region; DynamoDB is not asked."""
         session = aws_session(self._profile, self.region)
-        return session.get_credentials() is not None, session.region_name
+        return keys_of(session, self._profile) is not None, session.region_name
 
     def client(self) -> Any:
         """Return boto3's client; a forked process gets one of its own, since sockets cannot be shared."""
