@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -47,34 +48,44 @@ class FileCache:
 
     def get(self, address: str, checksum: str | None) -> bytes | None:
         """Return the content of a file that has a checksum; None where there is no copy, or a damaged one."""
-        return self._read(address, self._path(address, checksum), checksum)
+        return self._read(address, self._path(address, checksum), lambda content: checksum_of(content) == checksum)
 
     def part(self, address: str, checksum: str | None, name: str) -> bytes | None:
         """Return a part of a file that has a checksum, such as its footer, as `put_part` kept it; None as `get`."""
-        kept = self._read(address, self._path(address, checksum, name), None)
+        path = self._path(address, checksum, name)
+        kept = self._read(address, path, lambda content: _is_part_of(content, path))
         return None if kept is None else kept[DIGITS:]
 
     def put_part(self, address: str, checksum: str | None, name: str, content: bytes) -> None:
-        """Keep a part of a file, as `put`; a copy begins with a checksum of its own."""
-        self._write(address, self._path(address, checksum, name), checksum_of(content).encode() + content)
+        """Keep a part of a file, as `put`; a copy begins with a checksum of its own name and content."""
+        path = self._path(address, checksum, name)
+        if path is not None:
+            self._write(address, path, _sealed(content, path))
 
-    def _read(self, address: str, path: Path | None, checksum: str | None) -> bytes | None:
-        """Return a copy that has a checksum; when None, the one that it begins with."""
+    def drop_part(self, address: str, checksum: str | None, name: str) -> None:
+        """Delete the copy of a part that cannot be used."""
+        path = self._path(address, checksum, name)
+        if path is not None:
+            self._drop(address, path)
+
+    def _read(self, address: str, path: Path | None, is_whole: Callable[[bytes], bool]) -> bytes | None:
         if path is None:
             return None
         try:
             content = path.read_bytes()
         except OSError:
             return None
-        whole = checksum_of(content) == checksum if checksum else _is_whole(content)
-        if not whole:
-            logger.warning("the cached copy of %s is damaged, and is dropped: %s", address, path)
-            with contextlib.suppress(OSError):
-                path.unlink()
+        if not is_whole(content):
+            self._drop(address, path)
             return None
         with contextlib.suppress(OSError):
             os.utime(path)
         return content
+
+    def _drop(self, address: str, path: Path) -> None:
+        logger.warning("the cached copy of %s is damaged, and is dropped: %s", address, path)
+        with contextlib.suppress(OSError):
+            path.unlink()
 
     def put(self, address: str, checksum: str | None, content: bytes) -> None:
         """Keep the content of a file; nothing happens where that fails, or where it is too large."""
@@ -123,9 +134,13 @@ class FileCache:
             size -= each
 
 
-def _is_whole(content: bytes) -> bool:
-    """Return whether a copy of a part has the checksum that it begins with."""
-    return content[:DIGITS].decode("latin-1") == checksum_of(content[DIGITS:])
+def _sealed(content: bytes, path: Path) -> bytes:
+    """Return a copy of a part: it begins with a checksum of its name, which says whose part it is, and its content."""
+    return checksum_of(path.name.encode() + content).encode() + content
+
+
+def _is_part_of(copy: bytes, path: Path | None) -> bool:
+    return path is not None and copy == _sealed(copy[DIGITS:], path)
 
 
 NO_CACHE: Final = FileCache(None, 0)

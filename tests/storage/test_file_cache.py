@@ -109,8 +109,29 @@ def test_a_part_of_a_file_is_known_by_the_checksum_of_the_file(tmp_path):
     assert cache.part(ADDRESS, checksum, "footer") == b"its end"
     assert cache.part(ADDRESS, checksum_of(b"another file"), "footer") is None
     assert cache.get(ADDRESS, checksum) is None
-    for damage in (b"", b"x", b"\xff" * 50):
+    for damage in (b"", b"x", b"\xff" * 50, checksum_of(b"its end").encode() + b"its end"):
         (path,) = tmp_path.iterdir()
         path.write_bytes(damage)
         assert cache.part(ADDRESS, checksum, "footer") is None
         cache.put_part(ADDRESS, checksum, "footer", b"its end")
+
+
+def test_a_part_that_was_given_the_name_of_another_is_dropped(tmp_path):
+    cache, checksum = FileCache(tmp_path, 10_000), checksum_of(b"the whole file")
+    for address, wrong in (("other", checksum), (ADDRESS, checksum_of(b"another file"))):
+        cache.put_part(address, wrong, "footer", b"its end")
+        (path,) = tmp_path.iterdir()
+        cache.put_part(ADDRESS, checksum, "footer", b"my end")
+        (right,) = {*tmp_path.iterdir()} - {path}
+        path.replace(right)
+        assert cache.part(ADDRESS, checksum, "footer") is None
+        assert not right.exists()
+
+
+def test_a_part_that_cannot_be_used_is_deleted(tmp_path):
+    cache, checksum = FileCache(tmp_path, 10_000), checksum_of(b"the whole file")
+    cache.put_part(ADDRESS, checksum, "footer", b"its end")
+    cache.drop_part(ADDRESS, checksum, "footer")
+    cache.drop_part(ADDRESS, checksum, "footer")
+    cache.drop_part(ADDRESS, None, "footer")
+    assert not list(tmp_path.iterdir())

@@ -66,7 +66,10 @@ def row_groups(filename: str, schema: Schema, storage: Storage, checksum: str | 
     address = storage.locate(filename)
     kept = storage.cache.part(address, checksum, "footer")
     if kept is not None:
-        return groups_in(pq.read_metadata(pa.BufferReader(kept)), schema)
+        try:
+            return groups_in(pq.read_metadata(pa.BufferReader(kept)), schema)
+        except (pa.ArrowException, OSError):  # another release wrote it, or a disk changed it
+            storage.cache.drop_part(address, checksum, "footer")
     footer, written = _footer(filename, storage), pa.BufferOutputStream()
     footer.write_metadata_file(written)
     storage.cache.put_part(address, checksum, "footer", written.getvalue().to_pybytes())

@@ -9,6 +9,7 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.errors import NotFound, StorageError
 from sleeper_nb.operations.scanning import footers as funnel
+from sleeper_nb.storage.file_cache import FileCache
 from sleeper_nb.table import Table
 
 SCHEMA = sl.Schema({"key": "string", "n": "int"}, values={"note": "string"})
@@ -87,3 +88,30 @@ def test_a_file_that_is_gone_or_harmed_is_named(table: Table, harm: str, error: 
 
 def test_a_region_may_be_text(table: Table):
     assert table.scan(region="key=a n=[10,12]").to_arrow()["n"].to_pylist() == [10, 11, 12]
+
+
+class InBucket:
+    """A table's storage, as if it were in a bucket; counts the files that are read."""
+
+    local = False
+
+    def __init__(self, table: Table, cache: FileCache) -> None:
+        self._storage, self.cache, self.locate, self.read = table.store.storage, cache, table.store.storage.locate, 0
+
+    def input(self, filename: str) -> Any:
+        self.read += 1
+        return self._storage.input(filename)
+
+
+@pytest.mark.parametrize("garbage", [b"garbage", b"", b"PAR1" * 10])
+def test_a_cached_footer_that_is_none_is_dropped_and_read_again(table: Table, tmp_path: Path, garbage: bytes):
+    cache, checksum = FileCache(tmp_path / "cache", 1_000_000), "a" * 32
+    storage: Any = InBucket(table, cache)
+    (name, *_) = table.state.files.active["filename"].to_pylist()
+    groups = funnel.row_groups(name, SCHEMA, storage, checksum)
+    assert funnel.row_groups(name, SCHEMA, storage, checksum) == groups
+    assert storage.read == 1
+    cache.put_part(storage.locate(name), checksum, "footer", garbage)
+    for _ in range(2):
+        assert funnel.row_groups(name, SCHEMA, storage, checksum) == groups
+    assert storage.read == 2
