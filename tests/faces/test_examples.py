@@ -37,10 +37,10 @@ LEFT_OUT = {
     "add-files trips data/sorted/*.parquet --move --dry-run": "as the one without --move",
     'add-files trips s3://bucket/sorted/ -m "the files of 2025"': "needs a bucket; tests/operations/test_on_s3.py",
     "ingest trips s3://bucket/2026/*.csv --dry-run": "needs a bucket; tests/operations/test_on_s3.py",
-    "use s3://bucket/prefix --instance prod --region eu-west-2 --profile analytics": "a bucket; test_aws_profile.py",
+    "use s3://bucket/prefix --instance prod --profile analytics": "a bucket; test_aws_profile.py",
     "doctor s3://bucket/prefix --instance prod --profile analytics": "needs a bucket; test_doctor.py",
-    "add-instance s3://bucket/prefix --instance prod --region eu-west-2 --deploy": "a bucket; test_deploy.py",
-    "add-instance s3://bucket/prefix --instance prod --region eu-west-2 --deploy --force": "a bucket; test_deploy.py",
+    "add-instance s3://bucket/prefix --instance prod --deploy": "a bucket; test_deploy.py",
+    "add-instance s3://bucket/prefix --instance prod --deploy --force": "a bucket; test_deploy.py",
     "ingest trips https://example.org/trips.parquet": "needs the web; test_files_from_elsewhere.py",
 }
 BEFORE = {
