@@ -131,7 +131,8 @@ class _Argument:
         classes = frozenset(option for option in options if isinstance(option, type) and option is not int)
         literals = (get_args(option) for option in options if get_origin(option) is Literal)
         lists = [get_args(option)[0] for option in options if get_origin(option) in (AbstractSequence, Iterable)]
-        members = frozenset(lists) if len(lists) == 1 and isinstance(lists[0], type) else frozenset()
+        plain = len(lists) == 1 and isinstance(lists[0], type) and lists[0] is not int
+        members = frozenset(lists) if plain else frozenset()
         if several:
             return cls(name, hint, several, frozenset(), frozenset(), classes)
         return cls(name, hint, several, classes, frozenset(choice for each in literals for choice in each), members)
@@ -142,7 +143,8 @@ class _Argument:
         if kind is str:
             return value.isascii() and (str in self.classes or value in self.choices)
         if kind is list or kind is tuple:
-            return bool(self.members) and self.members.issuperset(map(type, value))
+            known = bool(self.members) and self.members.issuperset(map(type, value))
+            return known and all(each.isascii() for each in value if type(each) is str)
         return kind in self.classes
 
     def converted(self, value: Any, owner: object) -> Any:
@@ -161,7 +163,7 @@ class _Argument:
         if is_iterable and not _fits_a_dict(value, self.hint):
             origins = {get_origin(option) for option in _options(self.hint)}
             value = tuple(value) if origins & {AbstractSequence, Iterable} else value
-        problem = _problem(value, self.hint) or _unstorable(value)
+        problem = _problem(value, self.hint) or _unstorable(value) or _unstorable_member(value, self.hint)
         if problem:
             raise InvalidInput(f"{self.name}{problem}", hint=_example(self.hint, owner))
         return value
@@ -183,6 +185,15 @@ def _unstorable(value: object) -> str:
         return f" takes valid Unicode, not {described(value)}"
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         return f" takes an integer of at most 64 bits, not {described(value)}"
+    return ""
+
+
+def _unstorable_member(value: object, hint: Any) -> str:
+    """Return why a text or number in a list of them cannot be stored; the empty text when all can."""
+    for option in _options(hint):
+        if get_origin(option) in (AbstractSequence, Iterable) and _is_container(value, AbstractSequence):
+            problems = ((where, _unstorable(each)) for where, each, of in _members(value, option) if of in (str, int))
+            return next((f"{where}{problem}" for where, problem in problems if problem), "")
     return ""
 
 

@@ -37,6 +37,8 @@ def take(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ({"columns": ["a", "\ud800"]}, "columns[1] takes valid Unicode, not the string '\\ud800'"),
+        ({"names": ("\udfff",)}, "names[0] takes valid Unicode, not the string '\\udfff'"),
         ({"limit": "5"}, "limit takes an integer or None, not the string '5'"),
         ({"limit": True}, "limit takes an integer or None, not True"),
         ({"limit": 2.0}, "limit takes an integer or None, not 2.0"),

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from sleeper_nb.catalog.catalog_base import TableEntry
 from sleeper_nb.clock import Clock
@@ -70,6 +70,7 @@ def finished_deletions(tables: TableOpener) -> tuple[StepReport, ...]:
     return ()
 
 
+@runtime_checkable
 class Stop(Protocol):
     """Tells a service to stop, as `threading.Event` does."""
 

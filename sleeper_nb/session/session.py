@@ -603,6 +603,7 @@ class Session:
             steps += done
         return MaintenanceReport(tuple(steps), dry_run, tuple(entry.name for entry in entries if not entry.online))
 
+    @checked
     def maintenance_service(
         self, holder: str, stop: Stop, after_round: Callable[[MaintenanceRound, bool], None]
     ) -> MaintenanceService:
@@ -739,6 +740,7 @@ class Session:
                 )
             return self._spark
 
+    @checked
     def doctor(self, *, cluster: bool = False) -> DoctorReport:
         """Look at all that the session needs, and at Spark's workers if `cluster`; see `sleeper_nb.doctor`."""
         from sleeper_nb.session.deploying import patient_of

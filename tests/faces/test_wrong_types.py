@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -77,6 +78,7 @@ def right(name, parameters):
         "asked": None, "claimed": (), "files": "no/such/file.parquet",
         "which": "all", "kinds": ("added",), "rows": 1, "kind": "bar", "snapshot_id": 2, "names": (), "footer": "",
         "row_keys": ["city"], "folder": "no/such/folder",
+        "holder": "a process", "stop": threading.Event(), "after_round": print,
     }  # fmt: skip
     if name == "create_table":
         known["name"] = "fresh"

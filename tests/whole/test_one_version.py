@@ -197,6 +197,7 @@ SESSION: dict[str, Callable[[Session], Any]] = {
     "location": lambda s: Path(s.location).name,
     "store_of": lambda s: s.store_of("t").load().totals(),
     "table": lambda s: s.table("t"),
+    "status": lambda s: s.status(),
     "tables": lambda s: s.tables(),
     "warehouse": lambda s: s.warehouse().local,
     "sql": lambda s: s.sql(
@@ -217,10 +218,13 @@ SESSION_WRITES = {
 }  # fmt: skip
 SESSION_OTHERS = {
     "allow",
+    "aws",
     "components",
+    "doctor",
     "duckdb_connection",
     "estimate_split_points",
     "instance",
+    "maintenance_service",
     "open_table",
     "spark",
     "spark_session",

@@ -62,9 +62,9 @@ which = st.integers(0, 1)
 
 READS = {
     "session": {
-        "closed", "components", "duckdb_connection", "estimate_split_points",
-        "jobs", "location", "open_table", "property_values", "spark",
-        "spark_session",
+        "aws", "closed", "components", "doctor", "duckdb_connection", "estimate_split_points",
+        "jobs", "location", "maintenance_service", "open_table", "property_values", "spark",
+        "spark_session", "status",
         "store_of", "tables", "warehouse",
     },
     "table": {
