@@ -56,7 +56,7 @@ def test_long_work_shows_that_it_asks_again_and_why(moto_proxy: tuple[Proxy, Ser
             lambda: table.create_savepoint("kept"),
         ):
             shown.lines.clear()
-            proxy.tell(lambda number, _method, target: None if "/data/" in target or number % 3 else Fate("reset"))
+            proxy.tell(lambda number, _method, target: None if "/data/" in target or number % 4 else Fate("reset"))
             operation()
             assert any(": attempt 2 of 5 (no answer" in line for line in shown.lines)
             assert not shown.shown
