@@ -269,9 +269,10 @@ def test_each_session_that_an_engine_uses_is_told_of_once(spark):
     seen = []
     engine = SparkEngine(clock=Clock(), progress=Silent(), on_session=seen.append)
     assert not seen
-    engine.session()
-    engine.session()
-    assert seen == [spark]
+    used = engine.session()  # the active one: another test may have made a second one active
+    assert engine.session() is used
+    assert used.sparkContext is spark.sparkContext
+    assert seen == [used]
 
 
 def test_a_temporary_view_has_a_version_of_its_own(spark, table):
