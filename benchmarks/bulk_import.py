@@ -86,7 +86,7 @@ def frame_of(spark: Any, source: Path, data: str) -> DataFrame:
 
 def by_ours(source: Path, target: Path, given: argparse.Namespace) -> tuple[float, dict[str, float], int]:
     """Import the rows; return the seconds, the CPU seconds, and the number of files."""
-    with sl.connect(target, spark_config={"spark.sleeper.jit": "full"}) as session:
+    with sl.connect(target) as session:
         table = session.create_table("t", SCHEMA, split_points(given.leaves), properties={PROPERTY: given.strategy})
         data = str(source)
         if given.way == "tasks":

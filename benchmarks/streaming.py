@@ -69,10 +69,10 @@ def main():
     options.add_argument("--store", default="S3StateStore")
     given = options.parse_args()
     points = [1_000_000 * i // given.leaves for i in range(1, given.leaves)]
-    config, unsynced = {"spark.sleeper.jit": "full"}, {"sleeper.storage.sync": "false"}
+    unsynced = {"sleeper.storage.sync": "false"}
     with (
         tempfile.TemporaryDirectory() as name,
-        sl.connect(name, spark_config=config, properties=unsynced) as session,
+        sl.connect(name, properties=unsynced) as session,
     ):
         table = session.create_table("t", SCHEMA, points, state_store=given.store)
         for number in range(given.commits):

@@ -275,7 +275,7 @@ class Scan(Report, Tabular):
         from sleeper_nb.engines.spark import frames
 
         self._guard.until_closed("data frame")
-        rows = frames.data_frame(self._engines.spark().handed_out(), self._plan, self._storage)
+        rows = frames.data_frame(self._engines.spark().session(), self._plan, self._storage)
         if self._condition is not None:
             rows = frames.met(rows, self._plan.schema, self._condition, self.columns)
         rows = rows.select(*self.columns) if self.columns else rows

@@ -49,7 +49,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark_engine():
     engine = SparkEngine(
-        config={"spark.master": "local[2]", "spark.driver.memory": "1g", "spark.sleeper.jit": "quick"},
+        config={
+            "spark.master": "local[2]",
+            "spark.driver.memory": "1g",
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # the tests end before more would pay
+        },
         clock=Clock(),
         progress=Silent(),
     )

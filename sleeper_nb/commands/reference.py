@@ -136,11 +136,6 @@ at all, also through patterns and links. On Spark, too, SQL reads no file of ano
 reads no local file. DuckDB runs statements in a database whose settings are locked, without network or extensions, and
 which can open only the files of the statement's tables and the local files that it names. Data frames and relations
 that Python is handed (`to_spark`, `to_duckdb`) have no such limits.
-
-`spark.sleeper.jit`, a setting of the Spark session that is started (`spark_config`, or `[spark]` in `sleeper.toml`),
-chooses the JVM's compiler: `full`, or `quick` for a sooner first answer and code that runs up to 17 times slower.
-Without it, a first statement that reads less than 512 MiB of tables, and nothing else, starts `quick`; any other first
-use, such as `session.spark_session`, starts `full`.
 """
 
 

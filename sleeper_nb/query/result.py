@@ -347,7 +347,7 @@ class DuckDBResult(QueryResult):
         return self._free_rows()
 
     def to_spark(self) -> DataFrame:  # noqa: D102 - the contract is in QueryResult
-        return self._spark().handed_out().createDataFrame(self.to_arrow())
+        return self._spark().session().createDataFrame(self.to_arrow())
 
 
 class SparkResult(QueryResult):
@@ -416,5 +416,4 @@ class SparkResult(QueryResult):
 
     def to_spark(self) -> DataFrame:  # noqa: D102 - the contract is in QueryResult
         self._keep_files()
-        self._spark.warn_when_quick()
         return self._frame

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,7 +14,7 @@ from sleeper_nb.engines.components import Engines
 from sleeper_nb.errors import SleeperError
 from sleeper_nb.operations.scanning.reach import Necessary
 from sleeper_nb.operations.scanning.scan_plan import TableRows
-from sleeper_nb.query.engine_choice import ChosenEngine, Engine, means_the_same, names_file
+from sleeper_nb.query.engine_choice import ChosenEngine, Engine, means_the_same
 from sleeper_nb.query.from_metadata import answer_from_metadata
 from sleeper_nb.query.result import DuckDBResult, QueryOrigin, QueryResult, SparkResult
 from sleeper_nb.query.spark_planning import SparkPlanning
@@ -25,7 +24,6 @@ from sleeper_nb.sql.metadata_answers import lists_columns
 from sleeper_nb.sql.name_errors import name_error
 from sleeper_nb.sql.parameters import plain_values, with_duckdb_parameters
 from sleeper_nb.sql.statement import Statement
-from sleeper_nb.sql.tokens import spells
 from sleeper_nb.sql.variables import BoundVariable
 from sleeper_nb.storage.paths import DATA, STATE_STORE, is_foreign
 
@@ -152,14 +150,14 @@ class Runner:
         )
 
     def _on_spark(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
-        engine, size = self.engines.spark(), _expected_bytes(bound)
+        engine = self.engines.spark()
         allowed = self.engines.local_files
 
         def frame(session: SparkSession) -> tuple[Bound, str, DataFrame]:
             planning = SparkPlanning(session, bound, self.engines.duckdb, self.dry_run)
             return _read_on_spark(planning, values, allowed)
 
-        read, keys, rows = engine.run(frame, "query", expected_bytes=size)
+        read, keys, rows = engine.run(frame, "query")
         notes = (keys or note, _reader_of_buckets(rows.sparkSession, read))
         return SparkResult(self._origin(read, " · ".join(filter(None, notes))), rows, engine)
 
@@ -314,25 +312,3 @@ def _frame(
         else:
             named[name] = frames.system_table(session, what.rows)
     return frames.query(session, bound.statement, named, values, local_files=local_files)
-
-
-_MAKES_ROWS: Final = re.compile(r"RANGE|SEQUENCE|REPEAT|STACK|INLINE\w*|EXPLODE\w*|POSEXPLODE\w*")
-
-
-def _expected_bytes(bound: Bound) -> int | None:
-    """Return how much a statement reads; None when it also makes or multiplies rows, or reads other files."""
-    if not bound.sources or any(map(_reads_more_than_tables, bound.statements)):
-        return None
-    return sum(source.bytes for source in bound.sources)
-
-
-def _reads_more_than_tables(statement: Statement) -> bool:
-    tokens = statement.tokens
-    for at, token in enumerate(tokens):
-        if spells(tokens, at, "CROSS", "JOIN"):
-            return True
-        if _MAKES_ROWS.fullmatch(token.word) and spells(tokens, at + 1, "("):
-            return True
-        if names_file(tokens, at):
-            return True
-    return False

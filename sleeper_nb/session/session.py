@@ -765,11 +765,8 @@ class Session:
         also of tables that are created later. After a name, ``VERSION AS OF`` and ``TIMESTAMP AS OF`` as in `sql`. What
         Spark itself has by a name is read instead, and a warning says which. With several sessions on one Spark, the
         names and the format are those of the session that was asked last. Its SQL cannot write to the warehouse.
-
-        A JVM that is started here is set up for long jobs. If one runs already that was started for a quick first
-        answer, a warning names the setting that changes this: ``spark.sleeper.jit``.
         """
-        spark = self.spark().handed_out()
+        spark = self.spark().session()
         self._on_spark(spark, self.components.property_files.permissions)  # another session may have come in between
         self._offer_names(spark)
         return spark

@@ -7,7 +7,6 @@ import contextlib
 import logging
 import tempfile
 import threading
-import warnings
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -32,7 +31,6 @@ from sleeper_nb.engines.spark.gateway import (
     silence_query_context,
 )
 from sleeper_nb.engines.spark.jvm import (
-    JIT,
     find_java,
     flags_without_archive,
     launch_jvm,
@@ -66,20 +64,6 @@ T = TypeVar("T")
 _UNRESPONSIVE_SECONDS: Final = 5
 """How long a JVM that ignores a cancel gets to answer, and to end by itself."""
 
-QUICK: Final = "quick"
-LONG_JOB_BYTES: Final = 512 << 20
-"""From this size of the first work on, faster compiled code is worth a longer start."""
-
-_SLOW: Final = (
-    "Spark was started for a quick first answer: code of your own that runs long can take 10 times as long. "
-    f'Before Spark starts, set {JIT}=full: spark_config={{"{JIT}": "full"}} of connect, or [spark] in sleeper.toml.'
-)
-
-
-def jit_for(expected_bytes: int | None) -> str:
-    """Return how the JVM compiles by default: ``quick`` for work that is known to be small, else ``full``."""
-    return QUICK if expected_bytes is not None and expected_bytes < LONG_JOB_BYTES else "full"
-
 
 @contextlib.contextmanager
 def _explained() -> Iterator[None]:
@@ -102,10 +86,8 @@ class SparkEngine:
         A session to use as it is; it is never stopped here. By default the active session of this process is used;
         if there is none, one is started.
     config
-        Settings of Spark that override ours, and two more: ``spark.sleeper.jit`` (``quick`` for a sooner first
-        answer, ``full`` for long jobs; by default ``quick`` only where the first use is a statement that is known to
-        read less than 512 MiB) and ``spark.sleeper.archive``
-        (``true``, or ``false`` to keep no class-data archive in the cache folder).
+        Settings of Spark that override ours, and one more: ``spark.sleeper.archive`` (``true``, or ``false`` to keep no
+        class-data archive in the cache folder).
     clock
         Source of ids.
     progress
@@ -135,7 +117,6 @@ class SparkEngine:
         self._clock = clock
         self._progress = progress
         self._jvm: Jvm | None = None
-        self._jit: str | None = None
         self._started_here = False
         self._after_first_answer: Callable[[], object] | None = None
         self._maker: object = None
@@ -162,29 +143,8 @@ class SparkEngine:
         """The settings in which a session that was not started here differs; empty before the first use."""
         return self._ignored
 
-    def handed_out(self) -> SparkSession:
-        """Return the session for a program's own use; if it must be started, it is started for long jobs.
-
-        Warns when it was started for a quick first answer; errors as `session`.
-        """
-        session = self.session()
-        self.warn_when_quick()
-        return session
-
-    def warn_when_quick(self) -> None:
-        """Warn, once, that a program's own work on the session or its data frames will be slow."""
-        if self._jit == QUICK and JIT not in self._config:
-            self._jit = None
-            warnings.warn(_SLOW, stacklevel=3)
-
-    def session(self, expected_bytes: int | None = None) -> SparkSession:
+    def session(self) -> SparkSession:
         """Return the session, started first when there is none.
-
-        Parameters
-        ----------
-        expected_bytes
-            How much the first work reads; None when that is not known. Below 512 MiB, the JVM is started for a quick
-            first answer, otherwise for long jobs.
 
         Raises
         ------
@@ -204,7 +164,7 @@ class SparkEngine:
                 return active
             self._progress.update("Starting Spark…")
             try:
-                self._session = self._start(expected_bytes)
+                self._session = self._start()
             finally:
                 self._progress.finish("")
             self._started_here = True
@@ -218,7 +178,6 @@ class SparkEngine:
         action: Callable[[SparkSession], T],
         description: str,
         *,
-        expected_bytes: int | None = None,
         detail: Callable[[int, int], str] = lambda *_: "",
     ) -> T:
         """Run an action with the session, show its progress, and cancel its jobs when it is interrupted.
@@ -229,8 +188,6 @@ class SparkEngine:
             What to run; it runs in another thread.
         description
             The text of the progress, and the name of the jobs in Spark.
-        expected_bytes
-            As in `session`.
         detail
             Returns what the progress says after the description, when so many of so many tasks are done.
 
@@ -241,7 +198,7 @@ class SparkEngine:
         SleeperError
             Spark failed: in one line, with Spark's own error as its cause.
         """
-        watched = self._watched(action, description, expected_bytes)
+        watched = self._watched(action, description)
         with _explained(), self._counted(watched):
             result = run_watched(watched, self._progress, detail)
         self._answered()
@@ -252,7 +209,6 @@ class SparkEngine:
         actions: Sequence[Callable[[SparkSession], T]],
         description: str,
         *,
-        expected_bytes: int | None = None,
         check: Callable[[], None] = unchecked,
     ) -> Generator[T]:
         """Run actions side by side and yield each result as soon as it exists; otherwise as `run`, without progress.
@@ -260,16 +216,13 @@ class SparkEngine:
         `check` is called repeatedly; when it raises, all jobs are cancelled.
         """
         results: SimpleQueue[T] = SimpleQueue()
-        watched = self._watched(lambda session: side_by_side(session, actions, results), description, expected_bytes)
+        watched = self._watched(lambda session: side_by_side(session, actions, results), description)
         with _explained(), self._counted(watched):
             yield from run_each(watched, results, check)
         self._answered()
 
-    def _watched(
-        self, action: Callable[[SparkSession], T], description: str, expected_bytes: int | None
-    ) -> WatchedAction[T]:
-        session = self.session(expected_bytes)
-        return WatchedAction(session, action, description, self._clock.new_id(), self._patience)
+    def _watched(self, action: Callable[[SparkSession], T], description: str) -> WatchedAction[T]:
+        return WatchedAction(self.session(), action, description, self._clock.new_id(), self._patience)
 
     @contextlib.contextmanager
     def _counted(self, watched: WatchedAction[Any]) -> Iterator[None]:
@@ -388,11 +341,10 @@ class SparkEngine:
             None,
         )
 
-    def _start(self, expected_bytes: int | None) -> SparkSession:
+    def _start(self) -> SparkSession:
         """Start a JVM unless PySpark has one already, and a session in it."""
         folder = Path(tempfile.mkdtemp(prefix="sleeper_nb-spark-"))
-        conf = {JIT: jit_for(expected_bytes), **own_settings(folder, self._config)}
-        self._jit = None if attached() else conf[JIT]
+        conf = own_settings(folder, self._config)
         if attached():
             logger.info("Spark starts in the JVM that this process has: %s", logged_settings(conf))
             session = build_session(conf)

@@ -16,15 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sleeper_nb.errors import EngineError, InvalidInput
+from sleeper_nb.errors import EngineError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 logger = logging.getLogger(__name__)
-
-JIT: Final = "spark.sleeper.jit"
-"""``full``, or ``quick``: compile little, which gives a sooner first answer and slower long jobs."""
 
 _GIB: Final = 1 << 30
 _SMALL_MACHINE: Final = 4
@@ -206,11 +203,8 @@ def plan_jvm(java: Java, conf: Mapping[str, str]) -> JvmPlan:
     ----------
     conf
         Spark's settings. Those that concern the JVM itself are turned into flags: ``spark.driver.memory``,
-        ``spark.driver.extraJavaOptions``, ``spark.driver.extraClassPath`` and ``spark.sleeper.jit``.
+        ``spark.driver.extraJavaOptions`` and ``spark.driver.extraClassPath``.
     """
-    jit = conf.get(JIT, "full")
-    if jit not in {"full", "quick"}:
-        raise InvalidInput(f"{JIT} is {jit!r}", hint="use 'full' or 'quick'")
     memory = conf.get("spark.driver.memory", f"{default_memory()}m")
     opened = [package for package in _OPENED if java.major < 24 or package != _GONE_IN_24]
     flags = [f"-Xmx{memory}", "-Xlog:disable", "-Xlog:all=error:stderr:uptime,level", "-XX:-UsePerfData"]
@@ -221,10 +215,8 @@ def plan_jvm(java: Java, conf: Mapping[str, str]) -> JvmPlan:
     flags += ["-Djdk.reflect.useDirectMethodHandle=false", "-Dio.netty.tryReflectionSetAccessible=true"]
     flags += ["-Dio.netty.allocator.type=pooled", "-Dio.netty.noUnsafe=false"]
     flags.append(f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}")
-    if jit == "quick":
-        flags.append("-XX:TieredStopAtLevel=1")
     # The threads of the parallel collectors slow the start down, and gain nothing on few processors.
-    if jit == "quick" or (os.cpu_count() or 1) <= _SMALL_MACHINE:
+    if (os.cpu_count() or 1) <= _SMALL_MACHINE:
         flags.append("-XX:+UseSerialGC")
     flags += shlex.split(conf.get("spark.driver.extraJavaOptions", ""))
     home = spark_home()
@@ -260,7 +252,7 @@ def launch_jvm(plan: JvmPlan, folder: Path, log: Path, *, flags: Sequence[str] =
     command = [str(plan.java.path), *plan.flags, *flags, "-cp", plan.classpath, "org.apache.spark.deploy.SparkSubmit"]
     for name, value in plan.conf.items():
         # These are flags already; Spark would refuse memory flags among its own options.
-        if name not in {"spark.driver.extraJavaOptions", "spark.driver.extraClassPath", JIT}:
+        if name not in {"spark.driver.extraJavaOptions", "spark.driver.extraClassPath"}:
             command += ["--conf", f"{name}={value}"]
     python, environment = worker_python(plan.conf), dict(os.environ)
     environment.update(

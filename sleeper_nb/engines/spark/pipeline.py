@@ -145,7 +145,7 @@ def sample_keys(
         answers = frame.mapInArrow(task, "rows long, keys binary").collect()
         return [(row["rows"], pa.ipc.open_stream(bytes(row["keys"])).read_all()) for row in answers]
 
-    parts = engine.run(action, "sampling keys", expected_bytes=bytes_of(sources))
+    parts = engine.run(action, "sampling keys")
     total = sum(rows for rows, _ in parts)
     shares = [some_of(keys, max(1, size * rows // total)) for rows, keys in parts if rows]
     return KeySample(pa.concat_tables([keys_only.arrow.empty_table(), *shares]), total)
@@ -353,8 +353,7 @@ class SparkWriter:
             check_written(spark, self._storage, {row["filename"] for row in rows if row["rows"]})
             return rows, spark.conf.get("spark.speculation", "false") == "true"
 
-        expected_bytes = None if is_spark(sources) else bytes_of(sources)
-        rows, speculation = self._engine.run(action, "bulk import", expected_bytes=expected_bytes, detail=rate.text)
+        rows, speculation = self._engine.run(action, "bulk import", detail=rate.text)
         self.judged = judged_of(rows, checks)
         for reference, attempt in references_of(rows, tree):
             if speculation or attempt:
@@ -461,8 +460,7 @@ def run_on_spark(
     def run(jobs: Sequence[CompactionJob], schema: Schema) -> Generator[tuple[CompactionJob, DataFile | None]]:
         compacted = partial(_compacted, schema=schema, storage=storage, writing=writing, on_start=on_start)
         actions = [partial(compacted, job=job) for job in jobs]
-        size = sum(file.bytes for job in jobs for file in job.inputs)
-        return engine.run_each(actions, "compaction", expected_bytes=size, check=check)
+        return engine.run_each(actions, "compaction", check=check)
 
     return run
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sleeper_nb.engines.spark.jvm import JIT, is_local
+from sleeper_nb.engines.spark.jvm import is_local
 from sleeper_nb.engines.spark.jvm_archive import ARCHIVE
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ CATALOG_CLASS: Final = "org.apache.spark.sql.connector.catalog.SleeperNamedTable
 """The setting that makes a class Spark's session catalog, and the class that is ours (`named_tables`)."""
 
 _WANTED: Final = {"spark.sql.session.timeZone": "UTC", "spark.sql.execution.arrow.pyspark.enabled": "true"}
-_OURS_ONLY: Final = {JIT, ARCHIVE}
+_OURS_ONLY: Final = {ARCHIVE}
 _LOGGED: Final = (
-    "spark.master", "spark.driver.memory", JIT, ARCHIVE, "spark.sql.shuffle.partitions", "spark.local.dir", PUSHDOWN,
+    "spark.master", "spark.driver.memory", ARCHIVE, "spark.sql.shuffle.partitions", "spark.local.dir", PUSHDOWN,
 )  # fmt: skip
 """Settings whose values go into a log; of all others only the names, as a value may be a secret."""
 _SECRET: Final = re.compile(r"secret|password|token|access.?key|credential", re.IGNORECASE)

@@ -27,7 +27,8 @@ PREPARE = """
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.progress import Silent
-config = {"spark.master": "local[1]", "spark.driver.memory": "1g", "spark.sleeper.jit": "quick"}
+config = {"spark.master": "local[1]", "spark.driver.memory": "1g",
+          "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 engine = SparkEngine(config=config, clock=Clock(), progress=Silent())
 """
 NO_ARCHIVE = (

@@ -48,7 +48,8 @@ def threads(spark):
     found = spark.sparkContext._jvm.java.lang.Thread.getAllStackTraces().keySet().toArray()
     return sum("Executor task launch worker for task" in thread.getName() for thread in found)
 
-config = {"spark.master": "local[2]", "spark.driver.memory": "1g", "spark.sleeper.jit": "quick",
+config = {"spark.master": "local[2]", "spark.driver.memory": "1g",
+          "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
           "spark.sleeper.archive": "false"}
 session = sl.connect(sys.argv[1], spark_config=config, progress=Stops())
 engine = session.spark()
