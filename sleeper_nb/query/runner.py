@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sleeper_nb.engines.duckdb.duckdb_reads import Query
+    from sleeper_nb.engines.spark.kept_frames import KeptFrames
 
 logger = logging.getLogger(__name__)
 
@@ -154,7 +155,7 @@ class Runner:
         allowed = self.engines.local_files
 
         def frame(session: SparkSession) -> tuple[Bound, str, DataFrame]:
-            planning = SparkPlanning(session, bound, self.engines.duckdb, self.dry_run)
+            planning = SparkPlanning(session, bound, self.engines.duckdb, engine.kept_frames, self.dry_run)
             return _read_on_spark(planning, values, allowed)
 
         read, keys, rows = engine.run(frame, "query")
@@ -243,16 +244,16 @@ def _read_on_spark(
     from sleeper_nb.engines.spark.frame_conditions import why_not_planned
     from sleeper_nb.engines.spark.one_moment import asks_for_time
 
-    bound = planning.bound
-
-    def rows(read: Bound) -> DataFrame:
-        return _frame(planning.spark, read, values, local_files)
-
+    bound, made = planning.bound, _Frames(planning.spark, planning.kept, local_files)
     why = _why_too_large(bound, values) or why_not_planned(bound.statements)
     if not bound.tables or why:
         read = bound.narrowed(Necessary({}, why)) if bound.tables else bound
-        return read, "", rows(read)
-    empty = _frame(planning.spark, bound, values, local_files, planning.empty_frames())
+        return read, "", made.of(read, values)
+    empty = made.of(bound, values, planning.empty_frames())
+
+    def rows(read: Bound) -> DataFrame:
+        return made.of(read, values, is_judged=True)
+
     if asks_for_time(empty):
         return _read_at_one_moment(planning, empty, rows)
     read, keys = planning.narrowed(empty)
@@ -287,28 +288,54 @@ def _has_all_files(read: TableRows, needed: TableRows) -> bool:
     return set(needed.plan.files) <= set(read.plan.files)
 
 
-def _frame(
-    session: SparkSession,
-    bound: Bound,
-    values: Mapping[str, Any],
-    local_files: bool,
-    instead: Mapping[str, DataFrame] | None = None,
-) -> DataFrame:
-    """Return the rows of a bound statement as a data frame, with frames `instead` of tables, by generated name."""
-    from sleeper_nb.engines.spark import frames
+@dataclass(frozen=True, slots=True)
+class _Frames:
+    """Makes data frames of bound statements.
 
-    named: dict[str, DataFrame] = {}
-    for name, what in bound.named.items():
-        if isinstance(what, Bound):
-            named[name] = _frame(session, what, {}, local_files, instead)
-        elif instead is not None and name in instead:
-            named[name] = instead[name]
-        elif isinstance(what, BoundVariable):
-            named[name] = frames.of_variable(session, what)
-        elif isinstance(what.rows, TableRows):
-            rows = frames.data_frame(session, what.rows.plan, what.storage, with_places=what.with_places)
-            listed = lists_columns(bound.statement, name)
-            named[name] = frames.commented(rows, what.rows.state.schema) if listed else rows
-        else:
-            named[name] = frames.system_table(session, what.rows)
-    return frames.query(session, bound.statement, named, values, local_files=local_files)
+    Parameters
+    ----------
+    spark, kept
+        What reads, and frames that it made before.
+    local_files
+        Whether SQL may read local files.
+    """
+
+    spark: SparkSession
+    kept: KeptFrames
+    local_files: bool
+
+    def of(
+        self,
+        bound: Bound,
+        values: Mapping[str, Any],
+        instead: Mapping[str, DataFrame] | None = None,
+        *,
+        is_judged: bool = False,
+    ) -> DataFrame:
+        """Return the rows of a statement, with frames `instead` of tables, by generated name.
+
+        `is_judged` tells that the same statement, with the same views, was found to be one that reads.
+        """
+        from sleeper_nb.engines.spark import frames
+
+        named: dict[str, DataFrame] = {}
+        for name, what in bound.named.items():
+            if isinstance(what, Bound):
+                named[name] = self.of(what, {}, instead, is_judged=is_judged)
+            elif instead is not None and name in instead:
+                named[name] = instead[name]
+            elif isinstance(what, BoundVariable):
+                named[name] = frames.of_variable(self.spark, what)
+            elif isinstance(what.rows, TableRows):
+                named[name] = self._table(what, what.rows, with_comments=lists_columns(bound.statement, name))
+            else:
+                named[name] = frames.system_table(self.spark, what.rows)
+        return frames.query(
+            self.spark, bound.statement, named, values, local_files=self.local_files, is_judged=is_judged
+        )
+
+    def _table(self, what: BoundSource, rows: TableRows, *, with_comments: bool) -> DataFrame:
+        from sleeper_nb.engines.spark import frames
+
+        read = frames.data_frame(self.spark, rows.plan, what.storage, with_places=what.with_places, kept=self.kept)
+        return frames.commented(read, rows.state.schema) if with_comments else read

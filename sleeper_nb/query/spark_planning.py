@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from sleeper_nb.errors import InvalidInput
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from sleeper_nb.engines.duckdb.database import Database
     from sleeper_nb.engines.spark.frame_conditions import EmptyFrame
+    from sleeper_nb.engines.spark.kept_frames import KeptFrames
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +33,8 @@ class SparkPlanning:
         The statement, which reads whole tables.
     database
         Reads the keys of small inputs.
+    kept
+        Frames that were made before.
     dry_run
         Whether no row may be read.
     """
@@ -39,6 +42,7 @@ class SparkPlanning:
     spark: SparkSession
     bound: Bound
     database: Database
+    kept: KeptFrames
     dry_run: bool
 
     @cached_property
@@ -55,7 +59,8 @@ class SparkPlanning:
 
     def empty_frames(self) -> dict[str, DataFrame]:
         """Return the frames, by generated name."""
-        return {name: each.frame(self.spark) for name, each in self.stand_ins.items()}
+        spark = self.spark
+        return {name: self.kept.frame(spark, each, partial(each.frame, spark)) for name, each in self.stand_ins.items()}
 
     def narrowed(self, empty: DataFrame) -> tuple[Bound, str]:
         """Return the statement with less to read, and which keys were read for that, for users.

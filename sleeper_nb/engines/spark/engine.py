@@ -37,6 +37,7 @@ from sleeper_nb.engines.spark.jvm import (
     plan_jvm,
 )
 from sleeper_nb.engines.spark.jvm_archive import ARCHIVE, archive_of, make_in_background
+from sleeper_nb.engines.spark.kept_frames import KeptFrames
 from sleeper_nb.engines.spark.spark_errors import explain
 from sleeper_nb.engines.spark.spark_settings import (
     IgnoredSetting,
@@ -110,6 +111,7 @@ class SparkEngine:
         patience: float = PATIENCE_SECONDS,
     ) -> None:
         self._session, self._on_session, self._patience = session, on_session, patience
+        self.kept_frames = KeptFrames()
         self._running: list[WatchedAction[Any]] = []
         self._unresponsive: WatchedAction[Any] | None = None
         self._kept_settings: dict[str, str] = {}

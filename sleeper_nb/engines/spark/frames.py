@@ -26,6 +26,7 @@ from pyarrow import parquet
 
 from sleeper_nb.engines.spark.file_systems import jvm_opens, opened_by, scheme_for
 from sleeper_nb.engines.spark.jvm import is_local
+from sleeper_nb.engines.spark.kept_frames import KeptFrames, exact_reader
 from sleeper_nb.engines.spark.row_places import FileNumbers
 from sleeper_nb.engines.spark.spark_reads import check_reads
 from sleeper_nb.errors import InvalidInput, StorageError, first_line
@@ -53,7 +54,7 @@ from sleeper_nb.sql.variables import BoundVariable
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 logger = logging.getLogger(__name__)
 
@@ -138,23 +139,14 @@ def columns_text(fields: Iterable[Field]) -> str:
     return ", ".join(f"`{field.name}` {type_text(field.type)}" for field in fields)
 
 
-def exact_reader(spark: SparkSession) -> DataFrameReader:
-    """Return a reader that gives all rows of its files unchanged, or fails, whatever the session's settings are.
-
-    Settings could skip damaged or missing files, and shift dates before 1582 into another calendar.
-    """
-    return spark.read.options(
-        **{
-            "ignoreCorruptFiles": "false",
-            "ignoreMissingFiles": "false",
-            "datetimeRebaseMode": "CORRECTED",
-            "int96RebaseMode": "CORRECTED",
-            "parquet.page.verify-checksum.enabled": "true",
-        }
-    )
-
-
-def data_frame(spark: SparkSession, plan: ScanPlan, storage: Storage, *, with_places: bool = False) -> DataFrame:
+def data_frame(
+    spark: SparkSession,
+    plan: ScanPlan,
+    storage: Storage,
+    *,
+    with_places: bool = False,
+    kept: KeptFrames | None = None,
+) -> DataFrame:
     """Return the rows of a plan as a DataFrame; data goes from the files to the executors, not through the driver.
 
     Files that Spark's own reader does not open (`file_systems`) are read by a Python task each, with our own storage.
@@ -165,14 +157,18 @@ def data_frame(spark: SparkSession, plan: ScanPlan, storage: Storage, *, with_pl
         What reads, the rows to read, and where they are.
     with_places
         Whether the columns `scan_plan.PLACES` follow those of the schema; only for plans that process no rows.
+    kept
+        Frames of the same files that were made before; by default a new frame is made.
 
     Raises
     ------
     AssertionError
         When rows that are processed would have places.
     """
+    if kept is None:
+        kept = KeptFrames()
     if with_places:
-        return _with_places(spark, plan, storage)
+        return _with_places(spark, plan, storage, kept)
     rows = columns_text(plan.schema.fields)
     if not plan.files:
         return spark.createDataFrame([], rows)
@@ -185,15 +181,15 @@ def data_frame(spark: SparkSession, plan: ScanPlan, storage: Storage, *, with_pl
     for (region, has_deleted), files in grouped.items():
         if not has_deleted:
             paths = [opened_by(scheme, storage.locate(file.filename)) for file in files]
-            part = _renamed(exact_reader(spark).schema(stored).parquet(*paths), plan.schema)
+            part = _renamed(kept.files(spark, stored, paths), plan.schema)
             parts.append(part if region is None else part.filter(_inside(region, plan.schema)))
     if any(has_deleted for _, has_deleted in grouped):
-        parts += _live_parts(spark, only_with_deletions(plan), storage, scheme)
+        parts += _live_parts(spark, only_with_deletions(plan), storage, scheme, kept)
     rows_of_parts = reduce(lambda left, right: left.unionAll(right), parts)
     return reduce(lambda frame, test: frame.filter(test), _kept(plan.processing, plan.schema), rows_of_parts)
 
 
-def _with_places(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFrame:
+def _with_places(spark: SparkSession, plan: ScanPlan, storage: Storage, kept: KeptFrames) -> DataFrame:
     """Return the rows of a plan with their places."""
     files = placed_files(plan)
     if not files:
@@ -202,20 +198,28 @@ def _with_places(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataF
     scheme = scheme_for(spark, plan, storage)
     if scheme is not None:
         check_files(plan.files, storage)
-        parts = placed_parts(spark, plan, storage, scheme)
+        parts = placed_parts(spark, plan, storage, scheme, kept)
     if parts is None:
         return _placed_by_tasks(spark, files, plan.schema, storage)
     return reduce(lambda left, right: left.unionAll(right), parts)
 
 
-def _live_parts(spark: SparkSession, plan: ScanPlan, storage: Storage, scheme: str) -> list[DataFrame]:
+def _live_parts(
+    spark: SparkSession, plan: ScanPlan, storage: Storage, scheme: str, kept: KeptFrames
+) -> list[DataFrame]:
     """Return the rows of files with deletion vectors, without deleted ones, which nothing processes."""
-    parts = placed_parts(spark, plan, storage, scheme, with_numbers=False)
+    parts = placed_parts(spark, plan, storage, scheme, kept, with_numbers=False)
     return [_by_tasks(spark, plan, storage)] if parts is None else parts
 
 
 def placed_parts(
-    spark: SparkSession, plan: ScanPlan, storage: Storage, scheme: str, *, with_numbers: bool = True
+    spark: SparkSession,
+    plan: ScanPlan,
+    storage: Storage,
+    scheme: str,
+    kept: KeptFrames,
+    *,
+    with_numbers: bool = True,
 ) -> list[DataFrame] | None:
     """Return the rows of a plan without deleted ones; None when Spark's own reader cannot tell their places.
 
@@ -232,8 +236,8 @@ def placed_parts(
     fields = [f.col(quoted_name(each.column, "`")).alias(each.name) for each in schema.fields]
     names = [*schema.names, *(PLACES.names if with_numbers else ())]
     for (region, has_deleted), files in plan.by_region_and_deletions().items():
-        paths = (opened_by(scheme, storage.locate(file.filename)) for file in files)
-        read = exact_reader(spark).schema(stored).parquet(*paths)
+        paths = [opened_by(scheme, storage.locate(file.filename)) for file in files]
+        read = kept.files(spark, stored, paths)
         part = read.select(*fields, *of_files.columns())
         part = part if region is None else part.filter(_inside(region, schema))
         part = of_files.without_deleted(part, files, storage) if has_deleted else part
@@ -392,14 +396,16 @@ def query(
     parameters: Mapping[str, Any] | None = None,
     *,
     local_files: bool = True,
+    is_judged: bool = False,
 ) -> DataFrame:
     """Return the rows of a statement that names `views`, with ``:name`` parameters bound by value.
 
     Spark resolves names when it reads the statement, so the views are dropped when this returns. A statement that does
-    more than read is refused before it runs; `local_files` as in `check_reads`.
+    more than read is refused before it runs, unless it `is_judged` already; `local_files` as in `check_reads`.
     """
     with NAMES_AND_SETTINGS:
-        check_reads(spark, statement, local_files=local_files)
+        if not is_judged:
+            check_reads(spark, statement, local_files=local_files)
         for name, frame in views.items():
             frame.createOrReplaceTempView(name)
         try:

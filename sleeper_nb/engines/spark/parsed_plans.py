@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 _WALK: Final = """
 public Object generate(Object[] references) throws Exception {
-  java.util.Map wanted = (java.util.Map) references[1];
+  com.fasterxml.jackson.databind.ObjectMapper json = new com.fasterxml.jackson.databind.ObjectMapper();
+  java.util.Map wanted = (java.util.Map) json.readValue((String) references[1], java.util.Map.class);
   java.util.LinkedHashSet found = new java.util.LinkedHashSet();
   java.util.ArrayDeque waiting = new java.util.ArrayDeque();
   waiting.push(references[0]);
@@ -45,7 +46,7 @@ public Object generate(Object[] references) throws Exception {
       if (part != null) { waiting.push(part); }
     }
   }
-  return new com.fasterxml.jackson.databind.ObjectMapper().writeValueAsString(found);
+  return json.writeValueAsString(found);
 }
 
 private Object plain(Object value) {
@@ -101,13 +102,6 @@ def nodes_of(session: SparkSession, plan: Any, wanted: Mapping[str, int]) -> tup
     compiled = codegen.CodeGenerator.compile(codegen.CodeAndComment(_WALK, to_scala({})))
     arguments = session.sparkContext._gateway.new_array(jvm.java.lang.Object, 2)  # type: ignore[union-attr]  # noqa: SLF001
     arguments[0] = plan
-    arguments[1] = _java_map(jvm, wanted)
+    arguments[1] = json.dumps(wanted)
     found = json.loads(compiled.productElement(0).generate(arguments))
     return tuple(PlanNode(kind, tuple(fields)) for kind, *fields in found)
-
-
-def _java_map(jvm: Any, given: Mapping[str, int]) -> Any:
-    made = jvm.java.util.HashMap()
-    for name, value in given.items():
-        made.put(name, value)
-    return made

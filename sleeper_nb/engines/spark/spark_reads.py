@@ -24,6 +24,12 @@ _LOGICAL: Final = "org.apache.spark.sql.catalyst.plans.logical"
 _BEGINNINGS: Final = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"})
 """How statements begin that are no commands."""
 
+_QUERIES: Final = frozenset({
+    "Aggregate", "Distinct", "Filter", "GlobalLimit", "LocalLimit", "Project", "Sort", "SubqueryAlias",
+    "UnresolvedHaving", "UnresolvedWith",
+})  # fmt: skip
+"""The kinds of plans that most queries have at the top, none of which is a command: the JVM need not be asked."""
+
 _READS: Final = re.compile(r"(Show|Describe|List)\w+")
 _OF_SESSION: Final = frozenset({
     "SetCommand", "ResetCommand", "SetCatalogAndNamespace", "SetNamespaceCommand", "CacheTable", "UncacheTable",
@@ -87,10 +93,12 @@ def _check_command(session: SparkSession, statement: Statement, plan: Any) -> No
     elif kind == "SetCatalogAndNamespace" and _kind(plan.child()) == "UnresolvedNamespace":
         names = plan.child().multipartIdentifier()
         _check_namespace(session, [names.apply(index) for index in range(names.size())])
-    elif _is_command(session, plan):
+    elif _is_command(session, plan, kind):
         if not (_READS.fullmatch(kind) or kind in _OF_SESSION or _drops_own_view(session, plan, kind)):
             raise _no_query(statement, kind)
-    elif first_word(statement) not in _BEGINNINGS or any(_is_command(session, each) for each in _children(plan, kind)):
+    elif first_word(statement) not in _BEGINNINGS or any(
+        _is_command(session, each, _kind(each)) for each in _children(plan, kind)
+    ):
         raise _no_query(statement, kind)
 
 
@@ -98,7 +106,9 @@ def _kind(plan: Any) -> str:
     return str(plan.getClass().getSimpleName()).rstrip("$")
 
 
-def _is_command(session: SparkSession, plan: Any) -> bool:
+def _is_command(session: SparkSession, plan: Any, kind: str) -> bool:
+    if kind in _QUERIES:
+        return False
     from py4j.java_gateway import is_instance_of
 
     gateway = session.sparkContext._gateway  # noqa: SLF001 - the only way to the JVM

@@ -1,0 +1,69 @@
+"""Frames that Spark made before, for later statements: over data files, which never change, and empty ones.
+
+Spark looks up each file when a frame over it is made, which takes longer than a small query.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+
+_MOST_FRAMES: Final = 64
+_MOST_FILES: Final = 1000
+"""Of one frame that is kept: Spark holds the place and size of each file in memory."""
+
+
+class KeptFrames:
+    """The frames that were used last in one Spark session; those of another session are forgotten."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._of: SparkSession | None = None
+        self._frames: OrderedDict[Hashable, DataFrame] = OrderedDict()
+
+    def frame(self, spark: SparkSession, key: Hashable, make: Callable[[], DataFrame]) -> DataFrame:
+        """Return the frame of a key, which `make` makes when it is not there."""
+        with self._lock:
+            if self._of is not spark:
+                self._of = spark
+                self._frames.clear()
+            found = self._frames.get(key)
+            if found is not None:
+                self._frames.move_to_end(key)
+                return found
+        made = make()
+        with self._lock:
+            if self._of is spark:
+                self._frames[key] = made
+                while len(self._frames) > _MOST_FRAMES:
+                    self._frames.popitem(last=False)
+        return made
+
+    def files(self, spark: SparkSession, columns: str, paths: Sequence[str]) -> DataFrame:
+        """Return the rows of Parquet files as a frame with these columns, in Spark's DDL."""
+
+        def read() -> DataFrame:
+            return exact_reader(spark).schema(columns).parquet(*paths)
+
+        return read() if len(paths) > _MOST_FILES else self.frame(spark, (columns, *paths), read)
+
+
+def exact_reader(spark: SparkSession) -> DataFrameReader:
+    """Return a reader that gives all rows of its files unchanged, or fails, whatever the session's settings are.
+
+    Settings could skip damaged or missing files, and shift dates before 1582 into another calendar.
+    """
+    return spark.read.options(
+        **{
+            "ignoreCorruptFiles": "false",
+            "ignoreMissingFiles": "false",
+            "datetimeRebaseMode": "CORRECTED",
+            "int96RebaseMode": "CORRECTED",
+            "parquet.page.verify-checksum.enabled": "true",
+        }
+    )

@@ -1,0 +1,79 @@
+"""Frames over files are made once; they never hide that a file is gone, and other Spark sessions have their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.engines.spark.kept_frames import KeptFrames
+
+
+@pytest.fixture
+def spark(spark_engine):
+    return spark_engine.session()
+
+
+def counted(made: list[object]):
+    """Return what makes a frame and notes it."""
+
+    def make():
+        made.append(object())
+        return made[-1]
+
+    return make
+
+
+def test_a_frame_is_made_once_for_a_key():
+    kept, spark, made = KeptFrames(), object(), []
+    first = kept.frame(spark, "a", counted(made))
+    assert kept.frame(spark, "a", counted(made)) is first
+    assert kept.frame(spark, "b", counted(made)) is not first
+    assert len(made) == 2
+
+
+def test_frames_of_another_spark_session_are_forgotten():
+    kept, one, other, made = KeptFrames(), object(), object(), []
+    first = kept.frame(one, "a", counted(made))
+    assert kept.frame(other, "a", counted(made)) is not first
+    assert kept.frame(one, "a", counted(made)) is not first
+
+
+def test_the_frames_that_were_used_last_are_kept():
+    kept, spark, made = KeptFrames(), object(), []
+    first = kept.frame(spark, 0, counted(made))
+    for number in range(1, 200):
+        kept.frame(spark, number, counted(made))
+        assert kept.frame(spark, 0, counted(made)) is first
+    assert kept.frame(spark, 1, counted(made)) is made[-1]
+    assert len(made) == 201
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"")], ids=["gone", "emptied"])
+def test_a_file_that_is_gone_is_an_error_also_for_a_statement_that_was_run_before(session: sl.Session, damage):
+    table = session.create_table("t", sl.Schema({"k": "long"}, {}, {"v": "long"}))
+    table.ingest([{"k": 1, "v": 2}])
+    statement = "SELECT sum(v) AS v FROM t WHERE v > 1"
+    assert session.sql(statement, engine="spark").to_arrow().to_pylist() == [{"v": 2}]
+    (path,) = Path(session.location).rglob("data/**/*.parquet")
+    damage(path)
+    with pytest.raises((sl.NotFound, sl.StorageError), match=r"no file|bytes"):
+        session.sql(statement, engine="spark").to_arrow()
+
+
+def test_rows_that_come_and_go_are_seen_by_the_same_statement(session: sl.Session):
+    table = session.create_table("t", sl.Schema({"k": "long"}, {}, {"v": "long"}))
+    statement = "SELECT a.v + b.v AS v FROM t a JOIN t b ON a.k = b.k WHERE a.v > 0 ORDER BY v"
+
+    def values():
+        return [row["v"] for row in session.sql(statement, engine="spark").to_arrow().to_pylist()]
+
+    table.ingest([{"k": 1, "v": 2}])
+    assert values() == [4]
+    table.ingest([{"k": 2, "v": 5}])
+    assert values() == [4, 10]
+    table.delete("k = 1", engine="duckdb")
+    assert values() == [10]
+    table.rollback(1)
+    assert values() == []
