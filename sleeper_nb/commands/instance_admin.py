@@ -26,6 +26,7 @@ from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.maintenance import set_online
 from sleeper_nb.commands.tables import NEW_NAME, OLD_NAME, parse_property
 from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NotFound, StorageError
+from sleeper_nb.operations.administration.aws_roles import ROLES
 from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
@@ -69,12 +70,12 @@ def instances(context: Context, _arguments: Namespace) -> Listing[InstanceSummar
     positional("name", "its name: letters, digits, - and _; with --deploy s3://bucket/prefix", metavar="NAME"),
     option("--set", text="a property of the instance; can be repeated", metavar="NAME=VALUE", many=True),
     flag("--deploy", "plan bucket, DynamoDB tables and IAM policies; --force makes what is missing"),
-    option("--instance", text="with --deploy, its name; default if not given", metavar="I", default="default"),
-    *AWS,
-    option("--role", text="show the policy of this role alone", choices=("reader", "writer", "maintainer"),
+    option("--instance", text="with --deploy, its name; default if not given", metavar="I", only_with="--deploy"),
+    *(replace(each, only_with="--deploy") for each in AWS),
+    option("--role", text="show the policy of this role alone", choices=ROLES,
            only_with="--deploy"),
-    DRY_RUN,
-    flag("--force", "make what the plan of --deploy says; what is there stays"),
+    replace(DRY_RUN, only_with="--deploy"),
+    replace(flag("--force", "make what the plan of --deploy says; what is there stays"), only_with="--deploy"),
     examples=(
         "add-instance test",
         "add-instance test --set sleeper.default.table.gc.delay.minutes=60",
@@ -93,10 +94,6 @@ def create_instance(context: Context, arguments: Namespace) -> Answer | DeployRe
     if "://" in arguments.name:
         line = Action(f"add-instance {arguments.name} --instance NAME --deploy")
         raise InvalidInput(f"{arguments.name} is an address, not a name", hint=("to plan one there: ", line))
-    unused = [name for name in ("force", "dry_run", *given_aws(arguments)) if getattr(arguments, name)]
-    if unused:
-        hint = "add --deploy, or leave it out"
-        raise InvalidInput(f"--{unused[0].replace('_', '-')} needs --deploy", hint=hint)
     properties = InstanceProperties(dict(map(parse_property, arguments.set)))
     path = add_instance(context.warehouse(), arguments.name, properties)
     return Answer(Grid((), (), footer=f"created instance {arguments.name}, without tables; its properties: {path}"))
@@ -107,7 +104,7 @@ def _deployed(context: Context, arguments: Namespace) -> DeployReport:
 
     report = deploy(
         arguments.name,
-        arguments.instance,
+        arguments.instance or "default",
         **given_aws(arguments),
         properties=dict(map(parse_property, arguments.set)),
         role=arguments.role,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sleeper_nb.model.jobs import Job, ServiceLease
+from sleeper_nb.operations.job_tracking import has_failed
 from sleeper_nb.operations.status import TableStatus
 from sleeper_nb.report import Bytes, Grid, TableReport, counted
 
@@ -31,17 +32,18 @@ def alerts_of(status: TableStatus, jobs: Sequence[Job]) -> tuple[Alert, ...]:
     status
         The table's status.
     jobs
-        Its newest jobs, newest first.
+        All its jobs that are kept, newest first; unfinished ones of dead processes have a reason (`jobs_of`).
     """
-    newest = next((job for job in jobs if job.kind == "compaction" and job.ended), None)
-    alerts = []
-    if newest is not None and newest.state == "FAILED":
-        alerts.append(("error", f"the newest compaction failed: {newest.reason}"))
+    compactions = (job for job in jobs if job.kind == "compaction" and (job.ended or has_failed(job)))
+    newest, name = next(compactions, None), status.table
+    alerts = list[Alert]()
+    if newest is not None and has_failed(newest):
+        alerts.append(Alert("error", name, f"the newest compaction failed: {newest.reason}"))
     if not status.online:
-        alerts.append(("warn", "offline: maintenance leaves it alone"))
-    alerts += [("warn", f"properties: {note}") for note in status.notes]
-    alerts += [("warn", f"{step.command} is overdue: {step.why}") for step in status.overdue]
-    return tuple(Alert("error" if level == "error" else "warn", status.table, what) for level, what in alerts)
+        alerts.append(Alert("warn", name, "offline: maintenance leaves it alone"))
+    alerts += (Alert("warn", name, f"properties: {note}") for note in status.notes)
+    alerts += (Alert("warn", name, f"{step.command} is overdue: {step.why}") for step in status.overdue)
+    return tuple(alerts)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -263,9 +263,13 @@ def _needs_claim(job: Job) -> bool:
     return job.kind == "compaction" and not job.ended
 
 
+def has_failed(job: Job) -> bool:
+    """Return whether a run failed, or its process died, or it runs in vain."""
+    return job.state == "FAILED" or job.reason in STALE_REASONS
+
+
 def _is_in(job: Job, which: Which) -> bool:
-    has_failed = job.state == "FAILED" or job.reason in STALE_REASONS
-    return has_failed if which == "failed" else not job.ended and not has_failed
+    return has_failed(job) if which == "failed" else not job.ended and not has_failed(job)
 
 
 def list_jobs(title: str, jobs: Sequence[tuple[TableEntry, Job]], now: datetime, *, with_table: bool) -> Listing[Job]:

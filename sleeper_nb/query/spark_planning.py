@@ -34,7 +34,7 @@ class SparkPlanning:
     database
         Reads the keys of small inputs.
     kept
-        Frames that were made before.
+        The frames that this Spark session has made before; also those that stand in for tables.
     dry_run
         Whether no row may be read.
     """

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -110,17 +111,22 @@ def doctor(
     from sleeper_nb.engines.spark.engine import SparkEngine
 
     clock, config = clock or Clock(), dict(spark_config or {})
-    patient = patient_of(warehouse, instance, clock, region=region, endpoint_url=endpoint_url, profile=profile)
     engine = partial(SparkEngine, spark, config=config, clock=clock, progress=progress or SILENT)
-    return examine(patient.with_spark(config, engine, spark, stops=True), cluster=cluster)
+    with patient_of(warehouse, instance, clock, region=region, endpoint_url=endpoint_url, profile=profile) as patient:
+        return examine(patient.with_spark(config, engine, spark, stops=True), cluster=cluster)
 
 
-def patient_of(warehouse: str | Path, instance: str, clock: Clock, **aws: str | None) -> Patient:
-    """Return what the doctor looks at, with a connection that gives up at the first lost answer."""
+@contextmanager
+def patient_of(warehouse: str | Path, instance: str, clock: Clock, **aws: str | None) -> Iterator[Patient]:
+    """Give what the doctor looks at; its connections give up at the first lost answer, and are closed at the end."""
     network = Network(clock, quota=_QUICK)
     storage = open_storage(warehouse, network=network, **aws)
     catalog = None if storage.local else _catalog(storage.root, instance, network, **aws)
-    return Patient(storage, instance, catalog, clock, aws.get("profile"))
+    try:
+        yield Patient(storage, instance, catalog, clock, aws.get("profile"))
+    finally:
+        if catalog is not None:
+            catalog.close()
 
 
 def _catalog(warehouse: str, instance: str, network: Network, **aws: Any) -> DynamoDBCatalog:

@@ -1,4 +1,4 @@
-"""Look at all that sleeper_nb needs, on this machine, on AWS and on the workers of Spark; say what mends each."""
+"""Check all that sleeper_nb needs, on this machine, on AWS and on Spark's workers; suggest a fix for each problem."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.clock import Clock
+from sleeper_nb.engines.spark.file_systems import SCHEMES
 from sleeper_nb.errors import Action, EngineError, SleeperError, hint_text
 from sleeper_nb.operations.administration.aws_roles import ROLES, WORK
 from sleeper_nb.operations.administration.instances import creating, instance_names
 from sleeper_nb.operations.administration.ownership import check_warehouse
 from sleeper_nb.report import Grid, Report, counted, escaped
-from sleeper_nb.storage.aws import options_of
+from sleeper_nb.storage.aws import in_short, options_of
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.s3 import S3Place
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 OK, WARNING, FAILED, NOT_CHECKED = "ok", "warning", "failed", "not checked"
 CLOCK_WARNS, CLOCK_FAILS = timedelta(seconds=30), timedelta(minutes=5)
-"""S3 refuses requests of a clock that is 15 minutes apart; leases last as long."""
+"""S3 refuses requests of a clock that is 15 minutes apart; readers' leases last as long."""
 _PACKAGES: Final = ("pyarrow", "duckdb", "datafusion", "pyspark", "boto3")
 _ASK_CLUSTER = Action("doctor --cluster", "session.doctor(cluster=True)")
 
@@ -52,16 +53,16 @@ class HealthCheck:
         What was looked at.
     state
         ``ok``, ``warning`` (something does not work, or may fail), ``failed``, or ``not checked``.
-    says
+    found
         What was found.
-    mend
+    fix
         What to do about it.
     """
 
     name: str
     state: str
-    says: str
-    mend: tuple[str | Action, ...] = ()
+    found: str
+    fix: tuple[str | Action, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -84,7 +85,7 @@ class DoctorReport(Report):
 
     def grid(self) -> Grid:
         """Return a line for each check."""
-        rows = tuple((each.name, each.state, each.says, hint_text(each.mend, self.prefix)) for each in self.checks)
+        rows = tuple((each.name, each.state, each.found, hint_text(each.fix, self.prefix)) for each in self.checks)
         warned = sum(each.state == WARNING for each in self.checks)
         footer = f"{counted(len(self.failed), 'check')} failed, {counted(warned, 'warning')}"
         return Grid(("what", "state", "found", "fix"), rows, footer=footer)
@@ -94,7 +95,7 @@ class DoctorReport(Report):
         return {
             "ok": self.ok,
             "checks": [
-                {"name": each.name, "state": each.state, "says": each.says, "mend": hint_text(each.mend, self.prefix)}
+                {"name": each.name, "state": each.state, "found": each.found, "fix": hint_text(each.fix, self.prefix)}
                 for each in self.checks
             ],
         }
@@ -182,7 +183,7 @@ def _safely(name: str, look: Callable[[Patient], Iterator[HealthCheck]], patient
     except SleeperError as error:
         yield HealthCheck(name, FAILED, error.message, error.hint_parts)
     except Exception as error:  # noqa: BLE001 - the doctor always answers
-        yield HealthCheck(name, FAILED, (str(error).splitlines() or [""])[0] or type(error).__name__)
+        yield HealthCheck(name, FAILED, in_short(error))
 
 
 # This machine.
@@ -254,9 +255,12 @@ def _spark(patient: Patient) -> Iterator[HealthCheck]:
     else:
         master = patient.spark_config.get("spark.master", "local[*]")
         yield HealthCheck("Spark", OK, f"{version}, starts with its first use on {master}")
-    reader = "Spark's own reader" if patient.warehouse.local else "Python tasks, which need no S3 file system"
+    ours = "Python tasks, which need no S3 file system"
+    theirs = "Spark's own reader"
     jar = _jar_version(home, "hadoop-aws-*.jar") if session is None else _s3_of(session)
     has = f"{jar}, as the session has it set up" if jar else "none in Spark"
+    in_bucket = f"{theirs} where it opens the same files, else by {ours}" if jar else ours
+    reader = theirs if patient.warehouse.local else in_bucket
     yield HealthCheck("S3 file system", OK, f"{has}; files here are read by {reader}")
 
 
@@ -270,7 +274,7 @@ def _s3_of(session: SparkSession) -> str:
     """Return the class that a session opens ``s3a://`` with; "" for none. No value of its settings is looked at."""
     context: Any = session.sparkContext
     settings = context._jsc.hadoopConfiguration()  # noqa: SLF001
-    for scheme in ("s3a", "s3"):
+    for scheme in SCHEMES:
         try:
             kind: Any = settings.getClass(f"fs.{scheme}.impl", None)
             name = "org.apache.hadoop.fs.s3a.S3AFileSystem" if kind is None else str(kind.getName())
@@ -307,7 +311,7 @@ def _no_instance(patient: Patient, root: Path) -> HealthCheck:
 
 
 def _on_aws(patient: Patient) -> Iterator[HealthCheck]:
-    yield from _credentials(patient)
+    yield from _safely("credentials", _credentials, patient)  # a profile may ask a service for them
     with ThreadPoolExecutor(2) as pool:  # each may wait some seconds for a server that does not answer
         looks = (("S3", _s3), ("DynamoDB", _dynamodb))
         yield from chain.from_iterable(pool.map(lambda each: list(_safely(each[0], each[1], patient)), looks))

@@ -14,7 +14,7 @@ from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import Components, Engines, OpenTable
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound, SessionClosed, SleeperError
-from sleeper_nb.model.jobs import Job
+from sleeper_nb.model.jobs import KEPT_JOBS, Job
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, IteratorNames, Permissions
 from sleeper_nb.model.properties import INSTANCE_PROPERTIES, LOCAL_FILES, InstanceProperties
 from sleeper_nb.model.schema import Schema
@@ -627,7 +627,7 @@ class Session:
         for entry in entries:
             try:
                 status = Table(self._tables.open(entry)).status()
-                newest = job_tracking.jobs_of(catalog, entry.id, "all", job_tracking.LISTED_JOBS, clock.now())
+                jobs = job_tracking.jobs_of(catalog, entry.id, "all", KEPT_JOBS, clock.now())
             except NotFound as error:
                 if catalog.has_table(entry.id):
                     alerts.append(Alert("error", entry.name, error.message))
@@ -635,7 +635,7 @@ class Session:
                 alerts.append(Alert("error", entry.name, error.message))
             else:
                 statuses.append(status)
-                alerts += alerts_of(status, newest)
+                alerts += alerts_of(status, jobs)
         lease = catalog.service(SERVICE)
         held = lease if lease is not None and clock.now() < lease.until else None
         return InstanceStatus(self.instance, tuple(statuses), tuple(alerts), held)
@@ -746,8 +746,8 @@ class Session:
         from sleeper_nb.session.deploying import patient_of
         from sleeper_nb.session.diagnosis import examine
 
-        patient = patient_of(self.warehouse().root, self.instance, self.components.clock, **self._aws)
-        return examine(patient.with_spark(self._spark_config, self.spark, self._given_spark), cluster=cluster)
+        with patient_of(self.warehouse().root, self.instance, self.components.clock, **self._aws) as patient:
+            return examine(patient.with_spark(self._spark_config, self.spark, self._given_spark), cluster=cluster)
 
     @property
     def spark_session(self) -> SparkSession:

@@ -100,7 +100,7 @@ def check_server(url: str | None) -> None:
         return
     if may_have_keys(url):
         hint = "leave out what is before @; keys come from the environment or an AWS profile"
-        raise InvalidInput("the address of a server of AWS has no user or password in it", hint=hint)
+        raise InvalidInput("endpoint_url must not contain a user name or a password", hint=hint)
     if not _SERVER.fullmatch(unicodedata.normalize("NFKC", url)):
         _refuse_server()
 
@@ -112,7 +112,7 @@ def may_have_keys(address: str) -> bool:
 
 def _refuse_server() -> NoReturn:
     hint = "write http://host:port or https://host, without a path or query, as endpoint_url or in the AWS settings"
-    raise InvalidInput("no S3 or DynamoDB server can be at the address that is set", hint=hint) from None
+    raise InvalidInput("endpoint_url is not a valid address of a server", hint=hint) from None
 
 
 def in_short(error: Exception) -> str:

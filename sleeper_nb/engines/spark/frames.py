@@ -181,7 +181,7 @@ def data_frame(
     for (region, has_deleted), files in grouped.items():
         if not has_deleted:
             paths = [opened_by(scheme, storage.locate(file.filename)) for file in files]
-            part = _renamed(kept.files(spark, stored, paths), plan.schema)
+            part = kept.files(spark, stored, paths).toDF(*plan.schema.names)  # other columns than those of other uses
             parts.append(part if region is None else part.filter(_inside(region, plan.schema)))
     if any(has_deleted for _, has_deleted in grouped):
         parts += _live_parts(spark, only_with_deletions(plan), storage, scheme, kept)
@@ -317,15 +317,6 @@ def commented(rows: DataFrame, schema: Schema) -> DataFrame:
 _COMPARED: Mapping[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
-
-
-def _renamed(rows: DataFrame, schema: Schema) -> DataFrame:
-    """Return rows with the names of the fields, not those that files have for them."""
-    if not schema.is_renamed:
-        return rows
-    from pyspark.sql import functions as f
-
-    return rows.select(*[f.col(f"`{field.column}`").alias(field.name) for field in schema.fields])
 
 
 def _kept(processing: DataProcessing, schema: Schema) -> list[Column]:

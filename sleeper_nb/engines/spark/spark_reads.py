@@ -26,7 +26,7 @@ _BEGINNINGS: Final = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MA
 
 _QUERIES: Final = frozenset({
     "Aggregate", "Distinct", "Filter", "GlobalLimit", "LocalLimit", "Project", "Sort", "SubqueryAlias",
-    "UnresolvedHaving", "UnresolvedWith",
+    "UnresolvedHaving",
 })  # fmt: skip
 """The kinds of plans that most queries have at the top, none of which is a command: the JVM need not be asked."""
 

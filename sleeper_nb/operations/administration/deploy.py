@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.catalog.dynamodb.client import no_keys, no_region
+from sleeper_nb.catalog.dynamodb.items import KeyedTable
 from sleeper_nb.errors import Action, InvalidInput
-from sleeper_nb.model.properties import InstanceProperties
+from sleeper_nb.model.properties import OWN_TABLES, InstanceProperties
 from sleeper_nb.operations.administration.aws_roles import ROLES, AwsScope
 from sleeper_nb.operations.administration.instances import check_instance_name
 from sleeper_nb.operations.administration.ownership import check_warehouse
+from sleeper_nb.operations.administration.property_files import read_text
 from sleeper_nb.report import Grid, Report, nothing_done
 from sleeper_nb.state_store.dynamodb.reference_items import names_of_tables, shared_tables
 from sleeper_nb.storage import paths
@@ -83,7 +85,7 @@ class DeployReport(Report):
     def grid(self) -> Grid:
         """Return the steps."""
         rows = tuple((step.kind, step.name, step.state) for step in self.steps)
-        footer = "pay per request; nothing runs, and nothing costs while it is not used, but the files' storage"
+        footer = "Billed per request. While unused, only stored data costs money."
         if self.dry_run and not self.is_complete:
             footer = f"{footer}\n{nothing_done(Action(self.again, 'dry_run=False'), self.prefix)}"
         elif self.is_complete:
@@ -158,7 +160,7 @@ class Deployment:
             raise no_region()
         if has_keys:
             return self._looked(region)
-        steps = tuple(DeployStep(kind, name, NOT_CHECKED) for kind, name in self._needed())
+        steps = tuple(DeployStep(kind, name, NOT_CHECKED) for kind, name in self._needed(self._tables(self.properties)))
         return self._report(steps, region)
 
     def _looked(self, region: str) -> DeployReport:
@@ -167,16 +169,15 @@ class Deployment:
         with self.warehouse.explained():
             has_bucket = place.has_bucket()
         has_file = has_bucket and self.warehouse.has(self._file)
-        tables = (*self.catalog.tables_of_instance, *shared_tables(self.catalog))
+        tables = self._tables(self._kept_properties() if has_file else self.properties)
         exist = (has_bucket, *map(self.catalog.db.has_table, tables), has_file)
-        steps = zip(self._needed(), exist, strict=True)
+        steps = zip(self._needed(tables), exist, strict=True)
         return self._report(
             tuple(DeployStep(kind, name, EXISTS if there else MISSING) for (kind, name), there in steps), region
         )
 
-    def _needed(self) -> tuple[tuple[str, str], ...]:
+    def _needed(self, tables: Iterable[KeyedTable]) -> tuple[tuple[str, str], ...]:
         """Return the kind and the name of all that the instance needs, in the order in which it is made."""
-        tables = (*self.catalog.tables_of_instance, *shared_tables(self.catalog))
         return (
             ("bucket", self._place.bucket),
             *(("DynamoDB table", table.name) for table in tables),
@@ -207,11 +208,20 @@ class Deployment:
             with self.warehouse.explained():
                 self._place.make_bucket()
         self.catalog.make()
-        self.catalog.db.make_tables(shared_tables(self.catalog), self.catalog.on_create)
+        shared = [table for table in shared_tables(self.catalog) if table.name in missing]
+        self.catalog.db.make_tables(shared, self.catalog.on_create)
         if not self.warehouse.has(self._file):
             self.warehouse.write_new(self._file, self.properties.to_text().encode())
         steps = tuple(replace(step, state=MADE) if step.name in missing else step for step in plan.steps)
         return replace(plan, steps=steps, dry_run=False)
+
+    def _kept_properties(self) -> InstanceProperties:
+        return InstanceProperties.from_text(read_text(self.warehouse, self._file), self.warehouse.locate(self._file))
+
+    def _tables(self, properties: InstanceProperties) -> tuple[KeyedTable, ...]:
+        """Return the DynamoDB tables made in advance: no shared ones where each Sleeper table gets its own."""
+        shared = () if properties[OWN_TABLES] == "own" else shared_tables(self.catalog)
+        return (*self.catalog.tables_of_instance, *shared)
 
     @property
     def _place(self) -> S3Place:

@@ -60,8 +60,7 @@ class HeldService:
     def renew(self) -> None:
         """Renew the lease; when another process has taken it, it is lost. Never raises."""
         try:
-            if self._held is not None:
-                self._take()
+            self._take(only_held=True)
         except SleeperError as error:  # the next renewal may succeed, before the lease has ended
             logger.warning("the lease of %s could not be renewed: %s", self._wanted.service, error.message)
 
@@ -73,8 +72,10 @@ class HeldService:
             if held is not None:
                 self._catalog.release_service(held)
 
-    def _take(self) -> ServiceLease | None:
+    def _take(self, *, only_held: bool = False) -> ServiceLease | None:
         with self._lock:
+            if only_held and self._held is None:  # released while this waited
+                return None
             now = self._clock.now()
             since = now if self._held is None else self._held.since
             mine = replace(self._wanted, since=since, until=now + DURATION)

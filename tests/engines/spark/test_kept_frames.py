@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -77,3 +78,29 @@ def test_rows_that_come_and_go_are_seen_by_the_same_statement(session: sl.Sessio
     assert values() == [10]
     table.rollback(1)
     assert values() == []
+
+
+def test_results_over_the_same_files_are_joined_as_any_two_frames(session: sl.Session):
+    table = session.create_table("t", sl.Schema({"k": "long"}, {}, {"v": "long"}))
+    table.ingest([{"k": 1, "v": 2}, {"k": 2, "v": 5}])
+    one, other = (session.sql("SELECT * FROM t", engine="spark").to_spark() for _ in "ab")
+    both = one.join(other, one.k < other.k).select(one.v, other.v.alias("w"))
+    assert [tuple(row) for row in both.collect()] == [(2, 5)]
+    assert sorted(one.join(other, "k").select(one.v, other.v).collect()) == [(2, 2), (5, 5)]
+
+
+def test_a_setting_that_changes_types_changes_no_rows_of_ours(session: sl.Session, spark):
+    table = session.create_table("t", sl.Schema({"at": "timestamp"}, {}, {}))
+    table.ingest([{"at": datetime(2026, 1, 1, 12, tzinfo=UTC)}])
+
+    def types():
+        return session.sql("SELECT * FROM t", engine="spark").to_spark().dtypes
+
+    before = types()
+    spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    try:
+        assert types() == before
+        table.ingest([{"at": datetime(2026, 1, 2, 12, tzinfo=UTC)}])
+        assert types() == before
+    finally:
+        spark.conf.unset("spark.sql.timestampType")
