@@ -273,9 +273,10 @@ class Scan(Report, Tabular):
         A condition means the same as in `to_arrow`: DuckDB evaluates it in Spark's Python workers.
         """
         from sleeper_nb.engines.spark import frames
+        from sleeper_nb.engines.spark.kept_frames import KeptFrames
 
         self._guard.until_closed("data frame")
-        rows = frames.data_frame(self._engines.spark().session(), self._plan, self._storage)
+        rows = frames.data_frame(KeptFrames(self._engines.spark().session()), self._plan, self._storage)
         if self._condition is not None:
             rows = frames.met(rows, self._plan.schema, self._condition, self.columns)
         rows = rows.select(*self.columns) if self.columns else rows

@@ -18,9 +18,9 @@ from sleeper_nb.query.engine_choice import ChosenEngine, Engine, means_the_same
 from sleeper_nb.query.from_metadata import answer_from_metadata
 from sleeper_nb.query.result import DuckDBResult, QueryOrigin, QueryResult, SparkResult
 from sleeper_nb.query.spark_planning import SparkPlanning
+from sleeper_nb.query.spark_statement import SparkStatement
 from sleeper_nb.report import Bytes
 from sleeper_nb.sql.binding import Bound, BoundSource
-from sleeper_nb.sql.metadata_answers import lists_columns
 from sleeper_nb.sql.name_errors import name_error
 from sleeper_nb.sql.parameters import plain_values, with_duckdb_parameters
 from sleeper_nb.sql.statement import Statement
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sleeper_nb.engines.duckdb.duckdb_reads import Query
-    from sleeper_nb.engines.spark.kept_frames import KeptFrames
 
 logger = logging.getLogger(__name__)
 
@@ -152,11 +151,11 @@ class Runner:
 
     def _on_spark(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
         engine = self.engines.spark()
-        allowed = self.engines.local_files
+        why = _why_too_large(bound, values)
 
         def frame(session: SparkSession) -> tuple[Bound, str, DataFrame]:
-            planning = SparkPlanning(session, bound, self.engines.duckdb, engine.kept_frames, self.dry_run)
-            return _read_on_spark(planning, values, allowed)
+            planning = SparkPlanning(bound, self.engines.duckdb, engine.kept_frames(session), self.dry_run)
+            return SparkStatement(planning, values, self.engines.local_files).rows(why)
 
         read, keys, rows = engine.run(frame, "query")
         notes = (keys or note, _reader_of_buckets(rows.sparkSession, read))
@@ -235,107 +234,3 @@ def _name_on_duckdb(connection: duckdb.DuckDBPyConnection, bound: Bound, queries
         else:
             rows = relations.system_table(connection, what.rows)
         relations.name_rows(connection, name, rows)
-
-
-def _read_on_spark(
-    planning: SparkPlanning, values: Mapping[str, Any], local_files: bool
-) -> tuple[Bound, str, DataFrame]:
-    """Return a statement that leaves out what Spark's plan of it excludes, which keys were read first, and its rows."""
-    from sleeper_nb.engines.spark.frame_conditions import why_not_planned
-    from sleeper_nb.engines.spark.one_moment import asks_for_time
-
-    bound, made = planning.bound, _Frames(planning.spark, planning.kept, local_files)
-    why = _why_too_large(bound, values) or why_not_planned(bound.statements)
-    if not bound.tables or why:
-        read = bound.narrowed(Necessary({}, why)) if bound.tables else bound
-        return read, "", made.of(read, values)
-    empty = made.of(bound, values, planning.empty_frames())
-
-    def rows(read: Bound) -> DataFrame:
-        return made.of(read, values, is_judged=True)
-
-    if asks_for_time(empty):
-        return _read_at_one_moment(planning, empty, rows)
-    read, keys = planning.narrowed(empty)
-    return read, keys, rows(read)
-
-
-_MOST_MOMENTS: Final = 3
-
-
-def _read_at_one_moment(
-    planning: SparkPlanning, empty: DataFrame, rows: Callable[[Bound], DataFrame]
-) -> tuple[Bound, str, DataFrame]:
-    """Return a statement that asks for the time, and its rows, as of one moment.
-
-    The files are chosen before there is a frame of rows, whose time is later; what it needs then is compared with them.
-    """
-    from sleeper_nb.engines.spark.one_moment import at_this_moment, both_at_this_moment
-
-    read, keys = planning.narrowed(empty)
-    for _ in range(_MOST_MOMENTS):
-        now, empty_now = both_at_this_moment(rows(read), empty)
-        needed, keys_now = planning.narrowed(empty_now)
-        if all(_has_all_files(read.tables[name], needed.tables[name]) for name in read.tables):
-            return read, keys, now
-        read, keys = needed, keys_now
-    read = planning.bound.narrowed(Necessary({}, "its conditions change with the time too fast"))
-    return read, "", at_this_moment(rows(read))
-
-
-def _has_all_files(read: TableRows, needed: TableRows) -> bool:
-    """Return whether a plan reads all that another plan of the same version needs."""
-    return set(needed.plan.files) <= set(read.plan.files)
-
-
-@dataclass(frozen=True, slots=True)
-class _Frames:
-    """Makes data frames of bound statements.
-
-    Parameters
-    ----------
-    spark, kept
-        What reads, and frames that it made before.
-    local_files
-        Whether SQL may read local files.
-    """
-
-    spark: SparkSession
-    kept: KeptFrames
-    local_files: bool
-
-    def of(
-        self,
-        bound: Bound,
-        values: Mapping[str, Any],
-        instead: Mapping[str, DataFrame] | None = None,
-        *,
-        is_judged: bool = False,
-    ) -> DataFrame:
-        """Return the rows of a statement, with frames `instead` of tables, by generated name.
-
-        `is_judged` tells that the same statement, with the same views, was found to be one that reads.
-        """
-        from sleeper_nb.engines.spark import frames
-
-        named: dict[str, DataFrame] = {}
-        for name, what in bound.named.items():
-            if isinstance(what, Bound):
-                named[name] = self.of(what, {}, instead, is_judged=is_judged)
-            elif instead is not None and name in instead:
-                named[name] = instead[name]
-            elif isinstance(what, BoundVariable):
-                named[name] = frames.of_variable(self.spark, what)
-            elif isinstance(what.rows, TableRows):
-                named[name] = self._table(what, what.rows, with_comments=lists_columns(bound.statement, name))
-            else:
-                named[name] = frames.system_table(self.spark, what.rows)
-        return frames.query(
-            self.spark, bound.statement, named, values, local_files=self.local_files, is_judged=is_judged
-        )
-
-    def _table(self, what: BoundSource, rows: TableRows, *, with_comments: bool) -> DataFrame:
-        from sleeper_nb.engines.spark import frames
-
-        read = frames.data_frame(self.spark, rows.plan, what.storage, with_places=what.with_places, kept=self.kept)
-        return frames.commented(read, rows.state.schema) if with_comments else read

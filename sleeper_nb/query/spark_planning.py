@@ -39,11 +39,15 @@ class SparkPlanning:
         Whether no row may be read.
     """
 
-    spark: SparkSession
     bound: Bound
     database: Database
     kept: KeptFrames
     dry_run: bool
+
+    @property
+    def spark(self) -> SparkSession:
+        """The Spark session."""
+        return self.kept.spark
 
     @cached_property
     def stand_ins(self) -> dict[str, EmptyFrame]:
@@ -59,8 +63,7 @@ class SparkPlanning:
 
     def empty_frames(self) -> dict[str, DataFrame]:
         """Return the frames, by generated name."""
-        spark = self.spark
-        return {name: self.kept.frame(spark, each, partial(each.frame, spark)) for name, each in self.stand_ins.items()}
+        return {name: self.kept.frame(each, partial(each.frame, self.spark)) for name, each in self.stand_ins.items()}
 
     def narrowed(self, empty: DataFrame) -> tuple[Bound, str]:
         """Return the statement with less to read, and which keys were read for that, for users.

@@ -15,6 +15,7 @@ from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.spark import frames, row_places
 from sleeper_nb.engines.spark.engine import SparkEngine
+from sleeper_nb.engines.spark.kept_frames import KeptFrames
 from sleeper_nb.model.processing import NOTHING, PythonIterator
 from sleeper_nb.operations.scanning import read_rows
 from sleeper_nb.operations.scanning.live_rows import placed_files, placed_schema, positions_of
@@ -115,7 +116,7 @@ def read(request: pytest.FixtureRequest) -> Read:
     engine: SparkEngine = request.getfixturevalue("spark_engine")
 
     def on_spark(plan: ScanPlan, storage: Storage, *, with_places: bool) -> pa.Table:
-        return frames.data_frame(engine.session(), plan, storage, with_places=with_places).toArrow()
+        return frames.data_frame(KeptFrames(engine.session()), plan, storage, with_places=with_places).toArrow()
 
     return on_spark
 
@@ -275,7 +276,7 @@ def test_blocks_of_any_size_leave_out_the_same_rows_on_spark(session, spark_engi
     delete_rows(table.store, lambda row: row["k"] in gone)
     plan = plan_scan(table.store.load())
     assert sum(file.deletions is not None for file in plan.files) == 2
-    found = frames.data_frame(spark_engine.session(), plan, table.store.storage).toArrow()["k"].to_pylist()
+    found = frames.data_frame(KeptFrames(spark_engine.session()), plan, table.store.storage).toArrow()["k"].to_pylist()
     assert sorted(found) == sorted({*range(200_100)} - gone)
 
 
@@ -292,9 +293,9 @@ def test_rows_of_files_with_equal_sizes_are_told_apart_on_spark(session, spark_e
     of_files = row_places.FileNumbers.of(spark, sizes, ["k"])
     assert (of_files.salt is None) != is_same_size
     assert row_places.FileNumbers.of(spark, {"/data/a.parquet": 1, "/data/b.parquet": 2}, ["k"]).salt is not None
-    found = frames.data_frame(spark, plan, table.store.storage).toArrow()["k"].to_pylist()
+    found = frames.data_frame(KeptFrames(spark), plan, table.store.storage).toArrow()["k"].to_pylist()
     assert sorted(found) == sorted({*keys} - {"0003", "1005"})
-    placed = frames.data_frame(spark, plan, table.store.storage, with_places=True).toArrow()
+    placed = frames.data_frame(KeptFrames(spark), plan, table.store.storage, with_places=True).toArrow()
     assert set(zip(placed["sleeper:file"].to_pylist(), placed["sleeper:position"].to_pylist(), strict=True)) >= {
         (0, 0),
         (1, 0),

@@ -111,7 +111,7 @@ class SparkEngine:
         patience: float = PATIENCE_SECONDS,
     ) -> None:
         self._session, self._on_session, self._patience = session, on_session, patience
-        self.kept_frames = KeptFrames()
+        self._kept_frames: KeptFrames | None = None
         self._running: list[WatchedAction[Any]] = []
         self._unresponsive: WatchedAction[Any] | None = None
         self._kept_settings: dict[str, str] = {}
@@ -126,6 +126,13 @@ class SparkEngine:
         self._ignored: tuple[IgnoredSetting, ...] = ()
         if session is not None:
             self._adopt(session)
+
+    def kept_frames(self, spark: SparkSession) -> KeptFrames:
+        """Return the frames that a session, the one in use, has made before."""
+        with self._lock:
+            if self._kept_frames is None or self._kept_frames.spark is not spark:
+                self._kept_frames = KeptFrames(spark)
+            return self._kept_frames
 
     @property
     def clock(self) -> Clock:
@@ -335,13 +342,8 @@ class SparkEngine:
             atexit.unregister(self._jvm.release)
             detach_pyspark()
             self._jvm.stop(seconds)
-        self._session, self._jvm, self._started_here, self._ignored, self._after_first_answer = (
-            None,
-            None,
-            False,
-            (),
-            None,
-        )
+        self._session, self._jvm, self._started_here, self._ignored = None, None, False, ()
+        self._after_first_answer, self._kept_frames = None, None
 
     def _start(self) -> SparkSession:
         """Start a JVM unless PySpark has one already, and a session in it."""

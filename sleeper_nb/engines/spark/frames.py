@@ -28,7 +28,6 @@ from sleeper_nb.engines.spark.file_systems import jvm_opens, opened_by, scheme_f
 from sleeper_nb.engines.spark.jvm import is_local
 from sleeper_nb.engines.spark.kept_frames import KeptFrames, exact_reader
 from sleeper_nb.engines.spark.row_places import FileNumbers
-from sleeper_nb.engines.spark.spark_reads import check_reads
 from sleeper_nb.errors import InvalidInput, StorageError, first_line
 from sleeper_nb.model.keys import KeyValue, plain_time
 from sleeper_nb.model.partitions import Region
@@ -139,37 +138,28 @@ def columns_text(fields: Iterable[Field]) -> str:
     return ", ".join(f"`{field.name}` {type_text(field.type)}" for field in fields)
 
 
-def data_frame(
-    spark: SparkSession,
-    plan: ScanPlan,
-    storage: Storage,
-    *,
-    with_places: bool = False,
-    kept: KeptFrames | None = None,
-) -> DataFrame:
+def data_frame(made: KeptFrames, plan: ScanPlan, storage: Storage, *, with_places: bool = False) -> DataFrame:
     """Return the rows of a plan as a DataFrame; data goes from the files to the executors, not through the driver.
 
     Files that Spark's own reader does not open (`file_systems`) are read by a Python task each, with our own storage.
 
     Parameters
     ----------
-    spark, plan, storage
-        What reads, the rows to read, and where they are.
+    made
+        What reads: a Spark session, with frames of files that it made before.
+    plan, storage
+        The rows to read, and where they are.
     with_places
         Whether the columns `scan_plan.PLACES` follow those of the schema; only for plans that process no rows.
-    kept
-        Frames of the same files that were made before; by default a new frame is made.
 
     Raises
     ------
     AssertionError
         When rows that are processed would have places.
     """
-    if kept is None:
-        kept = KeptFrames()
     if with_places:
-        return _with_places(spark, plan, storage, kept)
-    rows = columns_text(plan.schema.fields)
+        return _with_places(made, plan, storage)
+    spark, rows = made.spark, columns_text(plan.schema.fields)
     if not plan.files:
         return spark.createDataFrame([], rows)
     scheme = scheme_for(spark, plan, storage)
@@ -181,45 +171,37 @@ def data_frame(
     for (region, has_deleted), files in grouped.items():
         if not has_deleted:
             paths = [opened_by(scheme, storage.locate(file.filename)) for file in files]
-            part = kept.files(spark, stored, paths).toDF(*plan.schema.names)  # other columns than those of other uses
+            part = made.files(stored, paths).toDF(*plan.schema.names)  # other columns than those of other uses
             parts.append(part if region is None else part.filter(_inside(region, plan.schema)))
     if any(has_deleted for _, has_deleted in grouped):
-        parts += _live_parts(spark, only_with_deletions(plan), storage, scheme, kept)
+        parts += _live_parts(made, only_with_deletions(plan), storage, scheme)
     rows_of_parts = reduce(lambda left, right: left.unionAll(right), parts)
     return reduce(lambda frame, test: frame.filter(test), _kept(plan.processing, plan.schema), rows_of_parts)
 
 
-def _with_places(spark: SparkSession, plan: ScanPlan, storage: Storage, kept: KeptFrames) -> DataFrame:
+def _with_places(made: KeptFrames, plan: ScanPlan, storage: Storage) -> DataFrame:
     """Return the rows of a plan with their places."""
-    files = placed_files(plan)
+    spark, files = made.spark, placed_files(plan)
     if not files:
         return spark.createDataFrame([], places_text(plan.schema))
     parts = None
     scheme = scheme_for(spark, plan, storage)
     if scheme is not None:
         check_files(plan.files, storage)
-        parts = placed_parts(spark, plan, storage, scheme, kept)
+        parts = _placed_parts(made, plan, storage, scheme)
     if parts is None:
         return _placed_by_tasks(spark, files, plan.schema, storage)
     return reduce(lambda left, right: left.unionAll(right), parts)
 
 
-def _live_parts(
-    spark: SparkSession, plan: ScanPlan, storage: Storage, scheme: str, kept: KeptFrames
-) -> list[DataFrame]:
+def _live_parts(made: KeptFrames, plan: ScanPlan, storage: Storage, scheme: str) -> list[DataFrame]:
     """Return the rows of files with deletion vectors, without deleted ones, which nothing processes."""
-    parts = placed_parts(spark, plan, storage, scheme, kept, with_numbers=False)
-    return [_by_tasks(spark, plan, storage)] if parts is None else parts
+    parts = _placed_parts(made, plan, storage, scheme, with_numbers=False)
+    return [_by_tasks(made.spark, plan, storage)] if parts is None else parts
 
 
-def placed_parts(
-    spark: SparkSession,
-    plan: ScanPlan,
-    storage: Storage,
-    scheme: str,
-    kept: KeptFrames,
-    *,
-    with_numbers: bool = True,
+def _placed_parts(
+    made: KeptFrames, plan: ScanPlan, storage: Storage, scheme: str, *, with_numbers: bool = True
 ) -> list[DataFrame] | None:
     """Return the rows of a plan without deleted ones; None when Spark's own reader cannot tell their places.
 
@@ -229,7 +211,7 @@ def placed_parts(
 
     schema, numbers = plan.schema, {name: number for number, name in enumerate(plan.filenames)}
     sizes = {file.filename: file.bytes for file in plan.files}
-    of_files = FileNumbers.of(spark, sizes, schema.in_files.names)
+    of_files = FileNumbers.of(made.spark, sizes, schema.in_files.names)
     if of_files is None:
         return None
     stored, parts = columns_text(schema.in_files.fields), []
@@ -237,7 +219,7 @@ def placed_parts(
     names = [*schema.names, *(PLACES.names if with_numbers else ())]
     for (region, has_deleted), files in plan.by_region_and_deletions().items():
         paths = [opened_by(scheme, storage.locate(file.filename)) for file in files]
-        read = kept.files(spark, stored, paths)
+        read = made.files(stored, paths)
         part = read.select(*fields, *of_files.columns())
         part = part if region is None else part.filter(_inside(region, schema))
         part = of_files.without_deleted(part, files, storage) if has_deleted else part
@@ -385,18 +367,13 @@ def query(
     statement: Statement,
     views: Mapping[str, DataFrame],
     parameters: Mapping[str, Any] | None = None,
-    *,
-    local_files: bool = True,
-    is_judged: bool = False,
 ) -> DataFrame:
     """Return the rows of a statement that names `views`, with ``:name`` parameters bound by value.
 
-    Spark resolves names when it reads the statement, so the views are dropped when this returns. A statement that does
-    more than read is refused before it runs, unless it `is_judged` already; `local_files` as in `check_reads`.
+    Spark resolves names when it reads the statement, so the views are dropped when this returns. The caller has made
+    sure that the statement only reads (`spark_reads.check_reads`).
     """
     with NAMES_AND_SETTINGS:
-        if not is_judged:
-            check_reads(spark, statement, local_files=local_files)
         for name, frame in views.items():
             frame.createOrReplaceTempView(name)
         try:

@@ -19,38 +19,34 @@ _MOST_FILES: Final = 1000
 
 
 class KeptFrames:
-    """The frames that were used last in one Spark session; those of another session are forgotten."""
+    """The frames of one Spark session that were used last."""
 
-    def __init__(self) -> None:
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
         self._lock = threading.Lock()
-        self._of: SparkSession | None = None
         self._frames: OrderedDict[Hashable, DataFrame] = OrderedDict()
 
-    def frame(self, spark: SparkSession, key: Hashable, make: Callable[[], DataFrame]) -> DataFrame:
+    def frame(self, key: Hashable, make: Callable[[], DataFrame]) -> DataFrame:
         """Return the frame of a key, which `make` makes when it is not there."""
         with self._lock:
-            if self._of is not spark:
-                self._of = spark
-                self._frames.clear()
             found = self._frames.get(key)
             if found is not None:
                 self._frames.move_to_end(key)
                 return found
         made = make()
         with self._lock:
-            if self._of is spark:
-                self._frames[key] = made
-                while len(self._frames) > _MOST_FRAMES:
-                    self._frames.popitem(last=False)
+            self._frames[key] = made
+            while len(self._frames) > _MOST_FRAMES:
+                self._frames.popitem(last=False)
         return made
 
-    def files(self, spark: SparkSession, columns: str, paths: Sequence[str]) -> DataFrame:
+    def files(self, columns: str, paths: Sequence[str]) -> DataFrame:
         """Return the rows of Parquet files as a frame with these columns, in Spark's DDL."""
 
         def read() -> DataFrame:
-            return exact_reader(spark).schema(columns).parquet(*paths)
+            return exact_reader(self.spark).schema(columns).parquet(*paths)
 
-        return read() if len(paths) > _MOST_FILES else self.frame(spark, (columns, *paths), read)
+        return read() if len(paths) > _MOST_FILES else self.frame((columns, *paths), read)
 
 
 def exact_reader(spark: SparkSession) -> DataFrameReader:

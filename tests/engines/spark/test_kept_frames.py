@@ -27,27 +27,28 @@ def counted(made: list[object]):
 
 
 def test_a_frame_is_made_once_for_a_key():
-    kept, spark, made = KeptFrames(), object(), []
-    first = kept.frame(spark, "a", counted(made))
-    assert kept.frame(spark, "a", counted(made)) is first
-    assert kept.frame(spark, "b", counted(made)) is not first
+    kept, made = KeptFrames(object()), []
+    first = kept.frame("a", counted(made))
+    assert kept.frame("a", counted(made)) is first
+    assert kept.frame("b", counted(made)) is not first
     assert len(made) == 2
 
 
-def test_frames_of_another_spark_session_are_forgotten():
-    kept, one, other, made = KeptFrames(), object(), object(), []
-    first = kept.frame(one, "a", counted(made))
-    assert kept.frame(other, "a", counted(made)) is not first
-    assert kept.frame(one, "a", counted(made)) is not first
+def test_another_spark_session_has_other_frames(spark_engine, spark):
+    kept = spark_engine.kept_frames(spark)
+    assert spark_engine.kept_frames(spark) is kept
+    other = spark.newSession()
+    assert spark_engine.kept_frames(other).spark is other
+    assert spark_engine.kept_frames(spark) is not kept
 
 
 def test_the_frames_that_were_used_last_are_kept():
-    kept, spark, made = KeptFrames(), object(), []
-    first = kept.frame(spark, 0, counted(made))
+    kept, made = KeptFrames(object()), []
+    first = kept.frame(0, counted(made))
     for number in range(1, 200):
-        kept.frame(spark, number, counted(made))
-        assert kept.frame(spark, 0, counted(made)) is first
-    assert kept.frame(spark, 1, counted(made)) is made[-1]
+        kept.frame(number, counted(made))
+        assert kept.frame(0, counted(made)) is first
+    assert kept.frame(1, counted(made)) is made[-1]
     assert len(made) == 201
 
 
