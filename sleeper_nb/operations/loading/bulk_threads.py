@@ -115,6 +115,7 @@ class ThreadsWriter:
                 self.progress.update(progress_text(f"bulk import: {step}", sorting.rows, seconds, share), done, total)
 
             sorting.run(units, lambda done: show("sorting", done, len(units), _SORTING * done / len(units)))
+            pa.default_memory_pool().release_unused()  # what sorting had, merging needs in other sizes
             new_id = partial(_named, run_id, self.clock)
             self.judged = sorting.judged
             writing = _Writing(self.storage, spool, sorting, self.settings, new_id)
