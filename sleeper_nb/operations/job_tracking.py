@@ -8,7 +8,7 @@ job's claim, or by a later run with the same id.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
 from typing import Literal, get_args
@@ -25,7 +25,7 @@ from sleeper_nb.errors import (
 from sleeper_nb.model.jobs import KEPT_JOBS, KEPT_TIME, Job, JobKind, MadeBefore
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.transactions import Rollback
-from sleeper_nb.report import Listing, duration_text
+from sleeper_nb.report import Listing, counted, duration_text
 from sleeper_nb.state_store.state_store_base import StateStore
 
 logger = logging.getLogger(__name__)
@@ -182,18 +182,51 @@ def _made_before(store: StateStore, job_id: str, done: int | None) -> MadeBefore
     if made is None:
         note += f", which has expired; the table is at snapshot {shown.id:,}"
     values = {field.name: getattr(shown, field.name) for field in fields(Snapshot)}
-    return MadeBefore(**values, note=f"{note}. Nothing was changed{_undone_since(snapshots, done)}")
+    return MadeBefore(**values, note=f"{note}{_since(store, snapshots, done or 0)}")
 
 
-def _undone_since(snapshots: Iterable[Snapshot], done: int | None) -> str:
-    """Return what a rollback after a job may mean for its rows; empty when there was none."""
-    later = [each.id for each in snapshots if each.operation == Rollback.operation and each.id > (done or 0)]
+def _since(store: StateStore, snapshots: Sequence[Snapshot], done: int) -> str:
+    """Return what became of the rows of a job that was done, for users: a later rollback may have undone it."""
+    later = [each for each in snapshots if each.operation == Rollback.operation and each.id > done]
     if not later:
-        return ""
+        return ". Nothing was changed"
+    by_id = {each.id: each for each in (*snapshots, store.head())}
+    fate = _fate(store, by_id, done, sorted(each.id for each in later))
+    if fate is None:
+        newest = max(each.id for each in later)
+        return (
+            f". Nothing was changed.\nThe table was rolled back after that, in snapshot {newest:,}: "
+            "if that undid the job, use another job id to do it again"
+        )
+    if not fate:
+        return ". Nothing was changed"
+    rows = counted(store.head().rows, "row")
     return (
-        f".\nThe table was rolled back after that, in snapshot {max(later):,}: "
-        "if that undid the job, use another job id to do it again"
+        f", and undone by the rollback in snapshot {fate:,}. Nothing was changed: the table has {rows}.\n"
+        "To do it again, use another job id"
     )
+
+
+def _fate(store: StateStore, by_id: Mapping[int, Snapshot], done: int, rollbacks: Sequence[int]) -> int | None:
+    """Return which rollback took the files of a job away; 0 when they are there, None when that cannot be told.
+
+    That is so when snapshots have expired, or a compaction merged the files before a rollback.
+    """
+    if not {done - 1, done, *rollbacks, *(each - 1 for each in rollbacks)} <= by_id.keys():
+        return None
+
+    def files(number: int) -> set[str]:
+        return set(store.load(by_id[number]).files.active["filename"].to_pylist())
+
+    added, fate = files(done) - files(done - 1), 0
+    for rollback in rollbacks:
+        if added & files(rollback):
+            fate = 0
+        elif added & files(rollback - 1):
+            fate = rollback
+        elif not fate:
+            return None
+    return fate
 
 
 Which = Literal["all", "running", "failed"]
