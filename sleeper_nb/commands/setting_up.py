@@ -146,10 +146,11 @@ def look_at_all(context: Context, arguments: Namespace) -> DoctorReport:
     from sleeper_nb.session import doctor
 
     aws, session = given_aws(arguments), context.session
-    if session is not None and not session.closed and arguments.uri is None and not aws:
+    uri = arguments.uri or vars(arguments).get("warehouse")  # an option of every command on the console
+    if session is not None and not session.closed and uri is None and not aws:
         report: DoctorReport = session.doctor(cluster=arguments.cluster)
     else:
-        home = find_home(arguments.instance, arguments.uri, os.environ, Path.cwd()).with_aws(**aws)
+        home = find_home(arguments.instance, uri, os.environ, Path.cwd()).with_aws(**aws)
         report = doctor(
             home.warehouse,
             arguments.instance,

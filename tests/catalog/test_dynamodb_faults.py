@@ -348,7 +348,7 @@ def test_without_credentials_it_says_how_to_log_in(bare: pytest.MonkeyPatch):
 
 
 def test_without_a_region_it_asks_for_one(bare: pytest.MonkeyPatch):
-    with pytest.raises(StorageError, match=r"no region.*\nhint: set AWS_REGION"):
+    with pytest.raises(StorageError, match=r"no region.*\nhint: give region=\"R\", set AWS_REGION"):
         DynamoDBCatalog("x", clock=ManualClock()).tables()
 
 

@@ -101,7 +101,7 @@ def test_without_keys_the_plan_shows_the_policies_to_ask_for_and_makes_nothing(p
     assert (code, "no credentials" in err, "aws sso login" in err) == (1, True, True)
     nowhere = [word for word in words if word not in {"--region", "us-east-1"}]
     code, _, err = sleeper(*nowhere)
-    assert (code, 'set AWS_REGION, or write region = "…" in sleeper.toml' in err) == (1, True)
+    assert (code, 'give --region R, set AWS_REGION, or write region = "…" in sleeper.toml' in err) == (1, True)
     monkeypatch.setenv("AWS_REGION", "eu-west-2")
     code, out, _ = sleeper(*nowhere)
     assert (code, "dynamodb:eu-west-2:" in out) == (0, True)

@@ -52,6 +52,9 @@ def test_a_mistyped_warehouse_or_instance_is_a_warning(sleeper, folder):
     state, says, mend = checked("nosuch")
     assert (state, says) == ("warning", f"no warehouse at {folder / 'nosuch'}")
     assert mend == f"sleeper use {folder / 'nosuch'} creates one"
+    for words in (("--warehouse", "nosuch"), ("nosuch", "--warehouse", "ware house")):
+        assert checked(*words)[1] == f"no warehouse at {folder / 'nosuch'}"
+    assert checked("--warehouse", "ware house", "--instance", "prod")[0] == "ok"
     state, says, mend = checked("ware house", "--instance", "foo")
     assert (state, says) == ("warning", f"no instance 'foo' in {folder / 'ware house'}")
     assert mend == f"instances there: prod; sleeper use '{folder / 'ware house'}' --instance foo creates one"

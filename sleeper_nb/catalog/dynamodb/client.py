@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from sleeper_nb.catalog.dynamodb.items import Item, KeyedTable, decode_item, encode_item
 from sleeper_nb.clock import Clock, Retry
-from sleeper_nb.errors import AccessDenied, NetworkError, SessionClosed, StorageError
+from sleeper_nb.errors import AccessDenied, Action, NetworkError, SessionClosed, StorageError
 from sleeper_nb.storage.aws import Judgement, Network, aws_session, client_of, in_short, keys_of
 
 logger = logging.getLogger(__name__)
@@ -105,7 +105,9 @@ def no_keys(why: str = "") -> StorageError:
 
 def no_region() -> StorageError:
     """Return the error where nothing names a region."""
-    return StorageError("no region for DynamoDB", hint='set AWS_REGION, or write region = "…" in sleeper.toml')
+    given = Action("--region R", 'region="R"')
+    hint = ("give ", given, ', set AWS_REGION, or write region = "…" in sleeper.toml')
+    return StorageError("no region for DynamoDB", hint=hint)
 
 
 def explain(error: Exception, operation: str, where: str, tries: int) -> StorageError:
