@@ -85,8 +85,9 @@ class Jvm:
 
     @property
     def alive(self) -> bool:
-        """Whether the JVM still runs."""
-        return self.process.poll() is None
+        """Whether the JVM runs, and was not told to end: it does, at some moment, once its standard input is closed."""
+        told = self.process.stdin is not None and self.process.stdin.closed
+        return not told and self.process.poll() is None
 
     def wait_ready(self) -> None:
         """Wait until PySpark can attach, at most 120 seconds.

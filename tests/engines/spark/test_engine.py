@@ -241,6 +241,22 @@ def test_nothing_leaks_and_no_file_is_left(alone):
 
 
 @pytest.mark.processes
+@pytest.mark.processes
+def test_a_jvm_that_was_told_to_end_is_not_asked_anything_more(tmp_path):
+    code = NO_ARCHIVE + (
+        "import os, signal\n"
+        "jvm = engine.session() and engine._jvm\n"
+        "os.kill(jvm.process.pid, signal.SIGSTOP)  # so that it has not ended yet\n"
+        "jvm.release()  # as Python does when it exits, before it closes what a notebook opened\n"
+        "assert not engine.started\n"
+        "os.kill(jvm.process.pid, signal.SIGCONT)\n"
+        "engine.stop()\n"
+        "print('stopped', engine._session)\n"
+    )
+    done = run_python(code, tmp_path)
+    assert (done.stdout, done.stderr) == ("stopped None\n", "")
+
+
 def test_an_archive_that_is_damaged_does_not_stop_the_start(tmp_path):
     code = """
 from pathlib import Path
