@@ -58,7 +58,8 @@ def columns_of_chart(
         As of `ChartColumns`. When None, the types of the columns tell: ``"line"`` over dates and times, ``"bar"`` over
         other values that are no numbers, ``"scatter"`` of two columns of numbers, ``"hist"`` of one.
     x, y
-        Names of columns; the first and the second of the others when None. A histogram has only `x`.
+        Names of columns; when None, the first of the others, and the first other one of numbers. A histogram has only
+        `x`.
     color, facet
         Names of columns whose values are told apart by colour, or by a small chart each; none when None.
     log
@@ -84,7 +85,8 @@ def columns_of_chart(
         across, up = _column(schema.names, free, x, 0, kind), "rows"
         _check_numbers(schema, across, times=False, hint=("choose a column of numbers: ", _CHOOSE_X))
     else:
-        across, up = _column(schema.names, free, x, 0, kind), _column(schema.names, free, y, 1, kind)
+        across = _column(schema.names, free, x, 0, kind)
+        up = _column(schema.names, free, y or _first_number(schema, free, across), 1, kind)
         if kind != "bar":
             _check_numbers(schema, across, times=True)
         _check_numbers(schema, up, times=False)
@@ -103,8 +105,7 @@ def _by_types(
 ) -> tuple[ChartKind, str, str | None]:
     """Return the kind of a chart and its columns: `y` is the first column of numbers, of a histogram none."""
     across = _column(schema.names, free, x, 0, "hist")
-    numbers = (name for name in free if name != across and _is_number(schema.field(name).type))
-    up, of = y or next(numbers, None), schema.field(across).type
+    up, of = y or _first_number(schema, free, across), schema.field(across).type
     if up is None and _is_number(of):
         return "hist", across, None
     if up is None:
@@ -113,6 +114,10 @@ def _by_types(
     if _is_time(of):
         return "line", across, up
     return ("scatter" if _is_number(of) else "bar"), across, up
+
+
+def _first_number(schema: pa.Schema, free: Sequence[str], across: str) -> str | None:
+    return next((name for name in free if name != across and _is_number(schema.field(name).type)), None)
 
 
 def _check_named(names: Sequence[str], name: str) -> None:

@@ -407,6 +407,12 @@ def test_the_types_of_the_columns_tell_which_chart(columns, kind, x, y):
     assert (chosen.kind, chosen.x, chosen.y) == (kind, x, y)
 
 
+@pytest.mark.parametrize("kind", ["bar", "line", "scatter", "area"])
+def test_heights_are_the_first_other_column_of_numbers(kind):
+    columns = columns_of_chart(pa.schema([("a", pa.int32()), ("at", pa.date32()), ("n", pa.int64())]), kind)
+    assert (columns.x, columns.y) == ("a", "n")
+
+
 def test_columns_of_colours_and_facets_are_no_axes():
     chosen = columns_of_chart(
         FLIGHTS.select(["carrier", "origin", "at", "late"]).schema, color="carrier", facet="origin"
