@@ -20,6 +20,7 @@
  */
 
 const WIDTH = 140;
+const WIDTH_OF_TIMES = 180; // room for the seconds
 const NARROWEST = 48;
 const PAUSE = 350; // milliseconds after the last letter
 const SIZES = [10, 20, 50, 100, 500];
@@ -237,7 +238,8 @@ class Grid {
 
     /** @param {number} column */
     width(column) {
-        return this.widths.get(this.columns[column].name) ?? WIDTH;
+        const {name, type} = this.columns[column];
+        return this.widths.get(name) ?? (/^timestamp/i.test(type) ? WIDTH_OF_TIMES : WIDTH);
     }
 
     /** How many columns stay at the left: the keys, as far as they leave room for others. */
