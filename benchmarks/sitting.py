@@ -1,0 +1,82 @@
+"""Run all benchmarks one after the other, and write what they print to a page.
+
+``python -m benchmarks.sitting [--only NAME …] [--seconds 900]`` writes ``benchmarks/SITTING.md``: for each program its
+command, how long it took, and its output as it is. Nothing else should run on the machine meanwhile. A program that
+fails, or takes longer than `--seconds`, is named as such, and the others go on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+PAGE = Path(__file__).with_name("SITTING.md")
+COMMANDS = (
+    "import_time", "first_answer", "sql_overhead", "pruning --spark --rounds 40", "aggregates --rounds 15",
+    "lookups --rounds 30", "s3_requests", "explorer --rounds 3", "views --rounds 3", "completion", "first_rows",
+    "appends", "contention --processes 1", "contention --processes 8", "contention --processes 32",
+    "changing_rows --rows 10000000", "many_changes",
+    "bulk_import --rows 20000000 --ways peer threads tasks",
+    "bulk_import --rows 20000000 --shape skewed --ways peer threads tasks",
+    "bulk_import --rows 20000000 --data query --ways peer tasks",
+    "end_to_end --rows 100000000", "ingest", "create_from_data --rows 1000000 5000000 --rounds 3", "add_files",
+    "compaction --rounds 3 --spark", "million_files", "many_leaves", "many_tables", "many_versions", "wide_tables",
+    "open_version", "version_clause", "savepoints --rounds 5", "changes", "streaming --rounds 3", "processing",
+    "file_checksums", "spark_start --rounds 3", "journeys",
+)  # fmt: skip
+"""What is run, in this order: the programs of this folder with their arguments."""
+_NOISE = re.compile(r"WARN|log4j|log level|incubator|^\s*$")
+_REDRAWN = re.compile(r".*\r")
+
+
+def run(command: str, seconds: float) -> tuple[str, str]:
+    """Return what a program printed, and how it ended."""
+    began = time.monotonic()
+    try:
+        done = subprocess.run([sys.executable, "-m", *f"benchmarks.{command}".split()], capture_output=True, text=True,
+                              check=False, timeout=seconds, cwd=PAGE.parents[1])  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return "", f"took more than {seconds:.0f} s, and was ended"
+    lines = (_REDRAWN.sub("", line).rstrip() for line in done.stdout.splitlines())
+    ended = f"{time.monotonic() - began:.0f} s" if done.returncode == 0 else f"failed: exit code {done.returncode}"
+    return "\n".join(line for line in lines if not _NOISE.search(line)), ended
+
+
+def page(found: dict[str, tuple[str, str]], began: datetime, load: float) -> str:
+    """Return the page."""
+    head = (
+        "# One sitting\n"
+        "<!-- `python -m benchmarks.sitting` writes this page; do not edit it -->\n"
+        f"All programs one after the other, from {began:%Y-%m-%d %H:%M} UTC on: {os.cpu_count()} cores, "
+        f"Python {platform.python_version()}.\nThe load of the machine before was {load:.1f}. "
+        "[README.md](README.md) says what each compares, and the goals.\n"
+    )
+    parts = (
+        f"\n## `python -m benchmarks.{name}`\n{ended}\n```\n{text}\n```\n" for name, (text, ended) in found.items()
+    )
+    return head + "".join(parts)
+
+
+def main() -> None:
+    """Run what is wanted; the page is written after each program."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--only", nargs="+", default=[])
+    options.add_argument("--seconds", type=float, default=900)
+    given = options.parse_args()
+    found, began, load = dict[str, tuple[str, str]](), datetime.now(UTC), os.getloadavg()[0]
+    for command in COMMANDS:
+        if not given.only or command.split()[0] in given.only:
+            print(f"{datetime.now(UTC):%H:%M:%S} {command}", flush=True)
+            found[command] = run(command, given.seconds)
+            PAGE.write_text(page(found, began, load), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
