@@ -592,7 +592,8 @@ class Table(Report):
         every
             The time between two looks.
         quarantine
-            A folder elsewhere, in which each file with rows that do not fit gets a file with them, as in `ingest`.
+            A folder elsewhere, in which each file with rows that do not fit gets a file with them, as in `ingest`; a
+            number in its name where there is such a file already.
         skip_bad
             Whether to go on after a file that cannot be loaded; it is reported, and loaded once it has changed.
         message
@@ -605,9 +606,10 @@ class Table(Report):
 
         Returns
         -------
-        What became of each file that was not loaded before. One that was loaded and has changed since is named, and not
-        loaded again: its time of change is later than that of its load, or it changed while this watch ran. Neither is
-        one loaded again whose rows a rollback took away: `ingest` loads it by its name.
+        What became of each file that was not loaded before. One in which no rows fit, or that has none, is handled
+        again once it has changed. One that was loaded and has changed since is named, and not loaded again: its time of
+        change is later than that of its load, or it changed while this watch ran. Neither is one loaded again whose
+        rows a rollback took away: `ingest` loads it by its name.
 
         Raises
         ------

@@ -8,6 +8,7 @@ file, and deleted when the commit fails.
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import logging
 from collections import defaultdict
@@ -241,6 +242,18 @@ class QuarantineFile:
         if not count:
             return "no rows kept back, so no file of them was written"
         return f"{counted(count, 'row')} kept back in {self.address}"
+
+
+def new_address(address: str, home: Storage | None) -> str:
+    """Return the address of a .parquet file, with a number before its ending where there is such a file already."""
+    stem, ending = address[: -len(".parquet")], address[-len(".parquet") :]
+    addresses = (f"{stem}.{number}{ending}" if number > 1 else address for number in itertools.count(1))
+    return next(each for each in addresses if not _exists(each, home))
+
+
+def _exists(address: str, home: Storage | None) -> bool:
+    storage, name = open_parent(address, home)
+    return storage.has(name)
 
 
 def rows_kept_back(sorted_out: SortedOut, schema: Schema, matching: Matching) -> pa.Table:
