@@ -31,6 +31,7 @@ from sleeper_nb.errors import (
 from sleeper_nb.model.jobs import MadeBefore, check_job_id
 from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
 from sleeper_nb.operations.loading.checked_load import CheckedLoad
+from sleeper_nb.operations.loading.conform import QUARANTINE
 from sleeper_nb.operations.loading.source_files import SourceFile, find_files
 from sleeper_nb.progress import Progress
 from sleeper_nb.report import Grid, TableReport, counted, notes_line
@@ -422,6 +423,8 @@ class FolderWatch:
                 raise
             if not self.skips_bad:
                 self._files.pop((name, False), None)
+                folder = Action("--quarantine DIR", "quarantine='DIR'")
+                error.hint = tuple(folder if part == QUARANTINE else part for part in error.hint_parts)
                 others = ("correct the file, or go on with the others: ", Action("--skip-bad", "skip_bad=True"))
                 error.hint = (*error.hint_parts, "; ", *others) if error.hint_parts else others
                 error.message = f"{name}{' was not' if self.report.of('loaded') else ''}: {error.message}"

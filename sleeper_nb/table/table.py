@@ -512,11 +512,12 @@ class Table(Report):
             does not use up its id.
         quarantine
             A new Parquet file, a path or ``s3://`` address, for rows that do not fit: with values that cannot be
-            converted, NULL in a column that has none, a CHECK that is false, or a row key that is taken where keys are
-            unique. The other rows are loaded, in this process whatever their size. The file has all columns of the
-            data, as text where the data has several types, and the columns ``_reason``, ``_file`` and ``_row``, the
-            row's number or line. It is written before the commit, and deleted if that fails; none is written when all
-            rows fit. Columns that are missing, unknown or of a wrong kind are errors all the same.
+            converted, NULL in a column that has none, a CHECK that is false, a row key that is taken where keys are
+            unique, or, in a CSV file, too many or too few values. The other rows are loaded, in this process whatever
+            their size. The file has all columns of the data, as text where the data has several types, and the columns
+            ``_reason``, ``_file`` and ``_row``, the row's number or line; ``_text`` has whole lines of CSV files with
+            too many or too few values. It is written before the commit, and deleted if that fails; none is written when
+            all rows fit. Columns that are missing, unknown or of a wrong kind are errors all the same.
         dry_run
             Only return what would be done: rows, leaves, files, and every difference between data and schema.
         **options

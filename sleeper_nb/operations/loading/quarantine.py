@@ -1,8 +1,8 @@
 """Keep back the rows of a load that do not fit, and write them to a Parquet file of their own, with the reasons.
 
 The file has all columns of the data as the data has them, or as text where files have them with different types; the
-reasons of each row; and its file and number. It is written completely before the load is committed, never over another
-file, and deleted when the commit fails.
+whole text of a line that has too many or too few values; the reasons of each row; and its file and number. It is
+written completely before the load is committed, never over another file, and deleted when the commit fails.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.loading.casts import BAD_VALUE, plain_values
 from sleeper_nb.operations.loading.conform import (
     QUARANTINE,
+    WHOLE_LINE,
     BadValue,
     Conformed,
     Difference,
@@ -174,8 +175,10 @@ def _wrong_rows(read: Conformed, rows: pa.Table, checks: Sequence[RowCheck]) -> 
     known = {(each.row, each.difference.column) for each in read.bad}
     with opened_checks(checks) as opened:
         bad: list[BadValue] = [*read.bad, *opened.bad_values(rows, known)]
+    lines = {each.row for each in bad if each.difference.column == WHOLE_LINE}
     for each in bad:
-        wrong[each.row].append(each.difference)
+        if each.row not in lines or each.difference.column == WHOLE_LINE:  # no check is broken by a line without values
+            wrong[each.row].append(each.difference)
     return dict(wrong)
 
 

@@ -275,6 +275,17 @@ def test_rows_of_a_watch_are_kept_back_in_a_folder(table, incoming, tmp_path):
         assert caught.value.hint == "give a folder, in which each file gets one: quarantine='bad'"
 
 
+def test_lines_with_too_many_values_are_kept_back_in_a_folder(table, incoming, tmp_path):
+    incoming.write("a.csv", "a,1", "b,2,3")
+    with pytest.raises(InvalidInput) as caught:
+        once(table, incoming)
+    assert caught.value.message.endswith("a.csv, line 3 has 3 values, but there are 2 columns: b,2,3")
+    assert "an ingest with quarantine='DIR' keeps such lines in a file" in caught.value.hint
+    report = once(table, incoming, quarantine=tmp_path / "bad")
+    assert [(each.rows, each.kept_back) for each in report.files] == [(1, 1)]
+    assert parquet.read_table(tmp_path / "bad" / "a.csv.parquet")["_text"].to_pylist() == ["b,2,3"]
+
+
 @pytest.mark.parametrize(("before", "loaded"), [
     (["a.csv"], "a.csv was loaded (snapshot 2); d.csv was not: column"),
     (["a.csv", "b.csv", "c.csv"], "3 files were loaded (snapshots 2 to 4); d.csv was not: column"),
