@@ -364,8 +364,13 @@ class Catalog(ABC):
     def snapshot_of_job(self, table_id: str, job_id: str) -> int | None:
         """Return the id of the snapshot that a job has made, retained or not; None when it has made none.
 
-        Ids are kept as long as their table is.
+        Of a job that was remembered without a snapshot, the one that was current then. Ids are kept as long as their
+        table is.
         """
+
+    @abstractmethod
+    def remember_job(self, table_id: str, job_id: str, snapshot_id: int) -> None:
+        """Remember the id of a job that had nothing to add, with the current snapshot; one that is known stays."""
 
     @abstractmethod
     def take_service(self, lease: ServiceLease, now: datetime) -> ServiceLease:

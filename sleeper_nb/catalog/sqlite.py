@@ -682,6 +682,10 @@ class SqliteCatalog(Catalog):
         rows = self._file.rows("SELECT snapshot_id FROM job_ids WHERE table_id = ? AND job_id = ?", (table_id, job_id))
         return rows[0][0] if rows else None
 
+    def remember_job(self, table_id: str, job_id: str, snapshot_id: int) -> None:
+        with self._file.transaction() as run:
+            run.execute("INSERT OR IGNORE INTO job_ids VALUES (?, ?, ?)", (table_id, job_id, snapshot_id))
+
     def take_service(self, lease: ServiceLease, now: datetime) -> ServiceLease:
         with self._file.transaction() as run:
             run.execute(_TAKE_SERVICE, (*_from_service(lease), lease.owner, to_micros(now)))

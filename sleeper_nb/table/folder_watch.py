@@ -1,18 +1,20 @@
 """Watch a folder and load each of its files once.
 
-A file is loaded under a job id that names it, so a later watch, in any process, does not load it again. In a folder of
-this machine, a file that may still be written is left alone: one that is empty, or that changed between two looks. In a
-bucket, objects appear whole. Hidden files, and those whose names begin with ``_`` or have no ending of data, are never
-loaded: writers use such names until they rename a file.
+A file is loaded under a job id that names it, so a later watch, in any process, does not load it again. One that had no
+rows to add is remembered by an id that also has its size and time of change, and is handled again once it has changed.
+In a folder of this machine, a file that may still be written is left alone: one that is empty, or that changed between
+two looks. In a bucket, objects appear whole. Hidden files, and those whose names begin with ``_`` or have no ending of
+data, are never loaded: writers use such names until they rename a file.
 """
 
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final, Literal, get_args
 
 from sleeper_nb.clock import Clock
@@ -27,8 +29,9 @@ from sleeper_nb.errors import (
     hint_text,
 )
 from sleeper_nb.model.jobs import MadeBefore, check_job_id
-from sleeper_nb.model.snapshots import Snapshot, from_micros
+from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
 from sleeper_nb.operations.loading.checked_load import CheckedLoad
+from sleeper_nb.operations.loading.conform import QUARANTINE
 from sleeper_nb.operations.loading.source_files import SourceFile, find_files
 from sleeper_nb.progress import Progress
 from sleeper_nb.report import Grid, TableReport, counted, notes_line
@@ -40,6 +43,7 @@ State = Literal["loaded", "no rows", "bad", "being written", "changed since"]
 DEFAULT_EVERY: Final = timedelta(seconds=10)
 _LOOKS_AGAIN: Final = 3
 _STATES: Final[tuple[State, ...]] = get_args(State)
+_UNCHANGED, _OTHERS_UNCHANGED = "nothing was changed", "nothing else was changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +86,15 @@ class WatchReport(TableReport):
         The files that were not loaded before, in the order in which they were seen.
     loaded_before
         The number of files that an earlier watch loaded.
+    without_rows_before
+        The number of files in which an earlier watch found no rows to add: all were kept back, or there are none.
     """
 
     table: str
     folder: str
     files: tuple[WatchedFile, ...]
     loaded_before: int = 0
+    without_rows_before: int = 0
     prefix: str = ""
 
     def of(self, state: State) -> tuple[WatchedFile, ...]:
@@ -110,6 +117,8 @@ class WatchReport(TableReport):
         counts = [(state, len(self.of(state))) for state in _STATES]
         parts = [f"{counted(count, 'file')} {state}" for state, count in counts if count]
         before = [f"{counted(self.loaded_before, 'file')} loaded before"] if self.loaded_before else []
+        if self.without_rows_before:
+            before.append(f"{counted(self.without_rows_before, 'file')} without rows before")
         kept = sum(each.kept_back for each in self.files)
         rows = [f"{counted(self.rows, 'row')} added"] + ([f"{counted(kept, 'row')} kept back"] if kept else [])
         return notes_line(*(parts or ["no new file"]), *before, *rows)
@@ -223,12 +232,14 @@ class _Look:
 
     bytes: int
     changed: int
+    written: int = 0
+    """When the object was written, in microseconds since 1970; 0 of a file of this machine."""
 
     @classmethod
     def at(cls, file: SourceFile, *, is_remote: bool) -> _Look | None:
         """Return what is there now; None when the file is gone."""
         if is_remote:
-            return cls(file.bytes, 0)
+            return cls(file.bytes, 0, 0 if file.modified is None else to_micros(file.modified))
         try:
             now = Path(file.address).stat()
         except OSError:
@@ -267,6 +278,8 @@ class FolderWatch:
         Loads one file.
     done
         Returns what a job id has made; None when it added no rows yet.
+    remember
+        Remembers a job id that had no rows to add.
     jobs
         What the job ids of files begin with.
     skips_bad
@@ -281,6 +294,7 @@ class FolderWatch:
     folder: WatchedFolder
     load: Load
     done: Callable[[str], DoneLoad | None]
+    remember: Callable[[str], None]
     jobs: str
     skips_bad: bool
     every: timedelta
@@ -290,6 +304,7 @@ class FolderWatch:
     _ended: dict[str, _Look] = field(default_factory=dict)
     _files: dict[tuple[str, bool], WatchedFile] = field(default_factory=dict)  # True: it changed after it was loaded
     _before: set[str] = field(default_factory=set)
+    _without_rows_before: set[str] = field(default_factory=set)
 
     def run(self, *, once: bool) -> WatchReport:
         """Load files until an interrupt, or once: those that are in the folder now and are not being written.
@@ -312,13 +327,30 @@ class FolderWatch:
             raise
         except SleeperError as error:
             error.add_note(self.report.summary)
+            self._say_what_was_loaded(error)
             raise
         return self.report
+
+    def _say_what_was_loaded(self, error: SleeperError) -> None:
+        """Begin an error with the files that were loaded before it."""
+        loaded = self.report.of("loaded")
+        if not loaded:
+            return
+        first, last = loaded[0], loaded[-1]
+        if first is last:
+            what = f"{first.file} was loaded (snapshot {first.snapshot_id})"
+        else:
+            what = f"{len(loaded):,} files were loaded (snapshots {first.snapshot_id} to {last.snapshot_id})"
+        error.message = f"{what}; {error.message.replace(_UNCHANGED, _OTHERS_UNCHANGED)}"
+        error.hint = tuple(
+            part.replace(_UNCHANGED, _OTHERS_UNCHANGED) if isinstance(part, str) else part for part in error.hint_parts
+        )
 
     @property
     def report(self) -> WatchReport:
         """What was done until now."""
-        return WatchReport(self.table, self.folder.root, tuple(self._files.values()), len(self._before))
+        files, without_rows = tuple(self._files.values()), len(self._without_rows_before)
+        return WatchReport(self.table, self.folder.root, files, len(self._before), without_rows)
 
     def look(self) -> None:
         """Look at the folder, and load each file that is new and whole."""
@@ -327,11 +359,11 @@ class FolderWatch:
             if now is None or self._ended.get(name) == now:
                 continue
             before, self._seen[name] = self._seen.get(name), now
-            if self._was_loaded(name, now):
+            if self._was_loaded(name, now) or self._was_without_rows(name, now):
                 self._ended[name] = now
             elif now.bytes and (self.folder.is_remote or before == now):
                 self._ended[name] = now
-                self._take(replace(file, bytes=now.bytes), name)
+                self._take(replace(file, bytes=now.bytes), name, now)
                 after = _Look.at(file, is_remote=self.folder.is_remote)  # it may have been written while it was read
                 if after is not None and after != now and self._was_loaded(name, after):
                     self._ended[name] = after
@@ -356,6 +388,18 @@ class FolderWatch:
             self._note(WatchedFile(name, "changed since", snapshot_id=made.snapshot_id, hint=hint))
         return True
 
+    def _was_without_rows(self, name: str, now: _Look) -> bool:
+        """Return whether a watch found no rows to add in a file as it is now."""
+        self._without_rows_before.discard(name)
+        try:
+            is_known = self.done(self._id_without_rows(name, now)) is not None
+        except InvalidInput:  # as in `_was_loaded`
+            return False
+        if is_known:
+            self._files.pop((name, False), None)
+            self._without_rows_before.add(name)
+        return is_known
+
     def _is_loaded(self, name: str) -> bool:
         """Return whether this watch has loaded a file, or seen that an earlier one has."""
         known = self._files.get((name, False))
@@ -364,22 +408,33 @@ class FolderWatch:
     def _job_id(self, name: str) -> str:
         return check_job_id(f"{self.jobs}/{name}")
 
-    def _take(self, file: SourceFile, name: str) -> None:
+    def _id_without_rows(self, name: str, now: _Look) -> str:
+        """Return the id by which a file without rows is known, until it changes."""
+        return f"{self._job_id(name)} (no rows: {now.bytes} bytes of {now.changed or now.written})"
+
+    def _take(self, file: SourceFile, name: str, now: _Look) -> None:
         """Load a file."""
         self.progress.update(f"loading {name}")
         try:
             loaded = self.load(file, name, self._job_id(name))
         except SleeperError as error:
             if not _is_of_file(error, file):
+                error.message = f"{name}: {error.message}"
                 raise
             if not self.skips_bad:
                 self._files.pop((name, False), None)
+                folder = Action("--quarantine DIR", "quarantine='DIR'")
+                error.hint = tuple(folder if part == QUARANTINE else part for part in error.hint_parts)
                 others = ("correct the file, or go on with the others: ", Action("--skip-bad", "skip_bad=True"))
                 error.hint = (*error.hint_parts, "; ", *others) if error.hint_parts else others
-                error.message = f"{name}: {error.message}"
+                error.message = f"{name}{' was not' if self.report.of('loaded') else ''}: {error.message}"
                 raise
             logger.warning("table %s: %s cannot be loaded: %s", self.table, name, error.message)
-            self._note(WatchedFile(name, "bad", reason=error.message, hint=error.hint_parts))
+            reason = error.message.removesuffix(f"; {_UNCHANGED}")  # other files may be loaded
+            hint = tuple(
+                part.replace(f"; {_UNCHANGED}", "") if isinstance(part, str) else part for part in error.hint_parts
+            )
+            self._note(WatchedFile(name, "bad", reason=reason, hint=hint))
             return
         if isinstance(loaded, MadeBefore):  # by another watch, meanwhile
             self._files.pop((name, False), None)
@@ -388,6 +443,7 @@ class FolderWatch:
         kept = loaded.kept_back if isinstance(loaded, CheckedLoad) else 0
         if loaded.job_id != self._job_id(name):  # no rows: no snapshot was made
             self._note(WatchedFile(name, "no rows", kept_back=kept))
+            self.remember(self._id_without_rows(name, now))
             return
         is_broken = any(loaded.broken_expectations.values())
         broken = loaded.note if isinstance(loaded, CheckedLoad) and is_broken else ""
@@ -407,8 +463,16 @@ def quarantine_of(folder: WatchedFolder, quarantine: str, name: str) -> str:
     Raises
     ------
     InvalidInput
-        When the folder for them is in the watched one, whose files are loaded.
+        When the folder for them is in the watched one, whose files are loaded; or is named as a file.
     """
+    last = PurePosixPath(quarantine).name
+    if last.lower().endswith(".parquet"):
+        other = last[: -len(".parquet")] or "bad"
+        to_type = Action(f"--quarantine {shlex.quote(other)}", f"quarantine={other!r}")
+        raise InvalidInput(
+            f"the rows of a watch cannot be kept back in {quarantine!r}: that is the name of a file",
+            hint=("give a folder, in which each file gets one: ", to_type),
+        )
     is_remote = quarantine.startswith("s3://")
     place = quarantine.rstrip("/") if is_remote else str(Path(quarantine).expanduser().resolve())
     if f"{place}/".startswith(f"{folder.root}/"):

@@ -512,11 +512,12 @@ class Table(Report):
             does not use up its id.
         quarantine
             A new Parquet file, a path or ``s3://`` address, for rows that do not fit: with values that cannot be
-            converted, NULL in a column that has none, a CHECK that is false, or a row key that is taken where keys are
-            unique. The other rows are loaded, in this process whatever their size. The file has all columns of the
-            data, as text where the data has several types, and the columns ``_reason``, ``_file`` and ``_row``, the
-            row's number or line. It is written before the commit, and deleted if that fails; none is written when all
-            rows fit. Columns that are missing, unknown or of a wrong kind are errors all the same.
+            converted, NULL in a column that has none, a CHECK that is false, a row key that is taken where keys are
+            unique, or, in a CSV file, too many or too few values. The other rows are loaded, in this process whatever
+            their size. The file has all columns of the data, as text where the data has several types, and the columns
+            ``_reason``, ``_file`` and ``_row``, the row's number or line; ``_text`` has whole lines of CSV files with
+            too many or too few values. It is written before the commit, and deleted if that fails; none is written when
+            all rows fit. Columns that are missing, unknown or of a wrong kind are errors all the same.
         dry_run
             Only return what would be done: rows, leaves, files, and every difference between data and schema.
         **options
@@ -592,7 +593,8 @@ class Table(Report):
         every
             The time between two looks.
         quarantine
-            A folder elsewhere, in which each file with rows that do not fit gets a file with them, as in `ingest`.
+            A folder elsewhere, in which each file with rows that do not fit gets a file with them, as in `ingest`; a
+            number in its name where there is such a file already.
         skip_bad
             Whether to go on after a file that cannot be loaded; it is reported, and loaded once it has changed.
         message
@@ -605,9 +607,10 @@ class Table(Report):
 
         Returns
         -------
-        What became of each file that was not loaded before. One that was loaded and has changed since is named, and not
-        loaded again: its time of change is later than that of its load, or it changed while this watch ran. Neither is
-        one loaded again whose rows a rollback took away: `ingest` loads it by its name.
+        What became of each file that was not loaded before. One in which no rows fit, or that has none, is handled
+        again once it has changed. One that was loaded and has changed since is named, and not loaded again: its time of
+        change is later than that of its load, or it changed while this watch ran. Neither is one loaded again whose
+        rows a rollback took away: `ingest` loads it by its name.
 
         Raises
         ------

@@ -10,6 +10,7 @@ from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.loading.load_options import LoadOptions
+from sleeper_nb.operations.loading.quarantine import new_address
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.table import loading
 from sleeper_nb.table.folder_watch import DoneLoad, FolderWatch, WatchedFolder, quarantine_of
@@ -40,6 +41,7 @@ def watch(table: OpenTable, request: WatchRequest, options: LoadOptions) -> Fold
 
     def load(file: SourceFile, name: str, job_id: str) -> Snapshot:
         kept = None if request.quarantine is None else quarantine_of(request.folder, request.quarantine, name)
+        kept = None if kept is None else new_address(kept, table.store.storage)
         message = f"{request.message}: {name}" if request.message else name
         loaded = loading.load(
             table, file.address, options, message=message, job_id=job_id, dry_run=False, quarantine=kept
@@ -52,6 +54,7 @@ def watch(table: OpenTable, request: WatchRequest, options: LoadOptions) -> Fold
         request.folder,
         load,
         _done(table),
+        lambda job_id: table.store.catalog.remember_job(table.store.table_id, job_id, table.store.head().id),
         request.jobs,
         request.skips_bad,
         request.every,

@@ -390,6 +390,18 @@ def test_the_id_of_a_job_makes_one_snapshot_and_is_never_forgotten(catalog: Cata
     assert catalog.snapshot_of_job("u", made.job_id) is None
 
 
+def test_a_job_that_had_nothing_to_add_is_remembered_too(catalog: Catalog, opened: Callable[[], Catalog]):
+    catalog.remember_job("t", "empty", 1)
+    assert catalog.commit("t", snapshot(1), snapshot(2, job_id="once"))
+    for job_id in ("empty", "once"):  # what is known stays
+        catalog.remember_job("t", job_id, 9)
+    assert [opened().snapshot_of_job("t", job_id) for job_id in ("empty", "once")] == [1, 2]
+    catalog.prune_jobs("t", LATER, 0)
+    assert catalog.snapshot_of_job("t", "empty") == 1
+    assert not catalog.commit("t", snapshot(2), snapshot(3, job_id="empty"))
+    assert catalog.snapshot_of_job("u", "empty") is None
+
+
 def test_a_commit_that_lost_leaves_the_id_of_its_job_free(catalog: Catalog):
     assert not catalog.commit("t", snapshot(9), snapshot(10, job_id="once"))
     assert catalog.snapshot_of_job("t", "once") is None

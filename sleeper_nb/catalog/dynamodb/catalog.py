@@ -411,6 +411,9 @@ class DynamoDBCatalog(Catalog):
     def snapshot_of_job(self, table_id: str, job_id: str) -> int | None:
         return job_items.snapshot_of_job(self.rows(table_id), job_id)
 
+    def remember_job(self, table_id: str, job_id: str, snapshot_id: int) -> None:
+        self.db.transact([job_items.remembered_job(self.rows(table_id), job_id, snapshot_id)])
+
     def take_service(self, lease: ServiceLease, now: datetime) -> ServiceLease:
         if not self._exists():
             return lease  # an instance without tables has no work to share

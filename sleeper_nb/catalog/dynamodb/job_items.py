@@ -207,11 +207,12 @@ def delete_old_jobs(rows: Rows, before: datetime, keep: int) -> None:
 
 def new_job_ids(rows: Rows, new: Iterable[Snapshot]) -> list[Item]:
     """Return the parts of a commit that record the ids of its jobs, on condition that they are new."""
-    return [
-        rows.put(JOB_ID + snapshot.job_id, {"id": snapshot.id}, new=True)
-        for snapshot in new
-        if snapshot.job_id is not None
-    ]
+    return [remembered_job(rows, snapshot.job_id, snapshot.id) for snapshot in new if snapshot.job_id is not None]
+
+
+def remembered_job(rows: Rows, job_id: str, snapshot_id: int) -> Item:
+    """Return the part of a transaction that records the id of a job, on condition that it is new."""
+    return rows.put(JOB_ID + job_id, {"id": snapshot_id}, new=True)
 
 
 def snapshot_of_job(rows: Rows, job_id: str) -> int | None:

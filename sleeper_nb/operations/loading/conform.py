@@ -46,6 +46,8 @@ _MOST_LINES = 9
 """More differences than these are counted in an error; a dry run lists all."""
 
 
+WHOLE_LINE: Final = "whole line"
+"""The column of the difference of a line that is no row of the columns: all of its values are bad."""
 MISSING: Final = "missing column"
 """The kind of the difference that data lack a column which may not be NULL."""
 
@@ -407,12 +409,21 @@ def compare_parts(parts: Sequence[RawColumns], schema: Schema, matching: Matchin
             differences.append(column)
         else:
             columns[each.name] = column
+    bad += _whole_lines(parts)
     unread = [each for part in parts for each in part.differences if each.column not in known]
     differences += [each for each in unread if each.column not in extra]
     noted = dict.fromkeys(note for part in parts for name, note in part.notes.items() if name in known)
     rows = sum(part.rows for part in parts)
     notes = (*noted, *extra_notes(extra), *null_notes(names, rows, schema))
     return Conformed(columns, rows, grouped(differences), notes, _place_in(parts), tuple(extra), tuple(bad))
+
+
+def _whole_lines(parts: Sequence[RawColumns]) -> Iterator[BadValue]:
+    """Yield the lines of all parts that are no rows of the columns."""
+    start = 0
+    for part in parts:
+        yield from (replace(each, row=start + each.row) for each in part.bad if each.difference.column == WHOLE_LINE)
+        start += part.rows
 
 
 def extra_notes(names: Sequence[str]) -> tuple[str, ...]:
@@ -494,7 +505,8 @@ def _fitting_column_of_parts(
             return fitting, ()
         here = [*(each for each in part.bad if each.difference.column == target.name), *fitting[1]]
         if not target.nullable:
-            here += _nulls_apart(fitting[0], target, {each.row for each in here}, is_row_key=is_row_key)
+            known = {each.row for each in (*here, *part.bad) if each.difference.column in {target.name, WHOLE_LINE}}
+            here += _nulls_apart(fitting[0], target, known, is_row_key=is_row_key)
         bad += [replace(each, row=start + each.row) for each in here]
         chunks += fitting[0].chunks
         start += part.rows

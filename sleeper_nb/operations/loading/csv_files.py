@@ -15,22 +15,25 @@ import contextlib
 import csv as python_csv
 import io
 import logging
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from json import JSONDecodeError
-from typing import Any, Self
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from sleeper_nb.errors import Action, InvalidInput
+from sleeper_nb.errors import Action, Hint, InvalidInput
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.operations.loading.casts import BAD_VALUE, InexactValueError, exactly, first_bad, from_base64
 from sleeper_nb.operations.loading.conform import (
+    QUARANTINE,
+    WHOLE_LINE,
     BadValue,
     Difference,
     RawColumns,
@@ -46,13 +49,19 @@ from sleeper_nb.operations.loading.original_rows import OriginalRows, taken
 from sleeper_nb.operations.loading.python_values import from_python
 from sleeper_nb.operations.loading.requested_casts import prepared
 from sleeper_nb.operations.loading.source_files import BLOCK_BYTES, CsvFormat, SourceFile, read_errors
-from sleeper_nb.report import values_of
+from sleeper_nb.report import counted, values_of
 
 logger = logging.getLogger(__name__)
 
 
 _END = "\x1c\x1d\x1e\x1f"
 """The value of the row that marks the end of a file; none of its characters can be a delimiter."""
+TEXT: Final = "_text"
+"""The column of kept-back rows that has a whole line, if its values are too many or too few for the columns."""
+_WRONG_LINE = re.compile(
+    r"Row #(?P<number>\d+): Expected (?P<columns>\d+) columns, got (?P<values>\d+): (?P<text>.*)", re.DOTALL
+)
+_MOST_TEXT = 200
 _DELIMITERS = (";", "\t", "|", ",")
 _TEXT_TYPES = frozenset({"string", "bytearray"})
 """Types in which a quoted null text is a value."""
@@ -70,12 +79,14 @@ def csv_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> I
     names = csv_names(file, csv_format, matching.columns or schema.names)
     first_record = names if csv_format.header else _first_record(file, csv_format)
     _check_delimiter(file, first_record, csv_format, schema)
-    typed = _TypedCsv(file, csv_format, schema, matching, matched_names(names, csv_format, schema, matching))
+    table_names = matched_names(names, csv_format, schema, matching)
+    wrong_lines = WrongLines(csv_format) if matching.keep_back else None
+    typed = _TypedCsv(file, csv_format, schema, matching, table_names, wrong_lines)
     quotes = Quotes(csv_format)
     last: pa.RecordBatch | None = None  # kept back, as the last batch ends with the row that marks the end
     start = 0
     try:
-        with file.open() as stream, closing(_open_csv(stream, names, csv_format, quotes)) as reader:
+        with file.open() as stream, closing(_open_csv(stream, names, csv_format, quotes, wrong_lines)) as reader:
             for batch in reader:
                 if not batch.num_rows:
                     continue
@@ -86,13 +97,74 @@ def csv_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> I
     except pa.ArrowInvalid as error:
         if _END in str(error):
             raise _ends_inside_quotes(file) from error
-        raise
+        wrong = _wrong_line(file, csv_format, error)
+        if wrong is None:
+            raise
+        if wrong_lines is not None:  # Arrow passes on no line that is not UTF-8
+            wrong.hint = (
+                "correct the line; if its text is not UTF-8, say its encoding, such as ",
+                Action("--encoding latin-1", "encoding='latin-1'"),
+            )
+        raise wrong from error
     if last is None or not _has_end_row(last):
         raise _ends_inside_quotes(file)
     if not quotes.regular:
         logger.debug("%s has irregular quotes: checking them with Python's parser", file.label)
         _check_quotes(file, csv_format)
     yield typed.columns(last.slice(0, last.num_rows - 1), start)
+    if wrong_lines is not None and wrong_lines.found:
+        yield typed.wrong_lines_as_rows()
+
+
+class WrongLines:
+    """The lines of a CSV file that have too many or too few values, which Arrow then leaves out.
+
+    As rows of the file they come after all others.
+
+    Parameters
+    ----------
+    csv_format
+        Says whether the first record is a header.
+    """
+
+    def __init__(self, csv_format: CsvFormat) -> None:
+        self._before = 1 + csv_format.header
+        self.found: list[csv.InvalidRow] = []
+
+    def __call__(self, line: csv.InvalidRow) -> Literal["skip"]:
+        """Keep a line, as Arrow's handler of invalid rows."""
+        self.found.append(line)
+        return "skip"
+
+    @property
+    def records(self) -> list[int]:
+        """Their places among all records of the file, from 0 and without the header."""
+        return [line.number - self._before for line in self.found]
+
+    def record_of(self, row: int) -> int:
+        """Return the place among all records of a row that Arrow has read."""
+        for record in self.records:
+            if record > row:
+                break
+            row += 1
+        return row
+
+
+def _wrong_number(values: int, columns: int) -> str:
+    return f"has {counted(values, 'value')}, but there {'is' if columns == 1 else 'are'} {counted(columns, 'column')}"
+
+
+def _wrong_line(file: SourceFile, csv_format: CsvFormat, error: pa.ArrowInvalid) -> InvalidInput | None:
+    """Return the error of a line with too many or too few values; None for another error of Arrow."""
+    match = _WRONG_LINE.search(str(error))
+    if match is None:
+        return None
+    number, columns, values = (int(match[name]) for name in ("number", "columns", "values"))
+    line = _line_of(file, csv_format, number - 1 - csv_format.header)
+    text = match["text"] if len(match["text"]) <= _MOST_TEXT else f"{match['text'][:_MOST_TEXT]}…"
+    kept = " keeps such lines in a file, and loads the others; lines before the header are left out with "
+    hint: Hint = ("correct the line; an ingest with ", QUARANTINE, kept, Action("--skip-lines N", "skip_lines=N"))
+    return InvalidInput(f"{file.label}, {line} {_wrong_number(values, columns)}: {text}", hint=hint)
 
 
 def csv_sample(file: SourceFile) -> list[tuple[str, pa.Array]]:
@@ -104,11 +176,17 @@ def csv_sample(file: SourceFile) -> list[tuple[str, pa.Array]]:
     with read_errors(file):
         names = csv_names(file, csv_format, ())
         _check_delimiter_of_sample(file, names, csv_format)
-        with (
-            file.open() as stream,
-            closing(_open_csv(stream, names, csv_format, Quotes(csv_format))) as reader,
-        ):
-            texts = pa.Table.from_batches([next(iter(reader))])
+        try:
+            with (
+                file.open() as stream,
+                closing(_open_csv(stream, names, csv_format, Quotes(csv_format))) as reader,
+            ):
+                texts = pa.Table.from_batches([next(iter(reader))])
+        except pa.ArrowInvalid as error:
+            wrong = _wrong_line(file, csv_format, error)
+            if wrong is None:
+                raise
+            raise wrong from error
     rows = texts.num_rows - _has_end_row(texts)
     # between quotes it is a text, unless the column turns out to hold numbers
     nulls = pa.array(csv_format.nulls, pa.string())
@@ -130,15 +208,47 @@ def csv_rows_at(file: SourceFile, schema: Schema, matching: Matching, rows: Sequ
     """Return the rows of a CSV file that have some indexes, as texts."""
     csv_format = file.csv.for_file(file.path)
     names = csv_names(file, csv_format, matching.columns or schema.names)
-    with file.open() as stream, closing(_open_csv(stream, names, csv_format, Quotes(csv_format))) as reader:
-        found = taken(reader, rows, reader.schema)
-    lines = _lines_of(file, csv_format, rows)
-    numbers = [row + 1 for row in rows] if len(lines) < len(rows) else lines
-    return OriginalRows(dict(zip(names, found.columns, strict=True)), numbers)
+    wrong, quotes = WrongLines(csv_format), Quotes(csv_format)
+    with file.open() as stream, closing(_open_csv(stream, names, csv_format, quotes, wrong)) as reader:
+        batches = _CountedRows(reader)
+        found = taken(batches, rows, reader.schema)
+    lines = [row - batches.count for row in rows if row >= batches.count]  # if any, all batches were read
+    records = [wrong.record_of(row) for row in rows[: len(rows) - len(lines)]] + [wrong.records[at] for at in lines]
+    in_order = sorted(records)
+    numbers = dict(zip(in_order, _lines_of(file, csv_format, in_order), strict=False))
+    columns = dict(zip(names, found.columns, strict=True))
+    if lines:
+        columns = {name: _longer(column, len(lines)) for name, column in columns.items()}
+        texts = [None] * found.num_rows + [wrong.found[at].text.rstrip("\r\n") for at in lines]
+        columns[TEXT] = pa.chunked_array([pa.array(texts, pa.string())])
+    return OriginalRows(columns, [numbers.get(record, record + 1) for record in records])
 
 
-def _open_csv(stream: Any, names: Sequence[str], csv_format: CsvFormat, quotes: Quotes) -> csv.CSVStreamingReader:
-    """Return Arrow's reader of a CSV file; every column is text."""
+def _longer(column: pa.ChunkedArray, nulls: int) -> pa.ChunkedArray:
+    return pa.chunked_array([*column.chunks, pa.nulls(nulls, column.type)], column.type)
+
+
+class _CountedRows:
+    """The batches of a CSV file without the row that marks its end; counts the rows that were read."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self._batches, self.count = batches, 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            rows = batch.slice(0, batch.num_rows - _has_end_row(batch))
+            self.count += rows.num_rows
+            yield rows
+
+
+def _open_csv(
+    stream: Any,
+    names: Sequence[str],
+    csv_format: CsvFormat,
+    quotes: Quotes,
+    wrong_lines: WrongLines | None = None,
+) -> csv.CSVStreamingReader:
+    """Return Arrow's reader of a CSV file; every column is text. Without `wrong_lines`, such a line is an error."""
     read = csv.ReadOptions(
         use_threads=False,  # so that an error names its row
         block_size=BLOCK_BYTES,
@@ -150,6 +260,7 @@ def _open_csv(stream: Any, names: Sequence[str], csv_format: CsvFormat, quotes: 
         escape_char=csv_format.escape or False,
         newlines_in_values=True,
         ignore_empty_lines=len(names) > 1,
+        invalid_row_handler=wrong_lines,
     )
     convert = csv.ConvertOptions(
         column_types=dict.fromkeys(names, pa.string()),
@@ -163,27 +274,34 @@ def _open_csv(stream: Any, names: Sequence[str], csv_format: CsvFormat, quotes: 
 
 
 class _WithEndRow(io.RawIOBase):
-    """A stream with one more row at its end. If Arrow does not read it as a row, the file ends inside quotes."""
+    """A stream with one more row at its end. If Arrow does not read it as a row, the file ends inside quotes.
+
+    The row is in the same block as the end of the file, as Arrow accepts no block that is only a part of a row.
+    """
 
     def __init__(self, stream: Any, names: Sequence[str], csv_format: CsvFormat, quotes: Quotes) -> None:
         super().__init__()
         self._stream, self._last_byte, self._ended, self._quotes = stream, b"\n", False, quotes
+        self._next: bytes | None = None
         self._row = f"{_END}{csv_format.separator * (len(names) - 1)}\n".encode()
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int = -1) -> bytes:
-        block = bytes(self._stream.read(BLOCK_BYTES if size < 0 else size))
+        if self._ended:
+            return b""
+        size = max(1, (BLOCK_BYTES if size < 0 else size) - len(self._row) - 1)  # there is room for the row
+        block = bytes(self._stream.read(size)) if self._next is None else self._next
+        self._next = bytes(self._stream.read(size)) if block else b""
         if block:
             self._last_byte = block[-1:]
             self._quotes.check(block)
+        if self._next:
             return block
-        if self._ended:
-            return b""
         self._ended = True
         self._quotes.end()
-        return self._row if self._last_byte in {b"\n", b"\r"} else b"\n" + self._row
+        return block + (self._row if self._last_byte in {b"\n", b"\r"} else b"\n" + self._row)
 
 
 def _has_end_row(rows: pa.RecordBatch | pa.Table) -> bool:
@@ -312,6 +430,12 @@ def _lines_of(file: SourceFile, csv_format: CsvFormat, rows: Sequence[int]) -> l
     return lines
 
 
+def _of_line(line: csv.InvalidRow) -> Difference:
+    problem = f"the line {_wrong_number(line.actual_columns, line.expected_columns)}"
+    kind = "has too many values" if line.actual_columns > line.expected_columns else "has too few values"
+    return Difference(WHOLE_LINE, problem, "correct the line", kind=kind, values=1, example=line.text, unit="line")
+
+
 @dataclass(frozen=True, slots=True)
 class _TypedCsv:
     """Gives the texts of a CSV file the types of the schema; `names` are the table's names for its columns."""
@@ -321,6 +445,17 @@ class _TypedCsv:
     schema: Schema
     matching: Matching
     names: tuple[str, ...]
+    wrong_lines: WrongLines | None
+
+    def _place(self, record: int) -> str:
+        return _line_of(self.file, self.format, record)
+
+    def wrong_lines_as_rows(self) -> RawColumns:
+        """Return the lines that are no rows of the columns, each as a row without values."""
+        assert self.wrong_lines is not None  # noqa: S101 - they are looked for where rows are kept back
+        found, records = self.wrong_lines.found, self.wrong_lines.records
+        bad = [BadValue(row, _of_line(line)) for row, line in enumerate(found)]
+        return RawColumns(self.names, {}, len(found), place=lambda row: self._place(records[row]), bad=tuple(bad))
 
     def columns(self, batch: pa.RecordBatch, start: int) -> RawColumns:
         """Return a batch of texts, whose first row is row `start` of the file, with the types of the schema."""
@@ -328,7 +463,8 @@ class _TypedCsv:
         fields = {field.name: field for field in self.schema.fields}
 
         def place(row: int) -> str:
-            return _line_of(self.file, self.format, start + row)
+            row += start
+            return self._place(row if self.wrong_lines is None else self.wrong_lines.record_of(row))
 
         bad: list[BadValue] = []
         for name, texts in zip(self.names, batch.columns, strict=True):

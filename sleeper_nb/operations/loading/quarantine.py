@@ -1,13 +1,14 @@
 """Keep back the rows of a load that do not fit, and write them to a Parquet file of their own, with the reasons.
 
 The file has all columns of the data as the data has them, or as text where files have them with different types; the
-reasons of each row; and its file and number. It is written completely before the load is committed, never over another
-file, and deleted when the commit fails.
+whole text of a line that has too many or too few values; the reasons of each row; and its file and number. It is
+written completely before the load is committed, never over another file, and deleted when the commit fails.
 """
 
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import logging
 from collections import defaultdict
@@ -28,6 +29,7 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.loading.casts import BAD_VALUE, plain_values
 from sleeper_nb.operations.loading.conform import (
     QUARANTINE,
+    WHOLE_LINE,
     BadValue,
     Conformed,
     Difference,
@@ -173,8 +175,10 @@ def _wrong_rows(read: Conformed, rows: pa.Table, checks: Sequence[RowCheck]) -> 
     known = {(each.row, each.difference.column) for each in read.bad}
     with opened_checks(checks) as opened:
         bad: list[BadValue] = [*read.bad, *opened.bad_values(rows, known)]
+    lines = {each.row for each in bad if each.difference.column == WHOLE_LINE}
     for each in bad:
-        wrong[each.row].append(each.difference)
+        if each.row not in lines or each.difference.column == WHOLE_LINE:  # no check is broken by a line without values
+            wrong[each.row].append(each.difference)
     return dict(wrong)
 
 
@@ -241,6 +245,18 @@ class QuarantineFile:
         if not count:
             return "no rows kept back, so no file of them was written"
         return f"{counted(count, 'row')} kept back in {self.address}"
+
+
+def new_address(address: str, home: Storage | None) -> str:
+    """Return the address of a .parquet file, with a number before its ending where there is such a file already."""
+    stem, ending = address[: -len(".parquet")], address[-len(".parquet") :]
+    addresses = (f"{stem}.{number}{ending}" if number > 1 else address for number in itertools.count(1))
+    return next(each for each in addresses if not _exists(each, home))
+
+
+def _exists(address: str, home: Storage | None) -> bool:
+    storage, name = open_parent(address, home)
+    return storage.has(name)
 
 
 def rows_kept_back(sorted_out: SortedOut, schema: Schema, matching: Matching) -> pa.Table:

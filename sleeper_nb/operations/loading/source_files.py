@@ -8,7 +8,7 @@ import glob
 import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from lzma import LZMAError
@@ -252,6 +252,8 @@ class SourceFile:
         The sheet of a spreadsheet; None for the only one.
     web
         The address from which it was downloaded; "" for other files.
+    modified
+        When it was last written, if a listing of a bucket says so.
     """
 
     storage: Storage
@@ -261,6 +263,7 @@ class SourceFile:
     folder_values: tuple[FolderValue, ...] = ()
     sheet: str | None = None
     web: str = ""
+    modified: datetime | None = field(default=None, compare=False)
 
     @property
     def label(self) -> str:
@@ -407,7 +410,8 @@ def _matching(storage: Storage, key: str) -> Iterator[SourceFile]:
         if matches:
             named = folder.split("/") if folder else []
             below = file.path.split("/")[len(named) : -1]
-            yield SourceFile(storage, file.path, file.bytes, folder_values=_folder_values(named, below))
+            values = _folder_values(named, below)
+            yield SourceFile(storage, file.path, file.bytes, folder_values=values, modified=file.modified)
 
 
 @lru_cache(maxsize=16)

@@ -225,6 +225,72 @@ def test_lines_of_a_csv_file_count_what_is_left_out_and_values_of_several_lines(
     assert ids(table) == [1]
 
 
+LINES = 'id,n,fare\n1,1,\n\n2,x,\n3,abc,2026-02-03,extra\n4,"x\n",\n5,5\n6,6,\n7,seven,\n'
+
+
+@pytest.mark.parametrize("ending", ["", "8,8"])
+def test_lines_with_too_many_or_too_few_values_are_kept_back_as_they_are(table, tmp_path, ending):
+    (tmp_path / "a.csv").write_text(LINES + ending)
+    bad = tmp_path / "bad.parquet"
+    plan = table.ingest(tmp_path / "a.csv", quarantine=bad, dry_run=True)
+    assert (plan.rows, plan.kept_back) == (2, 5 + bool(ending))
+    assert [(each.column, each.place, each.values) for each in plan.reasons] == [
+        ("n", "line 4", 3), ("whole line", "line 5", 1), ("whole line", "line 8", 1 + bool(ending)),
+    ]  # fmt: skip
+    loaded = table.ingest(tmp_path / "a.csv", quarantine=bad)
+    assert (loaded.kept_back, ids(table)) == (5 + bool(ending), [1, 6])
+    lines = [
+        (5, None, "3,abc,2026-02-03,extra", "the line has 4 values, but there are 3 columns"),
+        (8, None, "5,5", "the line has 2 values, but there are 3 columns"),
+        (11, None, "8,8", "the line has 2 values, but there are 3 columns"),
+    ]
+    assert [(row["_row"], row["id"], row["_text"], row["_reason"]) for row in kept(bad)] == [
+        (4, "2", None, "column 'n': 'x' is not a number"),
+        (6, "4", None, "column 'n': 'x\\n' is not a number"),
+        (10, "7", None, "column 'n': 'seven' is not a number"),
+        *lines[: 2 + bool(ending)],
+    ]
+    assert list(kept(bad)[0]) == ["id", "n", "fare", "_text", "_reason", "_file", "_row"]
+
+
+def test_such_lines_in_a_file_without_a_header_and_in_many_blocks(table, tmp_path, monkeypatch):
+    monkeypatch.setattr("sleeper_nb.operations.loading.csv_files.BLOCK_BYTES", 256)
+    lines = [f"{i},{i}" if i % 10 == 3 else f"{i},{i},{i + 1000}" for i in range(100)]
+    (tmp_path / "a.csv").write_text("# note\n" + "\n".join(lines))
+    bad = tmp_path / "bad.parquet"
+    table.ingest(tmp_path / "a.csv", header=False, comment="#", quarantine=bad)
+    assert ids(table) == [i for i in range(100) if i % 10 != 3]
+    assert [(row["_row"], row["_text"]) for row in kept(bad)] == [(i + 2, f"{i},{i}") for i in range(3, 100, 10)]
+
+
+@pytest.mark.parametrize("rows", range(40, 60))
+def test_a_file_may_end_anywhere_in_a_block_without_a_line_break(table, tmp_path, monkeypatch, rows):
+    monkeypatch.setattr("sleeper_nb.operations.loading.csv_files.BLOCK_BYTES", 64)
+    (tmp_path / "a.csv").write_text("id,n\n" + "\n".join(f"{i},{i}" for i in range(rows)))
+    table.ingest(tmp_path / "a.csv")
+    assert len(ids(table)) == rows
+
+
+def test_a_file_of_such_lines_alone_is_kept_back_and_quotes_that_do_not_close_are_an_error(table, tmp_path):
+    (tmp_path / "a.csv").write_text("id,n,fare\n1\n")
+    loaded = table.ingest([str(tmp_path / "a.csv"), [{"id": 5, "n": 5}]], quarantine=tmp_path / "bad.parquet")
+    assert (loaded.kept_back, ids(table)) == (1, [5])
+    (tmp_path / "b.csv").write_text('id,n,fare\n1,1\n2,"2,\n')
+    with pytest.raises(InvalidInput, match="ends inside quotes"):
+        table.ingest(tmp_path / "b.csv", quarantine=tmp_path / "more.parquet")
+
+
+def test_without_a_quarantine_the_first_such_line_is_named(table, tmp_path):
+    (tmp_path / "a.csv").write_text(LINES)
+    for dry_run in (False, True):
+        with pytest.raises(InvalidInput) as caught:
+            table.ingest(tmp_path / "a.csv", dry_run=dry_run)
+        assert caught.value.message == (
+            f"{tmp_path}/a.csv, line 5 has 4 values, but there are 3 columns: 3,abc,2026-02-03,extra"
+        )
+        assert "with quarantine='bad.parquet' keeps such lines in a file" in caught.value.hint
+
+
 def test_row_keys_that_are_taken_are_kept_back_where_keys_are_unique(session: sl.Session, tmp_path):
     schema = sl.Schema.from_ddl("a STRING KEY, b INT KEY, n INT, UNIQUE KEYS, CHECK (n > 0)")
     table = session.create_table("u", schema, ["h"])

@@ -13,8 +13,9 @@ from pyarrow import parquet
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound, StorageError
+from sleeper_nb.errors import ConflictError, InvalidInput, NotFound, StorageError
 from sleeper_nb.progress import Silent
+from sleeper_nb.state_store.state_store_base import StateStore
 
 SCHEMA = sl.Schema({"id": "string"}, values={"n": "int?"})
 
@@ -150,7 +151,7 @@ def test_a_bad_file_ends_the_watch_and_nothing_of_it_is_loaded(table, incoming):
         incoming.write(name, row)
     with pytest.raises(InvalidInput) as caught:
         once(table, incoming)
-    assert "b.csv: column 'n'" in str(caught.value)
+    assert "a.csv was loaded (snapshot 2); b.csv was not: column 'n'" in str(caught.value)
     assert "go on with the others: skip_bad=True" in str(caught.value)
     assert caught.value.__notes__[0].startswith("1 file loaded")
     assert ids(table) == ["a"]
@@ -168,6 +169,7 @@ def test_a_bad_file_is_skipped_reported_and_loaded_once_it_is_corrected(table, i
     assert states(report) == {"a.csv": "loaded", "b.csv": "bad", "c.csv": "loaded", **broken}
     assert [each.file for each in report.failed] == ["b.csv", *broken]
     assert "'x' is not a number" in repr(report)
+    assert "nothing was changed" not in repr(report)
     assert ids(table) == ["a", "c"]
     clock.advance(timedelta(minutes=1))
     incoming.write("b.csv", "b,2")
@@ -201,12 +203,125 @@ def test_bad_rows_go_to_a_folder_of_quarantine(table, incoming, tmp_path):
         once(table, incoming, quarantine=incoming.folder / "bad")
 
 
-def test_a_file_whose_rows_are_all_kept_back_is_reported_each_time(table, incoming, tmp_path):
-    incoming.write("a.csv", "a,x")
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_file_whose_rows_are_all_kept_back_is_handled_once(table, incoming, tmp_path, is_deleted):
+    bad = tmp_path / "bad" / "b.csv.parquet"
+    incoming.write("a.csv", "a,1")
+    incoming.write("b.csv", "b,x")
     report = once(table, incoming, quarantine=tmp_path / "bad")
-    assert [(each.state, each.kept_back) for each in report.files] == [("no rows", 1)]
-    with pytest.raises(AlreadyExists, match=r"a\.csv\.parquet already exists"):
-        once(table, incoming, quarantine=tmp_path / "bad")
+    assert [(each.state, each.kept_back) for each in report.files] == [("loaded", 0), ("no rows", 1)]
+    if is_deleted:
+        bad.unlink()
+    incoming.write("c.csv", "c,3")
+    report = once(table, incoming, quarantine=tmp_path / "bad")
+    assert (states(report), report.loaded_before, report.without_rows_before) == ({"c.csv": "loaded"}, 1, 1)
+    assert "1 file loaded · 1 file loaded before · 1 file without rows before · 1 row added" in repr(report)
+    assert (ids(table), bad.exists()) == (["a", "c"], not is_deleted)
+    table.store.catalog.prune_jobs(table.store.table_id, table.store.clock.now() + timedelta(days=9), 0)
+    again = once(table, incoming, quarantine=tmp_path / "bad", skip_bad=True)
+    assert (again.files, again.loaded_before, again.without_rows_before) == ((), 2, 1)
+
+
+@pytest.mark.parametrize("rows", [["b,2"], ["b,y"], ["b,2", "c,z"]])
+def test_a_file_without_rows_that_changed_is_handled_again(table, incoming, tmp_path, clock, rows):
+    bad = tmp_path / "bad"
+    incoming.write("b.csv", "b,x")
+    once(table, incoming, quarantine=bad)
+    clock.advance(timedelta(minutes=1))
+    incoming.write("b.csv", *rows)
+    report = once(table, incoming, quarantine=bad)
+    is_good = rows[0] == "b,2"
+    assert (states(report), report.without_rows_before) == ({"b.csv": "loaded" if is_good else "no rows"}, 0)
+    assert ids(table) == (["b"] if is_good else [])
+    values = [["x"]] if rows == ["b,2"] else [["x"], [rows[-1][2:]]]
+    names = ["b.csv.parquet", "b.csv.2.parquet"]
+    assert [parquet.read_table(bad / name)["n"].to_pylist() for name in names[: len(values)]] == values
+    assert once(table, incoming, quarantine=bad).files == ()
+
+
+def test_a_file_that_has_only_a_header_is_handled_once_and_again_when_it_has_rows(table, incoming, clock):
+    incoming.write("a.csv")
+    assert states(once(table, incoming)) == {"a.csv": "no rows"}
+    again = once(table, incoming)
+    assert (again.files, again.without_rows_before) == ((), 1)
+    clock.advance(timedelta(minutes=1))
+    incoming.write("a.csv", "a,1")
+    assert (states(once(table, incoming)), ids(table)) == ({"a.csv": "loaded"}, ["a"])
+
+
+def test_a_file_whose_row_keys_are_all_taken_is_handled_once(tmp_path, clock, incoming):
+    with sl.connect(tmp_path / "unique", clock=clock) as session:
+        table = session.create_table("u", sl.Schema.from_ddl("id STRING KEY, n INT, UNIQUE KEYS"))
+        for name in ("a.csv", "b.csv"):
+            incoming.write(name, "a,1")
+        options = {"quarantine": tmp_path / "bad", "skip_bad": True}
+        assert states(once(table, incoming, **options)) == {"a.csv": "loaded", "b.csv": "no rows"}
+        incoming.write("c.csv", "c,1")
+        assert states(once(table, incoming, **options)) == {"c.csv": "loaded"}
+
+
+def test_a_file_of_rows_that_an_ended_process_left_stops_no_watch(table, incoming, tmp_path):
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "a.csv.parquet").write_bytes(b"")
+    incoming.write("a.csv", "a,1", "b,x")
+    assert [each.kept_back for each in once(table, incoming, quarantine=tmp_path / "bad").files] == [1]
+    assert parquet.read_table(tmp_path / "bad" / "a.csv.2.parquet")["n"].to_pylist() == ["x"]
+
+
+def test_rows_of_a_watch_are_kept_back_in_a_folder(table, incoming, tmp_path):
+    for name in ("bad.parquet", "deep/bad.Parquet/"):
+        with pytest.raises(InvalidInput, match="is the name of a file") as caught:
+            once(table, incoming, quarantine=f"{tmp_path}/{name}")
+        assert caught.value.hint == "give a folder, in which each file gets one: quarantine='bad'"
+
+
+def test_lines_with_too_many_values_are_kept_back_in_a_folder(table, incoming, tmp_path):
+    incoming.write("a.csv", "a,1", "b,2,3")
+    with pytest.raises(InvalidInput) as caught:
+        once(table, incoming)
+    assert caught.value.message.endswith("a.csv, line 3 has 3 values, but there are 2 columns: b,2,3")
+    assert "an ingest with quarantine='DIR' keeps such lines in a file" in caught.value.hint
+    report = once(table, incoming, quarantine=tmp_path / "bad")
+    assert [(each.rows, each.kept_back) for each in report.files] == [(1, 1)]
+    assert parquet.read_table(tmp_path / "bad" / "a.csv.parquet")["_text"].to_pylist() == ["b,2,3"]
+
+
+@pytest.mark.parametrize(("before", "loaded"), [
+    (["a.csv"], "a.csv was loaded (snapshot 2); d.csv was not: column"),
+    (["a.csv", "b.csv", "c.csv"], "3 files were loaded (snapshots 2 to 4); d.csv was not: column"),
+])  # fmt: skip
+def test_an_error_says_what_was_loaded_before(table, incoming, before, loaded):
+    for name in before:
+        incoming.write(name, f"{name},1")
+    incoming.write("d.csv", "d,x")
+    with pytest.raises(InvalidInput) as caught:
+        once(table, incoming)
+    assert caught.value.message.startswith(loaded)
+    assert "nothing else was changed; correct the file" in caught.value.hint
+    assert "nothing was changed" not in str(caught.value)
+    with pytest.raises(InvalidInput) as caught:
+        once(table, incoming)
+    assert caught.value.message.startswith("d.csv: column")
+    assert "nothing was changed" in caught.value.hint
+
+
+def test_an_error_that_is_not_of_the_file_says_what_was_loaded_before(table, incoming, monkeypatch):
+    def commit(*_: Any, **__: Any) -> None:
+        raise ConflictError("other writers committed first", hint="nothing was changed; run it again")
+
+    class Breaks(Silent):
+        def finish(self, text: str = "") -> None:
+            if text.startswith("a.csv:"):
+                monkeypatch.setattr(StateStore, "commit", commit)
+
+    with sl.connect(incoming.folder.parent / "other", clock=table.store.clock, progress=Breaks()) as session:
+        other = session.create_table("t", SCHEMA)
+        for name in ("a", "b"):
+            incoming.write(f"{name}.csv", f"{name},1")
+        with pytest.raises(ConflictError) as caught:
+            once(other, incoming, skip_bad=True)
+    assert caught.value.message == "a.csv was loaded (snapshot 2); b.csv: other writers committed first"
+    assert caught.value.hint == "nothing else was changed; run it again"
 
 
 def test_a_file_that_changed_after_it_was_loaded_is_named_and_not_loaded_again(table, incoming, clock):
