@@ -313,7 +313,8 @@ def _arguments(
         _check_quotes(line, command, left)
         hint = None if command.instead is None else command.instead(line)
         if hint is not None:
-            raise InvalidInput(f"{command.name} cannot use {left[0]!r}", hint=hint)
+            problem = "has no option" if left[0].startswith("-") else "cannot use"
+            raise InvalidInput(f"{command.name} {problem} {left[0]!r}", hint=hint)
     for word in left:
         options = [name for argument in known if argument.is_option for name in argument.names]
         _reject(word, command, options, related)
@@ -403,8 +404,9 @@ def _near_options(name: str, options: list[str]) -> list[str]:
     """Return the long options that an unknown one may mean; for a short one, those with its initial."""
     long = [option for option in options if option.startswith("--")]
     if name.startswith("--"):
-        near = difflib.get_close_matches(name[2:], [option[2:] for option in long], n=1, cutoff=0.7)
-        return [f"--{each}" for each in near]  # compared without the dashes, which all have
+        words = [option[2:] for option in long]  # compared without the dashes, which all have
+        near = difflib.get_close_matches(name[2:], words, n=1, cutoff=0.7)
+        return [f"--{each}" for each in near] or [option for option in long if option.startswith(name)][:1]
     initial = _LONG_FOR.get(name[:2], f"-{name[:2]}")
     return [option for option in long if option.startswith(initial)][:3]
 
