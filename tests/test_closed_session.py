@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,8 @@ from tests.support.builders import START
 from tests.whole.test_one_version import SESSION, SESSION_OTHERS, SESSION_WRITES
 
 SCHEMA = sl.Schema({"city": "string"}, {}, {"n": "int"})
-STILL = {"__repr__", "closed", "close", "location", "warehouse", "instance", "components"}
-"""What tells of the session itself, and works with no data."""
+STILL = {"__repr__", "aws", "closed", "close", "doctor", "location", "warehouse", "instance", "components"}
+"""What tells of the session itself or its machine, and works with no data."""
 WORK: dict[str, Callable[[Session], Any]] = {
     **{name: work for name, work in SESSION.items() if name not in STILL},
     "apply": lambda s: s.apply({"tables": {}}),
@@ -29,6 +30,7 @@ WORK: dict[str, Callable[[Session], Any]] = {
     "delete_table": lambda s: s.delete_table("t", force=True),
     "estimate_split_points": lambda s: s.estimate_split_points([{"k": 1}, {"k": 2}], ["k"], 2),
     "maintain": lambda s: s.maintain(),
+    "maintenance_service": lambda s: s.maintenance_service("here", threading.Event(), lambda *_: None).once(),
     "migrate_state_store": lambda s: s.migrate_state_store("t", "TransactionLogStateStore"),
     "reinitialise_table": lambda s: s.reinitialise_table("t", force=True),
     "rename_table": lambda s: s.rename_table("t", "v"),

@@ -186,6 +186,8 @@ def test_a_wrong_column_of_no_rows_is_an_error(table):
 def test_two_new_rows_of_one_key_are_refused_whether_the_key_is_there_or_not(table, day):
     before = rows(table)
     new = [{"city": "bern", "day": day, "fare": 8}, {"city": "bern", "day": day, "fare": 9}]
-    with pytest.raises(sl.InvalidInput, match=r"2 new rows with city = 'bern'(, day = \d)?, by which rows match"):
+    with pytest.raises(
+        sl.InvalidInput, match=r"2 new rows have city = 'bern'(, day = \d)?, but rows are matched by city(, day)?\n"
+    ):
         table.upsert(new)
     assert rows(table) == before

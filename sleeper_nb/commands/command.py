@@ -16,12 +16,14 @@ The parser, the help, the reference page and the completion all read these value
 from __future__ import annotations
 
 import re
+import shlex
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from sleeper_nb.commands.context import Context
+from sleeper_nb.errors import Hint
 
 ArgumentKind = Literal[
     "text",
@@ -207,6 +209,40 @@ def given_aws(arguments: Namespace) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
+class TypedWords:
+    """The words after a command, for hints that repeat them.
+
+    Parameters
+    ----------
+    words
+        The words, without quotes.
+    written
+        Each as it was typed; a console has removed the quotes.
+    prefix
+        What is typed before the command.
+    """
+
+    words: tuple[str, ...]
+    written: tuple[str, ...]
+    prefix: str
+
+    def joined(self, start: int, end: int | None = None) -> str:
+        """Return some of the words as one text, with quotes as they were typed inside it, but none around it."""
+        part = slice(start, end)
+        return self.words[start] if len(self.words[part]) == 1 else " ".join(self.written[part])
+
+    def one_by_one(self, start: int, end: int | None = None) -> str:
+        """Return some of the words so that they are the same words again when they are typed."""
+        part = slice(start, end)
+        return " ".join(self.written[part]) if self.prefix.startswith("%") else shlex.join(self.words[part])
+
+
+def in_quotes(text: str) -> str:
+    """Return a text as one word of a line."""
+    return shlex.quote(text) if set(text) & set('"$`\\') else f'"{text}"'
+
+
+@dataclass(frozen=True, slots=True)
 class Command:
     """One command; made by the decorator `command`.
 
@@ -238,6 +274,8 @@ class Command:
         Examples that only a console can run, as they are typed after ``sleeper``.
     check
         Raises `InvalidInput` for arguments that make no sense, before a warehouse is opened.
+    instead
+        Returns a hint about words that it cannot use, when these say what the user meant; None otherwise.
     """
 
     name: str
@@ -253,6 +291,7 @@ class Command:
     free: str = ""
     on_console: tuple[str, ...] = ()
     check: Callable[[Namespace], None] | None = None
+    instead: Callable[[TypedWords], Hint | None] | None = None
 
     @property
     def interrupted(self) -> str:
@@ -314,6 +353,7 @@ def command(
     free: str = "",
     on_console: tuple[str, ...] = (),
     check: Callable[[Namespace], None] | None = None,
+    instead: Callable[[TypedWords], Hint | None] | None = None,
 ) -> Callable[[Callable[[Context, Namespace], Any]], Command]:
     """Return a decorator that makes a `Command` of the function that runs it; the parameters are those of `Command`."""
 
@@ -332,6 +372,7 @@ def command(
             free,
             on_console,
             check,
+            instead,
         )
 
     return of_function

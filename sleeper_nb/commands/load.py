@@ -124,7 +124,9 @@ def _columns(text: str | None) -> list[str] | dict[str, str] | None:
     flag(
         "--skip-bad", "with --watch: report files that cannot be loaded, and go on; without it the first ends the watch"
     ),
-    option("--every", text="with --watch: the time between two looks; 10 s if not given", metavar="TIME"),
+    option(
+        "--every", text="with --watch: the time between two checks of the folder; 10 s if not given", metavar="TIME"
+    ),
     flag("--spark", "load by tasks of Spark, whatever the size and the machine"),
     flag("--dry-run", "show what would be added, and every difference from the schema"),
     examples=(

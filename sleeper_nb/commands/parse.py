@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 
-from sleeper_nb.commands.command import KEPT, OUTPUT, Argument, Command, CommandGroup
+from sleeper_nb.commands.command import KEPT, OUTPUT, Argument, Command, CommandGroup, TypedWords, in_quotes
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import Action, InvalidInput, NotFound, SleeperError, show_for
 from sleeper_nb.report import Report, report_for
@@ -34,6 +34,9 @@ _STATEMENT = re.compile(
     re.IGNORECASE,
 )
 """How statements begin, where an option that can be without its value stands before one."""
+_COMPARING = ("=", "<", ">", "!")
+_OPERATORS = {"and", "or", "is", "in", "not", "like", "ilike", "between"}
+"""What follows a value of a condition that was cut at a space."""
 _LONG_FOR = {"-n": "--limit"}
 _LONGEST_USAGE = 160  # characters in a hint
 """Short options of other tools, by which users know our long ones."""
@@ -134,8 +137,10 @@ class CommandTable:
         if has_body and not command.body:
             raise InvalidInput(f"{command.name} takes no lines below it", hint=("write ", Action(command.usage)))
         related = [each for each in self.commands if each.name.startswith(f"{command.name}-")]
-        arguments = _arguments(command, extra, words, related)
+        line = TypedWords(tuple(words), tuple(typed.written[1:][: len(words)]), typed.prefix)
+        arguments = _arguments(command, extra, line, related)
         arguments.words = (first, *words)  # for a plan that shows the line to type
+        arguments.line = line
         if command.sql is None:
             arguments.body = body if has_body else None
         else:
@@ -155,6 +160,8 @@ class _Text:
 
     def __init__(self, text: str) -> None:
         self._text = text.strip()
+        self.written: list[str] = []
+        """The words that were taken, as they were typed."""
 
     def is_empty(self) -> bool:
         return not self._text
@@ -171,6 +178,7 @@ class _Text:
         except ValueError as error:
             hint = """write -m "it's in", or 'a b' for a text with spaces"""
             raise InvalidInput(f"a quote is not closed: {self._text[:40]}", hint=hint) from error
+        self.written.append(self._text[: stream.tell()].strip())
         self._text = self._text[stream.tell() :].lstrip()
         return word
 
@@ -188,6 +196,7 @@ class _Words:
 
     def __init__(self, words: list[str]) -> None:
         self._words = words
+        self.written: list[str] = []
 
     def is_empty(self) -> bool:
         return not self._words
@@ -196,6 +205,7 @@ class _Words:
         return self._words[0].startswith("-") and not _COMMENT.match(self._words[0])
 
     def take(self) -> str:
+        self.written.append(self._words[0])
         return self._words.pop(0)
 
     def rest(self) -> str:
@@ -208,6 +218,7 @@ class _Words:
             is_long, is_known = _LONG.match(word), word.partition("=")[0] in options
             if (is_long and is_known) or (is_whole and (is_long or is_known)):
                 taken, self._words = self._words[i:], self._words[:i]
+                self.written += taken
                 return taken
         return []
 
@@ -277,7 +288,7 @@ class _Once(argparse.Action):
 
 
 def _arguments(
-    command: Command, extra: tuple[Argument, ...], words: list[str], related: Sequence[Command]
+    command: Command, extra: tuple[Argument, ...], line: TypedWords, related: Sequence[Command]
 ) -> Namespace:
     """Return the values of a command's arguments, checked; an error may name a related command instead."""
     parser = _Parser(command.name, add_help=False, allow_abbrev=False)
@@ -296,7 +307,14 @@ def _arguments(
         else:
             settings |= {"metavar": argument.metavar, "nargs": _count(argument)}
         parser.add_argument(*argument.names, **settings)
-    values, left = parser.parse_known_intermixed_args(_with_negative_values(words, command.options))
+    _check_quotes(line, command, ())
+    values, left = parser.parse_known_intermixed_args(_with_negative_values(line.words, command.options))
+    if left:
+        _check_quotes(line, command, left)
+        hint = None if command.instead is None else command.instead(line)
+        if hint is not None:
+            problem = "has no option" if left[0].startswith("-") else "cannot use"
+            raise InvalidInput(f"{command.name} {problem} {left[0]!r}", hint=hint)
     for word in left:
         options = [name for argument in known if argument.is_option for name in argument.names]
         _reject(word, command, options, related)
@@ -306,6 +324,44 @@ def _arguments(
     if command.check is not None:
         command.check(values)
     return values
+
+
+def _check_quotes(line: TypedWords, command: Command, left: Collection[str]) -> None:
+    """Raise `InvalidInput` for a value with spaces that was typed without quotes; the hint is the line with them.
+
+    Parameters
+    ----------
+    line
+        What was typed after the command.
+    left
+        Words that are neither values nor arguments. Without them, only the operators of a condition tell.
+    """
+    mended, at, wrong = [], 0, ""
+    while at < len(line.words):
+        argument = command.options.get(line.words[at])
+        has_spaces = argument is not None and argument.metavar.startswith('"')
+        end = _end_of_value(line.words, at + 1) if has_spaces else at
+        if end > at + 2 and (line.words[at + 2] in left or _is_cut(line.words[at + 1], line.words[at + 2])):
+            wrong = wrong or line.words[at]
+            mended += [line.words[at], in_quotes(line.joined(at + 1, end))]
+            at = end
+        else:
+            mended.append(line.one_by_one(at, at + 1))
+            at += 1
+    if wrong:
+        instead = Action(" ".join([command.name, *mended]))
+        raise InvalidInput(f"the value of {wrong} has spaces, so it needs quotes", hint=("write ", instead))
+
+
+def _end_of_value(words: Sequence[str], start: int) -> int:
+    """Return where a value ends that begins at a word: before an option or a variable."""
+    following = range(start + 1, len(words))
+    return next((at for at in following if re.match(r"--?[a-z]|\$", words[at])), len(words))
+
+
+def _is_cut(value: str, following: str) -> bool:
+    """Return whether a condition goes on after a value."""
+    return value[-1:] in _COMPARING or following[:1] in _COMPARING or following.casefold() in _OPERATORS
 
 
 def _with_negative_values(words: Sequence[str], options: Mapping[str, Argument]) -> list[str]:
@@ -348,7 +404,9 @@ def _near_options(name: str, options: list[str]) -> list[str]:
     """Return the long options that an unknown one may mean; for a short one, those with its initial."""
     long = [option for option in options if option.startswith("--")]
     if name.startswith("--"):
-        return difflib.get_close_matches(name, long, n=1, cutoff=0.7)
+        words = [option[2:] for option in long]  # compared without the dashes, which all have
+        near = difflib.get_close_matches(name[2:], words, n=1, cutoff=0.7)
+        return [f"--{each}" for each in near] or [option for option in long if option.startswith(name)][:1]
     initial = _LONG_FOR.get(name[:2], f"-{name[:2]}")
     return [option for option in long if option.startswith(initial)][:3]
 

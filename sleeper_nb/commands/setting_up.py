@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sleeper_nb.commands.command import AWS, command, flag, given_aws, option, positional
 from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.home import find_home
-from sleeper_nb.errors import AlreadyExists, StorageError
+from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, StorageError
 from sleeper_nb.report import Answer, Grid, Report
 
 if TYPE_CHECKING:
@@ -128,6 +128,16 @@ def completion(_context: Context, arguments: Namespace) -> Answer:
     return Answer(Grid((), (), footer=SCRIPTS[arguments.shell].removesuffix("\n")))
 
 
+def _check_no_table(context: Context, uri: str | None) -> None:
+    """Raise `InvalidInput` for the name of a table of the open instance, where a warehouse is expected."""
+    session = context.session
+    if uri is None or session is None or session.closed or Path(uri).expanduser().exists():
+        return
+    if session.components.catalog.find_table(uri) is not None:
+        hint = ("for the open warehouse: ", Action("doctor"), "; for the table: ", Action(f"check {uri}"))
+        raise InvalidInput(f"{uri} is a table, and doctor takes a warehouse", hint=hint)
+
+
 @command(
     "doctor",
     "check Java, Spark, packages, clocks and AWS; each check with its fix",
@@ -147,6 +157,7 @@ def look_at_all(context: Context, arguments: Namespace) -> DoctorReport:
 
     aws, session = given_aws(arguments), context.session
     uri = arguments.uri or vars(arguments).get("warehouse")  # an option of every command on the console
+    _check_no_table(context, uri)
     if session is not None and not session.closed and uri is None and not aws:
         report: DoctorReport = session.doctor(cluster=arguments.cluster)
     else:

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from sleeper_nb.commands.command import DRY_RUN, MESSAGE, TABLE, command, flag, option, positional
+from sleeper_nb.commands.command import (
+    DRY_RUN,
+    MESSAGE,
+    TABLE,
+    TypedWords,
+    command,
+    flag,
+    in_quotes,
+    option,
+    positional,
+)
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import Action, InvalidInput
 from sleeper_nb.model.properties import STATE_STORES
@@ -45,6 +56,7 @@ def properties(context: Context, arguments: Namespace) -> Listing[PropertyValue]
     if arguments.accept:
         return _accept_file(context, table, words, arguments.unset)
     target = context.opened() if table is None else context.table(table)
+    _check_quotes(arguments.line)
     changes = _parse_changes(words, arguments.unset)
     names = [*(text.partition("=")[0].strip() for text in words), *arguments.unset]
     if not changes:
@@ -67,20 +79,35 @@ def _table_and_words(arguments: Namespace) -> tuple[str | None, list[str]]:
     return first, words
 
 
+def _check_quotes(line: TypedWords) -> None:
+    """Raise `InvalidInput` for a value that was cut at a space; the hint is the line with quotes."""
+    words = line.words
+    for start, word in enumerate(words):
+        following = words[start + 1 :]
+        if "=" not in word or not following or _NAMES.match(following[0]):
+            continue
+        end = next((at for at, each in enumerate(words) if at > start and _NAMES.match(each)), len(words))
+        before = [line.one_by_one(0, start)] if start else []
+        after = [line.one_by_one(end)] if end < len(words) else []
+        instead = " ".join(["properties", *before, in_quotes(line.joined(start, end)), *after])
+        raise InvalidInput(
+            f"the value of {word.partition('=')[0]} has spaces, so it needs quotes", hint=("write ", Action(instead))
+        )
+
+
+_NAMES = re.compile(r"--?[a-z]|[a-z][\w-]*(\.[\w-]+)+\s*(=|$)", re.IGNORECASE)
+"""An option, or a property: every property has a dot in its name."""
+
+
 def _parse_changes(words: list[str], unset: list[str]) -> dict[str, str | None]:
     """Return the new value of each property that is set, and None for each that is unset."""
     changes: dict[str, str | None] = dict.fromkeys(unset)
-    last = ""
     for text in words:
         name, equals, value = text.partition("=")
-        if last and not equals and name.isalpha():  # no property is a word alone: a value was cut at its space
-            whole = f"{last}={changes[last]} {name}"
-            raise InvalidInput(f"{name!r} is not a valid property name", hint=f"write {whole!r}, with the quotes")
         if name in changes:
             raise InvalidInput(f"property {name} is given twice", hint="set it or unset it, once")
         if equals:
-            last = name.strip()
-            changes[last] = value.strip()
+            changes[name.strip()] = value.strip()
     return changes
 
 

@@ -20,15 +20,17 @@ from sleeper_nb.commands.command import (
     TABLE,
     VERSION,
     WHERE,
+    TypedWords,
     command,
     flag,
+    in_quotes,
     option,
     positional,
 )
 from sleeper_nb.commands.confirm import delete_confirmed
 from sleeper_nb.commands.context import Context, split_names
 from sleeper_nb.commands.load import MATCHING_OPTIONS, READING_OPTIONS, load_options, source_of
-from sleeper_nb.errors import Action, InvalidInput, StorageError
+from sleeper_nb.errors import Action, Hint, InvalidInput, StorageError
 from sleeper_nb.model.properties import SPLITS_BASE64, SPLITS_FILE, STATE_STORES
 from sleeper_nb.report import Answer, Grid
 
@@ -62,6 +64,16 @@ KEYS = option("--keys", text="the row keys: columns of the data, the one that mo
               metavar="a,b", kind="data_columns", only_with="--from")  # fmt: skip
 LEAVES = option("--leaves", text="how many leaf partitions, with about equal shares of the rows; one for each "
                 "2 million rows if not given", kind="number", metavar="N", only_with="--from")  # fmt: skip
+
+
+def _columns_in_a_cell(line: TypedWords) -> Hint | None:
+    """Return the hint of ``create t city STRING KEY``, whose columns belong below the line."""
+    if len(line.words) < 3 or any(word.startswith("-") for word in line.words):
+        return None
+    columns = line.joined(1)
+    if line.prefix.startswith("%"):
+        return f"column definitions go into a cell, below its first line: %{line.prefix} create {line.words[0]}"
+    return f"column definitions go into a file: --schema FILE, with a line such as {columns}"
 
 
 @command(
@@ -104,6 +116,7 @@ LEAVES = option("--leaves", text="how many leaf partitions, with about equal sha
     body=True,
     warehouse="new",
     free="form",
+    instead=_columns_in_a_cell,
 )  # fmt: skip
 def create(context: Context, arguments: Namespace) -> Table | CreatePlan | CreateForm | Answer:
     if arguments.form:
@@ -395,6 +408,20 @@ def rename(context: Context, arguments: Namespace) -> Table:
     return context.opened().rename_table(arguments.old, arguments.new)
 
 
+def _to_delete_rows(line: TypedWords) -> Hint | None:
+    """Return the hint of ``delete t WHERE …``, which is about some rows, not about the table."""
+    words = [word.casefold() for word in line.words]
+    table = 1 if words[0] == "from" else 0
+    begins = words[table + 1 : table + 2]
+    start = table + (2 if begins in (["where"], ["--where"]) else 1)
+    if len(words) <= start or words[table].startswith("-") or words[start].startswith("-"):
+        return None
+    condition = line.joined(start)
+    if start == table + 1 and not re.search(r"[=<>]|\b(in|is|like|between)\b", condition, re.IGNORECASE):
+        return None
+    return "to delete rows: ", Action(f"delete-rows {line.words[table]} --where {in_quotes(condition)}")
+
+
 @command(
     "delete",
     "delete a table permanently; shows the plan, until --force",
@@ -404,6 +431,7 @@ def rename(context: Context, arguments: Namespace) -> Table:
     examples=("delete trips", "delete trips --force"),
     aliases=("drop",),
     words=("rm", "remove", "destroy"),
+    instead=_to_delete_rows,
 )
 def delete(context: Context, arguments: Namespace) -> DeletionReport:
     session = context.opened()

@@ -27,6 +27,7 @@ from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, POSITION
 from sleeper_nb.report import counted, values_of
 from sleeper_nb.sql.composition import Composition, QuotedName
 from sleeper_nb.sql.delete_update import Assignment, DeleteRows, Target, UpdateRows
+from sleeper_nb.sql.expressions import names_in
 from sleeper_nb.sql.found_rows import (
     ACTION,
     MATCHED,
@@ -258,7 +259,7 @@ class EditFinder:
         pairs = self._results(queries.matches(), {SOURCE: self.source})
         acting = _acting(pairs.rows, merge.clauses)
         deletes = _in_clauses(acting, merge.clauses, DeleteRow)
-        self._check_unambiguous(acting, deletes)
+        self._check_unambiguous(acting, deletes, merge)
         gone = [_distinct_places(acting.filter(pa.array(deletes))), acting.filter(pa.array(~deletes))]
         rows, deleted = [self._new_values(gone[1], merge, queries)], gone[0].num_rows
         removed = _merged_places([_by_file(each, pairs.filenames) for each in gone])
@@ -321,7 +322,7 @@ class EditFinder:
             values[name] = (QuotedName(source), ".", QuotedName(known[name.casefold()]))
         return values
 
-    def _check_unambiguous(self, acting: pa.Table, deletes: _Mask) -> None:
+    def _check_unambiguous(self, acting: pa.Table, deletes: _Mask, merge: MergeRows) -> None:
         """Raise when several source rows change the same row; several that delete it mean the same."""
         places = _numbers(acting)
         order = np.argsort(places, kind="stable")
@@ -333,9 +334,24 @@ class EditFinder:
         key = {field.name: row[old_column(field.name)] for field in self.schema.row_keys}
         raise InvalidInput(
             f"several rows of the source match the row of table {self.table!r} with {values_text(key)}",
-            hint="keep one row of the source for each row of the table, such as the newest: "
+            hint=self._by_all_keys(merge)
+            or "keep one row of the source for each row of the table, such as the newest: "
             "QUALIFY row_number() OVER (PARTITION BY the keys ORDER BY the time DESC) = 1",
         )
+
+    def _by_all_keys(self, merge: MergeRows) -> str:
+        """Return the hint to match by all keys; "" if the statement names all of them, or the source lacks one."""
+        assert self.source is not None  # noqa: S101 - as in `_merged`
+        keys = [key.name for key in self.schema.row_keys] if self.schema.unique_keys else list(self.schema.sort_order)
+        named = {name.text.casefold() for name in merge.using}
+        if merge.condition is not None:
+            named |= names_in(self.statement, merge.condition)
+        known = {name.casefold(): name for name in self.source.column_names}
+        if {key.casefold() for key in keys} <= named or not all(key.casefold() in known for key in keys):
+            return ""
+        source = SOURCE if merge.source.name is None else merge.source.name.text
+        equal = (f"{merge.target.name}.{key} = {source}.{known[key.casefold()]}" for key in keys)
+        return f"match rows by all keys: ON {' AND '.join(equal)}"
 
     def _new_values(self, rows: pa.Table, merge: MergeRows, queries: MergeQueries) -> pa.Table:
         """Return updated rows with their new values, by the clause that each meets."""

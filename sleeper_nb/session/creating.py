@@ -463,7 +463,7 @@ class _Load:
             read = loading.read_sources(self._sources, schema, self._matching, checks=checks)
             rows, text = read.rows, read.judged.text
             tree = self._tree(schema, target.settings, sample_of(rows, schema, sample_size(self._request.leaves)))
-            progress.update(f"writing {rows.num_rows:,} rows")
+            progress.update(f"writing {counted(rows.num_rows, 'row')}")
             store = target.store
             files = write_rows(
                 store.storage, rows, schema, tree, IngestSettings.of(target.settings), store.clock.new_id

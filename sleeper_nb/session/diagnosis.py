@@ -251,7 +251,7 @@ def _spark(patient: Patient) -> Iterator[HealthCheck]:
     if session is not None:
         check_classic(session)
         context = session.sparkContext
-        yield HealthCheck("Spark", OK, f"{session.version}, a session that is there, on {context.master}")
+        yield HealthCheck("Spark", OK, f"{session.version}, an existing session, on {context.master}")
     else:
         master = patient.spark_config.get("spark.master", "local[*]")
         yield HealthCheck("Spark", OK, f"{version}, starts with its first use on {master}")

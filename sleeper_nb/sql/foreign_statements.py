@@ -11,6 +11,7 @@ from sleeper_nb.sql.tokens import skip_brackets
 
 _UPDATE_AND_INSERT: Final = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
 _ONE_COMMIT: Final = "there are no transactions of several statements"
+_TO_GO_BACK: Final = "each statement is one commit; to be able to go back, create a savepoint first: "
 
 
 def to_update_rows(table: str) -> Hint:
@@ -125,8 +126,8 @@ def refuse_show_create(reader: StatementReader) -> None:
 
 def refuse_transaction(reader: StatementReader) -> None:
     """Refuse ``BEGIN``, ``COMMIT`` and the like."""
-    undo = Action("rollback t 1", "table.rollback(1)")
-    raise reader.error(_ONE_COMMIT, ("each statement is one commit, which ", undo, " undoes"), reader.offset)
+    save = Action("create-savepoint T", "table.create_savepoint()")
+    raise reader.error(_ONE_COMMIT, (_TO_GO_BACK, save), reader.offset)
 
 
 def no_index(reader: StatementReader) -> InvalidInput:

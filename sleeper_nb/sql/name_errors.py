@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+
+import pyarrow as pa
 
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from sleeper_nb.operations.system_tables import MARK, SYSTEM_TABLES
-from sleeper_nb.sql.binding import Bound
+from sleeper_nb.sql.binding import Bound, BoundSource
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import DUCKDB_RESERVED, unquote
+from sleeper_nb.sql.variables import BoundVariable
 
 _SYNTAX = re.compile(r'DuckDB: Parser Error: syntax error at or near "(\w+)"')
 _UNKNOWN = re.compile(r'Referenced column "([^"]*)" (?:was )?not found')
@@ -34,7 +37,7 @@ def name_error(error: SleeperError, bound: Bound, names: Callable[[], tuple[str,
     if match := _SYNTAX.search(error.message):
         return _with_quotes(error, match[1], bound)
     if match := _UNKNOWN.search(error.message):
-        return _without_meaning(error, match[1])
+        return _without_meaning(error, match[1], bound)
     origin = None if bound.written is None else bound.written.origin
     if origin is not None and _UNFINISHED in error.message:
         return InvalidInput(error.message, hint="write the condition to its end, such as n > 5; or the value")
@@ -54,19 +57,68 @@ def name_error(error: SleeperError, bound: Bound, names: Callable[[], tuple[str,
 
 def _without_column(name: str, table: str, bound: Bound) -> InvalidInput:
     """Return DuckDB's error about a column after a table's name, with candidates, which DuckDB does not give."""
-    near = difflib.get_close_matches(name, _columns(bound))
+    columns = _columns_of(table, bound)
+    near = difflib.get_close_matches(name, columns or [each for each in _columns(bound) if each != name])
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else None
+    if columns and not near:
+        hint = f"the columns of {table} are {_listed(columns)}"
     return InvalidInput(f"no column {name!r} of {table!r}", hint=hint)
 
 
-def _without_meaning(error: SleeperError, name: str) -> SleeperError:
-    """Return DuckDB's error about a name that is no column: near names of the user's, or how a text is written."""
+def _columns_of(table: str, bound: Bound) -> tuple[str, ...]:
+    """Return the columns of what has a name or an alias in a statement; none when that is a query."""
+    named = re.compile(rf"""["`](\w+)["`]\s*(?:AS\s+)?["`]?{re.escape(table)}(?!\w)""", re.IGNORECASE)
+    found = (bound.named.get(match[1]) for match in named.finditer(bound.statement.text))
+    return next((_names_of(what) for what in found if what is not None), ())
+
+
+def _names_of(what: BoundSource | BoundVariable | Bound) -> tuple[str, ...]:
+    """Return the user's columns of what is read; none of a view."""
+    if isinstance(what, Bound):
+        return ()
+    if isinstance(what, BoundSource):
+        return () if what.plan is None else what.plan.schema.names
+    rows = what.rows
+    names = rows.column_names if isinstance(rows, pa.Table) else rows.columns
+    return tuple(name for name in names if ":" not in name)  # those with a colon are ours
+
+
+def _listed(names: Iterable[str]) -> str:
+    names = list(names)
+    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    return f"{', '.join(names[:_MOST_LISTED])}{more}"
+
+
+_MOST_LISTED = 12
+
+
+def _is_compared(error: SleeperError, name: str) -> bool:
+    """Return whether a word stands where a value is compared or given, not where a column is selected."""
+    line, _, caret = error.place.partition("\n")
+    if not caret:
+        return True  # where it is written is not known
+    before, after = line[: len(caret) - 1], line[len(caret) - 1 :]
+    is_calculated = re.match(rf"{re.escape(name)}\s*[-+*/%]", after)
+    return bool(_BEFORE_VALUE.search(before)) and not is_calculated
+
+
+_BEFORE_VALUE = re.compile(
+    r"""(?:[=<>]|\b(?:LIKE|ILIKE|BETWEEN|BETWEEN\s+\S+\s+AND)|\bIN\s*\([^()]*|\bVALUES\b.*[(,])\s*["`]?$""",
+    re.IGNORECASE,
+)
+
+
+def _without_meaning(error: SleeperError, name: str, bound: Bound) -> SleeperError:
+    """Return DuckDB's error about a name that is no column: near names, the columns, or how a text is written."""
     candidates = [each for each in re.findall(r'"([^"]+)"', error.hint or "") if ":" not in each]
     near = difflib.get_close_matches(name.casefold(), [each.rpartition(".")[2].casefold() for each in candidates])
     known = [each for each in candidates if each.rpartition(".")[2].casefold() in near]
     if known:
         quoted = " or ".join(f'"{each}"' for each in known)
         return InvalidInput(error.message, hint=f"did you mean {quoted}?")
+    all_columns = list(dict.fromkeys(column for what in bound.read for column in _names_of(what)))
+    if all_columns and not _is_compared(error, name):
+        return InvalidInput(error.message, hint=f"the columns are {_listed(all_columns)}")
     columns = f"; columns are {', '.join(candidates)} and others" if candidates else ""
     return InvalidInput(error.message, hint=f"a text goes in single quotes: '{name}'{columns}")
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.engines.components import OpenTable
-from sleeper_nb.errors import InvalidInput
+from sleeper_nb.errors import Action, Hint, InvalidInput
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.changing.change import ChangeReport
 from sleeper_nb.operations.loading.conform import (
@@ -86,7 +86,7 @@ class ChangesOf:
         rows, extra = self._rows(data, options)
         statement = self._writer.upsert(columns, rows.column_names)
         _check_has_values(rows, columns)
-        _check_each_once(rows, columns)
+        _check_each_once(rows, columns, self._on(None))
         return self._change("upsert", statement, data={NEW_ROWS: rows}, remarks=(_matched_by(columns), *extra))
 
     def merge(self, data: Any, on: Sequence[str] | None, predicate: str | None) -> MergeBuilder:
@@ -276,10 +276,17 @@ def _check_has_values(rows: pa.Table, columns: Sequence[str]) -> None:
             )
 
 
-def _check_each_once(rows: pa.Table, columns: Sequence[str]) -> None:
+def _check_each_once(rows: pa.Table, columns: Sequence[str], all_keys: Sequence[str]) -> None:
     """Raise when two new rows match by the same values: both would be inserted, and the next run could update neither.
 
     Nested values are not compared here.
+
+    Parameters
+    ----------
+    rows, columns
+        The new rows; the columns by which they match.
+    all_keys
+        The columns by which they would match if the caller named none.
     """
     known = {name.casefold(): name for name in rows.column_names}
     keys = [known[name.casefold()] for name in columns if name.casefold() in known]
@@ -291,6 +298,20 @@ def _check_each_once(rows: pa.Table, columns: Sequence[str]) -> None:
         (row,) = again.slice(0, 1).to_pylist()
         count = row.pop("count_all")
         raise InvalidInput(
-            f"{counted(count, 'new row')} with {values_text(row)}, by which rows match",
-            hint=f"keep one of them, such as the newest: df.drop_duplicates({keys}, keep='last')",
+            f"{counted(count, 'new row')} have {values_text(row)}, but rows are matched by {', '.join(keys)}",
+            hint=_hint_of_repeated(keys, [known.get(name.casefold()) for name in all_keys]),
         )
+
+
+def _hint_of_repeated(keys: Sequence[str], all_keys: Sequence[str | None]) -> Hint:
+    """Return what to do about new rows that match by the same values; none is given up if more keys tell them apart.
+
+    Parameters
+    ----------
+    keys, all_keys
+        The columns by which rows match, and by which they would match if none was named; None for one that they lack.
+    """
+    named = [name for name in all_keys if name is not None]
+    if len(named) == len(all_keys) and not set(named) <= set(keys):
+        return "leave out ", Action("--on", "on"), f": rows then match by all keys: {', '.join(named)}"
+    return f"keep one of them, such as the newest: df.drop_duplicates({list(keys)}, keep='last')"

@@ -41,6 +41,7 @@ from sleeper_nb.operations.request_estimate import CommitCosts
 from sleeper_nb.operations.split_before_import import LeavesWanted
 from sleeper_nb.operations.versioning.periodic_savepoints import LoadedAndSaved, saved_if_due
 from sleeper_nb.progress import finishing
+from sleeper_nb.report import counted
 from sleeper_nb.state_store.registry import open_state_store
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.data_files import DataFileSettings
@@ -178,7 +179,7 @@ class _CheckedIngest:
         table, count = self.table, sorted_out.count
         note = self.quarantine.note(count)
         with finishing(table.components.progress) as progress:
-            progress.update(f"writing {sorted_out.rows.num_rows:,} rows")
+            progress.update(f"writing {counted(sorted_out.rows.num_rows, 'row')}")
             with self.quarantine.kept(sorted_out, state.schema, self.matching):
                 snapshot = ingest.ingest_arrow(
                     table.store,
@@ -327,7 +328,7 @@ def _ingest(
         with finishing(table.components.progress) as progress:
             progress.update("reading")
             read = sources.read_sources(data, schema, matching, checks=table.load_checks(schema))
-            progress.update(f"writing {read.rows.num_rows:,} rows")
+            progress.update(f"writing {counted(read.rows.num_rows, 'row')}")
             snapshot = ingest.ingest_arrow(
                 table.store,
                 read.rows,

@@ -142,7 +142,7 @@ def test_an_unknown_command_names_the_nearest(typed, hint):
     ("typed", "message", "hint"),
     [
         ("compact t --enginee spark", "compact has no option '--enginee'", "did you mean '--engine'?"),
-        ("delete t --where x", "delete has no option '--where'", "did you mean 'delete-rows', which has '--where'?"),
+        ("delete t --where x", "delete has no option '--where'", 'to delete rows: delete-rows t --where "x"'),
         ("compact t --dryrun", "compact has no option '--dryrun'", "did you mean '--dry-run'?"),
         ("compact t --engine=sparc", "--engine cannot be 'sparc'", "did you mean 'spark'?"),
         ("tables x", "tables cannot use 'x'", "usage: tables"),

@@ -142,13 +142,16 @@ def test_every_line_of_the_readme_shows_what_the_text_claims(shell, flights, mon
     for one in magics:
         assert [text for text in SHOWN[beginning(one.cell)] if text not in one.shown] == [], f"{one.cell}\n{one.shown}"
     assert {beginning(one.cell) for one in magics} == SHOWN.keys()
+    (example,) = re.findall(r"^table\.update\(.*dry_run=True\)", README, re.MULTILINE)
+    assert shell.run_cell(example).result.updated > 0
     _numbers_are_those_of_the_text({one.cell: one for one in typed}, [one for one in typed if "$july" in one.cell])
     shell.user_ns["session"].close()
 
 
 def test_the_tour_can_be_taken_again_once_its_folders_are_deleted(shell, flights, monkeypatch):
     monkeypatch.chdir(flights)
-    again = re.search(r"again, delete `(\w+)` and `(\w+)`", README)
+    assert "Run the cells once." in README
+    again = re.search(r"again, delete `(\w+)` and `(\w+)`\s+first", README)
     for _ in range(2):
         for folder in again.groups():
             shutil.rmtree(folder, ignore_errors=True)
@@ -159,7 +162,7 @@ def test_the_tour_can_be_taken_again_once_its_folders_are_deleted(shell, flights
                 assert text in output.stdout, cell
 
 
-def test_the_tour_can_be_typed_again_without_deleting_anything(shell, flights, monkeypatch):
+def test_the_cells_up_to_july_can_be_typed_again_without_deleting_anything(shell, flights, monkeypatch):
     monkeypatch.chdir(flights)
     for folder in ("warehouse", "out"):
         shutil.rmtree(folder, ignore_errors=True)

@@ -95,8 +95,8 @@ def test_rows_of_a_scan_are_given_as_a_library_has_them(run):
         ("properties trips gc.delay", "no property 'gc.delay'", "did you mean 'sleeper.table.gc.delay.minutes'?"),
         (
             "properties trips snapshot.time-retained=30 d",
-            "'d' is not a valid property name",
-            "write 'snapshot.time-retained=30 d', with the quotes",
+            "the value of snapshot.time-retained has spaces, so it needs quotes",
+            'write %sleeper properties trips "snapshot.time-retained=30 d"',
         ),
         (
             "export trips trips.xlsx",

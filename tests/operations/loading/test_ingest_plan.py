@@ -257,3 +257,17 @@ def test_a_plan_names_the_first_row_with_a_null_of_a_parquet_file(table: Table, 
     rows = flights("AA", "DL", "UA", "ZZ", seats=pa.array([1, 2, None, None], pa.int32()))
     (difference,) = table.ingest(as_parquet(rows, tmp_path), dry_run=True).differences
     assert (difference.kind, difference.count, difference.first_at) == ("nulls", "2", f"{tmp_path}/in.parquet, row 3")
+
+
+@pytest.mark.parametrize(("rows", "says"), [(1, "writing 1 row"), (2, "writing 2 rows")])
+def test_the_progress_counts_one_row_as_one(tmp_path: Path, rows: int, says: str):
+    told: list[str] = []
+    progress = Silent()
+    progress.update = lambda text, done=0, total=0: told.append(text)  # type: ignore[method-assign] # noqa: ARG005
+    data = [{"id": each} for each in range(rows)]
+    with sl.connect(tmp_path / "w", progress=progress) as session:
+        table = session.create_table("t", data, row_keys=["id"])
+        assert says in told
+        told.clear()
+        table.ingest(data)
+        assert says in told

@@ -1,0 +1,142 @@
+"""Hints never lead to losing more than was meant, and repeat the whole line where a part of it was typed wrong."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from sleeper_nb.errors import SleeperError, hint_text
+
+ROWS = pd.DataFrame({"city": ["rome", "rome", "oslo"], "day": [1, 2, 1], "fare": [1.0, 20.0, 3.0]})
+
+
+@pytest.fixture
+def typed(cell, shell):
+    """Types what follows the magic, where a table of two keys has three rows."""
+    shell.push({"rows": ROWS, "less": ROWS[["city", "day"]].assign(tip=1)})
+    cell("%sleeper use ./warehouse")
+    cell("%sleeper create trips --from $rows --keys city --sort day")
+    return lambda line: cell(f"%sleeper {line}")
+
+
+@pytest.fixture
+def refused(typed):
+    """Types a line, and returns the message and the hint of its error."""
+
+    def refuse(line):
+        with pytest.raises(SleeperError) as caught:
+            typed(line)
+        return caught.value.message, hint_text(caught.value.hint_parts, "%sleeper")
+
+    return refuse
+
+
+# Rows that stay.
+
+
+@pytest.mark.parametrize("statement", ["BEGIN", "COMMIT", "ROLLBACK"])
+def test_a_transaction_is_replaced_by_a_savepoint_first(refused, statement):
+    _, hint = refused(f"sql {statement}")
+    assert "rollback" not in hint
+    assert hint.endswith("create a savepoint first: %sleeper create-savepoint T")
+
+
+DELETIONS = [
+    ("delete trips WHERE day = 2", 'delete-rows trips --where "day = 2"'),
+    ("delete trips day=2", 'delete-rows trips --where "day=2"'),
+    ("delete trips 'day = 2'", 'delete-rows trips --where "day = 2"'),
+    ("drop trips where city = 'rome'", "delete-rows trips --where \"city = 'rome'\""),
+    ('delete trips --where "day = 2"', 'delete-rows trips --where "day = 2"'),
+    ("delete FROM trips WHERE day IS NULL", 'delete-rows trips --where "day IS NULL"'),
+]
+
+
+@pytest.mark.parametrize(("line", "instead"), DELETIONS)
+def test_rows_to_delete_are_not_a_table_to_delete(typed, refused, line, instead):
+    _, hint = refused(line)
+    assert hint == f"to delete rows: %sleeper {instead}"
+    typed(f"{instead} --dry-run")
+
+
+@pytest.mark.parametrize("line", ["delete table trips", "delete trips other"])
+def test_other_words_after_delete_are_no_condition(refused, line):
+    assert "delete-rows" not in refused(line)[1]
+
+
+def test_rows_that_more_keys_tell_apart_are_not_to_be_dropped(typed, refused):
+    message, hint = refused("upsert trips $rows --on city")
+    assert message == "2 new rows have city = 'rome', but rows are matched by city"
+    assert hint == "leave out --on: rows then match by all keys: city, day"
+    assert typed("upsert trips $rows").updated == 3
+
+
+def test_rows_with_all_keys_alike_are_to_be_dropped(refused, shell):
+    shell.push({"twice": pd.concat([ROWS, ROWS])})
+    for line in ("upsert trips $twice", "upsert trips $twice --on day,city"):
+        assert "df.drop_duplicates(" in refused(line)[1]
+
+
+@pytest.mark.parametrize("match", ["ON t.city = s.city", "USING (city)"])
+def test_a_merge_by_too_few_keys_names_all_of_them(typed, refused, match):
+    merge = f"sql MERGE INTO trips t USING rows s {match} WHEN MATCHED THEN UPDATE SET fare = s.fare"
+    message, hint = refused(merge)
+    assert "several rows of the source match" in message
+    assert hint == "match rows by all keys: ON t.city = s.city AND t.day = s.day"
+    assert typed(merge.replace(match, hint.partition(": ")[2])).updated == 3
+
+
+def test_a_merge_by_all_keys_keeps_one_row_of_the_source(refused, shell):
+    shell.push({"twice": pd.concat([ROWS, ROWS])})
+    by_all = "ON t.city = s.city AND t.day = s.day"
+    _, hint = refused(f"sql MERGE INTO trips t USING twice s {by_all} WHEN MATCHED THEN UPDATE SET fare = s.fare")
+    assert hint.startswith("keep one row of the source")
+
+
+# Lines without quotes.
+
+
+QUOTES = [
+    ("delete-rows trips --where fare > 10", 'delete-rows trips --where "fare > 10"', "--where"),
+    ("delete-rows trips --where city = 'rome' -m 'no rome'",
+     "delete-rows trips --where \"city = 'rome'\" -m 'no rome'", "--where"),
+    ("scan trips --where fare >10 --limit 1", 'scan trips --where "fare >10" --limit 1', "--where"),
+    ("scan trips --where city is not null", 'scan trips --where "city is not null"', "--where"),
+    ("update trips --set fare = fare + 1 --where day = 1", 'update trips --set "fare = fare + 1" --where "day = 1"',
+     "--set"),
+    ("overwrite trips --where city = 'oslo' $less", "overwrite trips --where \"city = 'oslo'\" $less", "--where"),
+    ("alter trips --add-column note string", 'alter trips --add-column "note string"', "--add-column"),
+    ("properties trips sleeper.table.expect=fare > 0", 'properties trips "sleeper.table.expect=fare > 0"',
+     "sleeper.table.expect"),
+    ("properties trips sleeper.table.expect=city <> 'x' sleeper.table.gc.delay.minutes=60",
+     "properties trips \"sleeper.table.expect=city <> 'x'\" sleeper.table.gc.delay.minutes=60",
+     "sleeper.table.expect"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "instead", "name"), QUOTES)
+def test_a_value_without_quotes_is_repeated_with_them(typed, refused, line, instead, name):
+    message, hint = refused(line)
+    assert message == f"the value of {name} has spaces, so it needs quotes"
+    assert hint == f"write %sleeper {instead}"
+
+
+@pytest.mark.parametrize("at", [0, 2, 3, 4, 7, 8])
+def test_the_line_with_quotes_can_be_typed(typed, at):
+    assert typed(QUOTES[at][1]) is not None
+
+
+def test_columns_after_create_belong_into_a_cell(refused, cell):
+    message, hint = refused("create t3 city STRING KEY, fare DOUBLE")
+    assert message == "create cannot use 'city'"
+    assert hint == "column definitions go into a cell, below its first line: %%sleeper create t3"
+    assert cell("%%sleeper create t3\ncity STRING KEY, fare DOUBLE").schema.names == ("city", "fare")
+
+
+@pytest.mark.parametrize("line", ["upsert trips $rows --where x", "maintain --force"])
+def test_an_option_that_is_near_nothing_is_not_replaced(refused, line):
+    assert refused(line)[1].startswith("usage: ")
+
+
+def test_an_option_that_is_near_another_is(refused):
+    assert refused("upsert trips $rows --dry-rum")[1] == "did you mean '--dry-run'?"
+    assert refused("scan trips --wher x")[1] == "did you mean '--where'?"

@@ -1,0 +1,68 @@
+"""A name that is not there: the hint lists what there is, and proposes nothing that was not meant."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from sleeper_nb.errors import SleeperError, hint_text
+
+ROWS = pd.DataFrame({"city": ["rome", "rome", "oslo"], "day": [1, 2, 1], "fare": [1.0, 20.0, 3.0]})
+
+
+@pytest.fixture
+def typed(cell, shell):
+    """Types what follows the magic, where a table of two keys has three rows."""
+    shell.push({"rows": ROWS, "less": ROWS[["city", "day"]].assign(tip=1)})
+    cell("%sleeper use ./warehouse")
+    cell("%sleeper create trips --from $rows --keys city --sort day")
+    return lambda line: cell(f"%sleeper {line}")
+
+
+@pytest.fixture
+def refused(typed):
+    """Types a line, and returns the message and the hint of its error."""
+
+    def refuse(line):
+        with pytest.raises(SleeperError) as caught:
+            typed(line)
+        return caught.value.message, hint_text(caught.value.hint_parts, "%sleeper")
+
+    return refuse
+
+
+NAMES = [
+    ("sql SELECT city, price FROM trips", "the columns are city, day, fare"),
+    ("sql SELECT sum(price) FROM trips", "the columns are city, day, fare"),
+    ("sql SELECT city FROM trips ORDER BY price", "the columns are city, day, fare"),
+    ("sql SELECT city FROM trips WHERE price > 1", "the columns are city, day, fare"),
+    ("sql SELECT city FROM trips WHERE city = athens", "a text goes in single quotes: 'athens'"),
+    ("sql SELECT city FROM trips WHERE city IN ('x', athens)", "a text goes in single quotes: 'athens'"),
+    ("sql SELECT city FROM trips WHERE city LIKE athens", "a text goes in single quotes: 'athens'"),
+    ("sql SELECT price FROM less", "the columns are city, day, tip"),
+    ("sql SELECT cty FROM trips", 'did you mean "city"?'),
+    ("sql SELECT trips.price FROM trips", "the columns of trips are city, day, fare"),
+    ("sql SELECT x.fare FROM less x", "the columns of x are city, day, tip"),
+    ("sql SELECT x.dy FROM less x", "did you mean 'day'?"),
+    ("sql MERGE INTO trips t USING less s ON t.city = s.city WHEN MATCHED THEN UPDATE SET fare = s.fare",
+     "the columns of s are city, day, tip"),
+    ("sql MERGE INTO trips USING less ON trips.city = less.city WHEN MATCHED THEN UPDATE SET fare = less.fare",
+     "the columns of less are city, day, tip"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "says"), NAMES)
+def test_a_name_that_is_no_column_lists_the_columns(refused, line, says):
+    assert refused(line)[1].startswith(says)
+
+
+def test_a_column_of_a_query_in_a_merge_is_not_said_to_be_meant_by_itself(refused):
+    query = "(SELECT 'rome' AS city)"
+    merge = f"sql MERGE INTO trips t USING {query} s ON t.city = s.city WHEN MATCHED THEN UPDATE SET fare = s.fare"
+    assert "did you mean 'fare'" not in refused(merge)[1]
+
+
+def test_the_doctor_takes_a_warehouse(refused):
+    message, hint = refused("doctor trips")
+    assert message == "trips is a table, and doctor takes a warehouse"
+    assert hint == "for the open warehouse: %sleeper doctor; for the table: %sleeper check trips"
