@@ -319,12 +319,13 @@ def newest_jobs(jobs: Iterable[tuple[TableEntry, Job]], limit: int) -> list[tupl
 
 def _cells(job: Job, now: datetime) -> tuple[object, ...]:
     rate, rows = job.rows_per_second, job.rows_written if job.rows_read is None else job.rows_read
-    if job.ended or job.started is None or job.reason in STALE_REASONS:
+    if job.ended or job.started is None or has_failed(job):
         seconds = job.seconds
     else:
         seconds = max(0.0, (now - job.started).total_seconds())
+    state = "FAILED" if has_failed(job) else job.state  # a record that nobody ended still says RUNNING
     return (
-        job.state, job.kind, job.id, ", ".join(job.partition_ids), job.files or None, rows,
+        state, job.kind, job.id, ", ".join(job.partition_ids), job.files or None, rows,
         None if rate is None else round(rate), job.started, None if seconds is None else duration_text(seconds),
         job.snapshot_id, job.reason,
     )  # fmt: skip

@@ -166,6 +166,8 @@ def test_a_job_whose_process_is_gone_is_listed_so_and_counts_as_failed(session: 
     clock.sleep(CLAIM_TIME.total_seconds())
     assert list(trips.jobs("running")) == []
     assert [(one.state, one.reason) for one in trips.jobs("failed")] == [("RUNNING", CLAIM_ENDED)]
+    assert "FAILED" in repr(trips.jobs("failed"))
+    assert "RUNNING" not in repr(trips.jobs())
     assert CLAIM_ENDED in repr(trips.jobs())
 
 
