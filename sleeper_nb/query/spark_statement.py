@@ -44,12 +44,14 @@ class SparkStatement:
         """
         from sleeper_nb.engines.spark.frame_conditions import why_not_planned
         from sleeper_nb.engines.spark.one_moment import asks_for_time
-        from sleeper_nb.engines.spark.spark_reads import check_reads
+        from sleeper_nb.engines.spark.spark_reads import check_reads, is_command
 
         bound = self.planning.bound
         for statement in bound.statements:
             check_reads(self.planning.spark, statement, local_files=self.local_files)
         why = why_whole or why_not_planned(bound.statements)
+        if not why and is_command(bound.statement):  # which may change something, such as a variable, each time
+            why = "the statement is a command of Spark"
         if not bound.tables or why:
             read = bound.narrowed(Necessary({}, why)) if bound.tables else bound
             return read, "", self._frame(read)

@@ -52,7 +52,8 @@ class KeptFrames:
 def exact_reader(spark: SparkSession) -> DataFrameReader:
     """Return a reader that gives all rows of its files unchanged, or fails, whatever the session's settings are.
 
-    Settings could skip damaged or missing files, and shift dates before 1582 into another calendar.
+    Settings could skip damaged or missing files, and shift dates before 1582 into another calendar. Parquet's Java
+    library takes 0.0 and -0.0 for different values where it compares a condition with the dictionary of a column.
     """
     return spark.read.options(
         **{
@@ -61,5 +62,6 @@ def exact_reader(spark: SparkSession) -> DataFrameReader:
             "datetimeRebaseMode": "CORRECTED",
             "int96RebaseMode": "CORRECTED",
             "parquet.page.verify-checksum.enabled": "true",
+            "parquet.filter.dictionary.enabled": "false",
         }
     )

@@ -14,9 +14,11 @@ and hold a lease of the version during long reads.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -208,7 +210,16 @@ def register(spark: SparkSession, place: InstancePlace, opener: Opener, storage:
         speculates=spark.conf.get("spark.speculation", "false") == "true",
         attempts=_attempts(spark),
     )
-    spark.dataSource.register(kind)
+    try:
+        spark.dataSource.register(kind)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
+        warnings.warn(  # Spark copies the formats of a session to a new one, and replaces none of them there
+            'format("sleeper") of this Spark session stays that of the session it was made from: read and write tables '
+            f"of {place.instance!r} by session.sql, session.table or the Spark session of their first connect",
+            stacklevel=4,
+        )
 
 
 def _attempts(spark: SparkSession) -> int:

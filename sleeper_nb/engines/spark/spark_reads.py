@@ -16,6 +16,7 @@ from sleeper_nb.engines.spark.sql_rules import check_change, check_format, check
 from sleeper_nb.errors import Action, InvalidInput, NotFound
 from sleeper_nb.sql.beginning import end_of_explain, first_word, no_call, no_query_begins_with
 from sleeper_nb.sql.statement import Statement
+from sleeper_nb.sql.tokens import spells
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,9 +79,15 @@ def check_reads(session: SparkSession, statement: Statement, *, local_files: boo
     parser = session._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - PySpark shows no parser
     plan = parser.parsePlan(statement.text)
     _check_substitution(session, statement.text)
+    _check_identifiers(statement)
     _check_command(session, statement, plan)
     for node in nodes_of(session, plan, _JUDGED):
         _check_node(session, node, local_files=local_files)
+
+
+def is_command(statement: Statement) -> bool:
+    """Return whether a statement that only reads is no query: Spark runs a command as soon as it has a frame."""
+    return first_word(statement.after(end_of_explain(statement))) not in _BEGINNINGS
 
 
 def _check_command(session: SparkSession, statement: Statement, plan: Any) -> None:
@@ -151,6 +158,16 @@ def _check_substitution(session: SparkSession, sql: str) -> None:
         raise InvalidInput("SQL does not substitute ${…}", hint="write :name, and give its value as a parameter")
 
 
+def _check_identifiers(statement: Statement) -> None:
+    """Raise for ``IDENTIFIER(…)``, of which the parser leaves a name where the argument is a constant."""
+    if any(spells(statement.tokens, at, "IDENTIFIER", "(") for at in range(len(statement.tokens))):
+        raise _no_computed_name()
+
+
+def _no_computed_name() -> InvalidInput:
+    return InvalidInput("SQL does not accept computed names: IDENTIFIER(…)", hint="write the name itself")
+
+
 def _check_node(session: SparkSession, node: PlanNode, *, local_files: bool) -> None:
     match node.kind, node.fields:
         case "UnresolvedRelation", (parts, options):
@@ -159,7 +176,7 @@ def _check_node(session: SparkSession, node: PlanNode, *, local_files: bool) -> 
         case "UnresolvedFunction" | "UnresolvedTableValuedFunction", (parts,):
             _check_function(parts[-1])
         case "PlanWithUnresolvedIdentifier" | "ExpressionWithUnresolvedIdentifier", _:
-            raise InvalidInput("SQL does not accept computed names: IDENTIFIER(…)", hint="write the name itself")
+            raise _no_computed_name()
         case "ScriptTransformation", _:
             hint = ("read the rows in Python: ", Action("--as pandas", "result.to_pandas()"))
             raise InvalidInput("SQL cannot run programs: TRANSFORM … USING", hint=hint)

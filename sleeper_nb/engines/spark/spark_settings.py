@@ -25,7 +25,12 @@ CATALOG: Final = "spark.sql.catalog.spark_catalog"
 CATALOG_CLASS: Final = "org.apache.spark.sql.connector.catalog.SleeperNamedTables"
 """The setting that makes a class Spark's session catalog, and the class that is ours (`named_tables`)."""
 
-_WANTED: Final = {"spark.sql.session.timeZone": "UTC", "spark.sql.execution.arrow.pyspark.enabled": "true"}
+_WANTED: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # conditions on the ten days that the calendar of 1582 leaves out reach files as they are
+    "spark.sql.datetime.java8API.enabled": "true",
+}
 _OURS_ONLY: Final = {ARCHIVE}
 _LOGGED: Final = (
     "spark.master", "spark.driver.memory", ARCHIVE, "spark.sql.shuffle.partitions", "spark.local.dir", PUSHDOWN,
