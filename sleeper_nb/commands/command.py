@@ -209,7 +209,7 @@ def given_aws(arguments: Namespace) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class TypedWords:
+class TypedLine:
     """The words after a command, for hints that repeat them.
 
     Parameters
@@ -291,7 +291,7 @@ class Command:
     free: str = ""
     on_console: tuple[str, ...] = ()
     check: Callable[[Namespace], None] | None = None
-    instead: Callable[[TypedWords], Hint | None] | None = None
+    instead: Callable[[TypedLine], Hint | None] | None = None
 
     @property
     def interrupted(self) -> str:
@@ -353,7 +353,7 @@ def command(
     free: str = "",
     on_console: tuple[str, ...] = (),
     check: Callable[[Namespace], None] | None = None,
-    instead: Callable[[TypedWords], Hint | None] | None = None,
+    instead: Callable[[TypedLine], Hint | None] | None = None,
 ) -> Callable[[Callable[[Context, Namespace], Any]], Command]:
     """Return a decorator that makes a `Command` of the function that runs it; the parameters are those of `Command`."""
 

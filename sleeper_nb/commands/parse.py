@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 
-from sleeper_nb.commands.command import KEPT, OUTPUT, Argument, Command, CommandGroup, TypedWords, in_quotes
+from sleeper_nb.commands.command import KEPT, OUTPUT, Argument, Command, CommandGroup, TypedLine, in_quotes
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import Action, InvalidInput, NotFound, SleeperError, show_for
 from sleeper_nb.report import Report, report_for
@@ -137,7 +137,7 @@ class CommandTable:
         if has_body and not command.body:
             raise InvalidInput(f"{command.name} takes no lines below it", hint=("write ", Action(command.usage)))
         related = [each for each in self.commands if each.name.startswith(f"{command.name}-")]
-        line = TypedWords(tuple(words), tuple(typed.written[1:][: len(words)]), typed.prefix)
+        line = TypedLine(tuple(words), tuple(typed.written[1:][: len(words)]), typed.prefix)
         arguments = _arguments(command, extra, line, related)
         arguments.words = (first, *words)  # for a plan that shows the line to type
         arguments.line = line
@@ -287,9 +287,7 @@ class _Once(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-def _arguments(
-    command: Command, extra: tuple[Argument, ...], line: TypedWords, related: Sequence[Command]
-) -> Namespace:
+def _arguments(command: Command, extra: tuple[Argument, ...], line: TypedLine, related: Sequence[Command]) -> Namespace:
     """Return the values of a command's arguments, checked; an error may name a related command instead."""
     parser = _Parser(command.name, add_help=False, allow_abbrev=False)
     parser.usage_hint = _usage(command)
@@ -326,7 +324,7 @@ def _arguments(
     return values
 
 
-def _check_quotes(line: TypedWords, command: Command, left: Collection[str]) -> None:
+def _check_quotes(line: TypedLine, command: Command, left: Collection[str]) -> None:
     """Raise `InvalidInput` for a value with spaces that was typed without quotes; the hint is the line with them.
 
     Parameters

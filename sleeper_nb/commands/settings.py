@@ -10,7 +10,7 @@ from sleeper_nb.commands.command import (
     DRY_RUN,
     MESSAGE,
     TABLE,
-    TypedWords,
+    TypedLine,
     command,
     flag,
     in_quotes,
@@ -79,7 +79,7 @@ def _table_and_words(arguments: Namespace) -> tuple[str | None, list[str]]:
     return first, words
 
 
-def _check_quotes(line: TypedWords) -> None:
+def _check_quotes(line: TypedLine) -> None:
     """Raise `InvalidInput` for a value that was cut at a space; the hint is the line with quotes."""
     words = line.words
     for start, word in enumerate(words):

@@ -20,7 +20,7 @@ from sleeper_nb.commands.command import (
     TABLE,
     VERSION,
     WHERE,
-    TypedWords,
+    TypedLine,
     command,
     flag,
     in_quotes,
@@ -66,7 +66,7 @@ LEAVES = option("--leaves", text="how many leaf partitions, with about equal sha
                 "2 million rows if not given", kind="number", metavar="N", only_with="--from")  # fmt: skip
 
 
-def _columns_in_a_cell(line: TypedWords) -> Hint | None:
+def _columns_in_a_cell(line: TypedLine) -> Hint | None:
     """Return the hint of ``create t city STRING KEY``, whose columns belong below the line."""
     if len(line.words) < 3 or any(word.startswith("-") for word in line.words):
         return None
@@ -408,7 +408,7 @@ def rename(context: Context, arguments: Namespace) -> Table:
     return context.opened().rename_table(arguments.old, arguments.new)
 
 
-def _to_delete_rows(line: TypedWords) -> Hint | None:
+def _to_delete_rows(line: TypedLine) -> Hint | None:
     """Return the hint of ``delete t WHERE …``, which is about some rows, not about the table."""
     words = [word.casefold() for word in line.words]
     table = 1 if words[0] == "from" else 0
