@@ -30,6 +30,7 @@ WHOLE = {
     "ARCHITECTURE.md": ("architecture", PROJECT),
     "sleeper_nb/DECISIONS.md": ("decisions", PROJECT),
     "benchmarks/README.md": ("benchmarks", PROJECT),
+    "benchmarks/SITTING.md": ("sitting", PROJECT),
     "CONTRIBUTING.md": ("contributing", PROJECT),
     "tests/README.md": ("tests", PROJECT),
     "CHANGELOG.md": ("changes", PROJECT),
