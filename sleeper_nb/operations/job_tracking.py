@@ -190,7 +190,8 @@ def _since(store: StateStore, snapshots: Sequence[Snapshot], done: int) -> str:
     later = [each for each in snapshots if each.operation == Rollback.operation and each.id > done]
     if not later:
         return ". Nothing was changed"
-    by_id = {each.id: each for each in (*snapshots, store.head())}
+    head = store.head()
+    by_id = {each.id: each for each in (*snapshots, head)}
     fate = _fate(store, by_id, done, sorted(each.id for each in later))
     if fate is None:
         newest = max(each.id for each in later)
@@ -200,7 +201,7 @@ def _since(store: StateStore, snapshots: Sequence[Snapshot], done: int) -> str:
         )
     if not fate:
         return ". Nothing was changed"
-    rows = counted(store.head().rows, "row")
+    rows = counted(head.rows, "row")
     return (
         f", and undone by the rollback in snapshot {fate:,}. Nothing was changed: the table has {rows}.\n"
         "To do it again, use another job id"
