@@ -41,12 +41,15 @@ class Engines:
         Whether SQL may read files of this machine.
     cluster
         The Spark cluster that the warehouse names; "" for none.
+    session_id
+        Identifies the session, where several share one Spark.
     """
 
     spark: Callable[[], SparkEngine]
     duckdb: Database
     local_files: bool = True
     cluster: str = ""
+    session_id: str = ""
 
     @property
     def on_cluster(self) -> bool:

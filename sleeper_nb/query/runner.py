@@ -155,7 +155,7 @@ class Runner:
 
         def frame(session: SparkSession) -> tuple[Bound, str, DataFrame]:
             planning = SparkPlanning(bound, self.engines.duckdb, engine.kept_frames(session), self.dry_run)
-            return SparkStatement(planning, values, self.engines.local_files).rows(why)
+            return SparkStatement(planning, values, self.engines).rows(why)
 
         read, keys, rows = engine.run(frame, "query")
         notes = (keys or note, _reader_of_buckets(rows.sparkSession, read))

@@ -16,6 +16,8 @@ from sleeper_nb.sql.variables import BoundVariable
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from sleeper_nb.engines.components import Engines
+
 _MOST_MOMENTS: Final = 3
 
 
@@ -29,13 +31,13 @@ class SparkStatement:
         The statement, and what plans it.
     values
         Those of its parameters.
-    local_files
-        Whether SQL may read local files.
+    engines
+        Those of the session, which say what its SQL may read.
     """
 
     planning: SparkPlanning
     values: Mapping[str, Any]
-    local_files: bool
+    engines: Engines
 
     def rows(self, why_whole: str = "") -> tuple[Bound, str, DataFrame]:
         """Return the statement without what its plan excludes, which keys were read first, and its rows.
@@ -48,7 +50,7 @@ class SparkStatement:
 
         bound = self.planning.bound
         for statement in bound.statements:
-            check_reads(self.planning.spark, statement, local_files=self.local_files)
+            check_reads(self.planning.spark, statement, local_files=self.engines.local_files)
         why = why_whole or why_not_planned(bound.statements)
         if not why and is_command(bound.statement):  # which may change something, such as a variable, each time
             why = "the statement is a command of Spark"
@@ -98,7 +100,7 @@ class SparkStatement:
                 named[name] = self._table(what, what.rows, with_comments=lists_columns(bound.statement, name))
             else:
                 named[name] = frames.system_table(spark, what.rows)
-        return frames.query(spark, bound.statement, named, values)
+        return frames.query(spark, bound.statement, named, values, session_id=self.engines.session_id)
 
     def _table(self, what: BoundSource, rows: TableRows, *, with_comments: bool) -> DataFrame:
         from sleeper_nb.engines.spark import frames

@@ -97,7 +97,9 @@ class Session:
             catalog=catalog,
             clock=clock,
             progress=progress,
-            engines=Engines(self.spark, self._database, settings[LOCAL_FILES], _cluster(spark, spark_config)),
+            engines=Engines(
+                *(self.spark, self._database, settings[LOCAL_FILES], _cluster(spark, spark_config)), clock.new_id()
+            ),
             author=author,
             background=BackgroundJobs(),
             leases=Leases(catalog, clock, author),
@@ -793,7 +795,10 @@ class Session:
         if self._named_tables is None:
             from sleeper_nb.engines.spark.named_tables import NamedTables
 
-            self._named_tables = NamedTables(self._names_while_open, self._frame, self.components.clock.new_id)
+            of = self.components
+            self._named_tables = NamedTables(
+                of.engines.session_id, self._names_while_open, self._frame, of.clock.new_id
+            )
         self._named_tables.offer(spark)
 
     def _names_while_open(self) -> tuple[str, ...]:

@@ -367,13 +367,16 @@ def query(
     statement: Statement,
     views: Mapping[str, DataFrame],
     parameters: Mapping[str, Any] | None = None,
+    *,
+    session_id: str = "",
 ) -> DataFrame:
     """Return the rows of a statement that names `views`, with ``:name`` parameters bound by value.
 
-    Spark resolves names when it reads the statement, so the views are dropped when this returns. The caller has made
+    Spark resolves names when it reads the statement, so the views are dropped when this returns. Of the tables that
+    sessions offer by name it finds only those of the session `session_id`; "" for those of any. The caller has made
     sure that the statement only reads (`spark_reads.check_reads`).
     """
-    with NAMES_AND_SETTINGS:
+    with NAMES_AND_SETTINGS, _only_names_of(spark, session_id):
         for name, frame in views.items():
             frame.createOrReplaceTempView(name)
         try:
@@ -382,6 +385,20 @@ def query(
         finally:
             for name in views:
                 spark.catalog.dropTempView(name)
+
+
+SESSION_ID: Final = "sleeper.session"
+"""The property of a thread, in Spark, that names the session whose SQL it runs."""
+
+
+@contextlib.contextmanager
+def _only_names_of(spark: SparkSession, session_id: str) -> Iterator[None]:
+    context = spark.sparkContext
+    context.setLocalProperty(SESSION_ID, session_id or None)  # type: ignore[arg-type]  # None removes it
+    try:
+        yield
+    finally:
+        context.setLocalProperty(SESSION_ID, None)  # type: ignore[arg-type]
 
 
 def _argument(value: Any) -> Any:

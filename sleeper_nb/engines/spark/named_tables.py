@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from sleeper_nb.engines.spark.frames import NAMES_AND_SETTINGS
+from sleeper_nb.engines.spark.frames import NAMES_AND_SETTINGS, SESSION_ID
 from sleeper_nb.engines.spark.gateway import own_views
 from sleeper_nb.engines.spark.spark_errors import explain, in_one_line
 from sleeper_nb.engines.spark.spark_settings import CATALOG, CATALOG_CLASS, TIMES
@@ -100,12 +100,13 @@ public class SleeperNamedTables extends DelegatingCatalogExtension {
 
   private static Object ask(String use, String[] namespace, String name, String version) {
     Function asked = tables;
+    String session = org.apache.spark.SparkContext.getOrCreate().getLocalProperty("%s");
     if (asked == null || namespace.length != 1 || !namespace[0].equalsIgnoreCase("default")) { return null; }
-    try { return asked.apply(use + "\\n" + name + "\\n" + version); }
+    try { return asked.apply((session == null ? "" : session) + "\\n" + use + "\\n" + name + "\\n" + version); }
     catch (py4j.Py4JException gone) { return null; }
   }
 }
-"""
+""".replace("%s", SESSION_ID)
 
 _DEFINE: Final = """
 public class SleeperDefine {
@@ -126,6 +127,8 @@ class NamedTables:
 
     Parameters
     ----------
+    session_id
+        Identifies the session whose tables these are; SQL of another one does not see them.
     names
         Returns the names of all tables; of none once they can no longer be read.
     frame
@@ -136,11 +139,12 @@ class NamedTables:
 
     def __init__(
         self,
+        session_id: str,
         names: Callable[[], Sequence[str]],
         frame: Callable[[SparkSession, str, VersionReference | None], DataFrame | None],
         new_id: Callable[[], str],
     ) -> None:
-        self._names, self._frame, self._new_id = names, frame, new_id
+        self._session_id, self._names, self._frame, self._new_id = session_id, names, frame, new_id
         self._spark: SparkSession | None = None
         self._views: deque[str] = deque()
         self._warned: set[str] = set()
@@ -192,7 +196,9 @@ class NamedTables:
 
     def apply(self, request: str) -> Any:
         """Answer Spark: a table, the text of an error, names, or whether there is a table; None for no such table."""
-        use, name, version = request.split("\n", 2)
+        session_id, use, name, version = request.split("\n", 3)
+        if session_id not in {"", self._session_id}:
+            return None
         try:
             return self._answer(use, name, version)
         except Exception as error:  # noqa: BLE001 - Spark would show the whole stack of this process

@@ -255,3 +255,16 @@ def test_names_of_sql_of_the_session_are_unchanged(session, spark, table):
         assert answer == 8
     with pytest.raises(sl.ConfirmationNeeded):
         session.sql("DELETE FROM flights", engine="spark")
+
+
+def test_sql_of_a_session_finds_no_table_of_another_instance(spark, session, table, tmp_path):
+    with sl.connect(tmp_path / "other", spark=spark) as other:
+        other.create_table("elsewhere", SCHEMA).ingest(rows("only"))
+        assert count(spark, "elsewhere") == 1
+        for sql in ("SELECT * FROM elsewhere", "SELECT * FROM default.elsewhere", "DESCRIBE elsewhere"):
+            with pytest.raises(sl.NotFound, match=r"no table (or view )?'(default\.)?elsewhere'"):
+                session.sql(sql, engine="spark")
+        with pytest.raises(sl.NotFound, match="no table 'flights'"):
+            other.sql("SELECT * FROM flights", engine="spark")
+        assert other.sql("SELECT count(*) AS n FROM default.elsewhere", engine="spark").to_pandas()["n"][0] == 1
+        assert count(spark, "elsewhere") == 1
