@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import Engines
-from sleeper_nb.errors import SleeperError
+from sleeper_nb.errors import SleeperError, StorageError
 from sleeper_nb.operations.scanning.reach import Necessary
 from sleeper_nb.operations.scanning.scan_plan import TableRows
 from sleeper_nb.query.engine_choice import ChosenEngine, Engine, means_the_same
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sleeper_nb.engines.duckdb.duckdb_reads import Query
+    from sleeper_nb.engines.duckdb.kept_views import ViewsOfStatement
 
 logger = logging.getLogger(__name__)
 
@@ -117,6 +118,7 @@ class Runner:
         from sleeper_nb.engines.duckdb.database import interruptible
         from sleeper_nb.engines.duckdb.duckdb_planning import DuckDBPlanning
         from sleeper_nb.engines.duckdb.duckdb_reads import named_files
+        from sleeper_nb.engines.duckdb.kept_views import ViewsOfStatement, can_be_kept
         from sleeper_nb.engines.duckdb.statement_time import moment_of, set_moment
 
         self._check_variables(bound)
@@ -133,19 +135,27 @@ class Runner:
             note = keys or note
         chosen = self._chosen_for(bound)
 
-        def rows(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
-            set_moment(connection, moment)
-            _name_on_duckdb(connection, bound, queries)
-            return relations.query(connection, queries[bound.statement.text], values)
+        def rows(views: ViewsOfStatement) -> duckdb.DuckDBPyRelation:
+            set_moment(views.connection, moment)
+            _name_on_duckdb(views, bound, queries)
+            try:
+                return relations.query(views.connection, queries[bound.statement.text], values)
+            except StorageError:
+                for source in bound.sources:  # which may name a file that is gone
+                    source.check_files()
+                raise
 
-        confined = self.engines.duckdb.connect_confined(_folders(bound), files)
+        keeps = can_be_kept(each.plan for each in bound.sources if each.plan is not None) and not any(
+            query.lists_names for query in queries.values()
+        )
+        confined = self.engines.duckdb.connect_statement(_folders(bound), files, keeps=keeps)
         is_eager = any(query.is_eager for query in queries.values())
-        result = interruptible(confined, lambda: rows(confined)) if is_eager else rows(confined)
+        result = interruptible(confined.connection, lambda: rows(confined)) if is_eager else rows(confined)
         origin = replace(self._origin(bound, note), engine=chosen)
         has_ctes = any("WITH" in each.words() for each in bound.statements)
         return DuckDBResult(
-            *(origin, confined, result, has_ctes),
-            lambda: rows(self.engines.duckdb.connect()),
+            *(origin, confined.connection, result, has_ctes),
+            lambda: rows(ViewsOfStatement(self.engines.duckdb.connect())),
             self.engines.spark,
         )
 
@@ -215,20 +225,21 @@ def _folders(bound: Bound) -> set[str]:
     return folders
 
 
-def _name_on_duckdb(connection: duckdb.DuckDBPyConnection, bound: Bound, queries: Mapping[str, Query]) -> None:
+def _name_on_duckdb(views: ViewsOfStatement, bound: Bound, queries: Mapping[str, Query]) -> None:
     """Give a connection the relations that the names of a bound statement stand for."""
     from sleeper_nb.engines.duckdb import relations
 
+    connection = views.connection
     for name, what in bound.named.items():
         if isinstance(what, Bound):
-            _name_on_duckdb(connection, what, queries)
+            _name_on_duckdb(views, what, queries)
             rows = relations.query(connection, queries[what.statement.text])
         elif isinstance(what, BoundVariable):
             rows = relations.of_variable(connection, what)
         elif isinstance(what.rows, TableRows):
             is_whole = queries[bound.statement.text].reads_most_of(what.rows.state.schema.names)
             relations.name_table(
-                *(connection, name, what.rows.plan, what.storage), is_whole=is_whole, with_places=what.with_places
+                *(views, name, what.rows.plan, what.storage), is_whole=is_whole, with_places=what.with_places
             )
             continue
         else:

@@ -23,6 +23,7 @@ from sleeper_nb.model.snapshots import (
 )
 from sleeper_nb.operations.scanning.file_statistics import value_columns_used, value_columns_with_statistics
 from sleeper_nb.operations.scanning.reach import Necessary, Reach, reach_text, unused_text
+from sleeper_nb.operations.scanning.read_rows import check_files
 from sleeper_nb.operations.scanning.scan_plan import ScanPlan, TableRows
 from sleeper_nb.operations.system_tables import MARK, SYSTEM_TABLES, SystemRows
 from sleeper_nb.operations.versioning.leases import ReadGuard
@@ -78,6 +79,11 @@ class BoundSource:
     def plan(self) -> ScanPlan | None:
         """What is read of a table, and what is skipped; None for metadata."""
         return self.rows.plan if isinstance(self.rows, TableRows) else None
+
+    def check_files(self) -> None:
+        """Raise for the first file that is gone, or is not as it was written (`read_rows.check_files`)."""
+        if self.plan is not None:
+            check_files(self.plan.files, self.storage)
 
     @property
     def guard(self) -> ReadGuard | None:

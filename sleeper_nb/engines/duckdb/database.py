@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.cache_folder import cache_folder
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries
+from sleeper_nb.engines.duckdb.kept_views import KeptViews, ViewsOfStatement
 from sleeper_nb.errors import SessionClosed
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Database:
         self._kept: dict[Literal["first", "confined", "planning"], duckdb.DuckDBPyConnection] = {}
         weakref.finalize(self, self._kept.clear)
         self._folders: frozenset[str] = frozenset()
+        self._kept_views = KeptViews()
         self._of_thread = threading.local()
         self.judged_queries = JudgedQueries()
 
@@ -102,11 +104,32 @@ class Database:
         if named:
             return _confined(wanted, named)
         with self._lock:
-            if "confined" not in self._kept or not wanted <= self._folders:
-                self._folders |= wanted
-                logger.debug("opens a confined DuckDB for %d folders", len(self._folders))
-                self._kept["confined"] = _confined(self._folders, [])
-            return self._kept["confined"].cursor()
+            return self._confined_for(wanted).cursor()
+
+    def connect_statement(self, folders: Iterable[str], files: Iterable[str], *, keeps: bool) -> ViewsOfStatement:
+        """Return a new connection as `connect_confined`, whose statement names views over the files of tables.
+
+        Parameters
+        ----------
+        keeps
+            Whether the views, and the footers of their files, are kept for later statements. It gets its own database
+            when not, and when it names `files`.
+        """
+        if files or not keeps:
+            self._check_open()
+            return ViewsOfStatement(_confined(frozenset(folders), sorted(files)))
+        with self._lock:
+            self._check_open()
+            connection = self._confined_for(frozenset(folders)).cursor()
+            return ViewsOfStatement(connection, self._kept_views)
+
+    def _confined_for(self, folders: frozenset[str]) -> duckdb.DuckDBPyConnection:
+        """Return the confined database; a new one when it opens other folders, or keeps too much."""
+        if "confined" not in self._kept or not folders <= self._folders or self._kept_views.is_full:
+            self._folders |= folders
+            logger.debug("opens a confined DuckDB for %d folders", len(self._folders))
+            self._kept["confined"], self._kept_views = _confined(self._folders, [], keeps_footers=True), KeptViews()
+        return self._kept["confined"]
 
     def connect_planning(self) -> duckdb.DuckDBPyConnection:
         """Return a new connection that plans statements, and can open no file."""
@@ -156,8 +179,9 @@ def _spill_folder() -> Path:
     return cache_folder() / f"duckdb-{Clock().new_id()}"
 
 
-def _confined(folders: frozenset[str], files: list[str]) -> duckdb.DuckDBPyConnection:
+def _confined(folders: frozenset[str], files: list[str], *, keeps_footers: bool = False) -> duckdb.DuckDBPyConnection:
     connection = _opened()
+    connection.execute(f"SET GLOBAL parquet_metadata_cache = {str(keeps_footers).lower()}")
     _confine(connection, sorted(folders), files)
     return connection
 

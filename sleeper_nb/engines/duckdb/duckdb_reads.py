@@ -87,6 +87,8 @@ class Query:
         Whether it has a condition, be it of a join.
     unstable
         A function in it whose value another execution may change, besides the time; "" for none.
+    lists_names
+        Whether it asks which tables, views or schemas the database has.
     selection
         Its node of a syntax tree, if all that it reads is the rows of one table that meet its ``WHERE``.
     """
@@ -101,6 +103,7 @@ class Query:
     depends_on_time: bool = False
     has_conditions: bool = False
     unstable: str = ""
+    lists_names: bool = False
     selection: Mapping[str, Any] | None = field(default=None, compare=False)
 
     @property
@@ -184,6 +187,7 @@ def judged(connection: duckdb.DuckDBPyConnection, statement: Statement) -> Query
         depends_on_time=depends_on_time(nodes),
         has_conditions=any(map(_has_condition, nodes)),
         unstable=unstable_function(nodes),
+        lists_names=any(map(_lists_names, nodes)),
         selection=_selection(tree["statements"][0]["node"], nodes),
     )
 
@@ -201,6 +205,18 @@ def _has_condition(node: Mapping[str, Any]) -> bool:
     """Return whether a node of a query has a condition, also that of a join by the names of columns."""
     is_written = any(node.get(key) is not None for key in _CONDITIONS)
     return is_written or bool(node.get("using_columns")) or node.get("ref_type") == "NATURAL"
+
+
+def _lists_names(node: Mapping[str, Any]) -> bool:
+    """Return whether a node reads what DuckDB knows of its tables, views and schemas."""
+    if node.get("type") == "SHOW_REF":
+        return node["show_type"] not in {"DESCRIBE", "SUMMARY"}
+    name = str(node.get("table_name") or node.get("function_name") or "").lower()
+    return node.get("schema_name") in {"information_schema", "pg_catalog"} or name.startswith(_OF_CATALOG)
+
+
+_OF_CATALOG: Final = ("duckdb_", "pg_", "pragma_", "sqlite_")
+"""How the names begin of what describes the database."""
 
 
 def _check_beginning(statement: Statement) -> None:

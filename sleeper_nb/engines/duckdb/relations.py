@@ -25,6 +25,7 @@ import pyarrow as pa
 from sleeper_nb import errors
 from sleeper_nb.engines.duckdb.combined_rows import combined, is_exact
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries, Query
+from sleeper_nb.engines.duckdb.kept_views import FilesView, ViewsOfStatement, chunks_of
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import FieldType, Schema, quoted_name
@@ -136,7 +137,7 @@ def relation(
 
 
 def name_table(
-    connection: duckdb.DuckDBPyConnection,
+    views: ViewsOfStatement,
     name: str,
     plan: ScanPlan,
     storage: Storage,
@@ -150,14 +151,12 @@ def name_table(
     of them.
     """
     if with_places or not _is_as_in_files(plan, storage):
-        name_rows(connection, name, relation(connection, plan, storage, is_whole=is_whole, with_places=with_places))
+        rows = relation(views.connection, plan, storage, is_whole=is_whole, with_places=with_places)
+        name_rows(views.connection, name, rows)
         return
     _check(plan, storage, is_whole)
-    columns = ", ".join(map(quoted_name, plan.schema.names))
-    files = ", ".join(_literal(storage.locate(file)) for file in plan.filenames)
-    view = f"SELECT {columns} FROM read_parquet([{files}], hive_partitioning = false)"  # noqa: S608 - names and literals
     try:
-        connection.execute(f"CREATE OR REPLACE TEMP VIEW {quoted_name(name)} AS {view}")
+        views.name(name, FilesView(plan.schema.names, tuple(map(storage.locate, plan.filenames)), chunks_of(plan)))
     except duckdb.Error as error:
         check_files(plan.files, storage)
         raise explained(error) from error
@@ -173,10 +172,6 @@ def _is_as_in_files(plan: ScanPlan, storage: Storage) -> bool:
         and not any(field.type.holds("uuid") for field in plan.schema.fields)
         and plan.by_region_and_deletions().keys() == {(None, False)}
     )
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _relation(

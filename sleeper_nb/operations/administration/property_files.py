@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import lru_cache
+from typing import Final
 
 from sleeper_nb.catalog.catalog_base import Catalog, TableEntry
 from sleeper_nb.errors import Action, HintParts, InvalidInput, NotAllowed, NotFound, StorageError
@@ -60,6 +62,10 @@ _FIXED: dict[str, tuple[str, HintParts]] = {
 """For each property that cannot be set: why, and what to do instead."""
 
 
+_MOST_PARSED: Final = 256
+"""How many files are parsed once, as long as they have the same text."""
+
+
 class PropertyFiles:
     """The properties of the tables of an instance, as their files are now.
 
@@ -83,6 +89,7 @@ class PropertyFiles:
         catalog: Catalog | None = None,
     ) -> None:
         self._storage, self.instance, self.permissions, self._catalog = storage, instance, permissions, catalog
+        self._from_text = lru_cache(_MOST_PARSED)(TableProperties.from_text)  # each statement reads the file anew
 
     def of_table(self, table_id: str) -> TableProperties:
         """Return the properties of a table; errors name the line of its file."""
@@ -280,7 +287,7 @@ class PropertyFiles:
 
     def _parsed(self, content: str, path: str) -> TableProperties:
         source = self._storage.locate(path)
-        return self._whole(TableProperties.from_text(content, source), source)
+        return self._whole(self._from_text(content, source), source)
 
     def _whole(self, properties: TableProperties, source: str) -> TableProperties:
         whole = replace(properties, defaults=self.instance.table_defaults, permissions=self.permissions)

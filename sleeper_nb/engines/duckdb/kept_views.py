@@ -1,0 +1,112 @@
+"""Views over data files that the statements of one DuckDB share: to make one, DuckDB opens files that never change.
+
+A statement gives each table a name, and the next one gives the same name to other rows. So each view is in a schema of
+its own, and a connection has the schemas of its statement in its search path.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from sleeper_nb.model.schema import quoted_name
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from sleeper_nb.operations.scanning.scan_plan import ScanPlan
+
+logger = logging.getLogger(__name__)
+
+_MOST_VIEWS: Final = 256
+_MOST_CHUNKS: Final = 200_000
+"""How many column chunks the kept footers describe; DuckDB takes about 800 bytes for each."""
+_BYTES_OF_CHUNK: Final = 2**16
+
+
+@dataclass(frozen=True, slots=True)
+class FilesView:
+    """The rows of Parquet files as they are.
+
+    Parameters
+    ----------
+    columns
+        The columns that are read, in this order.
+    paths
+        The local files.
+    chunks
+        About how many column chunks their footers describe (`chunks_of`).
+    """
+
+    columns: tuple[str, ...]
+    paths: tuple[str, ...]
+    chunks: int = field(compare=False)
+
+    @property
+    def query(self) -> str:
+        """The query of the view."""
+        columns = ", ".join(map(quoted_name, self.columns))
+        files = ", ".join(_literal(path) for path in self.paths)
+        return f"SELECT {columns} FROM read_parquet([{files}], hive_partitioning = false)"  # noqa: S608 - literals
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def chunks_of(plan: ScanPlan) -> int:
+    """Return about how many column chunks the footers of a plan's files describe: one of 64 KiB, or one a column."""
+    return len(plan.schema.names) * len(plan.filenames) + plan.bytes // _BYTES_OF_CHUNK
+
+
+def can_be_kept(plans: Iterable[ScanPlan]) -> bool:
+    """Return whether the footers of all files that a statement reads can be kept in memory."""
+    return sum(map(chunks_of, plans)) <= _MOST_CHUNKS
+
+
+class KeptViews:
+    """The views of one database."""
+
+    def __init__(self) -> None:
+        self._lock, self._schemas, self._chunks = threading.Lock(), dict[tuple[str, FilesView], str](), 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it has so many views, or footers, that the next statement should begin with none."""
+        return len(self._schemas) >= _MOST_VIEWS or self._chunks > _MOST_CHUNKS
+
+    def schema_of(self, connection: duckdb.DuckDBPyConnection, name: str, view: FilesView) -> str:
+        """Return the schema in which a name is a view, made first if it is not there.
+
+        Raises
+        ------
+        duckdb.Error
+            When DuckDB cannot read the files.
+        """
+        with self._lock:
+            schema = self._schemas.get((name, view))
+            if schema is None:
+                schema = f"kept_{len(self._schemas)}"
+                connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+                connection.execute(f"CREATE VIEW {schema}.{quoted_name(name)} AS {view.query}")
+                self._schemas[name, view] = schema
+                self._chunks += view.chunks
+            return schema
+
+
+class ViewsOfStatement:
+    """The views that one connection has names for: those of `kept`, or when that is None views of its own."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, kept: KeptViews | None = None) -> None:
+        self.connection, self._kept, self._path = connection, kept, list[str]()
+
+    def name(self, name: str, view: FilesView) -> None:
+        """Give the rows of files a name that only later statements of this connection can read; errors as in DuckDB."""
+        if self._kept is None:
+            self.connection.execute(f"CREATE OR REPLACE TEMP VIEW {quoted_name(name)} AS {view.query}")
+            return
+        self._path.append(self._kept.schema_of(self.connection, name, view))
+        self.connection.execute(f"SET SESSION search_path = '{','.join(self._path)}'")

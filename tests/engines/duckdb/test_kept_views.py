@@ -1,0 +1,134 @@
+"""Statements on one DuckDB share views over data files; each reads its own rows, and lists no names of others."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import duckdb
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.engines.duckdb.database import Database
+from sleeper_nb.engines.duckdb.kept_views import FilesView, KeptViews, ViewsOfStatement, can_be_kept
+
+SCHEMA = sl.Schema({"n": "long"}, {}, {"city": "string"})
+VERSIONS = 12
+
+
+@pytest.fixture
+def session(tmp_path):
+    with sl.connect(tmp_path) as opened:
+        table = opened.create_table("trips", SCHEMA)
+        for n in range(VERSIONS):
+            table.ingest([{"n": n, "city": f"c{n:02}"}])
+        yield opened
+
+
+def asked(session, version, columns="sum(n) AS s, max(city) AS c"):
+    return session.sql(f"SELECT {columns} FROM trips VERSION AS OF {version}", engine="duckdb")
+
+
+def expected(version):
+    return [{"s": sum(range(version - 1)), "c": f"c{version - 2:02}"}]
+
+
+def test_each_result_reads_its_own_version_whenever_it_is_read(session):
+    results = {version: asked(session, version) for version in range(2, VERSIONS + 2)}
+    for version in reversed(results):
+        assert results[version].to_arrow().to_pylist() == expected(version)
+    assert results[2].to_arrow().to_pylist() == expected(2)
+
+
+def test_one_statement_reads_several_versions_and_views(session):
+    session.sql("CREATE TEMP VIEW early AS SELECT * FROM trips VERSION AS OF 3", engine="duckdb")
+    sql = "SELECT (SELECT count(*) FROM {}) AS a, (SELECT count(*) FROM {}) AS b, (SELECT count(n) FROM early) AS e"
+    for a, b in ((4, 7), (7, 4), (4, 4)):
+        text = sql.format(f"trips VERSION AS OF {a}", f"trips VERSION AS OF {b}")
+        answer = session.sql(text + " WHERE random() >= 0", engine="duckdb").to_arrow().to_pylist()
+        assert answer == [{"a": a - 1, "b": b - 1, "e": 2}]
+
+
+def test_threads_make_and_read_the_same_views(session):
+    def read(version):
+        return asked(session, version).to_arrow().to_pylist() == expected(version)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(read, [2 + n % VERSIONS for n in range(100)]))
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SHOW ALL TABLES",
+        "SELECT table_name FROM information_schema.tables",
+        "SELECT view_name FROM duckdb_views() WHERE NOT internal",
+        "SELECT schema_name FROM duckdb_schemas() WHERE schema_name LIKE 'kept%'",
+        "SELECT name FROM sqlite_master",
+    ],
+)
+def test_statements_do_not_list_the_views_of_others(session, sql):
+    asked(session, 3).to_arrow()
+    assert session.sql(sql, engine="duckdb").to_arrow().num_rows == 0
+
+
+def test_a_file_that_was_changed_is_not_read_by_a_kept_footer(session, tmp_path):
+    whole = session.sql("SELECT sum(n) AS s, max(city) AS c FROM trips", engine="duckdb")
+    assert whole.to_arrow().num_rows == 1
+    path = next(path for path in tmp_path.rglob("*.parquet") if "data" in path.parts)
+    path.write_bytes(path.read_bytes()[:-9] + b"123456789")
+    with pytest.raises(sl.StorageError, match=path.name):
+        session.sql("SELECT sum(n) AS s, max(city) AS c FROM trips", engine="duckdb").to_arrow()
+    path.unlink()
+    with pytest.raises(sl.NotFound, match=path.name):
+        session.sql("SELECT sum(n) AS s, max(city) AS c FROM trips", engine="duckdb").to_arrow()
+
+
+@pytest.fixture
+def parquet(tmp_path):
+    path = str(tmp_path / "it's.parquet")
+    duckdb.sql("SELECT 7 AS a, 8 AS b").write_parquet(path)
+    return path
+
+
+def test_a_full_database_is_left_to_its_results_and_another_one_begins(parquet, tmp_path):
+    database, view = Database(), FilesView(("b",), (parquet,), 1)
+    first = database.connect_statement([str(tmp_path)], (), keeps=True)
+    first.name("t", view)
+    early = first.connection.sql("FROM t")
+    for number in range(300):
+        statement = database.connect_statement([str(tmp_path)], (), keeps=True)
+        statement.name(f"t{number}", view)
+        assert statement.connection.sql(f"FROM t{number}").fetchall() == [(8,)]
+    ((kept,),) = statement.connection.sql("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall()
+    assert 0 < kept < 256
+    assert early.fetchall() == [(8,)]
+
+
+def test_views_of_many_footers_fill_a_database(parquet):
+    views, connection = KeptViews(), duckdb.connect()
+    assert not views.is_full
+    views.schema_of(connection, "t", FilesView(("a",), (parquet,), 150_000))
+    assert not views.is_full
+    views.schema_of(connection, "t", FilesView(("a",), (parquet,), 150_000))  # the same one again
+    assert not views.is_full
+    views.schema_of(connection, "t", FilesView(("b",), (parquet,), 150_000))
+    assert views.is_full
+
+
+def test_a_statement_of_too_many_footers_keeps_none(session, tmp_path, monkeypatch):
+    plan = session.table("trips").scan().plan()
+    assert can_be_kept([plan])
+    monkeypatch.setattr("sleeper_nb.engines.duckdb.kept_views._MOST_CHUNKS", 5)
+    assert not can_be_kept([plan])
+    assert asked(session, 5).to_arrow().to_pylist() == expected(5)
+    for keeps in (True, False):
+        connection = Database().connect_statement([str(tmp_path)], (), keeps=keeps).connection
+        assert connection.sql("SELECT current_setting('parquet_metadata_cache')").fetchall() == [(keeps,)]
+
+
+def test_a_view_that_cannot_be_made_leaves_its_name_free(parquet, tmp_path):
+    kept, connection = KeptViews(), duckdb.connect()
+    for _ in range(2):
+        with pytest.raises(duckdb.IOException):
+            ViewsOfStatement(connection, kept).name("t", FilesView(("a",), (str(tmp_path / "gone.parquet"),), 1))
+    statement = ViewsOfStatement(connection, kept)
+    statement.name("t", FilesView(("a",), (parquet,), 1))
+    assert connection.sql("FROM t").fetchall() == [(7,)]
