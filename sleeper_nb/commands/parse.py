@@ -11,9 +11,11 @@ import difflib
 import io
 import re
 import shlex
+import threading
 from argparse import Namespace
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 
@@ -261,7 +263,19 @@ def _is_value_next(typed: _Text | _Words) -> bool:
 class _Parser(argparse.ArgumentParser):
     """An argument parser that raises our errors and never ends the process."""
 
-    usage_hint: str
+    def __init__(self, name: str, usage_hint: str) -> None:
+        super().__init__(name, add_help=False, allow_abbrev=False)
+        self.usage_hint, self._lock = usage_hint, threading.Lock()
+
+    def parsed(self, words: list[str]) -> tuple[Namespace, list[str]]:
+        """Return the values of the arguments, and the words that are none."""
+        with self._lock:  # argparse changes the parser while it parses
+            values, left = self.parse_known_intermixed_args(words, Namespace(given_once=set()))
+        del values.given_once
+        for name, value in vars(values).items():
+            if isinstance(value, list):  # the default is one list for all
+                setattr(values, name, list(value))
+        return values, left
 
     def error(self, message: str) -> NoReturn:
         if missing := re.fullmatch(r"the following arguments are required: (.*)", message):
@@ -277,36 +291,21 @@ class _Parser(argparse.ArgumentParser):
 class _Once(argparse.Action):
     """Stores the value of an option; a second value would silently replace the first, and raises."""
 
-    is_given = False
-
     def __call__(self, parser: Any, namespace: Namespace, values: Any, option_string: str | None = None) -> None:
-        if self.is_given:
+        if self.dest in namespace.given_once:
             problem = f"{parser.prog} has {option_string} twice"
             raise InvalidInput(problem, hint=f"give {option_string} once; {parser.usage_hint}")
-        self.is_given = True
+        namespace.given_once.add(self.dest)
         setattr(namespace, self.dest, values)
 
 
 def _arguments(command: Command, extra: tuple[Argument, ...], line: TypedLine, related: Sequence[Command]) -> Namespace:
     """Return the values of a command's arguments, checked; an error may name a related command instead."""
-    parser = _Parser(command.name, add_help=False, allow_abbrev=False)
-    parser.usage_hint = _usage(command)
-    known = [argument for argument in (*command.arguments, *extra) if argument.kind != "sql"]
-    for argument in known:
-        settings: dict[str, Any] = {} if argument.is_flag else {"default": argument.default}
-        if argument.is_flag:
-            settings["action"] = "store_true"
-        elif argument.is_option and argument.many:
-            settings = {"action": "append", "default": []}
-        elif argument.is_option:
-            settings["action"] = _Once
-            if argument.bare is not None:
-                settings |= {"nargs": "?", "const": argument.bare}
-        else:
-            settings |= {"metavar": argument.metavar, "nargs": _count(argument)}
-        parser.add_argument(*argument.names, **settings)
+    known = tuple(argument for argument in (*command.arguments, *extra) if argument.kind != "sql")
+    parser = _parser(command.name, _usage(command), known)
     _check_quotes(line, command, ())
-    values, left = parser.parse_known_intermixed_args(_with_negative_values(line.words, command.options))
+    words = _with_negative_values(line.words, command.options)
+    values, left = parser.parsed(words)
     if left:
         _check_quotes(line, command, left)
         hint = None if command.instead is None else command.instead(line)
@@ -322,6 +321,26 @@ def _arguments(command: Command, extra: tuple[Argument, ...], line: TypedLine, r
     if command.check is not None:
         command.check(values)
     return values
+
+
+@lru_cache(maxsize=256)
+def _parser(name: str, usage: str, known: tuple[Argument, ...]) -> _Parser:
+    """Return the parser of a command; to make it takes longer than to run a small query."""
+    parser = _Parser(name, usage)
+    for argument in known:
+        settings: dict[str, Any] = {} if argument.is_flag else {"default": argument.default}
+        if argument.is_flag:
+            settings["action"] = "store_true"
+        elif argument.is_option and argument.many:
+            settings = {"action": "append", "default": []}
+        elif argument.is_option:
+            settings["action"] = _Once
+            if argument.bare is not None:
+                settings |= {"nargs": "?", "const": argument.bare}
+        else:
+            settings |= {"metavar": argument.metavar, "nargs": _count(argument)}
+        parser.add_argument(*argument.names, **settings)
+    return parser
 
 
 def _check_quotes(line: TypedLine, command: Command, left: Collection[str]) -> None:

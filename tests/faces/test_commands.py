@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -354,3 +355,22 @@ def test_every_command_of_the_readme_parses():
         word = line.split()[0]
         if word != "COMMAND":
             assert COMMANDS.parse_line(line, body).command
+
+
+def test_a_line_leaves_nothing_for_the_next_one():
+    _, first = parsed("update t --set a=1 --where c=3 -m one")
+    first.set.append("changed")
+    _, again = parsed("update t --where d=4")
+    assert (again.set, again.where, again.message) == ([], "d=4", None)
+    again.set.append("changed")
+    assert parsed("update t --set a=1 --set b=2")[1].set == ["a=1", "b=2"]
+    assert parsed("update t --where d=4")[1].set == []
+
+
+def test_threads_parse_lines_of_one_command():
+    def is_right(number):
+        _, found = parsed(f"get t --limit {number} key{number} other")
+        return (found.limit, found.key) == (number, [f"key{number}", "other"])
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(is_right, range(1, 400)))
