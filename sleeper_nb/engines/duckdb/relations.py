@@ -27,7 +27,8 @@ from sleeper_nb.engines.duckdb.combined_rows import combined, is_exact
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries, Query
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
 from sleeper_nb.model.partitions import Region
-from sleeper_nb.model.schema import FieldType, Schema, quoted_name
+from sleeper_nb.model.schema import FieldType, Schema
+from sleeper_nb.model.sql_quotes import quoted_name, quoted_text
 from sleeper_nb.operations.row_processing import Processor, in_microseconds
 from sleeper_nb.operations.scanning.live_rows import placed_files, placed_schema, positions_of
 from sleeper_nb.operations.scanning.read_rows import check_contents, check_files, placed_rows, stream
@@ -154,7 +155,7 @@ def name_table(
         return
     _check(plan, storage, is_whole)
     columns = ", ".join(map(quoted_name, plan.schema.names))
-    files = ", ".join(_literal(storage.locate(file)) for file in plan.filenames)
+    files = ", ".join(quoted_text(storage.locate(file)) for file in plan.filenames)
     view = f"SELECT {columns} FROM read_parquet([{files}], hive_partitioning = false)"  # noqa: S608 - names and literals
     try:
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {quoted_name(name)} AS {view}")
@@ -173,10 +174,6 @@ def _is_as_in_files(plan: ScanPlan, storage: Storage) -> bool:
         and not any(field.type.holds("uuid") for field in plan.schema.fields)
         and plan.by_region_and_deletions().keys() == {(None, False)}
     )
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _relation(
