@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import platform
@@ -18,14 +17,13 @@ from typing import TYPE_CHECKING
 
 from sleeper_nb import logs
 from sleeper_nb.commands.context import Context
-from sleeper_nb.commands.outcome import BY_SIGNAL, DONE, ELSEWHERE, ERRORS, FAILED, WARNINGS, Outcome
+from sleeper_nb.commands.outcome import BY_SIGNAL, DONE, ELSEWHERE, FAILED, Outcome
 from sleeper_nb.errors import Action, InvalidInput
 from sleeper_nb.model.times import parse_duration
 from sleeper_nb.operations.upkeep.maintenance_metrics import MaintenanceMetrics
 from sleeper_nb.storage.whole_files import whole_file
 
 if TYPE_CHECKING:
-    from sleeper_nb.operations.alerts import InstanceStatus
     from sleeper_nb.session import Session
     from sleeper_nb.session.maintenance_service import MaintenanceRound
 
@@ -184,14 +182,3 @@ class MetricsFile:
         metrics = MaintenanceMetrics(self._session.instance)
         metrics.resume(_text_of(path))  # only now that the lease is held, as another process may have written it
         return metrics
-
-
-def checked_status(status: InstanceStatus, fail_on: str | None, *, as_json: bool) -> Outcome:
-    """Return the status of an instance as text or JSON, and the exit code for its alerts."""
-    text = json.dumps(status.to_dict(), indent=2) if as_json else repr(status)
-    code = DONE
-    if fail_on is not None and status.of_level("error"):
-        code = ERRORS
-    elif fail_on == "warn" and status.alerts:
-        code = WARNINGS
-    return Outcome(text, code)
