@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.commands.command import TABLE, VERSION, command, flag, option, positional
 from sleeper_nb.commands.context import Context
-from sleeper_nb.commands.outcome import Outcome
+from sleeper_nb.commands.outcome import DONE, ERRORS, WARNINGS, Outcome
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.report import Answer, Grid
 
@@ -37,10 +38,16 @@ _POLL_SECONDS = 1.0
 def status(context: Context, arguments: Namespace) -> TableStatus | InstanceStatus | Outcome:
     if not arguments.json and arguments.fail_on is None:
         return context.opened().status() if arguments.table is None else context.table(arguments.table).status()
-    from sleeper_nb.commands.maintain_service import checked_status
-
     names = () if arguments.table is None else (context.table(arguments.table).name,)
-    return checked_status(context.opened().status(*names), arguments.fail_on, as_json=arguments.json)
+    found = context.opened().status(*names)
+    text = json.dumps(found.to_dict(), indent=2) if arguments.json else repr(found)
+    return Outcome(text, DONE if arguments.fail_on is None else _exit_code(found, arguments.fail_on))
+
+
+def _exit_code(found: InstanceStatus, fail_on: str) -> int:
+    if found.of_level("error"):
+        return ERRORS
+    return WARNINGS if fail_on == "warn" and found.alerts else DONE
 
 
 @command(

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sleeper_nb.commands.command import (
-    AWS,
     CONFIRMED,
     DRY_RUN,
     INSTANCE,
@@ -17,16 +15,15 @@ from sleeper_nb.commands.command import (
     VERSION,
     command,
     flag,
-    given_aws,
     option,
     positional,
 )
-from sleeper_nb.commands.confirm import delete_confirmed, line_again
+from sleeper_nb.commands.confirm import delete_confirmed
 from sleeper_nb.commands.context import Context
+from sleeper_nb.commands.deploy_instance import DEPLOY_OPTIONS, deploy_instance
 from sleeper_nb.commands.maintenance import set_online
 from sleeper_nb.commands.tables import NEW_NAME, OLD_NAME, parse_property
 from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NotFound, StorageError
-from sleeper_nb.operations.administration.aws_roles import ROLES
 from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
@@ -69,13 +66,7 @@ def instances(context: Context, _arguments: Namespace) -> Listing[InstanceSummar
     "create an instance without tables; also a file of its properties, or all that it needs on AWS",
     positional("name", "its name: letters, digits, - and _; with --deploy s3://bucket/prefix", metavar="NAME"),
     option("--set", text="a property of the instance; can be repeated", metavar="NAME=VALUE", many=True),
-    flag("--deploy", "plan bucket, DynamoDB tables and IAM policies; --force makes what is missing"),
-    option("--instance", text="with --deploy, its name; default if not given", metavar="I", only_with="--deploy"),
-    *(replace(each, only_with="--deploy") for each in AWS),
-    option("--role", text="show the policy of this role alone", choices=ROLES,
-           only_with="--deploy"),
-    replace(DRY_RUN, only_with="--deploy"),
-    replace(flag("--force", "make what the plan of --deploy says; what is there stays"), only_with="--deploy"),
+    *DEPLOY_OPTIONS,
     examples=(
         "add-instance test",
         "add-instance test --set sleeper.default.table.gc.delay.minutes=60",
@@ -86,32 +77,19 @@ def instances(context: Context, _arguments: Namespace) -> Listing[InstanceSummar
     warehouse="place",
 )  # fmt: skip
 def create_instance(context: Context, arguments: Namespace) -> Answer | DeployReport:
+    return (deploy_instance if arguments.deploy else _add_instance)(context, arguments)
+
+
+def _add_instance(context: Context, arguments: Namespace) -> Answer:
     from sleeper_nb.model.properties import InstanceProperties
     from sleeper_nb.operations.administration.instances import add_instance
 
-    if arguments.deploy:
-        return _deployed(context, arguments)
     if "://" in arguments.name:
         line = Action(f"add-instance {arguments.name} --instance NAME --deploy")
         raise InvalidInput(f"{arguments.name} is an address, not a name", hint=("to plan one there: ", line))
     properties = InstanceProperties(dict(map(parse_property, arguments.set)))
     path = add_instance(context.warehouse(), arguments.name, properties)
     return Answer(Grid((), (), footer=f"created instance {arguments.name}, without tables; its properties: {path}"))
-
-
-def _deployed(context: Context, arguments: Namespace) -> DeployReport:
-    from sleeper_nb.session import deploy
-
-    report = deploy(
-        arguments.name,
-        arguments.instance or "default",
-        **given_aws(arguments),
-        properties=dict(map(parse_property, arguments.set)),
-        role=arguments.role,
-        dry_run=arguments.dry_run or not arguments.force,
-        progress=context.progress,
-    )
-    return replace(report, again=line_again(arguments.words, "--force"))
 
 
 @command(

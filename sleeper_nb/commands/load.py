@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -23,7 +25,7 @@ from sleeper_nb.commands.command import (
     positional,
 )
 from sleeper_nb.commands.context import Context, split_names
-from sleeper_nb.errors import Action, InvalidInput, NotFound
+from sleeper_nb.errors import Action, InvalidInput, NotFound, SleeperError
 from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from sleeper_nb.operations.loading.ingest import IngestPlan
     from sleeper_nb.operations.loading.load_options import LoadArguments
     from sleeper_nb.operations.scanning.export import ExportReport
+    from sleeper_nb.table import Table
     from sleeper_nb.table.folder_watch import WatchReport
 
 DELIMITER = option("--delimiter", text="what separates the values of a CSV file, or the word tab; a comma if not "
@@ -162,12 +165,28 @@ def ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | Wa
         plan: Any = add(data, dry_run=True)
         return plan  # type: ignore[no-any-return]
     before = table.resolved.snapshot_id
-    snapshot: Snapshot = add(data, message=arguments.message, job_id=arguments.job_id)
+    with _noting_snapshot(context, table, before):
+        snapshot: Snapshot = add(data, message=arguments.message, job_id=arguments.job_id)
     if snapshot.id == before and not isinstance(snapshot, MadeBefore):
         # The snapshot's own card would show rows that an earlier ingest added.
         saved = f"; {snapshot.note}" if isinstance(snapshot, LoadedAndSaved | CheckedLoad) else ""
         return Answer(Grid((), (), footer=f"no rows to add: {table.name} stays at snapshot {before}{saved}"))
     return snapshot
+
+
+@contextmanager
+def _noting_snapshot(context: Context, table: Table, before: int) -> Iterator[None]:
+    """Note on an interrupt at which snapshot the table is, and whether it is still the one from before."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        with suppress(SleeperError):  # a catalog that cannot be reached: the interrupt is what counts
+            now = table.resolved.snapshot_id
+            lists = f"{context.prefix} history {table.name} lists what was committed"
+            is_still = f"Table {table.name} is still at snapshot {before}."
+            is_now = f"Table {table.name} was at snapshot {before}, and is at snapshot {now}: {lists}."
+            stop.add_note(is_still if now == before else is_now)
+        raise
 
 
 def _watch(context: Context, arguments: Namespace) -> WatchReport:
@@ -241,7 +260,8 @@ def add_files(context: Context, arguments: Namespace) -> Snapshot | AddFilesPlan
     if arguments.dry_run:
         return add(dry_run=True)
     before = table.resolved.snapshot_id
-    snapshot = add(message=arguments.message, job_id=arguments.job_id)
+    with _noting_snapshot(context, table, before):
+        snapshot = add(message=arguments.message, job_id=arguments.job_id)
     if snapshot.id == before and not isinstance(snapshot, MadeBefore):
         return Answer(Grid((), (), footer=f"the files have no new rows: {table.name} stays at snapshot {before}"))
     return snapshot

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def _check_service(arguments: Namespace) -> None:
     """Raise `InvalidInput` for options of the service that make no sense."""
     if arguments.every is not None or arguments.once:
-        from sleeper_nb.commands.maintain_service import time_between
+        from sleeper_nb.commands.console_service import time_between
 
         time_between(arguments)
     elif arguments.metrics is not None or arguments.log_format != "text":
@@ -51,9 +51,9 @@ def _check_service(arguments: Namespace) -> None:
 )  # fmt: skip
 def maintain(context: Context, arguments: Namespace) -> MaintenanceReport | Outcome:
     if arguments.every is not None or arguments.once:
-        from sleeper_nb.commands import maintain_service
+        from sleeper_nb.commands.console_service import SignalledStop, run_service
 
-        return maintain_service.run_service(context, arguments, maintain_service.SignalledStop())
+        return run_service(context, arguments, SignalledStop())
     target = context.opened() if arguments.table is None else context.table(arguments.table)
     return target.maintain(arguments.dry_run)
 

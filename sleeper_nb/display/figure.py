@@ -140,11 +140,14 @@ def _short(bound: KeyValue | None) -> KeyValue | None:
 
 
 def _bound(ranges: Sequence[Range], room: int) -> str:
-    """Return the least key of a box, if only one row key bounds it and it fits."""
+    """Return the least key of a box, or the end of the first one, if only one row key bounds it and it fits."""
     first, *others = ranges
     if any(each != Range() for each in others):
         return ""
     if first.min is not None:
         return point_label(first.min, room, "≥ ")
-    whole = "" if first.max is None else f"< {cell_text(key_text(first.max))}"
-    return whole if len(whole) <= room else ""
+    if first.max is None:
+        return ""
+    whole = f"< {cell_text(key_text(first.max))}"
+    # Texts below a long one are below its beginning, or begin with it: "<" before the beginning would not be true.
+    return whole if len(whole) <= room else point_label(first.max, room, "≤ ")

@@ -20,6 +20,7 @@ from typing import Any
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.keys import KeyValue, check_key, key_after, key_text, parse_key, written_key
 from sleeper_nb.model.schema import Field, Schema
+from sleeper_nb.model.sql_quotes import quoted_text
 
 ROOT_ID = "root"
 
@@ -390,7 +391,7 @@ def _value_text(value: KeyValue | None) -> str:
     if value is None:
         return ""
     text = written_key(value)
-    return text if _BARE.fullmatch(text) else "'{}'".format(text.replace("'", "''"))
+    return text if _BARE.fullmatch(text) else quoted_text(text)
 
 
 def _bounds(field: Field, match: re.Match[str]) -> Bounds:

@@ -25,6 +25,7 @@ from sleeper_nb.arguments import checked, described
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.checksums import checksum_of
 from sleeper_nb.model.constants import constant, constant_text
+from sleeper_nb.model.sql_quotes import quoted_text
 from sleeper_nb.report import Grid, Report
 
 KEY_TYPES = ("int", "long", "string", "bytearray", "date", "timestamp")
@@ -75,11 +76,6 @@ MOST_NESTED = 20
 """How deep lists, maps and structs may be nested: deeper than real data, shallow enough for every engine."""
 _NAME = re.compile(r"[^\W\d][\w$]*")
 _JSON_NAMES = {json: name for name, (_, json) in _SIMPLE.items()}
-
-
-def quoted_name(name: str, mark: str = '"') -> str:
-    """Return the name of a column or table quoted for SQL; Spark's quotation mark is a backtick."""
-    return mark + name.replace(mark, mark * 2) + mark
 
 
 def holds_text(arrow: pa.DataType) -> bool:
@@ -450,7 +446,7 @@ class Field:
     def definition(self) -> str:
         """The type, default and comment, as in a line of ``%%sleeper create``: ``double? DEFAULT 0``."""
         default = "" if self.default is None else f" DEFAULT {_literal_text(self)}"
-        return f"{self.text}{default}{'' if self.comment is None else f' COMMENT {_in_quotes(self.comment)}'}"
+        return f"{self.text}{default}{'' if self.comment is None else f' COMMENT {quoted_text(self.comment)}'}"
 
     @property
     def arrow(self) -> pa.Field:
@@ -476,10 +472,6 @@ def checked_comment(comment: object, of: str) -> str | None:
     return comment or None
 
 
-def _in_quotes(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
 def _literal_text(field: Field) -> str:
     """Return a default as DDL writes it: numbers and booleans bare, anything else in quotes."""
     text = field.default_text or ""
@@ -487,7 +479,7 @@ def _literal_text(field: Field) -> str:
         return f"X'{text}'"
     types = pa.types
     bare = any(test(field.type.arrow) for test in (types.is_integer, types.is_decimal, types.is_boolean))
-    return text if bare or (isinstance(field.default, float) and _BARE.fullmatch(text)) else _in_quotes(text)
+    return text if bare or (isinstance(field.default, float) and _BARE.fullmatch(text)) else quoted_text(text)
 
 
 _BARE = re.compile(r"[-+]?[\d.]+(?:[eE][-+]?\d+)?")

@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sleeper_nb.errors import NetworkError, SleeperError
+from sleeper_nb.errors import NetworkError, SleeperError, first_line
 from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.keys import key_text
 from sleeper_nb.model.partitions import Region
@@ -66,7 +66,7 @@ def data_faults(
         except NetworkError:
             raise  # this says nothing about the file
         except Exception as error:  # noqa: BLE001 - a damaged file can raise anything when it is read
-            why = getattr(error, "message", None) or str(error).partition("\n")[0]
+            why = getattr(error, "message", None) or first_line(error)
             what = f"{filename} cannot be read: {why}"
             yield Suspicion("data file", what, "its rows are lost", filename=filename)
             continue

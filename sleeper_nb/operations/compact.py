@@ -128,7 +128,7 @@ def compact(
     if dry_run:
         return CompactionReport(
             proposed, (), (), strategy, settings, waiting,
-            dry_run=True, blocked_by=blocked_by, requests=_requests(store, proposed),
+            dry_run=True, blocked_by=blocked_by, requests=_requests(store, state, proposed),
         )  # fmt: skip
     logger.debug("table %s: compaction plans %d jobs, %d wait", store.table_id, len(proposed), waiting)
     jobs: list[CompactionJob] = []
@@ -253,8 +253,8 @@ class CompactionReport(TableReport):
         return job.region, len(job.inputs), job.rows, size, why, merges, _short_name(job.output)
 
 
-def _requests(store: StateStore, jobs: Sequence[CompactionJob]) -> RequestEstimate | None:
-    costs = CommitCosts.of(store) if jobs else None
+def _requests(store: StateStore, state: TableState, jobs: Sequence[CompactionJob]) -> RequestEstimate | None:
+    costs = CommitCosts.of(store, state) if jobs else None
     if costs is None:
         return None
     inputs = [file for job in jobs for file in job.inputs]

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import InvalidInput, NotFound, first_line
 from sleeper_nb.model.permissions import Function
 from sleeper_nb.model.processing import PythonIterator
 from sleeper_nb.model.schema import Schema
@@ -168,7 +168,7 @@ def _checked_output(output: object, given: pa.RecordBatch, name: str, schema: Sc
         rows.validate(full=True)  # a cast does not check that text is UTF-8
     except (ValueError, pa.ArrowNotImplementedError) as error:
         raise InvalidInput(
-            f"iterator {name!r} returned rows that do not fit the table: {str(error).splitlines()[0]}",
+            f"iterator {name!r} returned rows that do not fit the table: {first_line(error)}",
             hint="keep the types of the columns, and return no null where it receives none",
         ) from error
     keys = list(schema.sort_order)

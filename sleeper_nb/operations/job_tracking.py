@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
+from functools import cache
 from typing import Literal, get_args
 
 from sleeper_nb.catalog.catalog_base import Catalog, TableEntry
@@ -220,10 +221,15 @@ def _fate(store: StateStore, by_id: Mapping[int, Snapshot], done: int, rollbacks
         return set(store.load(by_id[number]).files.active["filename"].to_pylist())
 
     added, fate = files(done) - files(done - 1), 0
+
+    @cache  # the version before a rollback is often the one after another rollback
+    def has_rows(number: int) -> bool:
+        return not added.isdisjoint(files(number))
+
     for rollback in rollbacks:
-        if added & files(rollback):
+        if has_rows(rollback):
             fate = 0
-        elif added & files(rollback - 1):
+        elif has_rows(rollback - 1):
             fate = rollback
         elif not fate:
             return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from sleeper_nb.model.state import TableState
 from sleeper_nb.state_store.state_store_base import StateStore
 
 PART = 10 << 20
@@ -54,12 +55,9 @@ class CommitCosts:
     references: int
 
     @classmethod
-    def of(cls, store: StateStore) -> CommitCosts | None:
-        """Return those of a table in S3; None of one in a folder."""
-        if store.storage.local:
-            return None
-        head = store.head()
-        return cls(head.state_store, head.files if head.references is None else head.references)
+    def of(cls, store: StateStore, state: TableState) -> CommitCosts | None:
+        """Return those of a table in S3 at a version; None of one in a folder."""
+        return None if store.storage.local else cls(store.name, state.totals().files)
 
     def ingest(self, files: int) -> RequestEstimate:
         """Return what a load costs that writes so many files."""

@@ -11,22 +11,26 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from sleeper_nb.arguments import checked
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.spark.file_systems import SCHEMES
 from sleeper_nb.errors import Action, EngineError, SleeperError, hint_text
 from sleeper_nb.operations.administration.aws_roles import ROLES, WORK
 from sleeper_nb.operations.administration.instances import creating, instance_names
 from sleeper_nb.operations.administration.ownership import check_warehouse
+from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.report import Grid, Report, counted, escaped
-from sleeper_nb.storage.aws import in_short, options_of
-from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.storage.aws import Network, in_short, options_of
+from sleeper_nb.storage.filesystem import Storage, open_storage
 from sleeper_nb.storage.s3 import S3Place
 
 if TYPE_CHECKING:
@@ -39,6 +43,8 @@ if TYPE_CHECKING:
 OK, WARNING, FAILED, NOT_CHECKED = "ok", "warning", "failed", "not checked"
 CLOCK_WARNS, CLOCK_FAILS = timedelta(seconds=30), timedelta(minutes=5)
 """S3 refuses requests of a clock that is 15 minutes apart; readers' leases last as long."""
+_QUICK = 1
+"""A quota of lost answers that lets no request be sent again: the doctor says at once that there is no answer."""
 _PACKAGES: Final = ("pyarrow", "duckdb", "datafusion", "pyspark", "boto3")
 _ASK_CLUSTER = Action("doctor --cluster", "session.doctor(cluster=True)")
 
@@ -153,6 +159,61 @@ class Patient:
     ) -> Patient:
         """Return the same with Spark."""
         return replace(self, spark_config=config, engine=engine, given=given, stops=stops)
+
+
+@checked
+def doctor(
+    warehouse: str | Path = "./warehouse",
+    instance: str = "default",
+    *,
+    region: str | None = None,
+    endpoint_url: str | None = None,
+    profile: str | None = None,
+    spark: SparkSession | None = None,
+    spark_config: Mapping[str, str] | None = None,
+    cluster: bool = False,
+    clock: Clock | None = None,
+    progress: Progress | None = None,
+) -> DoctorReport:
+    """Look at Java, Spark, packages, credentials, clocks, S3, DynamoDB and permissions; nothing is opened or changed.
+
+    Parameters
+    ----------
+    warehouse, instance, region, endpoint_url, profile, spark, spark_config
+        As `connect` takes them.
+    cluster
+        Whether to look at Spark's workers too, by a small task; Spark is started and stopped for it if there is none.
+
+    Returns
+    -------
+    DoctorReport
+        A line for each, and what mends it; what failed is in `failed`. It takes seconds, also without a network.
+    """
+    from sleeper_nb.engines.spark.engine import SparkEngine
+
+    clock, config = clock or Clock(), dict(spark_config or {})
+    engine = partial(SparkEngine, spark, config=config, clock=clock, progress=progress or SILENT)
+    with patient_of(warehouse, instance, clock, region=region, endpoint_url=endpoint_url, profile=profile) as patient:
+        return examine(patient.with_spark(config, engine, spark, stops=True), cluster=cluster)
+
+
+@contextmanager
+def patient_of(warehouse: str | Path, instance: str, clock: Clock, **aws: str | None) -> Iterator[Patient]:
+    """Give what the doctor looks at; its connections give up at the first lost answer, and are closed at the end."""
+    network = Network(clock, quota=_QUICK)
+    storage = open_storage(warehouse, network=network, **aws)
+    catalog = None if storage.local else _catalog(storage.root, instance, network, **aws)
+    try:
+        yield Patient(storage, instance, catalog, clock, aws.get("profile"))
+    finally:
+        if catalog is not None:
+            catalog.close()
+
+
+def _catalog(warehouse: str, instance: str, network: Network, **aws: Any) -> DynamoDBCatalog:
+    from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
+
+    return DynamoDBCatalog(instance, clock=network.clock, network=network, warehouse=warehouse, **aws)
 
 
 def examine(patient: Patient, *, cluster: bool = False) -> DoctorReport:

@@ -745,8 +745,7 @@ class Session:
     @checked
     def doctor(self, *, cluster: bool = False) -> DoctorReport:
         """Look at all that the session needs, and at Spark's workers if `cluster`; see `sleeper_nb.doctor`."""
-        from sleeper_nb.session.deploying import patient_of
-        from sleeper_nb.session.diagnosis import examine
+        from sleeper_nb.session.diagnosis import examine, patient_of
 
         with patient_of(self.warehouse().root, self.instance, self.components.clock, **self._aws) as patient:
             return examine(patient.with_spark(self._spark_config, self.spark, self._given_spark), cluster=cluster)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sleeper_nb.model.schema import Field, FieldType
+from sleeper_nb.model.sql_quotes import quoted_text
 from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, POSITION
 from sleeper_nb.sql.composition import Composition, InDialect, Piece, QuotedName, in_brackets
 from sleeper_nb.sql.delete_update import DeleteRows, NamedQueries, Target, UpdateRows
@@ -90,8 +91,7 @@ def _nullable(value: Iterable[Piece]) -> tuple[Piece, ...]:
 
 
 def _field_of(struct: tuple[Piece, ...], name: str) -> tuple[Piece, ...]:
-    text = name.replace("'", "''")
-    after = InDialect(f", '{text}')", f").{quote_name(name, dialect='spark')}")
+    after = InDialect(f", {quoted_text(name)})", f").{quote_name(name, dialect='spark')}")
     return (InDialect("struct_extract(", "("), *struct, after)
 
 

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.sql_quotes import quoted_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -164,8 +165,6 @@ def unquote(token: Token, *, dialect: Dialect) -> str:
 
 def quote_name(name: str, *, dialect: Dialect) -> str:
     """Write a name as the dialect quotes it."""
-    from sleeper_nb.model.schema import quoted_name  # with Arrow, which the console's help does not wait for
-
     return quoted_name(name, "`" if dialect == "spark" else '"')
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import logging
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Final
 
 from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import HISTORY, NetworkError, NotFound
+from sleeper_nb.last_used import LastUsed
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.savepoints import SavedLog, Savepoint
 from sleeper_nb.model.schema import Schema
@@ -24,40 +24,8 @@ from sleeper_nb.storage.filesystem import Storage
 
 logger = logging.getLogger(__name__)
 
-
-KEPT = 8
-
-
-class StateCache:
-    """The last states of a table by snapshot id; they never change. The least recently used ones go. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._states: OrderedDict[int, TableState] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, snapshot_id: int) -> TableState | None:
-        """Return the cached state of a snapshot, if any."""
-        with self._lock:
-            if snapshot_id in self._states:
-                self._states.move_to_end(snapshot_id)
-            return self._states.get(snapshot_id)
-
-    def newest(self, at: int) -> TableState | None:
-        """Return the newest cached state at or before a snapshot."""
-        with self._lock:
-            number = max((number for number in self._states if number <= at), default=None)
-            return None if number is None else self._states[number]
-
-    def put(self, state: TableState) -> TableState:
-        """Cache a state, and return it."""
-        with self._lock:
-            self._states[state.snapshot_id] = state
-            self._states.move_to_end(state.snapshot_id)
-            while len(self._states) > KEPT:
-                self._states.popitem(last=False)
-            return state
-
-
+_KEPT: Final = 8
+"""How many states of a table are kept by snapshot id; they never change."""
 REPLAYED_AT_MOST = 1000
 """The most entries replayed on a cached state; for more, a newer checkpoint is read."""
 SAVED_LOG_BYTES = 4 << 20
@@ -131,7 +99,7 @@ class History:
         self._table_id, self._catalog, self._storage, self._clock = table_id, catalog, storage, clock
         self._schemas: dict[tuple[int, str | None], Schema] = {}
         self._last_tree: tuple[str, PartitionTree] | None = None
-        self.states = StateCache()
+        self.states = LastUsed[int, TableState](_KEPT)
 
     def schema(self, schema_id: int, checksum: str | None = None) -> Schema:
         """Return one of the table's schemas; `StorageError` when its file does not have the given checksum."""
@@ -183,7 +151,8 @@ class History:
 
     def replay(self, snapshot: Snapshot) -> TableState:
         """Return the state of a snapshot in the transaction log: an earlier state, and the entries since then."""
-        state = self.states.newest(snapshot.id)
+        before = max((number for number in self.states if number <= snapshot.id), default=None)
+        state = None if before is None else self.states.get(before)
         if state is not None and snapshot.id - state.snapshot_id <= REPLAYED_AT_MOST:
             try:
                 return replayed(state, self._log(state.snapshot_id, snapshot))
@@ -194,8 +163,8 @@ class History:
                 )
         start = self._catalog.checkpoint(self._table_id, snapshot.id)
         logger.debug("table %s: reading snapshot %d from checkpoint %d", self._table_id, snapshot.id, start.id)
-        before = self.read(start.id, start.schema_id, Metadata.kept(start), start.schema_checksum)
-        return replayed(before, self._log(start.id, snapshot))
+        state = self.read(start.id, start.schema_id, Metadata.kept(start), start.schema_checksum)
+        return replayed(state, self._log(start.id, snapshot))
 
     def _log(self, after: int, until: Snapshot) -> tuple[bytes, ...]:
         return self._catalog.log(self._table_id, after, until.id)

@@ -325,7 +325,7 @@ class StateStore(ABC):
             keeper = self.named(version.state_store)
             state = self.rebuild(version) if keeper is self else keeper.load(version)
         state = replace(state, schema_checksum=version.schema_checksum, processing=version.processing)
-        return self.history.states.put(state)
+        return self.history.states.put(state.snapshot_id, state)
 
     def materialised(self, snapshot: Snapshot) -> Snapshot:
         """Return a snapshot with full Parquet metadata, which is written first when missing."""
@@ -438,7 +438,7 @@ class StateStore(ABC):
         snapshots = writer.publish(head, steps)
         if snapshots is None:
             return False
-        self.history.states.put(state)
+        self.history.states.put(state.snapshot_id, state)
         for waiting, snapshot in zip(accepted, snapshots, strict=True):
             logger.info(
                 "table %s: committed snapshot %d (%s): %d files, %d rows",

@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from sleeper_nb.clock import Clock, Retry
-from sleeper_nb.errors import InvalidInput, StorageError
+from sleeper_nb.errors import InvalidInput, StorageError, first_line
 from sleeper_nb.progress import SILENT, Progress
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def in_short(error: Exception) -> str:
 
     if type(error) is HTTPClientError:
         return f"its HTTP client failed ({type(_cause_of(error)).__name__})"
-    return (str(error).splitlines() or [type(error).__name__])[0]
+    return first_line(error)
 
 
 def _cause_of(error: Exception) -> object:

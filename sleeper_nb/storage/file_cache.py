@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from sleeper_nb.model.checksums import DIGITS, checksum_of, is_stamp
+from sleeper_nb.storage.whole_files import whole_file
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +23,6 @@ _LARGEST: Final = 4
 """A file may take this part of the cache."""
 _ROOM: Final = 8
 """After so large a part of the bound was added, the cache is trimmed; it may be that much larger for a while."""
-_PARTIAL: Final = ".partial"
 
 
 class FileCache:
@@ -96,14 +95,8 @@ class FileCache:
             return
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, partial = tempfile.mkstemp(dir=path.parent, suffix=_PARTIAL)
-            try:
-                with os.fdopen(handle, "wb") as stream:
-                    stream.write(content)
-                Path(partial).replace(path)
-            except BaseException:
-                Path(partial).unlink(missing_ok=True)
-                raise
+            with whole_file(path) as copy:
+                copy.write_bytes(content)
         except OSError as error:  # a full disk, or a folder that may only be read
             logger.debug("the metadata cache does not take %s: %s", address, error)
             return

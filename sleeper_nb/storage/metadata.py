@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sleeper_nb.errors import SleeperError, StorageError
+from sleeper_nb.errors import SleeperError, StorageError, first_line
 from sleeper_nb.model.checksums import checksum_of
 from sleeper_nb.model.files import READY_FOR_GC, FileReferences, completed
 from sleeper_nb.model.partitions import Partition, PartitionTree, Range, Region
@@ -139,8 +139,8 @@ def _read(storage: Storage, path: str, checksum: str | None) -> pa.Table:
             file = pq.ParquetFile(stream, page_checksum_verification=not is_checked)
             table = file.read(use_threads=file.metadata.num_rows > FEW_ROWS)
     except (pa.ArrowException, OSError) as error:
-        why = str(error).partition("\n")[0]
-        raise StorageError(f"cannot read the metadata file {storage.locate(path)}: {why}", hint=HINT) from error
+        problem = f"cannot read the metadata file {storage.locate(path)}: {first_line(error)}"
+        raise StorageError(problem, hint=HINT) from error
     version = (table.schema.metadata or {}).get(_VERSION_KEY, b"").decode()
     if version != FORMAT_VERSION:
         raise StorageError(f"metadata file {path} has format {version or 'unknown'}", hint="upgrade sleeper-nb")

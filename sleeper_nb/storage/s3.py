@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from pyarrow import fs
 
-from sleeper_nb.errors import AccessDenied, NetworkError, NotFound, SleeperError, StorageError
+from sleeper_nb.errors import AccessDenied, NetworkError, NotFound, SleeperError, StorageError, first_line
 from sleeper_nb.model.checksums import etag_stamp
 from sleeper_nb.storage.aws import Judgement, Network, aws_session, client_of, in_short, keys_of, profile_here
 from sleeper_nb.storage.places import COPY_IT, S3Access, StoredFile
@@ -90,7 +90,7 @@ def explain_s3(error: Exception, located: str, bucket: str, ask: Callable[[], No
         except (ClientError, BotoCoreError) as cause:
             code = _code(cause)
     if code is not None:
-        return _of_code(code, str(error), located, bucket)
+        return _of_code(code, error, located, bucket)
     return _of_profile(error, located) if isinstance(error, BotoCoreError) else None
 
 
@@ -122,7 +122,7 @@ def _plain(code: str) -> str:
     return code.replace("_", "").lower()
 
 
-def _of_code(code: str, text: str, located: str, bucket: str) -> SleeperError:
+def _of_code(code: str, error: Exception, located: str, bucket: str) -> SleeperError:
     if code in _BUCKET:
         return StorageError(f"no bucket {bucket!r}", hint="make it first, or check its name, region and endpoint_url")
     if code in _MISSING:
@@ -141,7 +141,7 @@ def _of_code(code: str, text: str, located: str, bucket: str) -> SleeperError:
         if code in codes:
             kind = AccessDenied if codes is _DENIED else StorageError
             return kind(f"{problem}: {located}", hint=hint)
-    return StorageError(f"cannot use {located}: {text.splitlines()[0]}", hint="correct that, then run it again")
+    return StorageError(f"cannot use {located}: {first_line(error)}", hint="correct that, then run it again")
 
 
 def _of_profile(error: Exception, located: str) -> StorageError:

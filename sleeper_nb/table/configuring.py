@@ -23,7 +23,8 @@ from sleeper_nb.model.evolution import (
 )
 from sleeper_nb.model.processing import PROCESSING_PROPERTIES, DataProcessing
 from sleeper_nb.model.properties import EXPECT, STATISTICS, TABLE_SCHEMA, TableProperties, schema_line
-from sleeper_nb.model.schema import Check, Field, Fields, Member, Schema, fields_of, quoted_name
+from sleeper_nb.model.schema import Check, Field, Fields, Member, Schema, fields_of
+from sleeper_nb.model.sql_quotes import quoted_name
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import SetProcessing
 from sleeper_nb.operations.administration import alter as altering

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path, PurePosixPath
@@ -32,7 +33,7 @@ from sleeper_nb.model.jobs import MadeBefore, check_job_id
 from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
 from sleeper_nb.operations.loading.checked_load import CheckedLoad
 from sleeper_nb.operations.loading.conform import QUARANTINE
-from sleeper_nb.operations.loading.source_files import SourceFile, find_files
+from sleeper_nb.operations.loading.source_files import ENDINGS_TEXT, SourceFile, find_files, other_files
 from sleeper_nb.progress import Progress
 from sleeper_nb.report import Grid, TableReport, counted, notes_line
 from sleeper_nb.storage.filesystem import Storage
@@ -42,6 +43,7 @@ logger = logging.getLogger(__name__)
 State = Literal["loaded", "no rows", "bad", "being written", "changed since"]
 DEFAULT_EVERY: Final = timedelta(seconds=10)
 _LOOKS_AGAIN: Final = 3
+_WILDCARDS: Final = frozenset("*?[")
 _STATES: Final[tuple[State, ...]] = get_args(State)
 _UNCHANGED, _OTHERS_UNCHANGED = "nothing was changed", "nothing else was changed"
 
@@ -88,6 +90,8 @@ class WatchReport(TableReport):
         The number of files that an earlier watch loaded.
     without_rows_before
         The number of files in which an earlier watch found no rows to add: all were kept back, or there are none.
+    passed_over
+        The endings of the files that were there at the first look and have none of data, and how many have each.
     """
 
     table: str
@@ -95,6 +99,7 @@ class WatchReport(TableReport):
     files: tuple[WatchedFile, ...]
     loaded_before: int = 0
     without_rows_before: int = 0
+    passed_over: Mapping[str, int] = field(default_factory=dict)
     prefix: str = ""
 
     def of(self, state: State) -> tuple[WatchedFile, ...]:
@@ -130,7 +135,17 @@ class WatchReport(TableReport):
              hint_text(each.hint, self.prefix)) for each in self.files
         )  # fmt: skip
         columns = ("file", "state", "rows", "kept back", "snapshot", "reason", "what to change")
-        return Grid(columns, rows, f"{self.folder} into {self.table}", self.summary)
+        footer = "\n".join(filter(None, (self.summary, passed_over_text(self.passed_over))))
+        return Grid(columns, rows, f"{self.folder} into {self.table}", footer)
+
+
+def passed_over_text(endings: Mapping[str, int]) -> str:
+    """Return how many files were passed over, with which endings, and how to name them; "" for none."""
+    if not endings:
+        return ""
+    listed = ", ".join(f"{count:,} {ending or 'without an ending'}" for ending, count in sorted(endings.items()))
+    how_many = counted(sum(endings.values()), "file")
+    return f"{how_many} passed over ({listed}): to be loaded, name them with the ending of their format: {ENDINGS_TEXT}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +209,13 @@ class WatchedFolder:
         named = {_below(self.root, each.address): each for each in found}
         return {name: file for name, file in named.items() if not _is_hidden(name)}
 
+    def passed_over(self) -> dict[str, int]:
+        """Return the endings of the files in it that are no data files, and how many have each; none of a glob."""
+        if _WILDCARDS & set(self.address) if self.is_remote else self._path != self._plain:
+            return {}
+        others = other_files(self.root, self.home)
+        return Counter(PurePosixPath(name).suffix.lower() for name in others if not _is_hidden(name))
+
     def _found(self) -> list[SourceFile]:
         for _ in range(_LOOKS_AGAIN):
             try:
@@ -206,7 +228,7 @@ class WatchedFolder:
 
 def _before_wildcards(parts: tuple[str, ...]) -> Iterator[str]:
     for part in parts:
-        if any(each in part for each in "*?["):
+        if _WILDCARDS & set(part):
             return
         yield part
 
@@ -305,6 +327,7 @@ class FolderWatch:
     _files: dict[tuple[str, bool], WatchedFile] = field(default_factory=dict)  # True: it changed after it was loaded
     _before: set[str] = field(default_factory=set)
     _without_rows_before: set[str] = field(default_factory=set)
+    _passed_over: Mapping[str, int] = field(default_factory=dict)
 
     def run(self, *, once: bool) -> WatchReport:
         """Load files until an interrupt, or once: those that are in the folder now and are not being written.
@@ -315,6 +338,9 @@ class FolderWatch:
             At an interrupt; a note has the outcome. Files that were loaded stay loaded.
         """
         try:
+            self._passed_over = self.folder.passed_over()
+            if self._passed_over and not once:  # the report of one pass says it
+                self.progress.finish(passed_over_text(self._passed_over))
             self.look()
             while not once or any(each.state == "being written" for each in self._files.values()):
                 self.progress.update(f"watching {self.folder.root}: {self.report.summary}")
@@ -350,7 +376,9 @@ class FolderWatch:
     def report(self) -> WatchReport:
         """What was done until now."""
         files, without_rows = tuple(self._files.values()), len(self._without_rows_before)
-        return WatchReport(self.table, self.folder.root, files, len(self._before), without_rows)
+        return WatchReport(
+            self.table, self.folder.root, files, len(self._before), without_rows, passed_over=self._passed_over
+        )
 
     def look(self) -> None:
         """Look at the folder, and load each file that is new and whole."""

@@ -289,7 +289,7 @@ def _plan(
         if leaves > 1:
             plan = replace(plan, notes=(*plan.notes, f"the only leaf would be split into up to {leaves:,} first"))
     differences = tuple(replace(each, hint=for_table(each.hint, table.name)) for each in plan.differences)
-    costs = None if differences else CommitCosts.of(table.store)
+    costs = None if differences else CommitCosts.of(table.store, state)
     return replace(plan, differences=differences, requests=None if costs is None else costs.ingest(plan.files))
 
 

@@ -21,6 +21,7 @@ from sleeper_nb.display.partition_picture import drawn_leaves, partition_map
 from sleeper_nb.display.preview import MAX_BYTES, bounded_with_html
 from sleeper_nb.display.timeline_picture import change_text, timeline
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.last_used import LastUsed
 from sleeper_nb.model.files import Totals
 from sleeper_nb.model.partitions import write_region
 from sleeper_nb.operations.scanning.scan_plan import files_of
@@ -210,7 +211,7 @@ class ShownTable:
 
     def __init__(self, session: Session, table: Table) -> None:
         self._session, self.table, self.name = session, table, table.name
-        self._opened: dict[int, ShownVersion] = {}
+        self._opened = LastUsed[int, ShownVersion](_HELD_VERSIONS)
         self.list_versions()
 
     def list_versions(self) -> None:
@@ -228,13 +229,10 @@ class ShownTable:
         """Open the version that ``12`` or ``"savepoint.half-year"`` names; one that has expired is `NotFound`."""
         number = version if isinstance(version, int) else self.table.at(version).resolved.snapshot_id
         at = self.table.at(number)
-        held = self._opened.pop(number, None)
+        held = self._opened.get(number)
         if held is None or held.resolved != at.resolved:
             held = ShownVersion(self.table, at, number, RowGridModel(at, self._session.components))
-        self._opened[number] = held
-        while len(self._opened) > _HELD_VERSIONS:
-            del self._opened[next(iter(self._opened))]
-        return held
+        return self._opened.put(number, held)
 
     def opened(self, number: int) -> ShownVersion:
         """Return a version as it was opened last; it is opened if it is not held any more."""

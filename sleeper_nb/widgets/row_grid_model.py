@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from sleeper_nb.display.preview import Reads
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.schema import Field, Schema, quoted_name
+from sleeper_nb.model.schema import Field, Schema
+from sleeper_nb.model.sql_quotes import quoted_name
 from sleeper_nb.operations.scanning.key_blocks import KeyBlocks
 from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, POSITION, TableRows, files_of
 from sleeper_nb.query import QueryResult

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sleeper_nb.model.schema import Field, quoted_name
+from sleeper_nb.model.schema import Field
+from sleeper_nb.model.sql_quotes import quoted_name
 from sleeper_nb.query import Queries, QueryResult
 from sleeper_nb.report import values_of
 from sleeper_nb.sql.histogram import HIGH, LOW

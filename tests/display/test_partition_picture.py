@@ -82,7 +82,7 @@ def test_a_map_of_any_size_is_well_formed_and_small(table, leaves):
 
 def _within(picture):
     """Return the first line of each leaf's box that has one: its keys."""
-    return [text for text in _texts(picture) if text[:1] in "[(≥<"]
+    return [text for text in _texts(picture) if text[:1] in "[(≥≤<"]
 
 
 def test_a_label_is_true_of_its_leaf_or_left_out(tmp_path):
@@ -115,7 +115,7 @@ def test_no_number_of_a_label_is_cut(table, step, labels):
 def test_a_text_is_cut_where_no_other_label_is_the_same(table):
     points = ["customer-000000001", "customer-000000002", "supplier-000000001"]
     shown = _within(partition_map(table(0, kind="string", points=[*points, *"wxyz"])))
-    assert shown == ["≥ supplier-00…", "[w, x)", "[x, y)", "[y, z)", "[z, ∞)"]
+    assert shown == ["≤ customer-00…", "≥ supplier-00…", "[w, x)", "[x, y)", "[y, z)", "[z, ∞)"]
 
 
 def test_a_hostile_key_stays_text(table):

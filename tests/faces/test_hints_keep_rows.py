@@ -5,32 +5,6 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from sleeper_nb.errors import SleeperError, hint_text
-
-ROWS = pd.DataFrame({"city": ["rome", "rome", "oslo"], "day": [1, 2, 1], "fare": [1.0, 20.0, 3.0]})
-
-
-@pytest.fixture
-def typed(cell, shell):
-    """Types what follows the magic, where a table of two keys has three rows."""
-    shell.push({"rows": ROWS, "less": ROWS[["city", "day"]].assign(tip=1)})
-    cell("%sleeper use ./warehouse")
-    cell("%sleeper create trips --from $rows --keys city --sort day")
-    return lambda line: cell(f"%sleeper {line}")
-
-
-@pytest.fixture
-def refused(typed):
-    """Types a line, and returns the message and the hint of its error."""
-
-    def refuse(line):
-        with pytest.raises(SleeperError) as caught:
-            typed(line)
-        return caught.value.message, hint_text(caught.value.hint_parts, "%sleeper")
-
-    return refuse
-
-
 # Rows that stay.
 
 
@@ -71,7 +45,7 @@ def test_rows_that_more_keys_tell_apart_are_not_to_be_dropped(typed, refused):
 
 
 def test_rows_with_all_keys_alike_are_to_be_dropped(refused, shell):
-    shell.push({"twice": pd.concat([ROWS, ROWS])})
+    shell.push({"twice": pd.concat([shell.user_ns["rows"]] * 2)})
     for line in ("upsert trips $twice", "upsert trips $twice --on day,city"):
         assert "df.drop_duplicates(" in refused(line)[1]
 
@@ -86,7 +60,7 @@ def test_a_merge_by_too_few_keys_names_all_of_them(typed, refused, match):
 
 
 def test_a_merge_by_all_keys_keeps_one_row_of_the_source(refused, shell):
-    shell.push({"twice": pd.concat([ROWS, ROWS])})
+    shell.push({"twice": pd.concat([shell.user_ns["rows"]] * 2)})
     by_all = "ON t.city = s.city AND t.day = s.day"
     _, hint = refused(f"sql MERGE INTO trips t USING twice s {by_all} WHEN MATCHED THEN UPDATE SET fare = s.fare")
     assert hint.startswith("keep one row of the source")

@@ -2,34 +2,7 @@
 
 from __future__ import annotations
 
-import pandas as pd
 import pytest
-
-from sleeper_nb.errors import SleeperError, hint_text
-
-ROWS = pd.DataFrame({"city": ["rome", "rome", "oslo"], "day": [1, 2, 1], "fare": [1.0, 20.0, 3.0]})
-
-
-@pytest.fixture
-def typed(cell, shell):
-    """Types what follows the magic, where a table of two keys has three rows."""
-    shell.push({"rows": ROWS, "less": ROWS[["city", "day"]].assign(tip=1)})
-    cell("%sleeper use ./warehouse")
-    cell("%sleeper create trips --from $rows --keys city --sort day")
-    return lambda line: cell(f"%sleeper {line}")
-
-
-@pytest.fixture
-def refused(typed):
-    """Types a line, and returns the message and the hint of its error."""
-
-    def refuse(line):
-        with pytest.raises(SleeperError) as caught:
-            typed(line)
-        return caught.value.message, hint_text(caught.value.hint_parts, "%sleeper")
-
-    return refuse
-
 
 NAMES = [
     ("sql SELECT city, price FROM trips", "the columns are city, day, fare"),

@@ -74,3 +74,35 @@ def test_the_console_shows_each_wrong_column_in_a_line(trips, capsys, tmp_path, 
         "'paid', line 2: 'maybe' is not a boolean, in wrong.csv (2 values)",
     ]
     assert lines[2].startswith("hint: write a number")
+
+
+class Interrupted:
+    """Rows whose reading is interrupted, after `first` was done."""
+
+    def __init__(self, first=lambda: None):
+        self.first = first
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        self.first()
+        raise KeyboardInterrupt
+
+
+def note_of_interrupt(trips, shell, rows):
+    shell.push({"rows": rows})
+    with pytest.raises(KeyboardInterrupt) as caught:
+        trips("%sleeper ingest trips $rows")
+    return caught.value.__notes__
+
+
+def test_an_interrupted_load_says_at_which_snapshot_the_table_still_is(trips, shell):
+    assert note_of_interrupt(trips, shell, Interrupted()) == ["Table trips is still at snapshot 1."]
+    other = pd.DataFrame({"city": ["rome"]})
+
+    def commit():
+        shell.push({"other": other})
+        shell.run_line_magic("sleeper", "ingest trips $other")
+
+    (note,) = note_of_interrupt(trips, shell, Interrupted(commit))
+    assert note == (
+        "Table trips was at snapshot 1, and is at snapshot 2: %sleeper history trips lists what was committed."
+    )

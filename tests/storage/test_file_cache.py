@@ -100,7 +100,7 @@ def test_many_writers_keep_whole_copies_within_the_bound(tmp_path):
     put(FileCache(tmp_path, 2_000), 61)  # a new one trims at once
     assert not wrong
     assert size_of(tmp_path) <= 2_000
-    assert not list(tmp_path.glob("*.partial"))
+    assert not list(tmp_path.glob("*.tmp"))
 
 
 def test_a_part_of_a_file_is_known_by_the_checksum_of_the_file(tmp_path):

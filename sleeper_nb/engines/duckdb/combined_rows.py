@@ -8,7 +8,8 @@ import duckdb
 
 from sleeper_nb.model.aggregations import COMPARED, FIRST, LAST_NOT_NULL, Aggregation
 from sleeper_nb.model.processing import DataProcessing
-from sleeper_nb.model.schema import Field, Schema, quoted_name
+from sleeper_nb.model.schema import Field, Schema
+from sleeper_nb.model.sql_quotes import quoted_name
 
 _TYPES = {"tinyint": "TINYINT", "smallint": "SMALLINT", "int": "INTEGER", "long": "BIGINT"}
 _HUGEINT_DIGITS = 38

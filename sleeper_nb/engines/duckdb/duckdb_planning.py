@@ -22,7 +22,7 @@ from sleeper_nb.engines.duckdb.key_values import large_tables, lookups_of
 from sleeper_nb.engines.duckdb.plain_conditions import plain_test
 from sleeper_nb.engines.duckdb.pushed_filters import EmptyTable, pushed_filters
 from sleeper_nb.engines.duckdb.statement_time import set_moment
-from sleeper_nb.model.schema import quoted_name
+from sleeper_nb.model.sql_quotes import quoted_name
 from sleeper_nb.operations.scanning.join_rules import ScanKeys
 from sleeper_nb.operations.scanning.reach import AllOf, Necessary, PlannedCondition
 from sleeper_nb.operations.scanning.scan_plan import TableRows

@@ -7,7 +7,6 @@ refused, also one that a later DuckDB adds. The text that was judged is the text
 from __future__ import annotations
 
 import difflib
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +15,7 @@ from sleeper_nb.engines.duckdb.statement_time import depends_on_time, unstable_f
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
 from sleeper_nb.engines.local_files import absolute, check_outside, no_local_files
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.last_used import LastUsed
 from sleeper_nb.sql.beginning import NOT_ALONE, end_of_explain, no_call, no_query, no_query_begins_with
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import unquote
@@ -127,21 +127,13 @@ class JudgedQueries:
     """Judges statements as `judged`, and remembers those that it judged last: most are run again."""
 
     def __init__(self) -> None:
-        self._lock, self._kept = threading.Lock(), dict[str, Query]()
+        self._kept = LastUsed[str, Query](_MOST_KEPT)
 
     def of(self, connection: duckdb.DuckDBPyConnection, statement: Statement) -> Query:
         """Return a statement and the files that it reads, if reading is all that it does."""
         text = statement.text
-        with self._lock:
-            query = self._kept.pop(text, None)
-        if query is None:
-            query = judged(connection, statement)
-        if len(text) <= _LONGEST_KEPT:
-            with self._lock:
-                self._kept[text] = query
-                while len(self._kept) > _MOST_KEPT:
-                    del self._kept[next(iter(self._kept))]  # the one that was used least lately
-        return query
+        query = self._kept.get(text) or judged(connection, statement)
+        return self._kept.put(text, query) if len(text) <= _LONGEST_KEPT else query
 
 
 _MOST_KEPT: Final = 256

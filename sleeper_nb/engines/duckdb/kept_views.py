@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from sleeper_nb.model.schema import quoted_name
+from sleeper_nb.model.sql_quotes import quoted_name, quoted_text
 
 if TYPE_CHECKING:
     import duckdb
@@ -49,12 +49,8 @@ class FilesView:
     def query(self) -> str:
         """The query of the view."""
         columns = ", ".join(map(quoted_name, self.columns))
-        files = ", ".join(_literal(path) for path in self.paths)
+        files = ", ".join(quoted_text(path) for path in self.paths)
         return f"SELECT {columns} FROM read_parquet([{files}], hive_partitioning = false)"  # noqa: S608 - literals
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def chunks_of(plan: ScanPlan) -> int:

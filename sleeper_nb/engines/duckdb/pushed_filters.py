@@ -23,7 +23,8 @@ from sleeper_nb.engines.duckdb.relations import columns_of
 from sleeper_nb.engines.duckdb.statement_time import depends_on_time, unstable_function
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.schema import Schema, quoted_name
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.sql_quotes import quoted_name
 from sleeper_nb.operations.scanning.reach import (
     ANY_ROW,
     UNKNOWN,

@@ -28,7 +28,8 @@ from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries, Query
 from sleeper_nb.engines.duckdb.kept_views import FilesView, ViewsOfStatement, chunks_of
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
 from sleeper_nb.model.partitions import Region
-from sleeper_nb.model.schema import FieldType, Schema, quoted_name
+from sleeper_nb.model.schema import FieldType, Schema
+from sleeper_nb.model.sql_quotes import quoted_name
 from sleeper_nb.operations.row_processing import Processor, in_microseconds
 from sleeper_nb.operations.scanning.live_rows import placed_files, placed_schema, positions_of
 from sleeper_nb.operations.scanning.read_rows import check_contents, check_files, placed_rows, stream

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.engines.spark.frames import NAMES_AND_SETTINGS, type_text
 from sleeper_nb.engines.spark.plan_json import JsonNode, plans_of, tree
-from sleeper_nb.model.schema import Schema, quoted_name
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.sql_quotes import quoted_name
 from sleeper_nb.operations.scanning.reach import (
     ANY_ROW,
     MOST_REGIONS,

@@ -32,7 +32,8 @@ from sleeper_nb.errors import InvalidInput, StorageError, first_line
 from sleeper_nb.model.keys import KeyValue, plain_time
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.processing import DataProcessing
-from sleeper_nb.model.schema import Field, FieldType, Schema, quoted_name
+from sleeper_nb.model.schema import Field, FieldType, Schema
+from sleeper_nb.model.sql_quotes import quoted_name
 from sleeper_nb.operations.row_processing import Processor, in_microseconds
 from sleeper_nb.operations.scanning.live_rows import PlacedFile, placed_files, placed_schema
 from sleeper_nb.operations.scanning.reach import MOST_REGIONS, Compared

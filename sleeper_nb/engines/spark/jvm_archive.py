@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.engines.spark.jvm import Java, JvmPlan, default_memory, launch_jvm
+from sleeper_nb.storage.whole_files import whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -160,7 +161,7 @@ def _make_base(plan: JvmPlan, base: Path) -> None:
     """Archive Java's own classes, once."""
     if base.exists():
         return
-    with _to_rename(base) as temporary:
+    with whole_file(base) as temporary:
         # The same flags, otherwise the JVM rejects the archive as one of another set of modules.
         subprocess.run(  # noqa: S603
             [plan.java.path, *plan.flags, "-Xshare:dump", f"-XX:SharedArchiveFile={temporary}"],
@@ -172,7 +173,7 @@ def _make_base(plan: JvmPlan, base: Path) -> None:
 def _make_archive(plan: JvmPlan, path: Path, base: Path | None, log: Path) -> None:
     """Record a session and archive its classes; the JVM writes the file when it ends."""
     below = () if base is None else (f"-XX:SharedArchiveFile={base}",)
-    with _to_rename(path) as temporary:
+    with whole_file(path) as temporary:
         folder = Path(tempfile.mkdtemp(prefix="sleeper_nb-archive-"))
         jvm = launch_jvm(plan, folder, log, flags=(*below, f"-XX:ArchiveClassesAtExit={temporary}"))
         try:
@@ -204,19 +205,6 @@ def _use_a_little_of_everything(session: SparkSession, folder: Path) -> None:
     read.join(read.groupBy("k").agg(functions.max("id").alias("top")), "k").orderBy("id").limit(5).toPandas()
     read.mapInArrow(lambda batches: batches, read.schema).count()
     session.createDataFrame(read.limit(3).toPandas()).collect()
-
-
-@contextlib.contextmanager
-def _to_rename(path: Path) -> Iterator[Path]:
-    """Yield a temporary name, and rename the file that was written there to `path`, so that it appears complete."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        yield temporary
-        if temporary.exists():
-            temporary.replace(path)
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
 
 
 @contextlib.contextmanager

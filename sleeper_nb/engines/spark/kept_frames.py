@@ -5,10 +5,10 @@ Spark looks up each file when a frame over it is made, which takes longer than a
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Final
+
+from sleeper_nb.last_used import LastUsed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -23,22 +23,12 @@ class KeptFrames:
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
-        self._lock = threading.Lock()
-        self._frames: OrderedDict[Hashable, DataFrame] = OrderedDict()
+        self._frames = LastUsed[Hashable, "DataFrame"](_MOST_FRAMES)
 
     def frame(self, key: Hashable, make: Callable[[], DataFrame]) -> DataFrame:
         """Return the frame of a key, which `make` makes when it is not there."""
-        with self._lock:
-            found = self._frames.get(key)
-            if found is not None:
-                self._frames.move_to_end(key)
-                return found
-        made = make()
-        with self._lock:
-            self._frames[key] = made
-            while len(self._frames) > _MOST_FRAMES:
-                self._frames.popitem(last=False)
-        return made
+        found = self._frames.get(key)
+        return self._frames.put(key, make()) if found is None else found
 
     def files(self, columns: str, paths: Sequence[str]) -> DataFrame:
         """Return the rows of Parquet files as a frame with these columns, in Spark's DDL."""

@@ -26,7 +26,7 @@ from sleeper_nb.engines.spark.frames import NAMES_AND_SETTINGS, SESSION_ID
 from sleeper_nb.engines.spark.gateway import own_views
 from sleeper_nb.engines.spark.spark_errors import explain, in_one_line
 from sleeper_nb.engines.spark.spark_settings import CATALOG, CATALOG_CLASS, TIMES
-from sleeper_nb.errors import SleeperError
+from sleeper_nb.errors import SleeperError, first_line
 from sleeper_nb.model.snapshots import EPOCH, VersionReference, parse_moment, parse_version
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ class NamedTables:
                 _offer(spark, self)
             except Exception as error:  # another release of Spark: all else works without names
                 logger.warning("the catalog of this Spark cannot be extended", exc_info=True)
-                return f"its catalog cannot be extended ({explain(error) or error})".partition("\n")[0]
+                return f"its catalog cannot be extended ({first_line(explain(error) or error)})"
             spark.conf.set(CATALOG, CATALOG_CLASS)
             return ""
 

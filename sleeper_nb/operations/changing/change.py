@@ -259,7 +259,7 @@ class ChangeOfRows:
         return self._plan(state, self.find(state))
 
     def _plan(self, state: TableState, edits: EditList) -> ChangeReport:
-        report, costs = self._report(state, edits), CommitCosts.of(self.store)
+        report, costs = self._report(state, edits), CommitCosts.of(self.store, state)
         leaves = len(EditsWriter(self.store, state, self.settings).leaves(edits))
         return replace(
             report,

@@ -32,7 +32,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound, hint_text
+from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound, first_line, hint_text
 from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.keys import OUT_OF_YEARS, first_and_last
 from sleeper_nb.model.permissions import file_not_allowed
@@ -448,8 +448,8 @@ class _Examiner:
         except NotFound:
             return _Examined(address, problem="was deleted", hint="list files that stay in place")
         except (pa.ArrowException, OSError, ValueError) as error:
-            why = str(error).partition("\n")[0]
-            return _Examined(address, problem=f"cannot be read as Parquet: {why}", hint="give Parquet files only")
+            problem = f"cannot be read as Parquet: {first_line(error)}"
+            return _Examined(address, problem=problem, hint="give Parquet files only")
 
     def _examine(self, file: SourceFile, address: str) -> _Examined:
         size, stamp = file.storage.stamped(file.path)

@@ -28,6 +28,8 @@ SPREADSHEET_ENDINGS = (".xlsx", ".xlsm")
 """File name endings of spreadsheets; a folder's are left out, as they may be of people."""
 SOURCE_ENDINGS = (".parquet", *(f"{text}{more}" for text in _TEXT_ENDINGS for more in ("", *COMPRESSIONS)))
 """File name endings that can be ingested; case does not matter."""
+ENDINGS_TEXT = f"{', '.join(SOURCE_ENDINGS[:1] + _TEXT_ENDINGS)}, or of compressed text such as .csv.gz"
+"""These endings, for users."""
 _HINT = "give a path or a glob such as data/2026-*.parquet or s3://bucket/folder/*.csv, or https://host/file.csv"
 _DELIMITER = re.compile(r"[\t -!#-~]")  # an ASCII character other than the quote
 _CHARACTER = re.compile(r"[!-/:-@\[-`{-~]")
@@ -327,6 +329,17 @@ def find_files(source: str | Path, home: Storage | None = None) -> list[SourceFi
     if not files:
         raise NotFound(f"no data file matches {str(source)!r}", hint=_HINT)
     return files
+
+
+def other_files(folder: str, home: Storage | None = None) -> list[str]:
+    """Return the files that `find_files` leaves out of a folder or an ``s3://`` prefix: their paths below it."""
+    if folder.startswith("s3://"):
+        bucket, _, key = folder.removeprefix("s3://").partition("/")
+        prefix = f"{key.rstrip('/')}/" if key else ""
+        names = [file.path.removeprefix(prefix) for file in open_near(f"s3://{bucket}", home).list(key.rstrip("/"))]
+    else:
+        names = [path.relative_to(folder).as_posix() for path in Path(folder).rglob("*") if path.is_file()]
+    return [name for name in names if not name.lower().endswith(SOURCE_ENDINGS)]
 
 
 def _in_folder(source: str | Path) -> list[SourceFile]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sleeper_nb.errors import StorageError
+from sleeper_nb.errors import StorageError, first_line
 from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.partitions import Range, Region
 from sleeper_nb.model.schema import Schema
@@ -81,9 +81,8 @@ def _footer(filename: str, storage: Storage) -> pq.FileMetaData:
         try:
             return pq.read_metadata(stream)
         except pa.ArrowInvalid as error:
-            reason = str(error).partition("\n")[0]
             hint = "the file may be truncated or not a Parquet file: restore it from a copy"
-            raise StorageError(f"cannot read {storage.locate(filename)}: {reason}", hint=hint) from error
+            raise StorageError(f"cannot read {storage.locate(filename)}: {first_line(error)}", hint=hint) from error
 
 
 def groups_in(footer: pq.FileMetaData, schema: Schema) -> tuple[RowGroup, ...]:

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 from sleeper_nb.model.keys import compared_key, key_after
 from sleeper_nb.model.partitions import Range, Region
 from sleeper_nb.model.schema import Field, Schema
+from sleeper_nb.model.sql_quotes import quoted_text
 
 Sign = Literal["=", "<", "<=", ">", ">="]
 MOST_REGIONS = 1_000
@@ -241,8 +242,7 @@ def condition_text(test: Test) -> str:
 
 
 def _constant(value: Any) -> str:
-    text = f"{value}".replace("'", "''")
-    return text if isinstance(value, int) else f"'{text}'"
+    return f"{value}" if isinstance(value, int) else quoted_text(f"{value}")
 
 
 def leaves_something_out(test: Test, columns: Container[str], schema: Schema) -> bool:

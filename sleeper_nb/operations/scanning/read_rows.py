@@ -39,7 +39,8 @@ from sleeper_nb.model.checksums import is_stamp
 from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.partitions import Range, Region
-from sleeper_nb.model.schema import Schema, quoted_name
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.sql_quotes import quoted_name
 from sleeper_nb.operations.row_processing import Processor
 from sleeper_nb.operations.scanning.footers import row_groups
 from sleeper_nb.operations.scanning.live_rows import LiveRows, PlacedFile, placed_schema

@@ -8,7 +8,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.state_store.history import StateCache
+from sleeper_nb.last_used import LastUsed
 from tests.support.builders import KEYED, rows_of
 
 
@@ -101,7 +101,7 @@ def test_who_uses_a_deleted_table_is_told(session, trips):
     for use in (scan.to_arrow, scan.head, result.to_arrow):
         with pytest.raises(sl.NotFound, match="'trips' was deleted while it was being read"):
             use()
-    trips.store.history.states = StateCache()  # as another session, which remembers nothing
+    trips.store.history.states = LastUsed(8)  # as another session, which remembers nothing
     for use in (trips.snapshots, trips.compact, trips.create_savepoint, other.scan, lambda: trips.ingest(rows_of("b"))):
         with pytest.raises(sl.NotFound):
             use()

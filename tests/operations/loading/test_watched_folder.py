@@ -14,6 +14,7 @@ from pyarrow import parquet
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import ConflictError, InvalidInput, NotFound, StorageError
+from sleeper_nb.operations.loading.source_files import ENDINGS_TEXT
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.state_store_base import StateStore
 
@@ -134,9 +135,38 @@ def test_one_pass_leaves_files_that_are_still_written_and_says_so(table, incomin
 def test_names_that_writers_use_until_a_file_is_whole_are_left_alone(table, incoming):
     for name in (".a.csv", "_b.csv", "c.csv.part", "d.tmp", "_temporary/e.csv", ".hidden/f.csv", "notes.txt"):
         incoming.write(name, "x,1")
-    assert once(table, incoming).files == ()
+    report = once(table, incoming)
+    assert (report.files, report.passed_over) == ((), {".part": 1, ".tmp": 1, ".txt": 1})
     (incoming.folder / "_b.csv").rename(incoming.folder / "b.csv")
     assert states(once(table, incoming)) == {"b.csv": "loaded"}
+
+
+class Lines(Silent):
+    """Keeps the lines that stay."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def finish(self, line: str = "") -> None:
+        """Keep a line."""
+        self.lines += [line] if line else []
+
+
+def test_files_that_are_passed_over_are_counted_once_by_their_endings(tmp_path, incoming, clock):
+    for name in ("a.csv", "b.TXT", "c.txt", "deep/plain", "d.xlsx"):
+        incoming.write(name, "x,1")
+    lines = Lines()
+    with sl.connect(tmp_path / "warehouse", clock=clock, progress=lines) as session:
+        table = session.create_table("t", SCHEMA)
+        clock.steps = [lambda: None, lambda: None]
+        with pytest.raises(KeyboardInterrupt):
+            table.watch_folder(incoming.folder)
+        text = "4 files passed over (1 without an ending, 2 .txt, 1 .xlsx): to be loaded, name them with the ending"
+        assert [line for line in lines.lines if "passed over" in line] == [f"{text} of their format: {ENDINGS_TEXT}"]
+        report = table.watch_folder(incoming.folder, once=True)
+        assert repr(report).count(text) == 1
+        assert "passed over" not in repr(table.watch_folder(f"{incoming.folder}/*.csv", once=True))
+    assert sum("passed over" in line for line in lines.lines) == 1
 
 
 def test_files_that_come_while_it_waits_are_loaded(table, incoming, clock):

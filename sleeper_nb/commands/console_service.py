@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import platform
 import signal
-import tempfile
 import threading
 from argparse import Namespace
 from collections.abc import Iterator
@@ -19,13 +17,13 @@ from typing import TYPE_CHECKING
 
 from sleeper_nb import logs
 from sleeper_nb.commands.context import Context
-from sleeper_nb.commands.outcome import BY_SIGNAL, DONE, ELSEWHERE, ERRORS, FAILED, WARNINGS, Outcome
+from sleeper_nb.commands.outcome import BY_SIGNAL, DONE, ELSEWHERE, FAILED, Outcome
 from sleeper_nb.errors import Action, InvalidInput
 from sleeper_nb.model.times import parse_duration
 from sleeper_nb.operations.upkeep.maintenance_metrics import MaintenanceMetrics
+from sleeper_nb.storage.whole_files import whole_file
 
 if TYPE_CHECKING:
-    from sleeper_nb.operations.alerts import InstanceStatus
     from sleeper_nb.session import Session
     from sleeper_nb.session.maintenance_service import MaintenanceRound
 
@@ -175,34 +173,12 @@ class MetricsFile:
             metrics.take(self._session.status())
         else:
             metrics.take(None)
-        write_whole(self._path, metrics.text())
+        with whole_file(self._path) as file:
+            file.write_text(metrics.text(), encoding="utf-8")
+            file.chmod(0o644)  # a collector runs as another user
         self.failed = False
 
     def _resumed(self, path: Path) -> MaintenanceMetrics:
         metrics = MaintenanceMetrics(self._session.instance)
         metrics.resume(_text_of(path))  # only now that the lease is held, as another process may have written it
         return metrics
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that a reader sees all of the old text or all of the new."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).chmod(0o644)  # a collector runs as another user
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def checked_status(status: InstanceStatus, fail_on: str | None, *, as_json: bool) -> Outcome:
-    """Return the status of an instance as text or JSON, and the exit code for its alerts."""
-    text = json.dumps(status.to_dict(), indent=2) if as_json else repr(status)
-    code = DONE
-    if fail_on is not None and status.of_level("error"):
-        code = ERRORS
-    elif fail_on == "warn" and status.alerts:
-        code = WARNINGS
-    return Outcome(text, code)
