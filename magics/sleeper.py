@@ -23,6 +23,7 @@ from sleeper_nb.commands.home import find_home
 from sleeper_nb.commands.line_progress import LineProgress
 from sleeper_nb.errors import SleeperError, show_for
 from sleeper_nb.report import MOST_SHOWN, Display
+from sleeper_nb.storage.aws_target import AwsTarget
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -173,7 +174,7 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
 
     def _connect(self, uri: str, instance: str, *data_paths: str, **aws: str) -> Session:
         home = find_home(instance, None, os.environ, Path.cwd())
-        return self._kept(home.for_address(uri).with_aws(**aws).connect(instance, self._watch, *data_paths))
+        return self._kept(home.for_address(uri).with_aws(AwsTarget(**aws)).connect(instance, self._watch, *data_paths))
 
     def _kept(self, made: Session) -> Session:
         """Keep a session for the next commands; one that has the same instance open goes before it (decision 61)."""

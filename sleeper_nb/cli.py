@@ -18,6 +18,7 @@ from sleeper_nb.commands.line_progress import LineProgress
 from sleeper_nb.commands.outcome import Outcome
 from sleeper_nb.commands.parse import Invocation, shared_last
 from sleeper_nb.errors import ConfirmationNeeded, NotFound, SleeperError, show_for
+from sleeper_nb.storage.aws_target import AwsTarget
 
 if TYPE_CHECKING:
     from sleeper_nb.session import Session
@@ -139,13 +140,13 @@ def _no_instance(home: Home, instance: str, command: str) -> NotFound:
 def _place(home: Home) -> Storage:
     from sleeper_nb.storage.filesystem import open_storage
 
-    return open_storage(home.warehouse, **home.aws)
+    return open_storage(home.warehouse, home.aws)
 
 
 def _connect(
     uri: str, instance: str, *data_paths: str, home: Callable[[], Home], progress: LineProgress, **aws: str
 ) -> Session:
-    return home().for_address(uri).with_aws(**aws).connect(instance, progress, *data_paths)
+    return home().for_address(uri).with_aws(AwsTarget(**aws)).connect(instance, progress, *data_paths)
 
 
 def _print(text: str, code: int = DONE) -> int:

@@ -19,6 +19,7 @@ from sleeper_nb.model.properties import (
     TRANSACTION_ITEMS,
 )
 from sleeper_nb.progress import Silent
+from sleeper_nb.storage.aws_target import AwsTarget
 from sleeper_nb.storage.filesystem import open_storage
 from tests.servers.fixtures import use
 from tests.servers.server import Server
@@ -95,7 +96,7 @@ def test_an_instance_property_limits_what_a_transaction_of_dynamodb_holds(connec
 
 def test_the_file_of_instance_properties_counts_where_the_session_sets_nothing(connect, moto: Server):
     with connect() as session:
-        storage = open_storage(session.location, endpoint_url=moto.endpoint_url)
+        storage = open_storage(session.location, AwsTarget(endpoint_url=moto.endpoint_url))
     storage.write("config/instance.properties", f"{TRANSACTION_ITEMS}=25\n".encode())
     with connect() as session:
         assert most_merged(session) == 11
@@ -195,7 +196,7 @@ def test_a_table_has_a_bucket_and_metadata_tables_of_its_own(connect, moto):
         table.create_savepoint("kept")
         table.ingest([{"city": "bern", "fare": 2.0}])
         table.compact("all", engine="local")
-        paths = [file.path for file in open_storage(f"s3://{bucket}", endpoint_url=moto.endpoint_url).list()]
+        paths = [file.path for file in open_storage(f"s3://{bucket}", AwsTarget(endpoint_url=moto.endpoint_url)).list()]
         assert paths
         assert all(path.startswith(f"some/where/{table.entry.id}/") for path in paths)
         assert not session.warehouse().list(f"{session.instance}/{table.entry.id}")
@@ -208,7 +209,7 @@ def test_a_table_has_a_bucket_and_metadata_tables_of_its_own(connect, moto):
 
 def test_files_of_another_bucket_are_added_where_they_are(connect, moto: Server):
     lake = moto.new_bucket()
-    place = open_storage(f"s3://{lake}", endpoint_url=moto.endpoint_url)
+    place = open_storage(f"s3://{lake}", AwsTarget(endpoint_url=moto.endpoint_url))
     sorted_rows = {"city": ["athens", "bern", "rome"], "fare": [1.0, None, 2.0]}
     for name in ("in/a.parquet", "in/b.parquet"):
         with place.output(name) as stream:

@@ -24,6 +24,7 @@ from typing import Any, Literal
 
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import Hint
+from sleeper_nb.storage.aws_target import AwsTarget
 
 ArgumentKind = Literal[
     "text",
@@ -202,10 +203,9 @@ MESSAGE = option("-m", "--message", text="a message for the history", metavar="M
 JOB_ID = option("--job-id", text="a name for what this does: repeating it changes nothing", metavar="ID")
 
 
-def given_aws(arguments: Namespace) -> dict[str, Any]:
-    """Return the values of the options `AWS` that were given, as `sleeper_nb.connect` takes them."""
-    given = {each.dest: getattr(arguments, each.dest) for each in AWS}
-    return {name: value for name, value in given.items() if value is not None}
+def given_aws(arguments: Namespace) -> AwsTarget:
+    """Return the values of the options `AWS`."""
+    return AwsTarget(arguments.region, arguments.endpoint_url, arguments.profile)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ def deploy_instance(context: Context, arguments: Namespace) -> DeployReport:
     report = deploy(
         arguments.name,
         arguments.instance or "default",
-        **given_aws(arguments),
+        **given_aws(arguments).given,
         properties=dict(map(parse_property, arguments.set)),
         role=arguments.role,
         dry_run=arguments.dry_run or not arguments.force,

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model import config_text as toml_text
+from sleeper_nb.storage.aws_target import AS_BOTO3_FINDS_IT, AwsTarget
 from sleeper_nb.storage.paths import CATALOG
 
 if TYPE_CHECKING:
@@ -55,8 +56,8 @@ class Home:
     ----------
     warehouse
         Its address.
-    region, endpoint_url, profile
-        Of its S3 and DynamoDB; the AWS profile has the keys.
+    aws
+        Where its S3 and DynamoDB are, and which profile has the keys.
     spark
         Settings of the Spark session that is started for it.
     iterators, data_paths
@@ -64,12 +65,10 @@ class Home:
     """
 
     warehouse: str
-    region: str | None = None
-    endpoint_url: str | None = None
+    aws: AwsTarget = AS_BOTO3_FINDS_IT
     spark: Mapping[str, str] = field(default_factory=dict, repr=False)
     iterators: tuple[str, ...] = ()
     data_paths: tuple[str, ...] = ()
-    profile: str | None = None
 
     @property
     def folder(self) -> Path | None:
@@ -87,14 +86,9 @@ class Home:
             inside = f"{uri}/".startswith(f"{self.warehouse.rstrip('/')}/")
         return replace(self, warehouse=uri) if inside else Home(uri)
 
-    def with_aws(self, **aws: str) -> Home:
-        """Return the settings with another region, endpoint_url or profile."""
-        return replace(self, **aws)  # type: ignore[arg-type]
-
-    @property
-    def aws(self) -> dict[str, Any]:
-        """Region, server and profile, as `open_storage` takes them."""
-        return {"region": self.region, "endpoint_url": self.endpoint_url, "profile": self.profile}
+    def with_aws(self, aws: AwsTarget) -> Home:
+        """Return the settings with the region, server or profile that are given."""
+        return replace(self, aws=self.aws.updated(aws))
 
     def connect(self, instance: str, progress: Progress, *data_paths: str) -> Session:
         """Open an instance there, with these settings; tables may also have files in `data_paths`."""
@@ -103,7 +97,7 @@ class Home:
         return connect(
             self.warehouse,
             instance,
-            **self.aws,
+            **self.aws.given,
             spark_config=self.spark,
             iterators=self.iterators,
             data_paths=(*self.data_paths, *data_paths),
@@ -173,8 +167,7 @@ def _home_in(path: Path, instance: str) -> Home:
         warehouse = str(path.parent / Path(warehouse).expanduser())
     iterators, places = ((*common.get(key, ()), *own.get(key, ())) for key in _LISTS)
     data_paths = tuple(each if "://" in each else str(path.parent / Path(each).expanduser()) for each in places)
-    region, endpoint_url, profile = map(settings.get, _AWS)
-    return Home(warehouse, region, endpoint_url, spark, iterators, data_paths, profile)
+    return Home(warehouse, AwsTarget(*map(settings.get, _AWS)), spark, iterators, data_paths)
 
 
 def _check(part: Any, name: str, path: Path, text: str) -> None:

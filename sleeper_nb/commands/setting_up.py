@@ -158,14 +158,14 @@ def look_at_all(context: Context, arguments: Namespace) -> DoctorReport:
     aws, session = given_aws(arguments), context.session
     uri = arguments.uri or vars(arguments).get("warehouse")  # an option of every command on the console
     _check_no_table(context, uri)
-    if session is not None and not session.closed and uri is None and not aws:
+    if session is not None and not session.closed and uri is None and not aws.given:
         report: DoctorReport = session.doctor(cluster=arguments.cluster)
     else:
-        home = find_home(arguments.instance, uri, os.environ, Path.cwd()).with_aws(**aws)
+        home = find_home(arguments.instance, uri, os.environ, Path.cwd()).with_aws(aws)
         report = doctor(
             home.warehouse,
             arguments.instance,
-            **home.aws,
+            **home.aws.given,
             spark_config=home.spark,
             cluster=arguments.cluster,
             progress=context.progress,

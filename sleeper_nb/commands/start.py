@@ -91,7 +91,7 @@ def use(context: Context, arguments: Namespace) -> Opened:
         context.opened().allow(data_paths=arguments.data_path)
         return _opened(context, context.opened().warehouse().root, context.opened())
     uri = arguments.uri or find_home(arguments.instance, None, os.environ, Path.cwd()).warehouse
-    given, aws = context.value(uri), given_aws(arguments)
+    given, aws = context.value(uri), given_aws(arguments).given
     if not isinstance(given, Session | str | Path):
         kind = type(given).__name__
         raise InvalidInput(f"{uri} is a {kind}, not a warehouse", hint="give a session, or the address of a warehouse")
@@ -121,7 +121,7 @@ def _next_command(context: Context, uri: str, aws: Mapping[str, str]) -> str:
     if context.face == "notebook":
         return ""
     home = find_home("default", None, os.environ, Path.cwd())
-    if home.warehouse == uri and aws.items() <= home.aws.items():
+    if home.warehouse == uri and aws.items() <= home.aws.given.items():
         return ""
     if aws:
         lines = {"warehouse": uri, **{name.replace("_", "-"): value for name, value in aws.items()}}

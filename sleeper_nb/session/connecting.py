@@ -30,7 +30,8 @@ from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.session.session import Session
 from sleeper_nb.storage import paths
-from sleeper_nb.storage.aws import Network, profile_here
+from sleeper_nb.storage.aws import Network
+from sleeper_nb.storage.aws_target import AS_BOTO3_FINDS_IT, AwsTarget
 from sleeper_nb.storage.file_cache import FileCache
 from sleeper_nb.storage.filesystem import Storage, open_storage
 from sleeper_nb.storage.local import LocalPlace
@@ -98,11 +99,12 @@ def connect(
     check_instance_name(instance)
     clock, progress = clock or Clock(), progress or SILENT
     permissions = Permissions.of(iterators, data_paths)
-    whole = _folder(warehouse, Network(clock, progress), region=region, endpoint_url=endpoint_url, profile=profile)
+    aws = AwsTarget(region, endpoint_url, profile)
+    whole = _folder(warehouse, aws, Network(clock, progress))
     storage = whole.below(instance)
     PropertyFiles(storage, InstanceProperties({}), permissions).check_own_places()
     settings = _settings(storage, properties or {})
-    place = InstancePlace(whole.root, instance, region, endpoint_url, profile=profile, machine=platform.node())
+    place = InstancePlace(whole.root, instance, aws, machine=platform.node())
     if storage.local:
         storage = Storage(LocalPlace(storage.root, sync=settings[SYNC]))
         catalog: Catalog = SqliteCatalog(Path(storage.locate(paths.CATALOG)), sync=settings[SYNC])
@@ -122,7 +124,7 @@ def connect(
         on_spark=_registration(replace(place, author=author), storage),
         properties=settings,
         permissions=permissions,
-        aws={} if storage.local else place.aws,
+        aws=AS_BOTO3_FINDS_IT if storage.local else aws,
     )
 
 
@@ -133,14 +135,12 @@ def _dynamodb(
 
     catalog = DynamoDBCatalog(
         place.instance,
-        region=place.region,
-        endpoint_url=place.endpoint_url,
+        place.aws,
         clock=clock,
         max_items=settings[TRANSACTION_ITEMS],
         own_tables=settings[OWN_TABLES] == "own",
         on_create=progress.finish,
         network=storage.place.network,
-        profile=place.profile,
         warehouse=place.warehouse,
     )
     try:
@@ -158,8 +158,9 @@ def _registration(place: InstancePlace, storage: Storage) -> Callable[[SparkSess
         from sleeper_nb.engines.spark import source
 
         access = storage.access
-        region = place.region if access is None else access.region  # it may be set on this machine only
-        source.register(spark, replace(place, region=region, permissions=permissions), open_source_table, storage)
+        region = place.aws.region if access is None else access.region  # it may be set on this machine only
+        there = replace(place, aws=replace(place.aws, region=region), permissions=permissions)
+        source.register(spark, there, open_source_table, storage)
 
     return register
 
@@ -207,9 +208,7 @@ def _open(place: InstancePlace) -> Session:
     session = connect(
         place.warehouse,
         place.instance,
-        region=place.region,
-        endpoint_url=place.endpoint_url,
-        profile=profile_here(place.profile, place.machine),
+        **place.aws.here(place.machine).given,
         data_paths=place.permissions.data_paths,
         author=place.author,
     )
@@ -218,8 +217,8 @@ def _open(place: InstancePlace) -> Session:
     return session
 
 
-def _folder(warehouse: str | Path, network: Network, **aws: str | None) -> Storage:
-    whole = open_storage(warehouse, network=network, **aws)
+def _folder(warehouse: str | Path, aws: AwsTarget, network: Network) -> Storage:
+    whole = open_storage(warehouse, aws, network)
     if whole.local and Path(whole.root).is_file():
         raise InvalidInput(f"{warehouse} is a file, not a folder", hint="give the folder of a warehouse, or a new one")
     return whole

@@ -13,6 +13,7 @@ from sleeper_nb.operations.administration.aws_roles import ROLES
 from sleeper_nb.operations.administration.instances import check_instance_name
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.storage.aws import Network
+from sleeper_nb.storage.aws_target import AwsTarget
 from sleeper_nb.storage.filesystem import open_storage
 
 if TYPE_CHECKING:
@@ -61,16 +62,9 @@ def deploy(
     if role is not None and role not in ROLES:
         raise InvalidInput(f"no role {role!r}", hint=f"choose {', '.join(ROLES)}")
     network = Network(clock or Clock(), progress or SILENT)
-    storage = open_storage(warehouse, region=region, endpoint_url=endpoint_url, profile=profile, network=network)
-    catalog = DynamoDBCatalog(
-        instance,
-        region=region,
-        endpoint_url=endpoint_url,
-        profile=profile,
-        clock=network.clock,
-        network=network,
-        warehouse=storage.root,
-    )
+    aws = AwsTarget(region, endpoint_url, profile)
+    storage = open_storage(warehouse, aws, network)
+    catalog = DynamoDBCatalog(instance, aws, clock=network.clock, network=network, warehouse=storage.root)
     roles = ROLES if role is None else (role,)
     deployment = Deployment(storage, catalog, InstanceProperties(properties or {}), roles)
     try:

@@ -11,7 +11,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -29,7 +29,8 @@ from sleeper_nb.operations.administration.instances import creating, instance_na
 from sleeper_nb.operations.administration.ownership import check_warehouse
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.report import Grid, Report, counted, escaped
-from sleeper_nb.storage.aws import Network, in_short, options_of
+from sleeper_nb.storage.aws import Network, in_short
+from sleeper_nb.storage.aws_target import AwsTarget
 from sleeper_nb.storage.filesystem import Storage, open_storage
 from sleeper_nb.storage.s3 import S3Place
 
@@ -127,8 +128,6 @@ class Patient:
         Its catalog in DynamoDB; None for a folder.
     clock
         The time of this machine.
-    profile
-        The AWS profile that was named.
     spark_config
         The settings of a Spark session that would be started.
     engine
@@ -143,7 +142,6 @@ class Patient:
     instance: str
     catalog: DynamoDBCatalog | None
     clock: Clock
-    profile: str | None = None
     spark_config: Mapping[str, str] = field(default_factory=dict, repr=False)
     engine: Callable[[], SparkEngine] | None = None
     given: SparkSession | None = None
@@ -193,27 +191,22 @@ def doctor(
 
     clock, config = clock or Clock(), dict(spark_config or {})
     engine = partial(SparkEngine, spark, config=config, clock=clock, progress=progress or SILENT)
-    with patient_of(warehouse, instance, clock, region=region, endpoint_url=endpoint_url, profile=profile) as patient:
+    with patient_of(warehouse, instance, clock, AwsTarget(region, endpoint_url, profile)) as patient:
         return examine(patient.with_spark(config, engine, spark, stops=True), cluster=cluster)
 
 
 @contextmanager
-def patient_of(warehouse: str | Path, instance: str, clock: Clock, **aws: str | None) -> Iterator[Patient]:
+def patient_of(warehouse: str | Path, instance: str, clock: Clock, aws: AwsTarget) -> Iterator[Patient]:
     """Give what the doctor looks at; its connections give up at the first lost answer, and are closed at the end."""
     network = Network(clock, quota=_QUICK)
-    storage = open_storage(warehouse, network=network, **aws)
-    catalog = None if storage.local else _catalog(storage.root, instance, network, **aws)
-    try:
-        yield Patient(storage, instance, catalog, clock, aws.get("profile"))
-    finally:
-        if catalog is not None:
-            catalog.close()
-
-
-def _catalog(warehouse: str, instance: str, network: Network, **aws: Any) -> DynamoDBCatalog:
+    storage = open_storage(warehouse, aws, network)
+    if storage.local:
+        yield Patient(storage, instance, None, clock)
+        return
     from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 
-    return DynamoDBCatalog(instance, clock=network.clock, network=network, warehouse=warehouse, **aws)
+    with closing(DynamoDBCatalog(instance, aws, clock=clock, network=network, warehouse=storage.root)) as catalog:
+        yield Patient(storage, instance, catalog, clock)
 
 
 def examine(patient: Patient, *, cluster: bool = False) -> DoctorReport:
@@ -386,15 +379,15 @@ def _on_aws(patient: Patient) -> Iterator[HealthCheck]:
 def _deploy_line(patient: Patient) -> str:
     assert patient.catalog is not None  # noqa: S101 - a bucket has a catalog in DynamoDB
     where = f"{shlex.quote(patient.warehouse.root)} --instance {patient.instance}"
-    return f"add-instance {where}{options_of(patient.catalog.db.given)} --deploy"
+    return f"add-instance {where}{patient.catalog.db.aws.options} --deploy"
 
 
 def _credentials(patient: Patient) -> Iterator[HealthCheck]:
     """Yield whether there are keys and how they were found; nothing of them is shown."""
-    from sleeper_nb.storage.aws import aws_session, keys_of
-
-    who = f"profile {patient.profile}" if patient.profile else "as boto3 finds them"
-    found = keys_of(aws_session(patient.profile), patient.profile)
+    assert patient.catalog is not None  # noqa: S101 - a bucket has a catalog in DynamoDB
+    aws = patient.catalog.db.aws
+    who = f"profile {aws.profile}" if aws.profile else "as boto3 finds them"
+    found = aws.keys(aws.session())
     if found is None:
         mend = "aws configure, aws sso login, or set AWS_PROFILE; in a cluster, give the machines a role"
         yield HealthCheck("credentials", FAILED, f"none ({who})", (mend,))

@@ -52,6 +52,7 @@ from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.sql.binding import lookup_in
 from sleeper_nb.sql.statement import SqlText, Statement
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.storage.aws_target import AS_BOTO3_FINDS_IT, AwsTarget
 from sleeper_nb.storage.filesystem import Storage, open_near
 from sleeper_nb.table import Table
 
@@ -81,10 +82,9 @@ class Session:
         on_spark: Callable[[SparkSession, Permissions], object] = lambda *_: None,
         properties: InstanceProperties | None = None,
         permissions: Permissions = NOTHING_ALLOWED,
-        aws: Mapping[str, str] | None = None,
+        aws: AwsTarget = AS_BOTO3_FINDS_IT,
     ) -> None:
-        self.instance = instance
-        self._aws = dict(aws or {})
+        self.instance, self._aws = instance, aws
         self._storage = storage
         self._given_spark, self._spark_config, self._on_spark = spark, dict(spark_config), on_spark
         self._spark: SparkEngine | None = None
@@ -134,7 +134,7 @@ class Session:
     @property
     def aws(self) -> dict[str, str]:
         """The region, endpoint_url and profile that it was opened with, as far as they were given."""
-        return dict(self._aws)
+        return self._aws.given
 
     def warehouse(self) -> Storage:
         """Return the storage of the warehouse that the instance is in: its folder, or the bucket's prefix."""
@@ -747,7 +747,7 @@ class Session:
         """Look at all that the session needs, and at Spark's workers if `cluster`; see `sleeper_nb.doctor`."""
         from sleeper_nb.session.diagnosis import examine, patient_of
 
-        with patient_of(self.warehouse().root, self.instance, self.components.clock, **self._aws) as patient:
+        with patient_of(self.warehouse().root, self.instance, self.components.clock, self._aws) as patient:
             return examine(patient.with_spark(self._spark_config, self.spark, self._given_spark), cluster=cluster)
 
     @property

@@ -1,118 +1,19 @@
-"""Sessions of boto3, and bounded retries of requests to S3 and DynamoDB, shown to the user and logged."""
+"""Bounded retries of requests to S3 and DynamoDB, shown to the user and logged."""
 
 from __future__ import annotations
 
 import logging
-import os
-import platform
-import re
-import shlex
 import threading
-import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TypeVar
 
 from sleeper_nb.clock import Clock, Retry
-from sleeper_nb.errors import InvalidInput, StorageError, first_line
+from sleeper_nb.errors import StorageError, first_line
 from sleeper_nb.progress import SILENT, Progress
 
-if TYPE_CHECKING:
-    import boto3
-
 logger = logging.getLogger(__name__)
-
-_SERVER = re.compile(r"https?://(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::\d{1,5})?/?")
-
-
-def aws_session(profile: str | None, region: str | None = None) -> boto3.Session:
-    """Return a session of boto3 with the keys and the region of a profile; as boto3 finds them when it is None.
-
-    ``AWS_REGION``, which boto3 does not read, is the region where nothing else names one.
-
-    Raises
-    ------
-    InvalidInput
-        When the profile does not exist, naming those that do.
-    """
-    import boto3
-    from botocore.exceptions import ProfileNotFound
-
-    try:
-        found = boto3.Session(profile_name=profile, region_name=region)
-    except ProfileNotFound as error:
-        if profile is None:
-            raise  # AWS_PROFILE names it
-        others = ", ".join(sorted(_profiles())) or "none"
-        hint = f"profiles of this machine: {others}; aws configure --profile {profile} makes it"
-        raise InvalidInput(f"no AWS profile {profile!r}", hint=hint) from error
-    if found.region_name is None and (elsewhere := os.environ.get("AWS_REGION")):
-        return boto3.Session(profile_name=profile, region_name=elsewhere)
-    return found
-
-
-def keys_of(session: boto3.Session, profile: str | None) -> Any:
-    """Return the credentials that boto3 finds; None where there are none.
-
-    Raises
-    ------
-    StorageError
-        When they cannot be read; what was read, which may have a secret, is in no text of the error.
-    """
-    from botocore.exceptions import BotoCoreError
-
-    try:
-        return session.get_credentials()
-    except BotoCoreError:
-        raise
-    except (AttributeError, LookupError, OSError, TypeError, ValueError) as error:
-        name = profile or session.profile_name
-        hint = "a credential_process must exist, and print one JSON object with Version, AccessKeyId, SecretAccessKey"
-        message = f"the AWS profile {name!r} gives no keys that can be read ({type(error).__name__})"
-        raise StorageError(message, hint=hint) from None
-
-
-def client_of(session: boto3.Session, profile: str | None, service: str, **options: Any) -> Any:
-    """Return boto3's client of a service, at a server whose address has nothing that may be a secret.
-
-    Raises
-    ------
-    InvalidInput, StorageError
-        As `check_server` and `keys_of`.
-    """
-    from botocore.exceptions import BotoCoreError
-
-    keys_of(session, profile)
-    try:
-        made = session.client(service, **options)
-    except BotoCoreError:
-        raise
-    except ValueError:  # its text has the address
-        _refuse_server()
-    check_server(made.meta.endpoint_url)
-    return made
-
-
-def check_server(url: str | None) -> None:
-    """Raise `InvalidInput` for an address that has more than a scheme, a host and a port; it is not repeated."""
-    if url is None:
-        return
-    if may_have_keys(url):
-        hint = "leave out what is before @; keys come from the environment or an AWS profile"
-        raise InvalidInput("endpoint_url must not contain a user name or a password", hint=hint)
-    if not _SERVER.fullmatch(unicodedata.normalize("NFKC", url)):
-        _refuse_server()
-
-
-def may_have_keys(address: str) -> bool:
-    """Return whether an address has an ``@``, also one of other scripts."""
-    return "@" in unicodedata.normalize("NFKC", address)
-
-
-def _refuse_server() -> NoReturn:
-    hint = "write http://host:port or https://host, without a path or query, as endpoint_url or in the AWS settings"
-    raise InvalidInput("endpoint_url is not a valid address of a server", hint=hint) from None
 
 
 def in_short(error: Exception) -> str:
@@ -136,30 +37,6 @@ def is_of_header(error: Exception) -> bool:
     return isinstance(cause, UnicodeEncodeError) or (
         isinstance(cause, ValueError) and str(cause).startswith("Invalid header")
     )
-
-
-def options_of(aws: Mapping[str, str]) -> str:
-    """Return region, server and profile as options of a command, each after a blank, to be copied."""
-    return "".join(f" --{name.replace('_', '-')} {shlex.quote(value)}" for name, value in aws.items())
-
-
-def arguments_of(aws: Mapping[str, str]) -> str:
-    """Return region, server and profile as arguments of a function in Python, each after a comma, to be copied."""
-    return "".join(f", {name}={value!r}" for name, value in aws.items())
-
-
-def profile_here(profile: str | None, machine: str) -> str | None:
-    """Return a profile of a machine if it is this one; another has its own keys, and its profiles may be others."""
-    if profile is None or (machine == platform.node() and profile in _profiles()):
-        return profile
-    logger.info("the AWS profile %s is of another machine: using the credentials of this one", profile)
-    return None
-
-
-def _profiles() -> list[str]:
-    import botocore.session
-
-    return list(botocore.session.Session().available_profiles)
 
 
 _T = TypeVar("_T")

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
 from sleeper_nb.model.permissions import file_not_allowed
-from sleeper_nb.storage.aws import Network, check_server, may_have_keys
+from sleeper_nb.storage.aws import Network
+from sleeper_nb.storage.aws_target import AS_BOTO3_FINDS_IT, AwsTarget, check_server, may_have_keys
 from sleeper_nb.storage.file_cache import NO_CACHE, FileCache
 from sleeper_nb.storage.local import LocalPlace
 from sleeper_nb.storage.paths import is_foreign
@@ -34,26 +35,15 @@ _HALF_A_SCHEME = re.compile(r"(?:s3|file|https?):/?(?!/)")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 
 
-def open_storage(
-    uri: str | Path,
-    *,
-    region: str | None = None,
-    endpoint_url: str | None = None,
-    profile: str | None = None,
-    network: Network | None = None,
-) -> Storage:
+def open_storage(uri: str | Path, aws: AwsTarget = AS_BOTO3_FINDS_IT, network: Network | None = None) -> Storage:
     """Return the storage at an address. Nothing is opened yet, so a wrong key or bucket fails with the first file.
 
     Parameters
     ----------
     uri
         A folder, ``file://`` and a folder, or ``s3://bucket/prefix``.
-    region
-        The region of the bucket; from the environment or the AWS profile when None. Ignored for a folder.
-    endpoint_url
-        The server, if not Amazon's own; from the environment or the AWS profile when None.
-    profile
-        The AWS profile that has the keys; those that boto3 finds when None.
+    aws
+        Where a bucket is, and which profile has the keys. Ignored for a folder.
     network
         Retries requests to a bucket within bounds, and shows it.
 
@@ -79,9 +69,8 @@ def open_storage(
     key = "/".join(part for part in prefix.split("/") if part)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}", bucket):
         raise InvalidInput(f"{bucket!r} is not a valid bucket name", hint="write s3://bucket/prefix")
-    check_server(endpoint_url)
-    connection = S3Connection(region=region, endpoint_url=endpoint_url, profile=profile, network=network)
-    return Storage(S3Place(connection, bucket, key))
+    check_server(aws.endpoint_url)
+    return Storage(S3Place(S3Connection(aws, network), bucket, key))
 
 
 def _check_no_keys(uri: str) -> None:

@@ -23,7 +23,8 @@ from pyarrow import fs
 
 from sleeper_nb.errors import AccessDenied, NetworkError, NotFound, SleeperError, StorageError, first_line
 from sleeper_nb.model.checksums import etag_stamp
-from sleeper_nb.storage.aws import Judgement, Network, aws_session, client_of, in_short, keys_of, profile_here
+from sleeper_nb.storage.aws import Judgement, Network, in_short
+from sleeper_nb.storage.aws_target import AS_BOTO3_FINDS_IT, AwsTarget
 from sleeper_nb.storage.places import COPY_IT, S3Access, StoredFile
 
 if TYPE_CHECKING:
@@ -290,25 +291,14 @@ class S3Connection:
 
     Parameters
     ----------
-    region
-        When None, as boto3 finds it; ``us-east-1`` when it finds none.
-    endpoint_url
-        The server; when None, as boto3 finds it.
-    profile
-        The AWS profile that has the keys; when None, as boto3 finds them.
+    aws
+        Where it is; the region is ``us-east-1`` when boto3 finds none.
     network
         Retries requests within bounds, and shows it; a new one when None.
     """
 
-    def __init__(
-        self,
-        *,
-        region: str | None = None,
-        endpoint_url: str | None = None,
-        profile: str | None = None,
-        network: Network | None = None,
-    ) -> None:
-        self._asked, self._profile, self.network = (region, endpoint_url), profile, network or Network()
+    def __init__(self, aws: AwsTarget = AS_BOTO3_FINDS_IT, network: Network | None = None) -> None:
+        self._aws, self.network = aws, network or Network()
         self._lock = threading.Lock()
         self._client: Any = None
         self._session: Any = None
@@ -316,7 +306,8 @@ class S3Connection:
 
     def __reduce__(self) -> tuple[object, ...]:
         # Without keys: another process looks up its own. Where S3 is may be set on this machine only.
-        return _connection, (self.client.meta.region_name, self.endpoint_url, self._profile, platform.node())
+        aws = AwsTarget(self.client.meta.region_name, self.endpoint_url, self._aws.profile)
+        return _connection, (aws, platform.node())
 
     @property
     def client(self) -> Any:
@@ -327,17 +318,15 @@ class S3Connection:
 
                 from sleeper_nb.storage.answers import refuse_cut_answers
 
-                self._session = aws_session(self._profile)
-                region = self._asked[0] or self._session.region_name or "us-east-1"
+                self._session = self._aws.session()
+                region = self._session.region_name or "us-east-1"
                 config = Config(
                     retries={"total_max_attempts": 1},  # `ask` retries, and shows and logs it
                     connect_timeout=CONNECT_SECONDS,
                     read_timeout=READ_SECONDS,
                     max_pool_connections=32,
                 )
-                made = client_of(
-                    self._session, self._profile, "s3", region_name=region, endpoint_url=self._asked[1], config=config
-                )
+                made = self._aws.client(self._session, "s3", region_name=region, config=config)
                 refuse_cut_answers(made)
                 self._client = made
                 logger.debug("connected to S3 in region %s at %s", region, self._client.meta.endpoint_url)
@@ -388,7 +377,7 @@ class S3Connection:
         from botocore.exceptions import NoCredentialsError
 
         assert self.client is not None  # noqa: S101 - the property creates the session
-        credentials = keys_of(self._session, self._profile)
+        credentials = self._aws.keys(self._session)
         if credentials is None:
             raise NoCredentialsError
         return credentials.get_frozen_credentials()
@@ -398,8 +387,8 @@ def _raise(error: Exception, tries: int) -> Any:  # noqa: ARG001 - the number of
     raise error
 
 
-def _connection(region: str | None, endpoint_url: str | None, profile: str | None, machine: str) -> S3Connection:
-    return S3Connection(region=region, endpoint_url=endpoint_url, profile=profile_here(profile, machine))
+def _connection(aws: AwsTarget, machine: str) -> S3Connection:
+    return S3Connection(aws.here(machine))
 
 
 class S3Place:

@@ -21,6 +21,7 @@ from sleeper_nb.catalog.dynamodb.client import RETRY, TRIES, UNANSWERED_TRIES
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import NetworkError, StorageError
 from sleeper_nb.state_store.history import Metadata
+from sleeper_nb.storage.aws_target import AwsTarget
 from tests.servers import once
 from tests.servers.dynamodb import dynamodb_catalog
 from tests.support.builders import (
@@ -339,12 +340,12 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
 
 
 def test_without_credentials_it_says_how_to_log_in(bare: pytest.MonkeyPatch):
-    catalog = DynamoDBCatalog("x", region="us-east-1", endpoint_url=once.moto().endpoint_url, clock=ManualClock())
+    catalog = DynamoDBCatalog("x", AwsTarget("us-east-1", once.moto().endpoint_url), clock=ManualClock())
     with pytest.raises(StorageError, match=r"no credentials.*\nhint: log in"):
         catalog.tables()
     bare.setenv("AWS_PROFILE", "nobody")
     with pytest.raises(StorageError, match=r"nobody.*\nhint: log in"):
-        DynamoDBCatalog("x", region="us-east-1", clock=ManualClock()).tables()
+        DynamoDBCatalog("x", AwsTarget("us-east-1"), clock=ManualClock()).tables()
 
 
 def test_without_a_region_it_asks_for_one(bare: pytest.MonkeyPatch):
@@ -353,7 +354,7 @@ def test_without_a_region_it_asks_for_one(bare: pytest.MonkeyPatch):
 
 
 def test_where_nobody_listens_it_gives_up(catalog: DynamoDBCatalog, clock: ManualClock):
-    away = DynamoDBCatalog("x", region="us-east-1", endpoint_url="http://127.0.0.1:9", clock=clock)
+    away = DynamoDBCatalog("x", AwsTarget("us-east-1", "http://127.0.0.1:9"), clock=clock)
     with pytest.raises(StorageError, match=r"each of 5 attempts of GetItem on sleeper-x-index .http://127.0.0.1:9"):
         away.tables()
 

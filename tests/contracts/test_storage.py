@@ -17,6 +17,7 @@ from pyarrow import parquet
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
 from sleeper_nb.storage import s3
 from sleeper_nb.storage import s3 as s3_errors
+from sleeper_nb.storage.aws_target import AwsTarget
 from sleeper_nb.storage.filesystem import Storage, open_storage
 from tests.servers.fixtures import use
 from tests.servers.server import free_port
@@ -27,7 +28,7 @@ ODD = ("a b.txt", "größe/日本.txt", "key=1/x.txt", "a+b%20c&d.txt", "[x]*?.t
 @pytest.fixture
 def opened(s3_server) -> Callable[[str], Storage]:
     """Opens an address on the server."""
-    return lambda uri: open_storage(uri, endpoint_url=s3_server.endpoint_url)
+    return lambda uri: open_storage(uri, AwsTarget(endpoint_url=s3_server.endpoint_url))
 
 
 @pytest.fixture(params=["folder", "moto", pytest.param("versitygw", marks=pytest.mark.servers)])
@@ -37,7 +38,7 @@ def storage(request, tmp_path, monkeypatch) -> Storage:
         return open_storage(tmp_path / "root")
     server = request.getfixturevalue(request.param)
     use(server, monkeypatch)
-    return open_storage(f"s3://{server.new_bucket()}/some/root", endpoint_url=server.endpoint_url)
+    return open_storage(f"s3://{server.new_bucket()}/some/root", AwsTarget(endpoint_url=server.endpoint_url))
 
 
 def paths_in(storage: Storage, folder: str = "") -> list[str]:
@@ -271,7 +272,7 @@ def test_missing_keys_are_told(s3_server, opened, monkeypatch, call):
 @pytest.mark.parametrize("s3_server", ["moto"], indirect=True)
 def test_a_server_that_does_not_answer_is_told(s3_server, monkeypatch, call):
     monkeypatch.setattr(s3, "ARROW_TRIES", 1)
-    nobody = open_storage("s3://some-bucket", endpoint_url=f"http://127.0.0.1:{free_port()}")
+    nobody = open_storage("s3://some-bucket", AwsTarget(endpoint_url=f"http://127.0.0.1:{free_port()}"))
     assert error_of(call, nobody).message.startswith("the network failed: no whole answer from S3: s3://some-bucket")
 
 
@@ -286,7 +287,7 @@ def test_an_address_of_another_kind_is_refused(uri):
 )
 def test_a_server_without_a_scheme_or_host_is_refused(endpoint_url):
     with pytest.raises(InvalidInput, match="endpoint_url is not a valid address"):
-        open_storage("s3://bucket", endpoint_url=endpoint_url)
+        open_storage("s3://bucket", AwsTarget(endpoint_url=endpoint_url))
 
 
 ARROW = "When reading '{0}': AWS Error {1} during HeadObject operation: said"
@@ -331,4 +332,4 @@ def test_a_folder_may_be_an_address_too(tmp_path):
 
 @pytest.mark.parametrize("endpoint_url", ["http://localhost:9000", "https://s3.example.org/", "http://[::1]:9000"])
 def test_a_server_is_a_scheme_a_host_and_a_port(endpoint_url):
-    assert open_storage("s3://bucket", endpoint_url=endpoint_url).root == "s3://bucket"
+    assert open_storage("s3://bucket", AwsTarget(endpoint_url=endpoint_url)).root == "s3://bucket"

@@ -15,6 +15,7 @@ from sleeper_nb.errors import StorageError
 from sleeper_nb.operations.scanning import read_rows as reading
 from sleeper_nb.operations.scanning.scan_plan import plan_scan
 from sleeper_nb.storage.aws import Network
+from sleeper_nb.storage.aws_target import AwsTarget
 from sleeper_nb.storage.filesystem import Storage, open_storage
 from tests.servers.proxy import EVERY_CUT, Fate, Proxy, proxied
 from tests.servers.server import Server
@@ -52,8 +53,8 @@ def through(s3_server: Server) -> Iterator[Through]:
         shown = Recorder()
         network = Network(ManualClock(), shown, quota=10**9)
         address = f"s3://{bucket}/house"
-        cut = open_storage(address, endpoint_url=server.endpoint_url, network=network)
-        whole = open_storage(address, endpoint_url=s3_server.endpoint_url)
+        cut = open_storage(address, AwsTarget(endpoint_url=server.endpoint_url), network=network)
+        whole = open_storage(address, AwsTarget(endpoint_url=s3_server.endpoint_url))
         for path, content in (("a/one", b"first\nsecond\n"), ("a/none", b""), ("b/c/three", b"3")):
             whole.write(path, content)
         with whole.output("numbers.parquet") as stream:

@@ -14,6 +14,7 @@ from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.catalog.dynamodb.client import DynamoDB
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, StorageError
+from sleeper_nb.storage.aws_target import AwsTarget
 from sleeper_nb.storage.filesystem import Storage, open_near, open_storage
 from tests.servers.fixtures import use
 from tests.servers.server import Server
@@ -52,8 +53,8 @@ def test_a_bucket_is_opened_with_the_keys_of_a_profile_and_not_with_those_of_the
     keep_in_profile(versitygw, tmp_path, monkeypatch)
     address, server = f"s3://{versitygw.new_bucket()}/house", {"endpoint_url": versitygw.endpoint_url}
     with pytest.raises(StorageError, match="access keys"):
-        open_storage(address, **server).write("a", b"1")
-    storage = open_storage(address, **server, profile="prod")
+        open_storage(address, AwsTarget(**server)).write("a", b"1")
+    storage = open_storage(address, AwsTarget(**server, profile="prod"))
     with storage.output("a") as stream:  # by Arrow's own client
         stream.write(b"1")
     assert open_near(f"{address}/", storage).read("a") == b"1"
@@ -129,7 +130,7 @@ def test_a_key_that_no_header_can_have_is_one_error_and_is_never_shown(name, end
 
 
 def catalog_at(moto):
-    return DynamoDBCatalog("some", region="us-east-1", endpoint_url=moto.endpoint_url, clock=ManualClock())
+    return DynamoDBCatalog("some", AwsTarget("us-east-1", moto.endpoint_url), clock=ManualClock())
 
 
 @pytest.mark.parametrize("process", [f"echo {WRONG}", f"echo '\"{WRONG}\"'", "echo '[]'", f"/nothing/{WRONG}"])
@@ -163,7 +164,7 @@ def test_an_address_of_a_server_with_more_than_its_host_is_refused_and_not_repea
             sl.connect("s3://some-bucket/house", "i", region="us-east-1", **given)
         shown.append(all_of(error.value))
     with pytest.raises(InvalidInput) as error:
-        DynamoDB("us-east-1", address, ManualClock()).call("ListTables")
+        DynamoDB(AwsTarget("us-east-1", address), ManualClock()).call("ListTables")
     assert WRONG not in "".join([*shown, all_of(error.value), caplog.text])
 
 
@@ -189,5 +190,5 @@ def test_an_address_of_a_warehouse_with_keys_is_refused_and_not_repeated(address
 def test_a_sign_of_keys_may_be_in_a_prefix(moto, monkeypatch):
     use(moto, monkeypatch)
     address, where = f"s3://{moto.new_bucket()}/me@home/a:b", {"endpoint_url": moto.endpoint_url}
-    open_storage(address, **where).write_new("x", b"1")
-    assert open_storage(address, **where).read("x") == b"1"
+    open_storage(address, AwsTarget(**where)).write_new("x", b"1")
+    assert open_storage(address, AwsTarget(**where)).read("x") == b"1"

@@ -13,6 +13,7 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, StorageError
 from sleeper_nb.operations.administration.aws_roles import ROLES, WORK, AwsScope, work_of
 from sleeper_nb.state_store.dynamodb.reference_items import names_of_tables
+from sleeper_nb.storage.aws_target import AwsTarget
 from tests.servers.fixtures import use
 from tests.support.iam import allows, only
 
@@ -177,7 +178,7 @@ def test_each_role_can_do_its_work_and_a_lesser_one_is_refused_by_the_name_of_th
 
 
 def scope_of(bucket="lake", prefix="house", instance="prod", region="eu-west-2"):
-    catalog = DynamoDBCatalog(instance, region=region, clock=ManualClock())
+    catalog = DynamoDBCatalog(instance, AwsTarget(region), clock=ManualClock())
     return AwsScope(bucket, prefix, instance, region, names_of_tables(catalog))
 
 

@@ -27,6 +27,7 @@ from sleeper_nb.operations.versioning.resolve import Resolved
 from sleeper_nb.progress import Silent
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.storage.aws_target import AwsTarget
 from sleeper_nb.storage.filesystem import Storage, open_storage
 from tests.engines.spark import imports
 from tests.servers.server import Server
@@ -54,7 +55,8 @@ ODD_PREFIX = "odd %20 [x]*/größe=1+2"
 @pytest.fixture
 def table(s3_server: Server, tmp_path: Path):
     local = a_store(tmp_path, create=False)
-    storage = open_storage(f"s3://{s3_server.new_bucket()}/{ODD_PREFIX}", endpoint_url=s3_server.endpoint_url)
+    aws = AwsTarget(endpoint_url=s3_server.endpoint_url)
+    storage = open_storage(f"s3://{s3_server.new_bucket()}/{ODD_PREFIX}", aws)
     made = reopened(local, storage=storage.below("table"))
     made.create("table", KEYED, a_tree("m"))
     yield made
@@ -177,7 +179,7 @@ def test_spark_reads_imports_and_compacts_by_its_tasks(table: StateStore, spark_
 @pytest.fixture
 def sources(s3_server: Server, table: StateStore) -> Storage:
     """Another bucket on the same server, with rows in files of every kind."""
-    bucket = open_storage(f"s3://{s3_server.new_bucket()}", endpoint_url=s3_server.endpoint_url)
+    bucket = open_storage(f"s3://{s3_server.new_bucket()}", AwsTarget(endpoint_url=s3_server.endpoint_url))
     rows = pa.Table.from_pylist(rows_of("a", "m"), schema=KEYED.arrow)
     with bucket.output("in/2026/a [1].parquet") as stream:
         pq.write_table(rows, stream)

@@ -19,6 +19,7 @@ import botocore.session
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.model.checksums import checksum_of
+from sleeper_nb.storage.aws_target import AwsTarget
 from tests.servers.server import Server, announced_port, build, built, running, tool
 
 VERSION = "2.6.1"
@@ -76,9 +77,7 @@ def dynamodb_catalog(server: Server, folder: Path, clock: Clock | None = None, *
     # A client reads its description of DynamoDB for a fifth of a second; the many of a test run share one.
     botocore.session.create_loader = _one_loader
     instance = hashlib.sha256(str(folder).encode()).hexdigest()[:20]
-    return DynamoDBCatalog(
-        instance, region=server.region, endpoint_url=server.endpoint_url, clock=clock or Clock(), **options
-    )
+    return DynamoDBCatalog(instance, AwsTarget(server.region, server.endpoint_url), clock=clock or Clock(), **options)
 
 
 _one_loader = functools.cache(botocore.session.create_loader)

@@ -21,6 +21,7 @@ from botocore.exceptions import ClientError
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.catalog.dynamodb.client import DynamoDB
 from sleeper_nb.clock import Clock
+from sleeper_nb.storage.aws_target import AwsTarget
 
 Item = dict[str, Any]
 MOST_ITEMS = 100
@@ -198,7 +199,7 @@ class OnMemory(DynamoDB):
     """Requests to a `MemoryDynamoDB`, or to what stands before one; retried and explained as those to a server."""
 
     def __init__(self, client: Any, clock: Clock) -> None:
-        super().__init__("memory", None, clock)
+        super().__init__(AwsTarget("memory"), clock)
         self._client = client
 
     def client(self) -> Any:

@@ -18,6 +18,7 @@ from sleeper_nb.catalog.dynamodb.client import DynamoDB
 from sleeper_nb.clock import Clock
 from sleeper_nb.progress import SILENT
 from sleeper_nb.storage.aws import Network
+from sleeper_nb.storage.aws_target import AwsTarget
 from sleeper_nb.storage.filesystem import Storage
 from tests.servers.memory import MemoryDynamoDB
 from tests.servers.proxy import CUTS, Fate, part_of
@@ -39,7 +40,7 @@ class Wire:
         """What becomes of the answer to a request, from its number since `tell`."""
         self.count = 0
         self.operations: list[str] = []
-        self.client = DynamoDB("us-east-1", ADDRESS, Clock()).client()
+        self.client = DynamoDB(AwsTarget("us-east-1", ADDRESS), Clock()).client()
         self.client.meta.events.register_first("before-send.dynamodb.*", self._answer)
 
     def tell(self, memory: MemoryDynamoDB, fate: Callable[[int], Fate | None] = lambda _: None) -> None:
@@ -48,7 +49,7 @@ class Wire:
 
     def session(self, folder: Path, clock: Clock, network: Network) -> sl.Session:
         """Open a warehouse whose files are in a folder and whose catalog is here."""
-        catalog = DynamoDBCatalog("wire", region="us-east-1", endpoint_url=ADDRESS, clock=clock, network=network)
+        catalog = DynamoDBCatalog("wire", AwsTarget("us-east-1", ADDRESS), clock=clock, network=network)
         catalog.db.client = lambda: self.client  # type: ignore[method-assign]
         return sl.Session(
             "wire", Storage(folder), catalog, clock=clock, progress=SILENT, author="ann", spark=None, spark_config={}

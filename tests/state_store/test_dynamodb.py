@@ -333,7 +333,7 @@ class Queried(DynamoDB):
     """A DynamoDB in which something happens to the answers of queries."""
 
     def __init__(self, real: DynamoDB, change: Callable[[str, list[Any]], list[Any]]) -> None:
-        super().__init__(real.region, real.endpoint_url, real.clock)
+        super().__init__(real.aws, real.clock)
         self.client, self._change = real.client, change
 
     def query(self, table: Any, **request: Any) -> Iterator[Any]:

@@ -10,6 +10,7 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import ConflictError, StorageError
 from sleeper_nb.state_store import transaction_log
 from sleeper_nb.storage.aws import Judgement, Network
+from sleeper_nb.storage.aws_target import AwsTarget
 from tests.support.builders import EMBEDDED, TABLE, a_store, ingest, rows_of
 
 
@@ -106,7 +107,7 @@ def test_s3_logs_no_credentials(caplog, monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "the-secret")
     from sleeper_nb.storage.s3 import S3Connection
 
-    connection = S3Connection(region="eu-west-1", endpoint_url="http://127.0.0.1:9")
+    connection = S3Connection(AwsTarget("eu-west-1", "http://127.0.0.1:9"))
     assert connection.filesystem is connection.filesystem
     assert len(logged(caplog, logging.DEBUG)) == 2
     assert "the-key" not in caplog.text

@@ -9,6 +9,7 @@ import pytest
 
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.storage.aws import ANSWERED, LOST, PATIENCE, QUOTA, Judgement, Network
+from sleeper_nb.storage.aws_target import AwsTarget
 from tests.support.builders import START, Recorder
 
 ANSWER = "answer"
@@ -131,3 +132,16 @@ def test_a_network_that_works_again_is_trusted_again(network: Network, clock: Ma
     clock.advance(PATIENCE + timedelta(seconds=1))
     assert network.ask("S3 GetObject", failing(4), lost, give_up) == ANSWER
     assert ANSWERED > 0
+
+
+def test_an_address_that_may_have_a_password_is_in_no_repr():
+    assert "secret" not in repr(AwsTarget("eu-west-2", "http://me:secret@host", "prod"))
+
+
+def test_parts_that_are_given_take_the_place_of_others():
+    both = AwsTarget("eu-west-2", profile="prod").updated(AwsTarget("us-east-1", "http://host:1"))
+    assert both == AwsTarget("us-east-1", "http://host:1", "prod")
+    assert (both.options, both.arguments) == (
+        " --region us-east-1 --endpoint-url http://host:1 --profile prod",
+        ", region='us-east-1', endpoint_url='http://host:1', profile='prod'",
+    )

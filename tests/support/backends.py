@@ -14,6 +14,7 @@ from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.storage.aws_target import AwsTarget
 from sleeper_nb.storage.filesystem import Storage, open_storage
 from tests.servers import once
 from tests.servers.dynamodb import dynamodb_catalog
@@ -79,7 +80,7 @@ class Backend:
         """Return the place of a table's files."""
         if self.s3 is None:
             return Storage(self.folder / table_id)
-        return open_storage(f"s3://{self.bucket}/{table_id}", endpoint_url=self.s3.endpoint_url, region=self.s3.region)
+        return open_storage(f"s3://{self.bucket}/{table_id}", AwsTarget(self.s3.region, self.s3.endpoint_url))
 
     def store(self, kind: str, *, table_id: str = TABLE, **options: Any) -> StateStore:
         """Return a state store of the class `kind`; the options are those of `a_store`."""

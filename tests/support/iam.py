@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sleeper_nb.operations.administration.aws_roles import actions_of
-from sleeper_nb.storage import aws
+from sleeper_nb.storage.aws_target import AwsTarget
 from sleeper_nb.storage.s3 import S3Place
 
 ACCOUNT = "123456789012"
@@ -56,7 +56,7 @@ def resources_of(operation: str, request: Mapping[str, Any], region: str) -> set
 def only(policy: Mapping[str, Any], region: str = "us-east-1") -> Iterator[set[str]]:
     """Refuse, in new sessions, what a policy does not allow; yields the actions that were done under it."""
     used: set[str] = set()
-    session_of = aws.aws_session
+    session_of = AwsTarget.session
 
     def check(operation: str, request: Mapping[str, Any]) -> None:
         from botocore.exceptions import ClientError
@@ -69,8 +69,8 @@ def only(policy: Mapping[str, Any], region: str = "us-east-1") -> Iterator[set[s
                     raise ClientError(refused, operation)
             used.add(action)
 
-    def watched(*arguments: Any, **options: Any) -> Any:
-        made = session_of(*arguments, **options)
+    def watched(self: AwsTarget) -> Any:
+        made = session_of(self)
 
         def before(params: Mapping[str, Any], model: Any, **_: object) -> None:
             check(model.name, params)
@@ -84,7 +84,6 @@ def only(policy: Mapping[str, Any], region: str = "us-east-1") -> Iterator[set[s
 
     created = S3Place.create
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sleeper_nb.storage.s3.aws_session", watched)
-        patch.setattr("sleeper_nb.catalog.dynamodb.client.aws_session", watched)
+        patch.setattr(AwsTarget, "session", watched)
         patch.setattr(S3Place, "create", create)
         yield used

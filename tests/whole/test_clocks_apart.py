@@ -23,6 +23,7 @@ from sleeper_nb.operations.upkeep.sweep_orphans import sweep_orphans
 from sleeper_nb.operations.versioning.leases import DURATION
 from sleeper_nb.progress import SILENT, Silent
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.storage.aws_target import AwsTarget
 from sleeper_nb.storage.filesystem import Storage, open_storage
 from tests.servers.server import Server
 from tests.support.builders import (
@@ -204,4 +205,4 @@ def test_a_sweep_of_a_bucket_by_a_clock_that_is_days_ahead_leaves_files_of_a_com
     tmp_path: Path, s3_server: Server
 ):
     address = f"s3://{s3_server.new_bucket()}/table"
-    sweep_under_way(tmp_path, timedelta(days=2), open_storage(address, endpoint_url=s3_server.endpoint_url))
+    sweep_under_way(tmp_path, timedelta(days=2), open_storage(address, AwsTarget(endpoint_url=s3_server.endpoint_url)))

@@ -12,6 +12,7 @@ import sleeper_nb as sl
 from sleeper_nb.engines.spark.jvm import JvmPlan, find_java
 from sleeper_nb.engines.spark.source_options import InstancePlace
 from sleeper_nb.engines.spark.spark_settings import IgnoredSetting, logged_settings
+from sleeper_nb.storage.aws_target import AwsTarget
 from tests.faces.saved_notebook import saved
 from tests.servers.fixtures import use
 
@@ -71,7 +72,7 @@ def test_no_value_error_log_or_object_has_a_secret(profile, planted, moto, caplo
     with pytest.raises(sl.StorageError) as error:
         sl.connect(f"s3://{bucket}-gone/house", instance, **aws).create_table("x", sl.Schema({"k": "string"}))
     seen = [error.value, error.value.__cause__, str(error.getrepr())]
-    sent.append(pickle.dumps(InstancePlace("s3://b/p", "i", profile=profile)))
+    sent.append(pickle.dumps(InstancePlace("s3://b/p", "i", AwsTarget(profile=profile))))
     text += "\n".join(f"{each!r}\n{each}" for each in seen) + caplog.text
     assert shown_in(text.encode()) == []
     assert shown_in(b"".join(sent)) == []

@@ -13,6 +13,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.model.properties import METADATA_CACHE, STATE_STORES
+from sleeper_nb.storage.aws_target import AwsTarget
 from sleeper_nb.storage.filesystem import open_storage
 from tests.servers.proxy import Fate, Proxy, proxied
 from tests.servers.server import Server
@@ -95,7 +96,7 @@ def test_a_warm_read_of_one_key_takes_three_requests_and_its_plan_one(counted: C
 def test_requests_are_sent_again_when_s3_is_busy_or_connections_break(s3_server: Server, kind: str):
     bucket = s3_server.new_bucket()
     with proxied(s3_server) as (proxy, through):
-        storage = open_storage(f"s3://{bucket}/x", endpoint_url=through.endpoint_url)
+        storage = open_storage(f"s3://{bucket}/x", AwsTarget(endpoint_url=through.endpoint_url))
 
         def survives(work: Callable[[], Any]) -> Any:
             """Do some work, of which each request fails twice before it is answered."""

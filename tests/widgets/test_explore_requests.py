@@ -13,6 +13,7 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.model.properties import STATE_STORES
 from sleeper_nb.progress import SILENT
 from sleeper_nb.session import Session
+from sleeper_nb.storage.aws_target import AwsTarget
 from sleeper_nb.storage.filesystem import Storage, open_storage
 from sleeper_nb.storage.paths import DATA, STATE_STORE
 from sleeper_nb.widgets import explore
@@ -64,7 +65,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
         return Storage(tmp_path)
     server = once.moto()
     use(server, monkeypatch)
-    return open_storage(f"s3://{server.new_bucket()}/house", endpoint_url=server.endpoint_url, region=server.region)
+    return open_storage(f"s3://{server.new_bucket()}/house", AwsTarget(server.region, server.endpoint_url))
 
 
 @pytest.fixture(params=STATE_STORES)

@@ -61,6 +61,7 @@ from sleeper_nb.model.jobs import Job, Lease, ServiceLease
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
 from sleeper_nb.storage.aws import Network
+from sleeper_nb.storage.aws_target import AS_BOTO3_FINDS_IT, AwsTarget
 
 FORMAT_VERSION = 3
 MAX_ITEMS = 100
@@ -78,8 +79,8 @@ class DynamoDBCatalog(Catalog):
     ----------
     instance
         Part of the names of the DynamoDB tables, which are created with the first Sleeper table.
-    region, endpoint_url
-        As in boto3; by default from its configuration, which also provides the credentials.
+    aws
+        Where DynamoDB is, and which profile has the keys.
     clock
         Gives times, waits and jitter.
     max_items
@@ -90,8 +91,6 @@ class DynamoDBCatalog(Catalog):
         Called with the names of DynamoDB tables that are about to be created.
     network
         Retries requests within bounds, and shows it.
-    profile
-        The AWS profile that has the keys; those that boto3 finds when None.
     warehouse
         The address of the instance's warehouse: one that belongs to another is refused. None looks at no address.
     """
@@ -99,15 +98,13 @@ class DynamoDBCatalog(Catalog):
     def __init__(
         self,
         instance: str,
+        aws: AwsTarget = AS_BOTO3_FINDS_IT,
         *,
-        region: str | None = None,
-        endpoint_url: str | None = None,
         clock: Clock,
         max_items: int = MAX_ITEMS,
         own_tables: bool = False,
         on_create: Callable[[str], None] | None = None,
         network: Network | None = None,
-        profile: str | None = None,
         warehouse: str | None = None,
     ) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_.-]{1,200}", instance):
@@ -115,7 +112,7 @@ class DynamoDBCatalog(Catalog):
             raise InvalidInput(f"{instance!r} is not a valid instance name", hint=hint)
         self.instance, self.max_items, self.on_create = instance, max_items, on_create
         self.own_tables, self.warehouse = own_tables, warehouse
-        self.db = DynamoDB(region, endpoint_url, clock, network, profile)
+        self.db = DynamoDB(aws, clock, network)
         self.limits = CommitLimits(snapshots=(max_items - 1) // 2, entry_bytes=70_000)
         self._index_table = KeyedTable(self.table_name("index"), "kind", "key")
         self._items_table = KeyedTable(self.table_name("tables"), "table_id", "item")

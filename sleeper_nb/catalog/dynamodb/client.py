@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 from sleeper_nb.catalog.dynamodb.items import Item, KeyedTable, decode_item, encode_item
 from sleeper_nb.clock import Clock, Retry
 from sleeper_nb.errors import AccessDenied, Action, NetworkError, SessionClosed, StorageError
-from sleeper_nb.storage.aws import Judgement, Network, aws_session, client_of, in_short, keys_of
+from sleeper_nb.storage.aws import Judgement, Network, in_short
+from sleeper_nb.storage.aws_target import AwsTarget
 
 logger = logging.getLogger(__name__)
 
@@ -198,40 +199,24 @@ class DynamoDB:
 
     Parameters
     ----------
-    region, endpoint_url
-        As in boto3; by default from its configuration. Credentials always come from boto3.
-    profile
-        The AWS profile that has the keys; those that boto3 finds when None.
+    aws
+        Where it is, and which profile has the keys.
     clock
         Gives times, waits and jitter.
     network
         Retries requests within bounds, and shows it; a new one when None.
     """
 
-    def __init__(
-        self,
-        region: str | None,
-        endpoint_url: str | None,
-        clock: Clock,
-        network: Network | None = None,
-        profile: str | None = None,
-    ) -> None:
-        self.region, self.endpoint_url, self.clock, self._profile = region, endpoint_url, clock, profile
-        self.network = network or Network(clock)
+    def __init__(self, aws: AwsTarget, clock: Clock, network: Network | None = None) -> None:
+        self.aws, self.clock, self.network = aws, clock, network or Network(clock)
         self._lock = threading.Lock()
         self._made: tuple[int, Any] | None = None
         self._closed = False
 
-    @property
-    def given(self) -> dict[str, str]:
-        """Region, server and profile, by the names of arguments; without those that were not given."""
-        given = {"region": self.region, "endpoint_url": self.endpoint_url, "profile": self._profile}
-        return {name: value for name, value in given.items() if value is not None}
-
     def keys_and_region(self) -> tuple[bool, str | None]:
         """Return whether boto3 finds keys, and the region; DynamoDB is not asked."""
-        session = aws_session(self._profile, self.region)
-        return keys_of(session, self._profile) is not None, session.region_name
+        session = self.aws.session()
+        return self.aws.keys(session) is not None, session.region_name
 
     def client(self) -> Any:
         """Return boto3's client; a forked process gets one of its own, since sockets cannot be shared."""
@@ -247,8 +232,8 @@ class DynamoDB:
                     read_timeout=TIMEOUT_SECONDS,
                     max_pool_connections=32,
                 )
-                session = aws_session(self._profile, self.region)
-                made = client_of(session, self._profile, "dynamodb", endpoint_url=self.endpoint_url, config=config)
+                session = self.aws.session()
+                made = self.aws.client(session, "dynamodb", config=config)
                 refuse_cut_answers(made)
                 self._made = (os.getpid(), made)
                 logger.debug("connected to DynamoDB in region %s at %s", session.region_name, made.meta.endpoint_url)
@@ -293,7 +278,7 @@ class DynamoDB:
         found = {request["TableName"]} if "TableName" in request else set(request.get("RequestItems", ()))
         for part in request.get("TransactItems", ()):
             found |= {action["TableName"] for action in part.values()}
-        tables, place = ", ".join(sorted(found)), self.endpoint_url or self.region
+        tables, place = ", ".join(sorted(found)), self.aws.endpoint_url or self.aws.region
         return f"{tables} ({place})" if place else tables
 
     def transact(self, parts: Sequence[Item]) -> Lost | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
@@ -22,9 +22,12 @@ from sleeper_nb.model.snapshots import (
 )
 from sleeper_nb.operations.scanning.scan_plan import PlannedLeaf, regions_of, within_region
 from sleeper_nb.operations.versioning.appends import CHANGES, SKIP_CHANGES, SKIP_ROLLBACKS, BatchLimits, StreamRules
+from sleeper_nb.storage.aws_target import AS_BOTO3_FINDS_IT, AwsTarget
 
 TABLE: Final = "table"
-PLACE: Final = ("warehouse", "instance", "region", "endpoint-url", "profile")
+_ADDRESS: Final = ("warehouse", "instance")
+_AWS: Final = ("region", "endpoint-url", "profile")
+PLACE: Final = (*_ADDRESS, *_AWS)
 VERSION: Final = ("scan.snapshot-id", "scan.savepoint-id", "scan.timestamp", "scan.timestamp-millis", "version")
 LIMITS: Final = ("maxSnapshotsPerTrigger", "maxFilesPerTrigger", "maxRowsPerTrigger")
 REGION: Final = "scan.region"
@@ -47,37 +50,29 @@ class InstancePlace:
         An absolute folder, or ``s3://bucket/prefix``.
     instance
         Its name below the warehouse.
-    region, endpoint_url
-        Of S3 and DynamoDB; the other process finds them when None. Keys are never part of this value.
+    aws
+        Where S3 and DynamoDB are; the other process finds what is None. Keys are never part of this value.
     permissions
         What the session's user lets the properties of its tables name.
     author
         The name that history records for commits; the operating system's user when None.
-    profile, machine
-        The AWS profile that has the keys, and the machine that has the profile.
+    machine
+        The machine that has the AWS profile.
     """
 
     warehouse: str
     instance: str
-    region: str | None = None
-    endpoint_url: str | None = None
+    aws: AwsTarget = AS_BOTO3_FINDS_IT
     permissions: Permissions = NOTHING_ALLOWED
     author: str | None = None
-    profile: str | None = None
     machine: str = ""
-
-    @property
-    def aws(self) -> dict[str, str]:
-        """Region, server and profile, as far as they are given, as `connect` takes them."""
-        given = {"region": self.region, "endpoint_url": self.endpoint_url, "profile": self.profile}
-        return {name: value for name, value in given.items() if value is not None}
 
     def overridden(self, options: Mapping[str, str]) -> InstancePlace:
         """Return the place with the parts that options name; permissions do not carry over to another instance."""
-        names = dict(zip(PLACE, ("warehouse", "instance", "region", "endpoint_url", "profile"), strict=True))
-        own = {field: getattr(self, field) for field in names.values()}
-        other = own | {field: options[name] for name, field in names.items() if name in options}
-        return self if other == own else InstancePlace(**other, author=self.author, machine=self.machine)
+        aws = AwsTarget(*map(options.get, _AWS))
+        place = {name: options[name] for name in _ADDRESS if name in options}
+        other = replace(self, aws=self.aws.updated(aws), **place)  # type: ignore[arg-type]
+        return self if other == self else replace(other, permissions=NOTHING_ALLOWED)
 
 
 @dataclass(frozen=True, slots=True)

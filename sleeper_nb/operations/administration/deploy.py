@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
@@ -20,7 +20,7 @@ from sleeper_nb.operations.administration.property_files import read_text
 from sleeper_nb.report import Grid, Report, nothing_done
 from sleeper_nb.state_store.dynamodb.reference_items import names_of_tables, shared_tables
 from sleeper_nb.storage import paths
-from sleeper_nb.storage.aws import arguments_of, options_of
+from sleeper_nb.storage.aws_target import AS_BOTO3_FINDS_IT, AwsTarget
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.s3 import S3Place
 
@@ -60,7 +60,7 @@ class DeployReport(Report):
     again
         The line that carries the plan out, where a command made it.
     aws
-        Region, server and profile with which the instance is opened.
+        With which the instance is opened.
     """
 
     location: str
@@ -70,7 +70,7 @@ class DeployReport(Report):
     dry_run: bool
     again: str = ""
     prefix: str = ""
-    aws: Mapping[str, str] = field(default_factory=dict)
+    aws: AwsTarget = AS_BOTO3_FINDS_IT
 
     @property
     def is_complete(self) -> bool:
@@ -95,8 +95,8 @@ class DeployReport(Report):
 
     def _opening(self) -> str:
         warehouse = self.location.removesuffix(f"/{self.scope.instance}")
-        python = f"sleeper_nb.connect({warehouse!r}, {self.scope.instance!r}{arguments_of(self.aws)})"
-        line = f"use {shlex.quote(warehouse)} --instance {self.scope.instance}{options_of(self.aws)}"
+        python = f"sleeper_nb.connect({warehouse!r}, {self.scope.instance!r}{self.aws.arguments})"
+        line = f"use {shlex.quote(warehouse)} --instance {self.scope.instance}{self.aws.options}"
         return Action(line, python).text(self.prefix)
 
     def _policy_grid(self, role: str) -> Grid:
@@ -188,7 +188,7 @@ class Deployment:
         names = names_of_tables(self.catalog)
         scope = AwsScope(self._place.bucket, self._place.key, self.catalog.instance, region, names)
         location = f"{self.warehouse.root}/{self.catalog.instance}"
-        aws = {"region": region, **self.catalog.db.given}
+        aws = replace(self.catalog.db.aws, region=region)
         return DeployReport(location, steps, scope, self.roles, dry_run=True, aws=aws)
 
     def run(self) -> DeployReport:

@@ -17,8 +17,9 @@ from sleeper_nb.model.snapshots import (
     parse_moment,
 )
 from sleeper_nb.operations.versioning.appends import BatchLimits, StreamRules
+from sleeper_nb.storage.aws_target import AwsTarget
 
-PLACE = InstancePlace("/warehouse", "demo", "eu-west-2", None)
+PLACE = InstancePlace("/warehouse", "demo", AwsTarget("eu-west-2"))
 
 
 def asked(**options):
@@ -118,9 +119,9 @@ def test_limits_and_rollbacks():
 
 
 def test_another_instance():
-    assert asked(instance="other").place == InstancePlace("/warehouse", "other", "eu-west-2", None)
+    assert asked(instance="other").place == InstancePlace("/warehouse", "other", AwsTarget("eu-west-2"))
     found = asked(warehouse="s3://b/p", region="us-east-1", endpoint_url="http://127.0.0.1:9")
-    assert found.place == InstancePlace("s3://b/p", "demo", "us-east-1", "http://127.0.0.1:9")
+    assert found.place == InstancePlace("s3://b/p", "demo", AwsTarget("us-east-1", "http://127.0.0.1:9"))
 
 
 OFFSET = Offset("id", 3, 7, full_state_done=True)
