@@ -139,6 +139,7 @@ def _columns(text: str | None) -> list[str] | dict[str, str] | None:
         "ingest trips data/2026.tsv --delimiter tab",
         "ingest trips $df --ignore-extra --cast --by-name",
         "ingest trips data/2026-11-21.csv --quarantine bad.parquet",
+        "ingest trips data/2026-*.parquet --no-merge",
         "ingest trips --watch incoming/ --once --quarantine bad/",
     ),
     words=("load", "insert", "import", "bulk-import", "append", "copy", "watch-folder"),

@@ -164,7 +164,7 @@ PROPERTIES: dict[str, Property] = {
                  "the most compaction jobs of the table at a time"),
         Property(IMPORT_MIN_LEAVES, "256", _whole(1, 10_000), "whole number from 1 to 10000",
                  "a large bulk import into a table with one leaf first splits it, into at most so many"),
-        Property(IMPORT_MERGE, "auto", lambda text: None if text == "auto" else _truth(text), "auto, true or false",
+        Property(IMPORT_MERGE, "auto", _one_of("auto", "true", "false"), "auto, true or false",
                  "whether a bulk import merges its sorted runs; with false, each run is a file of each leaf, which "
                  "compaction merges: at most about 20 of a leaf and 10000 in all, else as true. auto is false where "
                  "Spark's tasks make few such files while maintenance runs as a service"),

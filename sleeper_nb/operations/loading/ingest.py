@@ -98,7 +98,7 @@ class IngestSettings:
     def of(cls, properties: TableProperties) -> IngestSettings:
         """Return the settings that a table's properties hold."""
         strategy, task_bytes, merge = properties.values(INGEST_STRATEGY, IMPORT_TASK_BYTES, IMPORT_MERGE)
-        return cls(strategy, DataFileSettings.of(properties), task_bytes, merge)
+        return cls(strategy, DataFileSettings.of(properties), task_bytes, None if merge == "auto" else merge == "true")
 
     @property
     def file_per_leaf(self) -> bool:
