@@ -4,6 +4,8 @@
 each way runs once, in a process of its own. The peer is Spark with its own settings: it samples the keys, partitions by
 range, sorts and writes a folder. Ours knows its split points, checks the order, writes checksums, statistics and a page
 index, and commits. ``threads`` are those of one process, ``tasks`` those of Spark, which also load DataFrames.
+``threads-unmerged`` and ``tasks-unmerged`` leave the merge of their sorted runs to a compaction, which then runs, in
+this process, into one file a leaf; of more than 20 runs they merge all themselves, unless ``--memory`` is larger.
 
 ``--data frame`` is a DataFrame of the files, which are read directly; ``--data query`` is one that Spark must compute.
 
@@ -32,13 +34,17 @@ import pyarrow.parquet as pq
 
 import sleeper_nb as sl
 from benchmarks.ingest import PROPERTY, SCHEMA, STRATEGIES, split_points, unsorted_rows
+from sleeper_nb.model.properties import IMPORT_TASK_BYTES
+from sleeper_nb.operations.loading.checked_load import CheckedLoad
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 FILES, AT_ONCE = 4, 500_000
 SKEW = 0.8
-WAYS = {"files": ("peer", "threads", "tasks"), "frame": ("peer", "threads", "tasks"), "query": ("peer", "tasks")}
+UNMERGED = "-unmerged"
+_OURS = ("threads", f"threads{UNMERGED}", "tasks", f"tasks{UNMERGED}")
+WAYS = {"files": ("peer", *_OURS), "frame": ("peer", *_OURS), "query": ("peer", *_OURS[2:])}
 
 
 def write_input(folder: Path, count: int, leaves: int, *, skewed: bool = False, first: int = 0) -> None:
@@ -61,8 +67,12 @@ def with_skew(rows: pa.Table, leaves: int, seed: int) -> pa.Table:
     return rows.set_column(0, SCHEMA.arrow.field(0), pc.if_else(chosen, of_first, rows["key"].combine_chunks()))
 
 
-def by_peer(source: Path, target: Path, given: argparse.Namespace) -> tuple[float, dict[str, float], int]:
-    """Let stock Spark sort and write the rows; return the seconds, the CPU seconds, and the number of files."""
+Taken = tuple[float, dict[str, float], int, str]
+"""Seconds, CPU seconds, the number of files, and what else there is to say."""
+
+
+def by_peer(source: Path, target: Path, given: argparse.Namespace) -> Taken:
+    """Let stock Spark sort and write the rows."""
     from pyspark.sql import SparkSession
 
     spark = SparkSession.builder.master("local[*]").getOrCreate()
@@ -71,7 +81,7 @@ def by_peer(source: Path, target: Path, given: argparse.Namespace) -> tuple[floa
     frame.write.option("compression", "zstd").parquet(str(target))
     taken = used.until_now()
     spark.stop()
-    return *taken, len(list(target.glob("*.parquet")))
+    return *taken, len(list(target.glob("*.parquet"))), ""
 
 
 def frame_of(spark: Any, source: Path, data: str) -> DataFrame:
@@ -84,21 +94,34 @@ def frame_of(spark: Any, source: Path, data: str) -> DataFrame:
     return frame.withColumn("amount", functions.col("amount") * 2)
 
 
-def by_ours(source: Path, target: Path, given: argparse.Namespace) -> tuple[float, dict[str, float], int]:
-    """Import the rows; return the seconds, the CPU seconds, and the number of files."""
+def by_ours(source: Path, target: Path, given: argparse.Namespace) -> Taken:
+    """Import the rows, and compact the table where that merges their files."""
+    way, merge = given.way.removesuffix(UNMERGED), not given.way.endswith(UNMERGED)
     with sl.connect(target) as session:
-        table = session.create_table("t", SCHEMA, split_points(given.leaves), properties={PROPERTY: given.strategy})
+        properties = {PROPERTY: given.strategy, IMPORT_TASK_BYTES: str(given.memory)}
+        table = session.create_table("t", SCHEMA, split_points(given.leaves), properties=properties)
         data = str(source)
-        if given.way == "tasks":
+        if way == "tasks":
             spark = session.spark_session
             data = data if given.data == "files" else frame_of(spark, source, given.data)
         engines = {"threads": "local" if given.data == "files" else "auto", "tasks": "spark"}
-        engine, used = engines[given.way], Used()
-        table.bulk_import(data, engine=engine)
+        engine, used = engines[way], Used()
+        made = table.bulk_import(data, engine=engine, merge=merge)
         taken = used.until_now()
         if table.scan().count() != given.rows // FILES * FILES:
             raise SystemExit("rows are missing")
-        return *taken, len(table.files())
+        note = "" if merge or not isinstance(made, CheckedLoad) else _compacted(table, made)
+        return *taken, made.added_files, note
+
+
+def _compacted(table: sl.Table, made: CheckedLoad) -> str:
+    """Compact a table into one file a leaf, if its load left that; return what it took, or why it was not left."""
+    if made.to_merge is None:
+        return made.runs
+    used = Used()
+    table.compact("all", engine="local")
+    seconds, cpu = used.until_now()
+    return f"compaction {seconds:.1f} s, CPU {sum(cpu.values()):.1f} s"
 
 
 class Used:
@@ -160,7 +183,7 @@ class Processes:
 def run_apart(way: str, source: Path, given: argparse.Namespace) -> None:
     """Run a way in a process of its own, and print what it took."""
     command = [sys.executable, "-m", "benchmarks.bulk_import", "--way", way, "--input", str(source)]
-    for name in ("rows", "leaves", "data", "strategy"):
+    for name in ("rows", "leaves", "data", "strategy", "memory"):
         command += [f"--{name}", str(getattr(given, name))]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     seen = Processes(process.pid)
@@ -169,12 +192,12 @@ def run_apart(way: str, source: Path, given: argparse.Namespace) -> None:
     seen.ended.set()
     if process.returncode:
         raise SystemExit(process.returncode)
-    taken, cpu, files = json.loads(output.splitlines()[-1])
+    taken, cpu, files, note = json.loads(output.splitlines()[-1])
     memory = ", ".join(f"{kind} {peak:,} MB" for kind, peak in sorted(seen.memory.items(), reverse=True))
     rate = given.rows / taken / 1000
     print(
-        f"{way:8} {taken:6.1f} s {rate:7,.0f} k rows/s  CPU {sum(cpu.values()):6.1f} s (java {cpu['java']:5.1f})  "
-        f"{files:3} files  {memory}",
+        f"{way:16} {taken:6.1f} s {rate:7,.0f} k rows/s  CPU {sum(cpu.values()):6.1f} s (java {cpu['java']:5.1f})  "
+        f"{files:3} files  {memory}{note and f'  {note}'}",
         flush=True,
     )
 
@@ -187,6 +210,7 @@ def main() -> None:
     options.add_argument("--data", choices=WAYS, default="files")
     options.add_argument("--ways", nargs="+", default=[])
     options.add_argument("--input", type=Path)
+    options.add_argument("--memory", type=int, default=256 << 20, help="of each thread or task, in bytes")
     options.add_argument("--strategy", choices=STRATEGIES, default=STRATEGIES[0])
     options.add_argument("--way", help=argparse.SUPPRESS)
     given = options.parse_args()

@@ -131,6 +131,7 @@ def _columns(text: str | None) -> list[str] | dict[str, str] | None:
         "--every", text="with --watch: the time between two checks of the folder; 10 s if not given", metavar="TIME"
     ),
     flag("--spark", "load by tasks of Spark, whatever the size and the machine"),
+    flag("--no-merge", "load in bulk without a merge: a leaf gets several sorted files, which compact merges later"),
     flag("--dry-run", "show what would be added, and every difference from the schema"),
     examples=(
         'ingest trips data/2026-*.parquet -m "third quarter"',
@@ -141,6 +142,7 @@ def _columns(text: str | None) -> list[str] | dict[str, str] | None:
         "ingest trips data/2026.tsv --delimiter tab",
         "ingest trips $df --ignore-extra --cast --by-name",
         "ingest trips data/2026-11-21.csv --quarantine bad.parquet",
+        "ingest trips data/2026-*.parquet --no-merge",
         "ingest trips --watch incoming/ --once --quarantine bad/",
     ),
     words=("load", "insert", "import", "bulk-import", "append", "copy", "watch-folder"),
@@ -155,11 +157,15 @@ def ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | Wa
     _check_without_watch(arguments)
     if arguments.spark and arguments.quarantine:
         raise InvalidInput("rows are kept back by loads in this process, not by Spark", hint="leave out --spark")
+    if arguments.no_merge and arguments.quarantine:
+        raise InvalidInput("a load that keeps rows back sorts all rows at once", hint="leave out --no-merge")
     table = context.table(arguments.table)
     sources = [source_of(context, word) for word in arguments.source]
     data = sources[0] if len(sources) == 1 else sources  # several are one commit: all of their rows are added, or none
-    on_spark = partial(table.bulk_import, engine="spark")
-    load: Any = on_spark if arguments.spark else partial(table.ingest, quarantine=arguments.quarantine)
+    load: Any = partial(table.ingest, quarantine=arguments.quarantine)
+    if arguments.spark or arguments.no_merge:
+        engine = "spark" if arguments.spark else "auto"
+        load = partial(table.bulk_import, engine=engine, merge=False if arguments.no_merge else None)
     add = partial(load, **load_options(arguments))
     if arguments.dry_run:
         plan: Any = add(data, dry_run=True)
@@ -194,6 +200,7 @@ def _watch(context: Context, arguments: Namespace) -> WatchReport:
     for name, reason in (
         ("source", "leave it out to load the files of the folder, or leave out --watch to load only it"),
         ("spark", "files of 256 MiB and more go through Spark by themselves"),
+        ("no_merge", "set the table's property sleeper.table.bulk.import.merge to false instead"),
         ("dry_run", "plan the files of the folder instead: ingest T DIR --dry-run"),
     ):
         if getattr(arguments, name):

@@ -127,6 +127,7 @@ VECTOR_LEAST_BYTES = "sleeper.table.deletion.vector.file.bytes.min"
 CHANGE_ISOLATION = "sleeper.table.change.isolation"
 IMPORT_MIN_LEAVES = "sleeper.table.bulk.import.min.leaf.partitions"
 IMPORT_TASK_BYTES = "sleeper.table.bulk.import.task.memory.bytes"
+IMPORT_MERGE = "sleeper.table.bulk.import.merge"
 SPLITTING_THRESHOLD = "sleeper.table.partition.splitting.threshold"
 STATISTICS = "sleeper.table.statistics.columns"
 EXPECT, EXPECT_ACTION = "sleeper.table.expect", "sleeper.table.expect.action"
@@ -163,6 +164,10 @@ PROPERTIES: dict[str, Property] = {
                  "the most compaction jobs of the table at a time"),
         Property(IMPORT_MIN_LEAVES, "256", _whole(1, 10_000), "whole number from 1 to 10000",
                  "a large bulk import into a table with one leaf first splits it, into at most so many"),
+        Property(IMPORT_MERGE, "auto", _one_of("auto", "true", "false"), "auto, true or false",
+                 "whether a bulk import merges its sorted runs; with false, each run is a file of each leaf, which "
+                 "compaction merges: at most about 20 of a leaf and 10000 in all, else as true. auto is false where "
+                 "Spark's tasks make few such files while maintenance runs as a service"),
         Property(IMPORT_TASK_BYTES, "268435456", _whole(2**24), "bytes, at least 16777216",
                  "about how much memory each task of a bulk import takes for rows; it sorts the others on disk"),
         Property(SPLITTING_MIN_ROWS, "2000000", _whole(1, 2**63 - 1), _COUNT,

@@ -496,7 +496,7 @@ class _Load:
             ),
             self._tables.components.progress,
         )
-        for note in load.judged.notes:
+        for note in filter(None, (*load.judged.notes, load.runs_note)):
             self._tables.components.progress.finish(note)
 
     def _publish(

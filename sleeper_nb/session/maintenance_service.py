@@ -26,14 +26,13 @@ from sleeper_nb.operations.upkeep.maintain import (
     always,
     failed_step,
 )
-from sleeper_nb.operations.upkeep.service_lease import RENEWED_AFTER, HeldService
+from sleeper_nb.operations.upkeep.service_lease import MAINTENANCE, RENEWED_AFTER, HeldService
 from sleeper_nb.report import counted
 from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.table.maintaining import maintain
 
 logger = logging.getLogger(__name__)
 
-SERVICE = "maintain"
 _MOST_DOUBLINGS = 5
 
 
@@ -55,9 +54,9 @@ def maintain_each(
             yield entry, run(tables.open(entry))
         except NotFound as error:
             if tables.components.catalog.has_table(entry.id):
-                yield entry, (failed_step(entry.name, SERVICE, error),)
+                yield entry, (failed_step(entry.name, MAINTENANCE, error),)
         except Exception as error:  # noqa: BLE001 - the other tables are due all the same; the report has the error
-            yield entry, (failed_step(entry.name, SERVICE, error),)
+            yield entry, (failed_step(entry.name, MAINTENANCE, error),)
 
 
 def finished_deletions(tables: TableOpener) -> tuple[StepReport, ...]:
@@ -131,7 +130,7 @@ class MaintenanceService:
         self, tables: TableOpener, holder: str, stop: Stop, after_round: Callable[[MaintenanceRound, bool], None]
     ) -> None:
         self._tables, self._stop, self._after_round = tables, stop, after_round
-        self._lease = HeldService(tables.components.catalog, self._clock, SERVICE, holder)
+        self._lease = HeldService(tables.components.catalog, self._clock, MAINTENANCE, holder)
         self._backoff = BackOff()
         self._waits_for: str | None = None
 

@@ -34,13 +34,13 @@ from sleeper_nb.operations.loading.load_options import LoadArguments, LoadOption
 from sleeper_nb.operations.status import TableStatus
 from sleeper_nb.operations.system_tables import MARK, SystemRows
 from sleeper_nb.operations.upkeep.maintain import MaintenanceReport
+from sleeper_nb.operations.upkeep.service_lease import MAINTENANCE, held_lease
 from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import BackgroundJobs, Progress
 from sleeper_nb.query import EngineChoice, Queries, QueryResult
 from sleeper_nb.report import Listing
 from sleeper_nb.session import administration, creating
 from sleeper_nb.session.maintenance_service import (
-    SERVICE,
     MaintenanceRound,
     MaintenanceService,
     Stop,
@@ -638,8 +638,7 @@ class Session:
             else:
                 statuses.append(status)
                 alerts += alerts_of(status, jobs)
-        lease = catalog.service(SERVICE)
-        held = lease if lease is not None and clock.now() < lease.until else None
+        held = held_lease(catalog, MAINTENANCE, clock.now())
         return InstanceStatus(self.instance, tuple(statuses), tuple(alerts), held)
 
     # SQL and the engines.

@@ -28,6 +28,7 @@ from sleeper_nb.operations.loading.row_checks import RowCheck
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource
 from sleeper_nb.operations.split_before_import import LeavesWanted, SplitBefore, split_before
+from sleeper_nb.operations.upkeep.service_lease import MAINTENANCE, held_lease
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage
 
@@ -83,7 +84,13 @@ def writer_of(
         return ThreadsWriter(storage, rows, matching, settings, checks, of.clock, of.progress)
     from sleeper_nb.engines.spark import pipeline
 
-    return pipeline.SparkWriter(of.engines.spark(), storage, rows, matching, settings, checks)
+    spark = of.engines.spark()
+    return pipeline.SparkWriter(spark, storage, rows, matching, settings, checks, partial(_is_maintained, of))
+
+
+def _is_maintained(of: Components) -> bool:
+    """Return whether a process maintains the instance's tables, and so compacts them, as a service."""
+    return held_lease(of.catalog, MAINTENANCE, of.clock.now()) is not None
 
 
 def sample(

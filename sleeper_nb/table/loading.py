@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.arguments import described
 from sleeper_nb.engines.components import Engines, OpenTable
-from sleeper_nb.errors import EngineError, InvalidInput, NotFound
+from sleeper_nb.errors import Action, EngineError, InvalidInput, NotFound
 from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.jobs import JobKind, MadeBefore, check_job_id
 from sleeper_nb.model.properties import INGEST_STRATEGY, SAVEPOINT_INTERVAL
@@ -21,11 +21,17 @@ from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations import job_tracking
 from sleeper_nb.operations.administration import property_files
+from sleeper_nb.operations.compaction_plan import StrategySettings, plan_compaction
 from sleeper_nb.operations.loading import add_files as adding
 from sleeper_nb.operations.loading import ingest, sources
 from sleeper_nb.operations.loading.add_files import AddFilesPlan
 from sleeper_nb.operations.loading.bulk_load import BulkLoad, ending_at_first
-from sleeper_nb.operations.loading.checked_load import CheckedLoad, message_with, with_broken_expectations
+from sleeper_nb.operations.loading.checked_load import (
+    CheckedLoad,
+    message_with,
+    with_broken_expectations,
+    with_runs,
+)
 from sleeper_nb.operations.loading.conform import for_table, table_in_hints
 from sleeper_nb.operations.loading.data_columns import materialised
 from sleeper_nb.operations.loading.ingest import IngestPlan, IngestSettings, plan_ingest, plan_of_counts
@@ -35,6 +41,7 @@ from sleeper_nb.operations.loading.moved_files import MovingRules
 from sleeper_nb.operations.loading.named_columns import check_named_columns
 from sleeper_nb.operations.loading.quarantine import QuarantineFile, SortedOut, sort_out
 from sleeper_nb.operations.loading.row_checks import RowCheck
+from sleeper_nb.operations.loading.run_files import RunFiles, unmerged_note
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource
 from sleeper_nb.operations.request_estimate import CommitCosts
@@ -64,10 +71,11 @@ def load(
     dry_run: bool,
     quarantine: str | Path | None = None,
     engine: LoadEngine | None = None,
+    merge: bool | None = None,
 ) -> Snapshot | IngestPlan:
     """Add rows to a table, or return what would be added; parameters, result and errors are those of `Table.ingest`.
 
-    With `engine`, the load is a bulk import, whatever its size.
+    With `engine`, the load is a bulk import, whatever its size. `merge` is that of `Table.bulk_import`.
     """
     progress, home = table.components.progress, table.store.storage
     with sources.opened_sources(data, home, options, progress) as rows:
@@ -75,13 +83,17 @@ def load(
             file = QuarantineFile.of(quarantine, home)
             load = _CheckedIngest(table, _readable_again(rows), options.matching, file)
             return load.plan() if dry_run else load.run(message, job_id)
-        return _load(table, rows, options.matching, message=message, job_id=job_id, dry_run=dry_run, engine=engine)
+        settings = IngestSettings.of(table.properties)
+        settings = settings if merge is None else replace(settings, merge=merge)
+        matching = options.matching
+        return _load(table, rows, matching, settings, message=message, job_id=job_id, dry_run=dry_run, engine=engine)
 
 
 def _load(
     table: OpenTable,
     rows: Sequence[IngestSource],
     matching: Matching,
+    settings: IngestSettings,
     *,
     message: str | None,
     job_id: str | None,
@@ -95,14 +107,14 @@ def _load(
     state = table.store.load()
     check_named_columns(rows, matching, state.schema)
     if dry_run:
-        return _plan(table, state, rows, matching, in_bulk=in_bulk, by_spark=by_spark)
+        return _plan(table, state, rows, matching, settings, in_bulk=in_bulk, by_spark=by_spark)
     if in_bulk:
         how = "through Spark" if by_spark else "by threads"
         logger.info("table %s: loading %s (%d bytes of files)", table.name, how, sources.bytes_of(rows))
     notes = property_files.pending_settings(table.properties, state, table.name, table.properties_path)
     with table_in_hints(table.name):
         if in_bulk:
-            loaded = _bulk_import(table, rows, matching, message, job_id, by_spark=by_spark)
+            loaded = _bulk_import(table, rows, matching, settings, message, job_id, by_spark=by_spark)
         else:
             loaded = _ingest(table, state.schema, rows, matching, message, job_id)
     return _after_load(table, loaded, notes)
@@ -114,7 +126,7 @@ def _after_load(table: OpenTable, loaded: Snapshot, notes: Iterable[str]) -> Sna
         table.components.progress.finish(f"note: {note}")
     saved = saved_if_due(table.store, loaded, table.properties[SAVEPOINT_INTERVAL], table.components.author)
     if isinstance(loaded, CheckedLoad) and isinstance(saved, LoadedAndSaved):
-        return replace(loaded, note=f"{loaded.note}\n{saved.note}")
+        return replace(loaded, note="\n".join(filter(None, (loaded.note, saved.note))))
     return saved
 
 
@@ -275,15 +287,19 @@ def _plan(
     state: TableState,
     rows: Sequence[IngestSource],
     matching: Matching,
+    settings: IngestSettings,
     *,
     in_bulk: bool,
     by_spark: bool,
 ) -> IngestPlan:
-    strategy, on_spark = table.properties[INGEST_STRATEGY], sources.is_spark(rows)
+    strategy, on_spark = settings.strategy, sources.is_spark(rows)
     engines, storage = table.components.engines, table.store.storage
     checks = table.load_checks(state.schema)
     plan = planned_load(engines, state, storage, rows, matching, strategy=strategy, on_spark=on_spark, checks=checks)
     plan = replace(plan, through_spark=by_spark)
+    if in_bulk and plan.files:
+        writer = writer_of(table.components, storage, rows, matching, settings, table.load_checks, by_spark=by_spark)
+        plan = with_run_files(plan, writer.planned(state.schema, state.tree))
     if in_bulk and not plan.differences and all(isinstance(each, SourceFile) for each in rows):
         leaves = LeavesWanted.of(table.properties).leaves(state, plan.rows)
         if leaves > 1:
@@ -291,6 +307,13 @@ def _plan(
     differences = tuple(replace(each, hint=for_table(each.hint, table.name)) for each in plan.differences)
     costs = None if differences else CommitCosts.of(table.store, state)
     return replace(plan, differences=differences, requests=None if costs is None else costs.ingest(plan.files))
+
+
+def with_run_files(plan: IngestPlan, runs: RunFiles) -> IngestPlan:
+    """Return the plan of a bulk load with its files when each sorted run becomes files, and what is said about them."""
+    note = runs.note or unmerged_note(runs.expected)
+    files = plan.files * max(1, runs.expected)
+    return replace(plan, files=files, notes=(*plan.notes, note) if note else plan.notes)
 
 
 def planned_load(
@@ -350,12 +373,13 @@ def _bulk_import(
     table: OpenTable,
     data: Sequence[IngestSource],
     matching: Matching,
+    settings: IngestSettings,
     message: str | None,
     job_id: str | None,
     *,
     by_spark: bool,
 ) -> Snapshot:
-    of, store, settings = table.components, table.store, IngestSettings.of(table.properties)
+    of, store = table.components, table.store
 
     def add() -> Snapshot:
         with finishing(of.progress) as progress:
@@ -365,11 +389,22 @@ def _bulk_import(
             with ending_at_first(data):
                 split = split_of(of.engines, store, data, wanted, matching, by_spark=by_spark)
             made = load.imported(message=message, author=of.author, job_id=job_id, split=split, progress=progress)
-            return with_broken_expectations(made, load.judged)
+            made = with_broken_expectations(made, load.judged)
+            return with_runs(made, load.runs_note, _merging(table) if load.is_unmerged else None)
 
     if job_id is None:
         return _tracked(table, "bulk-import", table.components.clock.new_id(), add)
     return _once(table, "bulk-import", job_id, add)
+
+
+def _merging(table: OpenTable) -> Action:
+    """Return the compaction that merges files of the table: with its own strategy, if that would merge any now."""
+    store, settings = table.store, StrategySettings.of(table.properties)
+    strategy = table.properties["sleeper.table.compaction.strategy.class"]
+    plan = plan_compaction(store.load(), strategy, settings, (), store.clock, store.most_compaction_inputs)
+    if plan.jobs:
+        return Action(f"compact {table.name}", "table.compact()")
+    return Action(f"compact {table.name} --strategy all", "table.compact('all')")
 
 
 def add_written(table: OpenTable, load: WrittenLoad, write: Callable[[], Iterable[FileReference]]) -> Snapshot:

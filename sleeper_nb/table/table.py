@@ -632,6 +632,7 @@ class Table(Report):
         data: Any,
         *,
         engine: Literal["auto", "spark", "local"] = "auto",
+        merge: bool | None = None,
         message: str | None = None,
         job_id: str | None = None,
         dry_run: Literal[False] = False,
@@ -644,6 +645,7 @@ class Table(Report):
         data: Any,
         *,
         engine: Literal["auto", "spark", "local"] = "auto",
+        merge: bool | None = None,
         message: str | None = None,
         job_id: str | None = None,
         dry_run: Literal[True],
@@ -656,6 +658,7 @@ class Table(Report):
         data: Any,
         *,
         engine: Literal["auto", "spark", "local"] = "auto",
+        merge: bool | None = None,
         message: str | None = None,
         job_id: str | None = None,
         dry_run: bool = False,
@@ -671,9 +674,16 @@ class Table(Report):
         engine
             ``"spark"`` loads by tasks of Spark, ``"local"`` by threads of this process. ``"auto"`` takes Spark for its
             own DataFrames and on a cluster, and this process for the rest: on one machine it is faster.
+        merge
+            Whether the sorted runs of a leaf are merged into its file. With False, each run becomes a file of each
+            leaf, which compaction merges later: the load itself takes less time. A leaf gets at most about 20 files,
+            and the table 10,000; where there would be more, the runs are merged, and the result says so. None takes
+            the property ``sleeper.table.bulk.import.merge``.
         """
         given = LoadOptions.of(options)
-        return loading.load(self._opened, data, given, message=message, job_id=job_id, dry_run=dry_run, engine=engine)
+        return loading.load(
+            self._opened, data, given, message=message, job_id=job_id, dry_run=dry_run, engine=engine, merge=merge
+        )
 
     @overload
     def add_files(

@@ -7,6 +7,7 @@ import pytest
 
 from sleeper_nb import cli
 from sleeper_nb.errors import SleeperError
+from sleeper_nb.operations.loading import bulk_threads
 
 CREATE = "%%sleeper create trips\ncity STRING KEY\npickup TIMESTAMP NULL\nfare DOUBLE NULL\npaid BOOLEAN NULL"
 TEXT = "made by x\nCity;Pick-up;Fare;Paid;Note\noslo;03.01.2026 10:00;1,5;yes;a\n7;NA;;;b\n"
@@ -106,3 +107,33 @@ def test_an_interrupted_load_says_at_which_snapshot_the_table_still_is(trips, sh
     assert note == (
         "Table trips was at snapshot 1, and is at snapshot 2: %sleeper history trips lists what was committed."
     )
+
+
+def test_a_load_without_a_merge_names_the_compaction_to_type_next(trips, shell, monkeypatch):
+    monkeypatch.setattr(bulk_threads, "slice_bytes", lambda _: 200)
+    monkeypatch.setattr(bulk_threads, "BATCH_ROWS", 10)
+    shell.push({"df": pd.DataFrame({"city": ["oslo"] * 100, "fare": range(100)})})
+    plan = trips("%sleeper ingest trips $df --no-merge --dry-run")
+    assert f"up to {plan.files} files of each leaf, which compaction merges" in repr(plan)
+    loaded = trips("%sleeper ingest trips $df --no-merge")
+    assert loaded.added_files > 3
+    assert repr(loaded).endswith("which compaction merges: %sleeper compact trips")
+    trips("%sleeper compact trips --strategy all")
+    assert trips("%sleeper ingest trips $df").added_files == 1
+    few = repr(trips("%sleeper ingest trips $df --no-merge"))
+    assert "which compaction merges: %sleeper compact trips" in few
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            "ingest trips more.csv --no-merge --quarantine bad.parquet",
+            "a load that keeps rows back sorts all rows at once",
+        ),
+        ("ingest trips --watch . --once --no-merge", "--no-merge cannot be combined with --watch"),
+    ],
+)
+def test_a_load_without_a_merge_is_no_other_load(trips, line, message):
+    with pytest.raises(SleeperError, match=message):
+        trips(f"%sleeper {line}")

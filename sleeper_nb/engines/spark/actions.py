@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 _POLL_SECONDS: Final = 0.2
 _CANCEL_SECONDS: Final = 0.1
+ENDING_SECONDS: Final = 5.0
+"""How long Spark takes to end the tasks of a job that failed: it looks every 2 s, and then gives them 2 s."""
 PATIENCE_SECONDS: Final = 10.0
 """How long tasks have to end after a cancel: Spark sets a flag, which compiled loops may not look at."""
 

@@ -25,6 +25,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from sleeper_nb.clock import Clock
+from sleeper_nb.engines.spark.actions import ENDING_SECONDS
 from sleeper_nb.engines.spark.frames import check_seen
 from sleeper_nb.engines.spark.source_table import WrittenLoad
 from sleeper_nb.engines.spark.spark_errors import without_stack
@@ -55,8 +56,6 @@ RUN_BYTES: Final = 128 << 20
 """About how many bytes of rows a task holds; it sorts and writes them before it reads more."""
 HANDED_OVER_BYTES: Final = 256 << 10
 """Up to this size, rows are handed to the driver: many small tasks then make one file for each leaf, not one each."""
-ENDING_SECONDS: Final = 5.0
-"""How long Spark takes to end the tasks of a job that failed: it looks every 2 s, and then gives them 2 s."""
 
 _DATA: Final = "data"
 

@@ -9,6 +9,9 @@ number of parts at even shares of its own rows, and the tasks of other leaves ta
 overlap little when slices are alike, and more when the data is sorted.
 
 Only the second step writes to the table's folder, so it is the one whose files count, whatever happens to a worker.
+
+Without a merge there is only the first step, and nothing goes through the shuffle: a task writes the parts of each
+slice as data files (`run_files`). If its rows are more than they seemed, it merges the further slices by itself.
 """
 
 from __future__ import annotations
@@ -70,9 +73,11 @@ class BulkTasks:
     checks
         The CHECKs, which can be sent to other processes.
     merging
-        How many tasks merge.
+        How many tasks merge; 0 where none does, and the sorted runs become files.
     expected_bytes
         About how many bytes of rows there are in all; 0 when that is not known.
+    runs
+        How many runs each task may write as files, without a merge.
     """
 
     storage: Storage
@@ -83,6 +88,7 @@ class BulkTasks:
     checks: tuple[RowCheck, ...]
     merging: int
     expected_bytes: int
+    runs: int = 0
 
     def merged(self, pieces: DataFrame) -> DataFrame:
         """Return the reports of the second step, for a frame with what `cut` yields."""
@@ -90,6 +96,27 @@ class BulkTasks:
 
     def cut(self, tables: Iterable[pa.Table], sorted_rows: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
         """Yield packed pieces of conformed rows; `sorted_rows` gets the number of rows of each slice."""
+        for buffer in self._slices(tables):
+            yield from self._cut(buffer, sorted_rows)
+
+    def write_runs(self, tables: Iterable[pa.Table], sorted_rows: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
+        """Yield a report for each file that was written from conformed rows; `sorted_rows` is as of `cut`."""
+        merging: dict[int, list[Run]] = defaultdict(list)
+        with Spool(self.schema.sort_order, merge_bytes(self.settings), _local_folder()) as spool:
+            for number, buffer in enumerate(self._slices(tables)):
+                rows = 0
+                for leaf, part in self._leaves(buffer):
+                    rows += part.num_rows
+                    if number < self.runs:
+                        yield self._written(leaf, [part], part.num_rows)
+                    else:
+                        merging[leaf].append(spool.add(part))
+                sorted_rows(rows)
+            for leaf, runs in merging.items():
+                yield self._written(leaf, spool.merged(runs), _rows_of(runs))
+
+    def _slices(self, tables: Iterable[pa.Table]) -> Iterator[BufferedRows]:
+        """Yield rows that are sorted at once; the caller takes them."""
         pa.set_cpu_count(1)  # each core has a task of its own
         buffer = BufferedRows(slice_bytes(self.settings))
         with opened_checks(self.checks) as checks:
@@ -97,9 +124,9 @@ class BulkTasks:
                 raise_first(tuple(checks.differences(rows)))
                 buffer.add(rows)
                 if buffer.is_full:
-                    yield from self._cut(buffer, sorted_rows)
+                    yield buffer
             if buffer.bytes:
-                yield from self._cut(buffer, sorted_rows)
+                yield buffer
 
     def _cut(self, buffer: BufferedRows, sorted_rows: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
         run, size, is_full, rows = Clock().new_id(), buffer.bytes, buffer.is_full, 0
@@ -130,12 +157,11 @@ class BulkTasks:
     def merge(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield a report for each file that was written from packed pieces."""
         pa.set_cpu_count(1)
-        folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None
-        with Spool(self.schema.sort_order, merge_bytes(self.settings), folder) as spool:
+        with Spool(self.schema.sort_order, merge_bytes(self.settings), _local_folder()) as spool:
             for (leaf, _), runs in _stored(batches, spool).items():
-                yield self._written(leaf, runs, spool)
+                yield self._written(leaf, spool.merged(runs), _rows_of(runs))
 
-    def _written(self, leaf: int, runs: list[Run], spool: Spool) -> pa.RecordBatch:
+    def _written(self, leaf: int, batches: Iterable[pa.Table], expected: int) -> pa.RecordBatch:
         from pyspark import TaskContext
 
         is_own = self.settings.file_per_leaf
@@ -149,7 +175,7 @@ class BulkTasks:
 
         def counted(checks: OpenedChecks) -> Iterator[pa.Table]:
             nonlocal judged
-            for rows in spool.merged(runs):
+            for rows in batches:
                 judged = judged.plus(checks.judged(rows))  # here, as only what finished tasks wrote is reported once
                 by_leaf = {} if is_own else rows_by_leaf(rows, self.tree, self.schema)
                 for leaf_id, count in by_leaf.items():
@@ -158,13 +184,22 @@ class BulkTasks:
 
         with opened_checks(self.checks) as checks:
             file = write_sorted(self.storage, name, self.schema, counted(checks), self.settings.writing)
-        written, expected = 0 if file is None else file.rows, sum(piece.rows for run in runs for piece in run)
+        written = 0 if file is None else file.rows
         if written != expected:
             self.storage.delete(name)
         check_all_written(written, expected)
         context = TaskContext.get()
         attempt = context.attemptNumber() if context else 0
         return result(file, {leaf: written} if is_own else counts, attempt, judged)
+
+
+def _local_folder() -> str | None:
+    """Return a folder for temporary files of a task; None for the one that Python takes."""
+    return os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None
+
+
+def _rows_of(runs: Iterable[Run]) -> int:
+    return sum(piece.rows for run in runs for piece in run)
 
 
 def _as_batch(piece: pa.Table, schema: Schema, place: tuple[int, int, int, str]) -> pa.RecordBatch:

@@ -29,12 +29,15 @@ from sleeper_nb.operations.loading.ingest import (
 )
 from sleeper_nb.operations.loading.matching import Matching
 from sleeper_nb.operations.loading.row_checks import JudgedRows
+from sleeper_nb.operations.loading.run_files import RunFiles, most_of_leaf, unmerged_note
 from sleeper_nb.operations.loading.sources import IngestSource, bytes_of, is_spark, notes_of
 from sleeper_nb.operations.split_before_import import SplitBefore
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.report import rate_text
 from sleeper_nb.state_store.state_store_base import StateStore
 
+_TIMES_IN_MEMORY = 2
+"""About how many times the bytes of a file its rows take in memory."""
 _SHARE = 8
 """The part of a task's memory for the rows that are sorted at once: sorting copies them, and needs numbers for each."""
 
@@ -52,6 +55,11 @@ def merge_bytes(settings: IngestSettings) -> int:
 def part_bytes(settings: IngestSettings) -> int:
     """Return from how many bytes of rows on a leaf is written by several tasks, each to a file of its own."""
     return settings.task_bytes
+
+
+def times_in_memory(file_bytes: int) -> int:
+    """Return about how many bytes the rows of a file have in memory."""
+    return _TIMES_IN_MEMORY * file_bytes
 
 
 class BufferedRows:
@@ -123,7 +131,12 @@ class LoadWriter(Protocol):
         The folders in which files may be that `write` did not yield, after it has ended.
     judged
         How many of the rows break each expectation of the table, after it has ended.
+    run_files
+        Which sorted runs became files, after it has ended.
     """
+
+    @property
+    def run_files(self) -> RunFiles: ...  # noqa: D102 - above
 
     @property
     def crowded(self) -> Collection[str]: ...  # noqa: D102 - above
@@ -133,6 +146,9 @@ class LoadWriter(Protocol):
 
     def write(self, run_id: str, schema: Schema, tree: PartitionTree) -> Iterator[FileReference]:
         """Write all rows to files whose names begin with an id, and yield the references to them."""
+
+    def planned(self, schema: Schema, tree: PartitionTree) -> RunFiles:
+        """Return which sorted runs `write` would make files."""
 
 
 class BulkLoad:
@@ -210,6 +226,19 @@ class BulkLoad:
     def judged(self) -> JudgedRows:
         """How many of the rows break each expectation of the table, once all are written."""
         return self._writer.judged
+
+    @property
+    def runs_note(self) -> str:
+        """What became of the sorted runs, once all are written; "" where they were merged, as they should be."""
+        if not self._references:
+            return ""
+        runs = self._writer.run_files
+        return runs.note or (unmerged_note(most_of_leaf(self._references)) if runs.most else "")
+
+    @property
+    def is_unmerged(self) -> bool:
+        """Whether compaction has something to merge of what was loaded."""
+        return self._writer.run_files.most > 0 and most_of_leaf(self._references) > 1
 
     def _summary(self) -> Iterator[str]:
         """Yield the summary of the load, and what it changed."""

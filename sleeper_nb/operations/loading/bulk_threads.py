@@ -5,6 +5,9 @@
 2. Then each thread takes the next leaf, merges its runs, and writes a data file. A large leaf is cut into ranges of
    keys, so that several threads write it, each a file.
 
+Without a merge, the first step writes the parts of a slice as data files instead (`run_files`); only runs beyond the
+bound go to the temporary file, and through the second step.
+
 Memory depends on the number of threads and the table's properties, not on the number of rows.
 """
 
@@ -34,6 +37,7 @@ from sleeper_nb.operations.loading.bulk_load import (
     part_bytes,
     progress_text,
     slice_bytes,
+    times_in_memory,
 )
 from sleeper_nb.operations.loading.conform import raise_first
 from sleeper_nb.operations.loading.file_formats import pieces_of, pieces_to_read
@@ -48,6 +52,7 @@ from sleeper_nb.operations.loading.key_order import Key, sort_rows
 from sleeper_nb.operations.loading.matching import Matching
 from sleeper_nb.operations.loading.parquet_files import BATCH_ROWS
 from sleeper_nb.operations.loading.row_checks import NOT_JUDGED, JudgedRows, RowCheck, no_rows_judged, opened_checks
+from sleeper_nb.operations.loading.run_files import ALL_MERGED, RunFiles
 from sleeper_nb.operations.loading.sorted_runs import Run, Spool, ranges_of
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource, read_source
@@ -93,6 +98,7 @@ class ThreadsWriter:
     progress: Progress
     crowded: tuple[str, ...] = field(default=(), init=False)
     judged: JudgedRows = field(default=NOT_JUDGED, init=False)
+    run_files: RunFiles = field(default=ALL_MERGED, init=False)
 
     def write(self, run_id: str, schema: Schema, tree: PartitionTree) -> Iterator[FileReference]:
         """Write all rows to files whose names begin with an id, and yield the references to them.
@@ -105,19 +111,23 @@ class ThreadsWriter:
             When the temporary folder is full.
         """
         with Spool(schema.sort_order, merge_bytes(self.settings)) as spool:
-            checks = self.row_checks(schema)
-            sorting = _Sorting(spool, schema, tree, self.settings, checks, no_rows_judged(checks))
-            units = list(self._units(schema))
+            checks, units = self.row_checks(schema), list(self._units(schema))
+            new_id = partial(_named, run_id, self.clock)
+            self.run_files = self._run_files(units, tree)
+            runs = _RunsToFiles(self.storage, schema, self.settings, new_id, self.run_files.most)
+            sorting = _Sorting(spool, runs, schema, tree, self.settings, checks, no_rows_judged(checks))
             began = self.clock.now()
 
             def show(step: str, done: int, total: int, share: float) -> None:
                 seconds = (self.clock.now() - began).total_seconds()
                 self.progress.update(progress_text(f"bulk import: {step}", sorting.rows, seconds, share), done, total)
 
-            sorting.run(units, lambda done: show("sorting", done, len(units), _SORTING * done / len(units)))
+            step, all_of_it = ("sorting and writing", 1.0) if self.run_files.most else ("sorting", _SORTING)
+            sorting.run(units, lambda done: show(step, done, len(units), all_of_it * done / len(units)))
             pa.default_memory_pool().release_unused()  # what sorting had, merging needs in other sizes
-            new_id = partial(_named, run_id, self.clock)
             self.judged = sorting.judged
+            for written, of_leaf in runs.files:
+                yield from references_to(written, of_leaf)
             writing = _Writing(self.storage, spool, sorting, self.settings, new_id)
             with closing(writing.files()) as files:
                 for number, (file, counts) in enumerate(files):
@@ -126,17 +136,33 @@ class ThreadsWriter:
                     show("writing files", done, len(writing.parts), share)
                     yield from references_to(file, counts)
 
-    def _units(self, schema: Schema) -> Iterator[Callable[[], Iterable[pa.Table]]]:
+    def planned(self, schema: Schema, tree: PartitionTree) -> RunFiles:
+        """Return which runs `write` would make files; nothing is written."""
+        is_merged = self.settings.merge is not False
+        return ALL_MERGED if is_merged else self._run_files(list(self._units(schema)), tree)
+
+    def _run_files(self, units: Sequence[_Unit], tree: PartitionTree) -> RunFiles:
+        # auto merges: in one process, a compaction takes longer than the merge would have
+        if self.settings.merge is not False or not units:
+            return ALL_MERGED
+        threads = min(len(units), threads_of_machine())
+        total = sum(unit.bytes for unit in units)
+        return RunFiles.of(total, slice_bytes(self.settings), threads, len(tree.leaves))
+
+    def _units(self, schema: Schema) -> Iterator[_Unit]:
         """Yield what each thread reads at once."""
         for source in self.sources:
             if isinstance(source, SourceFile):
-                for row_groups in pieces_to_read(source, slice_bytes(self.settings) // 2):
-                    yield partial(pieces_of, source, schema, row_groups, self.matching)
+                pieces = list(pieces_to_read(source, slice_bytes(self.settings) // 2))
+                for row_groups in pieces:
+                    read = partial(pieces_of, source, schema, row_groups, self.matching)
+                    yield _Unit(read, times_in_memory(source.bytes) // len(pieces))
             else:
                 rows = read_source(source, schema, self.matching).table(schema)
                 share = max(BATCH_ROWS, -(-rows.num_rows // (4 * threads_of_machine())))
                 for begin in range(0, rows.num_rows, share):
-                    yield partial(_batches, rows.slice(begin, share))
+                    part = rows.slice(begin, share)
+                    yield _Unit(partial(_batches, part), part.nbytes)
 
 
 def _named(run_id: str, clock: Clock) -> str:
@@ -145,6 +171,57 @@ def _named(run_id: str, clock: Clock) -> str:
 
 def _batches(rows: pa.Table) -> Iterator[pa.Table]:
     return (rows.slice(begin, BATCH_ROWS) for begin in range(0, rows.num_rows, BATCH_ROWS))
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """What a thread reads at once; `bytes` is about how much memory its rows take."""
+
+    read: Callable[[], Iterable[pa.Table]]
+    bytes: int
+
+
+_Part = tuple[str, pa.Table, dict[str, int]]
+"""Sorted rows of one file: the partition of its folder, and the number of rows of each leaf."""
+
+
+@dataclass(slots=True)
+class _RunsToFiles:
+    """Writes some runs as data files of their leaves, in the thread that sorted them.
+
+    Attributes
+    ----------
+    files
+        What was written, with the rows of each leaf.
+    """
+
+    storage: Storage
+    schema: Schema
+    settings: IngestSettings
+    new_id: Callable[[], str]
+    left: int
+    files: list[tuple[DataFile, dict[str, int]]] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def rows(self) -> int:
+        """How many rows the files have."""
+        return sum(file.rows for file, _ in self.files)
+
+    def take(self) -> bool:
+        """Return whether one more run becomes files; the caller then writes it."""
+        with self._lock:
+            self.left -= 1
+            return self.left >= 0
+
+    def write(self, folder: str, rows: pa.Table, counts: dict[str, int]) -> None:
+        """Write sorted rows to a file."""
+        file = write_sorted(
+            self.storage, paths.data_file(folder, self.new_id()), self.schema, [rows], self.settings.writing
+        )
+        assert file is not None  # noqa: S101 - a part has rows
+        with self._lock:
+            self.files.append((file, counts))
 
 
 @dataclass(slots=True)
@@ -164,6 +241,7 @@ class _Sorting:
     """
 
     spool: Spool
+    to_files: _RunsToFiles
     schema: Schema
     tree: PartitionTree
     settings: IngestSettings
@@ -177,7 +255,7 @@ class _Sorting:
     _error: BaseException | None = None
     _done: int = 0
 
-    def run(self, units: Sequence[Callable[[], Iterable[pa.Table]]], show: Callable[[int], None]) -> None:
+    def run(self, units: Sequence[_Unit], show: Callable[[int], None]) -> None:
         """Read, sort and store the rows of all units; raise the error of the first that fails."""
         waiting = iter(enumerate(units))
         threads = max(1, min(len(units), threads_of_machine()))
@@ -196,14 +274,14 @@ class _Sorting:
         for each in working:
             each.result()
 
-    def _work(self, waiting: Iterator[tuple[int, Callable[[], Iterable[pa.Table]]]]) -> None:
+    def _work(self, waiting: Iterator[tuple[int, _Unit]]) -> None:
         buffer = BufferedRows(slice_bytes(self.settings))
         number = 0
         try:
             with opened_checks(self.checks) as checks:
                 while (unit := self._next(waiting)) is not None:
-                    number, read = unit
-                    for rows in read():
+                    number, what = unit
+                    for rows in what.read():
                         if self._is_over(number):
                             return
                         raise_first(tuple(checks.differences(rows)))
@@ -216,14 +294,12 @@ class _Sorting:
                             self._store(buffer)
                     with self._lock:
                         self._done += 1
-            if buffer.bytes:
+            if buffer.bytes and self._failed_at is None:
                 self._store(buffer)
         except BaseException as error:  # noqa: BLE001 - raised again by `run`
             self._fail(number, error)
 
-    def _next(
-        self, waiting: Iterator[tuple[int, Callable[[], Iterable[pa.Table]]]]
-    ) -> tuple[int, Callable[[], Iterable[pa.Table]]] | None:
+    def _next(self, waiting: Iterator[tuple[int, _Unit]]) -> tuple[int, _Unit] | None:
         with self._lock:
             unit = next(waiting, None)
         return None if unit is None or self._is_over(unit[0]) else unit
@@ -237,12 +313,22 @@ class _Sorting:
                 self._failed_at, self._error = number, error
 
     def _store(self, buffer: BufferedRows) -> None:
+        to_files = self.to_files.take()
+        for folder, rows, counts in self._parts(buffer.taken()):
+            if self._failed_at is not None:
+                return  # what is written is deleted
+            if to_files:
+                self.to_files.write(folder, rows, counts)
+            else:
+                self._keep(folder, self.spool.add(rows), counts)
+
+    def _parts(self, rows: pa.Table) -> Iterator[_Part]:
         if not self.settings.file_per_leaf:
-            rows = sort_rows(buffer.taken(), self.schema.sort_order)
-            self._keep(self.tree.root.id, self.spool.add(rows), rows_by_leaf(rows, self.tree, self.schema))
+            rows = sort_rows(rows, self.schema.sort_order)
+            yield self.tree.root.id, rows, rows_by_leaf(rows, self.tree, self.schema)
             return
-        for leaf, rows in sorted_by_leaf(buffer.taken(), self.tree, self.schema):
-            self._keep(leaf.id, self.spool.add(rows), {leaf.id: rows.num_rows})
+        for leaf, part in sorted_by_leaf(rows, self.tree, self.schema):
+            yield leaf.id, part, {leaf.id: part.num_rows}
 
     def _keep(self, folder: str, run: Run, counts: dict[str, int]) -> None:
         with self._lock:
@@ -251,7 +337,7 @@ class _Sorting:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _MergedPart:
     """The rows of one data file: those of a leaf, or a range of them."""
 
     folder: str
@@ -275,7 +361,7 @@ class _Writing:
         self._stopped = threading.Event()
         most = part_bytes(settings) if settings.file_per_leaf else sys.maxsize
         parts = [
-            _Part(folder, paths.data_file(folder, new_id()), tuple(runs), low, high)
+            _MergedPart(folder, paths.data_file(folder, new_id()), tuple(runs), low, high)
             for folder, runs in sorting.runs.items()
             for low, high in ranges_of(runs, most)
         ]
@@ -286,7 +372,7 @@ class _Writing:
         pool = ThreadPoolExecutor(max(1, min(len(self.parts), threads_of_machine())), "sleeper-merge")
         try:
             working = {pool.submit(self._written, part): part for part in self.parts}
-            rows = 0
+            rows = self._sorting.to_files.rows
             while working:
                 for each in wait(working, _POLL_SECONDS, FIRST_COMPLETED).done:
                     part, file = working.pop(each), each.result()
@@ -298,7 +384,7 @@ class _Writing:
             self._stopped.set()
             pool.shutdown(cancel_futures=True)
 
-    def _written(self, part: _Part) -> DataFile | None:
+    def _written(self, part: _MergedPart) -> DataFile | None:
         rows = self._until_stopped(self._spool.merged(part.runs, part.low, part.high))
         return write_sorted(self._storage, part.filename, self._sorting.schema, rows, self._settings.writing)
 

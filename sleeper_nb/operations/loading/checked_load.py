@@ -1,9 +1,10 @@
-"""The outcome of a load whose rows were judged one by one: what was kept back, and what breaks expectations."""
+"""The outcome of a load beyond its snapshot: what was kept back, what breaks expectations, what is left to merge."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 
+from sleeper_nb.errors import Action
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.loading.row_checks import JudgedRows
 from sleeper_nb.report import Grid
@@ -11,7 +12,7 @@ from sleeper_nb.report import Grid
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class CheckedLoad(Snapshot):
-    """The snapshot that holds the rows of a load, and what the load says of rows that did not fit or were not expected.
+    """The snapshot that holds the rows of a load, and what the load says of its rows and files.
 
     Parameters
     ----------
@@ -22,11 +23,18 @@ class CheckedLoad(Snapshot):
     note
         The outcome: what was kept back, which the history has in the message; for each expectation that rows break, how
         many and the first of them, of which the history has the number.
+    runs
+        What became of the sorted runs of a bulk load that was not to merge them; "" for other loads.
+    to_merge
+        What merges the files that such a load added; None where there is nothing to merge.
     """
 
     note: str
     kept_back: int = 0
     quarantine: str | None = None
+    runs: str = ""
+    to_merge: Action | None = None
+    prefix: str = ""
 
     @classmethod
     def of(cls, loaded: Snapshot, note: str, *, kept_back: int = 0, quarantine: str | None = None) -> CheckedLoad:
@@ -35,13 +43,23 @@ class CheckedLoad(Snapshot):
         return cls(**values, note=note, kept_back=kept_back, quarantine=quarantine)
 
     def grid(self) -> Grid:
-        """Return the snapshot as a card, with the note below unless its message has it."""
-        return replace(Snapshot.grid(self), footer="" if self.note in (self.message or "") else self.note)
+        """Return the snapshot as a card, with the note below unless its message has it, and what became of runs."""
+        note = "" if self.note in (self.message or "") else self.note
+        runs = self.runs if self.to_merge is None else f"{self.runs}: {self.to_merge.text(self.prefix)}"
+        return replace(Snapshot.grid(self), footer="\n".join(filter(None, (note, runs))))
 
 
 def with_broken_expectations(loaded: Snapshot, judged: JudgedRows) -> Snapshot:
     """Return a snapshot that a load made, with what its report says of rows that break expectations, if any do."""
     return CheckedLoad.of(loaded, "\n".join(judged.notes)) if judged.broken else loaded
+
+
+def with_runs(loaded: Snapshot, runs: str, to_merge: Action | None) -> Snapshot:
+    """Return a snapshot that a bulk load made, with what became of its sorted runs, if there is something to say."""
+    if not runs:
+        return loaded
+    checked = loaded if isinstance(loaded, CheckedLoad) else CheckedLoad.of(loaded, "")
+    return replace(checked, runs=runs, to_merge=to_merge)
 
 
 def message_with(message: str | None, note: str) -> str | None:

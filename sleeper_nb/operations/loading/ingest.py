@@ -26,6 +26,7 @@ from sleeper_nb.model.evolution import broken_promises, reads_files_of
 from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.properties import (
+    IMPORT_MERGE,
     IMPORT_TASK_BYTES,
     INGEST_STRATEGY,
     ONE_FILE_PER_LEAF,
@@ -84,16 +85,20 @@ class IngestSettings:
     task_bytes
         About how much memory each task of a bulk load takes for rows
         (``sleeper.table.bulk.import.task.memory.bytes``).
+    merge
+        Whether a bulk load merges its sorted runs (``sleeper.table.bulk.import.merge``); None for auto.
     """
 
     strategy: str = ONE_FILE_PER_LEAF
     writing: DataFileSettings = AS_DEFAULT
     task_bytes: int = 256 << 20
+    merge: bool | None = None
 
     @classmethod
     def of(cls, properties: TableProperties) -> IngestSettings:
         """Return the settings that a table's properties hold."""
-        return cls(properties[INGEST_STRATEGY], DataFileSettings.of(properties), properties[IMPORT_TASK_BYTES])
+        strategy, task_bytes, merge = properties.values(INGEST_STRATEGY, IMPORT_TASK_BYTES, IMPORT_MERGE)
+        return cls(strategy, DataFileSettings.of(properties), task_bytes, None if merge == "auto" else merge == "true")
 
     @property
     def file_per_leaf(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.clock import Clock
@@ -22,6 +22,14 @@ logger = logging.getLogger(__name__)
 DURATION = timedelta(minutes=3)
 """How long a lease lasts after its last renewal: how long another process waits for one that was killed."""
 RENEWED_AFTER = DURATION / 3
+MAINTENANCE = "maintain"
+"""The service that maintains all tables of an instance."""
+
+
+def held_lease(catalog: Catalog, service: str, now: datetime) -> ServiceLease | None:
+    """Return the lease of a service that runs now; None when none does."""
+    lease = catalog.service(service)
+    return lease if lease is not None and now < lease.until else None
 
 
 class HeldService:
