@@ -25,6 +25,7 @@ COMMANDS = (
     "changing_rows --rows 10000000", "many_changes",
     "bulk_import --rows 20000000 --ways peer threads tasks",
     "bulk_import --rows 20000000 --shape skewed --ways peer threads tasks",
+    "bulk_import --rows 20000000 --ways threads-unmerged tasks-unmerged --memory 536870912",
     "bulk_import --rows 20000000 --data query --ways peer tasks",
     "end_to_end --rows 100000000", "ingest", "create_from_data --rows 1000000 5000000 --rounds 3", "add_files",
     "compaction --rounds 3 --spark", "million_files", "many_leaves", "many_tables", "many_versions", "wide_tables",
