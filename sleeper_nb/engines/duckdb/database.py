@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.cache_folder import cache_folder
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries
+from sleeper_nb.engines.duckdb.exact_paths import exact_path
 from sleeper_nb.engines.duckdb.kept_views import KeptViews, ViewsOfStatement
 from sleeper_nb.errors import SessionClosed
 
@@ -188,6 +189,7 @@ def _confined(folders: frozenset[str], files: list[str], *, keeps_footers: bool 
 
 def _confine(connection: duckdb.DuckDBPyConnection, folders: list[str], files: list[str]) -> None:
     """Let a database open only some files, and lock its settings."""
+    folders = [*folders, *(path for each in folders if (path := exact_path(each)) != each)]  # it compares patterns too
     connection.execute("SET GLOBAL allowed_directories = $folders", {"folders": folders})
     connection.execute("SET GLOBAL allowed_paths = $files", {"files": files})
     connection.execute("SET GLOBAL enable_external_access = false")

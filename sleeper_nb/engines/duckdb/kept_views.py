@@ -36,7 +36,7 @@ class FilesView:
     columns
         The columns that are read, in this order.
     paths
-        The local files.
+        The local files, as `exact_paths` has them.
     chunks
         About how many column chunks their footers describe (`chunks_of`).
     """

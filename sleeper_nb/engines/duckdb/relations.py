@@ -25,6 +25,7 @@ import pyarrow as pa
 from sleeper_nb import errors
 from sleeper_nb.engines.duckdb.combined_rows import combined, is_exact
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries, Query
+from sleeper_nb.engines.duckdb.exact_paths import exact_path
 from sleeper_nb.engines.duckdb.kept_views import FilesView, ViewsOfStatement, chunks_of
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
 from sleeper_nb.model.partitions import Region
@@ -157,7 +158,8 @@ def name_table(
         return
     _check(plan, storage, is_whole)
     try:
-        views.name(name, FilesView(plan.schema.names, tuple(map(storage.locate, plan.filenames)), chunks_of(plan)))
+        located = tuple(exact_path(storage.locate(file)) for file in plan.filenames)
+        views.name(name, FilesView(plan.schema.names, located, chunks_of(plan)))
     except duckdb.Error as error:
         check_files(plan.files, storage)
         raise explained(error) from error
@@ -383,7 +385,7 @@ def parquet(
 ) -> duckdb.DuckDBPyRelation:
     """Return some Parquet files as one relation; files in a bucket through Arrow, as DuckDB has no S3 client here."""
     if storage.local:
-        located = [storage.locate(path) for path in files]
+        located = [exact_path(storage.locate(path)) for path in files]
         # the folders of added files may look like partitions of Hive, whose values would replace columns
         return connection.read_parquet(located, union_by_name=look_into_each, hive_partitioning=False)
     return connection.from_arrow(storage.dataset(files, schema))
