@@ -267,7 +267,7 @@ class Binder:
         references
             The tables that it names; by default they are searched here.
         prefix
-            How the generated names begin.
+            How the generated names begin; longer where the statement has it.
 
         Raises
         ------
@@ -278,6 +278,8 @@ class Binder:
         """
         if references is None:
             references = table_references(statement)
+        while prefix in statement.text.lower():  # a WITH in it may have such a name
+            prefix += "_"
         named: dict[TableReference, tuple[str, BoundSource | BoundVariable | Bound]] = {}
         for reference in references:
             name = f"{prefix}_{len(named)}"

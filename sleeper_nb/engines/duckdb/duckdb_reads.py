@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from sleeper_nb.engines.duckdb.statement_time import depends_on_time, unstable_function
+from sleeper_nb.engines.duckdb.kept_views import SCHEMA_PREFIX
+from sleeper_nb.engines.duckdb.statement_time import depends_on_time, last_name, unstable_function
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
 from sleeper_nb.engines.local_files import absolute, check_outside, no_local_files
-from sleeper_nb.errors import InvalidInput
+from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.last_used import LastUsed
 from sleeper_nb.sql.beginning import NOT_ALONE, end_of_explain, no_call, no_query, no_query_begins_with
 from sleeper_nb.sql.statement import Statement
@@ -204,11 +205,14 @@ def _lists_names(node: Mapping[str, Any]) -> bool:
     if node.get("type") == "SHOW_REF":
         return node["show_type"] not in {"DESCRIBE", "SUMMARY"}
     name = str(node.get("table_name") or node.get("function_name") or "").lower()
-    return node.get("schema_name") in {"information_schema", "pg_catalog"} or name.startswith(_OF_CATALOG)
+    is_of_schema = str(node.get("schema_name")).lower() in {"information_schema", "pg_catalog"}
+    return is_of_schema or name.startswith(_OF_CATALOG) or last_name(node) in _OF_SEARCH_PATH
 
 
 _OF_CATALOG: Final = ("duckdb_", "pg_", "pragma_", "sqlite_")
-"""How the names begin of what describes the database."""
+"""How the names begin of the tables and functions that describe the database."""
+_OF_SEARCH_PATH: Final = frozenset({"current_schema", "current_schemas", "current_setting", "in_search_path"})
+"""The functions whose values depend on the schemas that a connection searches."""
 
 
 def _check_beginning(statement: Statement) -> None:
@@ -248,9 +252,17 @@ def _files(nodes: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, ...], tuple[s
                 _add_arguments(node["function"], files, parameters)
         elif node.get("class") == "FUNCTION":
             _check_function(str(node["function_name"]).lower())
-        elif kind == "BASE_TABLE" and _is_path(name := str(node["table_name"])):
-            files.append(name)
+        elif kind == "BASE_TABLE":
+            _check_schema(str(node.get("schema_name")), name := str(node["table_name"]))
+            if _is_path(name):
+                files.append(name)
     return tuple(dict.fromkeys(files)), tuple(dict.fromkeys(parameters))
+
+
+def _check_schema(schema: str, table: str) -> None:
+    """Raise for a name that could be a view that another statement keeps."""
+    if schema.lower().startswith(SCHEMA_PREFIX):
+        raise NotFound(f"no table '{schema}.{table}'", hint="name a table of the warehouse")
 
 
 def _columns(nodes: Sequence[Mapping[str, Any]]) -> frozenset[str] | None:
@@ -330,6 +342,7 @@ def _without_tree(connection: duckdb.DuckDBPyConnection, explain: str, statement
         if token.symbol == ";":
             raise InvalidInput("there is more than one statement", hint=NOT_ALONE)
         plain = unquote(token, dialect="duckdb")
+        _check_schema(plain, "")
         if after is not None and after.symbol == "(":
             _check_function(plain.lower())
             if plain.lower() in changing:

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from sleeper_nb.engines.duckdb.exact_paths import exact_path
 from sleeper_nb.model.sql_quotes import quoted_name, quoted_text
 
 if TYPE_CHECKING:
     import duckdb
 
     from sleeper_nb.operations.scanning.scan_plan import ScanPlan
+    from sleeper_nb.storage.filesystem import Storage
 
 logger = logging.getLogger(__name__)
 
+SCHEMA_PREFIX: Final = "__sleeper_kept"
+"""How the names of the schemas begin; no statement may have one."""
 _MOST_VIEWS: Final = 256
 _MOST_CHUNKS: Final = 200_000
 """How many column chunks the kept footers describe; DuckDB takes about 800 bytes for each."""
@@ -67,7 +71,8 @@ class KeptViews:
     """The views of one database."""
 
     def __init__(self) -> None:
-        self._lock, self._schemas, self._chunks = threading.Lock(), dict[tuple[str, FilesView], str](), 0
+        self._lock, self._schemas = threading.Lock(), dict[tuple[str, FilesView], str]()
+        self._paths, self._chunks = set[str](), 0.0
 
     @property
     def is_full(self) -> bool:
@@ -85,12 +90,22 @@ class KeptViews:
         with self._lock:
             schema = self._schemas.get((name, view))
             if schema is None:
-                schema = f"kept_{len(self._schemas)}"
+                schema = f"{SCHEMA_PREFIX}_{len(self._schemas)}"
                 connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
                 connection.execute(f"CREATE VIEW {schema}.{quoted_name(name)} AS {view.query}")
                 self._schemas[name, view] = schema
-                self._chunks += view.chunks
+                self._count(view.paths, view.chunks)
             return schema
+
+    def count(self, paths: Sequence[str], chunks: int) -> None:
+        """Count the footers of files that a statement reads without a view."""
+        with self._lock:
+            self._count(paths, chunks)
+
+    def _count(self, paths: Sequence[str], chunks: int) -> None:
+        new = set(paths) - self._paths
+        self._paths |= new
+        self._chunks += chunks * len(new) / max(len(paths), 1)
 
 
 class ViewsOfStatement:
@@ -98,6 +113,11 @@ class ViewsOfStatement:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, kept: KeptViews | None = None) -> None:
         self.connection, self._kept, self._path = connection, kept, list[str]()
+
+    def count(self, plan: ScanPlan, storage: Storage) -> None:
+        """Count the footers of a plan whose rows are read without a view."""
+        if self._kept is not None and storage.local:
+            self._kept.count(tuple(exact_path(storage.locate(file)) for file in plan.filenames), chunks_of(plan))
 
     def name(self, name: str, view: FilesView) -> None:
         """Give the rows of files a name that only later statements of this connection can read; errors as in DuckDB."""

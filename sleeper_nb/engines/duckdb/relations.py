@@ -155,6 +155,7 @@ def name_table(
     if with_places or not _is_as_in_files(plan, storage):
         rows = relation(views.connection, plan, storage, is_whole=is_whole, with_places=with_places)
         name_rows(views.connection, name, rows)
+        views.count(plan, storage)
         return
     _check(plan, storage, is_whole)
     try:

@@ -29,7 +29,7 @@ _OTHERS: Final = frozenset({
 
 def depends_on_time(nodes: Iterable[Mapping[str, Any]]) -> bool:
     """Return whether nodes of a syntax tree name the time; a column of such a name counts too."""
-    return any(_last_name(node) in _TYPES for node in nodes)
+    return any(last_name(node) in _TYPES for node in nodes)
 
 
 def unstable_function(nodes: Iterable[Mapping[str, Any]]) -> str:
@@ -37,10 +37,11 @@ def unstable_function(nodes: Iterable[Mapping[str, Any]]) -> str:
 
     A column of such a name counts too.
     """
-    return next((name for name in map(_last_name, nodes) if name in _OTHERS), "")
+    return next((name for name in map(last_name, nodes) if name in _OTHERS), "")
 
 
-def _last_name(node: Mapping[str, Any]) -> str:
+def last_name(node: Mapping[str, Any]) -> str:
+    """Return the name of a column or function that a node has, without what qualifies it; "" for other nodes."""
     names = node.get("column_names") or [node.get("function_name") or ""]
     return str(names[-1]).lower()
 

@@ -59,14 +59,56 @@ def test_threads_make_and_read_the_same_views(session):
     [
         "SHOW ALL TABLES",
         "SELECT table_name FROM information_schema.tables",
+        "SELECT table_name FROM INFORMATION_SCHEMA.Tables",
         "SELECT view_name FROM duckdb_views() WHERE NOT internal",
-        "SELECT schema_name FROM duckdb_schemas() WHERE schema_name LIKE 'kept%'",
+        "SELECT schema_name FROM duckdb_schemas() WHERE schema_name LIKE '%kept%'",
         "SELECT name FROM sqlite_master",
     ],
 )
 def test_statements_do_not_list_the_views_of_others(session, sql):
     asked(session, 3).to_arrow()
     assert session.sql(sql, engine="duckdb").to_arrow().num_rows == 0
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM __sleeper_kept_0.__sleeper_0",
+        'DESCRIBE memory."__SLEEPER_kept_0".__sleeper_0',
+        "SELECT * FROM trips, __sleeper_kept_0.__sleeper_0 AS other",
+        "PIVOT __sleeper_kept_0.__sleeper_0 ON n USING count(*)",
+    ],
+)
+def test_statements_do_not_read_the_views_of_others(session, sql):
+    asked(session, 3).to_arrow()
+    with pytest.raises(sl.NotFound, match=r"no table '__(sleeper|SLEEPER)_kept_0"):
+        session.sql(sql, engine="duckdb")
+
+
+def test_functions_of_the_search_path_answer_as_without_tables(session):
+    sql = "SELECT current_schema() AS a, current_schemas(true) AS b, current_setting('search_path') AS c"
+    expected = session.sql(sql, engine="duckdb").to_arrow().to_pylist()
+    asked(session, 3).to_arrow()
+    assert session.sql(f"{sql} FROM trips LIMIT 1", engine="duckdb").to_arrow().to_pylist() == expected
+
+
+@pytest.mark.parametrize("name", ["__sleeper_0", "__SLEEPER__0", "__sleeper_1"])
+def test_a_name_of_the_user_is_never_taken_for_a_generated_one(session, name):
+    session.sql("CREATE TEMP VIEW all_trips AS SELECT * FROM trips", engine="duckdb")
+    for table in ("trips", "all_trips"):
+        sql = f"WITH {name} AS (SELECT -1 AS n) SELECT max(t.n) AS n FROM {table} AS t WHERE t.n >= 0"
+        assert session.sql(sql, engine="duckdb").to_arrow().to_pylist() == [{"n": VERSIONS - 1}]
+
+
+def test_files_that_are_read_without_a_view_count_as_well(session, tmp_path):
+    table = session.table("trips")
+    table.delete("n = 3")  # so that DuckDB also reads the places of rows
+    kept = session.components.engines.duckdb._kept_views
+    session.sql("SELECT max(city) AS c, sum(n) AS s FROM trips", engine="duckdb").to_arrow()
+    assert kept._chunks >= VERSIONS
+    before = kept._chunks
+    session.sql("SELECT max(city) AS c, sum(n) AS s FROM (FROM trips UNION ALL FROM trips)", engine="duckdb")
+    assert kept._chunks == before
 
 
 def test_a_file_that_was_changed_is_not_read_by_a_kept_footer(session, tmp_path):
@@ -102,14 +144,18 @@ def test_a_full_database_is_left_to_its_results_and_another_one_begins(parquet, 
     assert early.fetchall() == [(8,)]
 
 
-def test_views_of_many_footers_fill_a_database(parquet):
+def test_views_of_many_footers_fill_a_database(parquet, tmp_path):
+    other = str(tmp_path / "other.parquet")
+    duckdb.sql("SELECT 7 AS a, 8 AS b").write_parquet(other)
     views, connection = KeptViews(), duckdb.connect()
     assert not views.is_full
     views.schema_of(connection, "t", FilesView(("a",), (parquet,), 150_000))
     assert not views.is_full
     views.schema_of(connection, "t", FilesView(("a",), (parquet,), 150_000))  # the same one again
     assert not views.is_full
-    views.schema_of(connection, "t", FilesView(("b",), (parquet,), 150_000))
+    views.schema_of(connection, "t", FilesView(("b",), (parquet,), 150_000))  # another view of the same file
+    assert not views.is_full
+    views.schema_of(connection, "t", FilesView(("b",), (parquet, other), 150_000))
     assert views.is_full
 
 
