@@ -27,6 +27,7 @@ COMMANDS = (
     "bulk_import --rows 20000000 --shape skewed --ways peer threads tasks",
     "bulk_import --rows 20000000 --ways threads-unmerged tasks-unmerged --memory 536870912",
     "bulk_import --rows 20000000 --data query --ways peer tasks",
+    "bulk_import --rows 8000000 --ways threads threads-unmerged tasks tasks-unmerged",
     "end_to_end --rows 100000000", "ingest", "create_from_data --rows 1000000 5000000 --rounds 3", "add_files",
     "compaction --rounds 3 --spark", "million_files", "many_leaves", "many_tables", "many_versions", "wide_tables",
     "open_version", "version_clause", "savepoints --rounds 5", "changes", "streaming --rounds 3", "processing",

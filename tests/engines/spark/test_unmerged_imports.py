@@ -69,7 +69,7 @@ def data_on_disk(store: StateStore) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "strategy"), zip(EMBEDDED, ["one_file_per_leaf", "one_reference_per_leaf"], strict=True)
+    ("kind", "strategy"), list(zip(EMBEDDED, ["one_file_per_leaf", "one_reference_per_leaf"], strict=True))
 )
 @pytest.mark.parametrize("data", ["files", "frame", "memory"])
 def test_the_rows_are_those_of_the_data_and_one_compaction_merges_the_files(
