@@ -17,7 +17,7 @@ from sleeper_nb.display.chart_marks import KINDS, ChartKind, LogAxes
 from sleeper_nb.display.chart_points import MOST_POINTS, can_draw, chart_of_rows, columns_of_chart
 from sleeper_nb.display.chart_ranges import chart_of_sums, query_of_chart
 from sleeper_nb.display.preview import DEFAULT_DISPLAY, FirstRows, Reads
-from sleeper_nb.errors import DEEP_CHECK, InvalidInput, NotFound, SleeperError, StorageError
+from sleeper_nb.errors import DEEP_CHECK, InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.schema import is_utf8
 from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
 from sleeper_nb.query.cost import EnginePlan, QueryCost
@@ -327,9 +327,8 @@ class DuckDBResult(QueryResult):
         try:
             return interruptible(self._connection, action)
         except SleeperError as error:
-            if isinstance(error, StorageError):
-                for source in self.sources:  # which names a file that is gone
-                    source.check_files()
+            for source in self.sources:  # which names a file that is gone or was changed
+                source.check_files()
             self._texts.placed(error)
             raise
 

@@ -135,7 +135,7 @@ class LocalPlace:
 
     def explain(self, error: Exception, located: str) -> SleeperError | None:  # noqa: D102
         if isinstance(error, FileNotFoundError):
-            return NotFound(f"no file {located}", hint="was it deleted by hand?")
+            return NotFound(f"no file {located}", hint="was it deleted by hand, or with versions that expired?")
         if not isinstance(error, OSError):
             return None
         full = error.errno in {errno.ENOSPC, errno.EDQUOT} or "No space left" in str(error)

@@ -140,12 +140,19 @@ class WatchReport(TableReport):
 
 
 def passed_over_text(endings: Mapping[str, int]) -> str:
-    """Return how many files were passed over, with which endings, and how to name them; "" for none."""
+    """Return how many files were passed over, with which endings, and which are loaded; "" for none."""
     if not endings:
         return ""
-    listed = ", ".join(f"{count:,} {ending or 'without an ending'}" for ending, count in sorted(endings.items()))
+    most = Counter(endings).most_common(_MOST_ENDINGS)
+    listed = [f"{count:,} {ending or 'without an ending'}" for ending, count in sorted(most)]
+    others = sum(endings.values()) - sum(count for _, count in most)
+    listed += [f"{others:,} with {len(endings) - len(most):,} other endings"] if others else []
     how_many = counted(sum(endings.values()), "file")
-    return f"{how_many} passed over ({listed}): to be loaded, name them with the ending of their format: {ENDINGS_TEXT}"
+    return f"{how_many} passed over ({', '.join(listed)}): a watch loads files whose names end in {ENDINGS_TEXT}"
+
+
+_MOST_ENDINGS: Final = 8
+"""How many endings are named, those of most files."""
 
 
 @dataclass(frozen=True, slots=True)

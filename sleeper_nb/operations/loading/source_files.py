@@ -28,7 +28,7 @@ SPREADSHEET_ENDINGS = (".xlsx", ".xlsm")
 """File name endings of spreadsheets; a folder's are left out, as they may be of people."""
 SOURCE_ENDINGS = (".parquet", *(f"{text}{more}" for text in _TEXT_ENDINGS for more in ("", *COMPRESSIONS)))
 """File name endings that can be ingested; case does not matter."""
-ENDINGS_TEXT = f"{', '.join(SOURCE_ENDINGS[:1] + _TEXT_ENDINGS)}, or of compressed text such as .csv.gz"
+ENDINGS_TEXT = f"{', '.join(SOURCE_ENDINGS[:1] + _TEXT_ENDINGS)}, or compressed as in .csv.gz"
 """These endings, for users."""
 _HINT = "give a path or a glob such as data/2026-*.parquet or s3://bucket/folder/*.csv, or https://host/file.csv"
 _DELIMITER = re.compile(r"[\t -!#-~]")  # an ASCII character other than the quote

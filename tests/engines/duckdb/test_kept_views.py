@@ -123,6 +123,14 @@ def test_a_file_that_was_changed_is_not_read_by_a_kept_footer(session, tmp_path)
         session.sql("SELECT sum(n) AS s, max(city) AS c FROM trips", engine="duckdb").to_arrow()
 
 
+def test_a_file_that_is_cut_before_a_result_is_read_is_named(session, tmp_path):
+    lazy = asked(session, 4)
+    for path in (path for path in tmp_path.rglob("*.parquet") if "data" in path.parts):
+        path.write_bytes(path.read_bytes()[:-60])
+    with pytest.raises(sl.StorageError, match=r"\.parquet has \d+ bytes"):
+        lazy.to_arrow()
+
+
 @pytest.fixture
 def parquet(tmp_path):
     path = str(tmp_path / "it's.parquet")

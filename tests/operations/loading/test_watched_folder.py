@@ -17,6 +17,7 @@ from sleeper_nb.errors import ConflictError, InvalidInput, NotFound, StorageErro
 from sleeper_nb.operations.loading.source_files import ENDINGS_TEXT
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.table.folder_watch import passed_over_text
 
 SCHEMA = sl.Schema({"id": "string"}, values={"n": "int?"})
 
@@ -161,12 +162,21 @@ def test_files_that_are_passed_over_are_counted_once_by_their_endings(tmp_path, 
         clock.steps = [lambda: None, lambda: None]
         with pytest.raises(KeyboardInterrupt):
             table.watch_folder(incoming.folder)
-        text = "4 files passed over (1 without an ending, 2 .txt, 1 .xlsx): to be loaded, name them with the ending"
-        assert [line for line in lines.lines if "passed over" in line] == [f"{text} of their format: {ENDINGS_TEXT}"]
+        text = "4 files passed over (1 without an ending, 2 .txt, 1 .xlsx): a watch loads files whose names end in"
+        assert [line for line in lines.lines if "passed over" in line] == [f"{text} {ENDINGS_TEXT}"]
         report = table.watch_folder(incoming.folder, once=True)
         assert repr(report).count(text) == 1
         assert "passed over" not in repr(table.watch_folder(f"{incoming.folder}/*.csv", once=True))
     assert sum("passed over" in line for line in lines.lines) == 1
+
+
+def test_of_many_endings_those_of_most_files_are_named():
+    text = passed_over_text({".xlsx": 30, ".log": 5, **{f".e{n}": 1 for n in range(1500)}})
+    assert text.startswith("1,535 files passed over (")
+    assert "30 .xlsx" in text
+    assert "5 .log" in text
+    assert "1,494 with 1,494 other endings): a watch loads" in text
+    assert len(text) < 400
 
 
 def test_files_that_come_while_it_waits_are_loaded(table, incoming, clock):
