@@ -196,6 +196,11 @@ def reference_names(schema: pa.Schema) -> frozenset[str]:
     return frozenset(f"{prefix}{column}" for column in columns_in(schema) for prefix in PREFIXES)
 
 
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether a column of statistics has texts or bytes, and not numbers or times."""
+    return kind in {FieldType(name).arrow for name in _TEXTS}
+
+
 def reference_columns(
     statistics: Sequence[Sequence[ColumnStatistics]], columns: Iterable[tuple[str, str]]
 ) -> dict[str, pa.Array]:

@@ -42,6 +42,7 @@ from tests.support.builders import (
     a_store,
     a_tree,
     compact,
+    forget_all_but_newest,
     ingest,
     keys_in,
     on_disk,
@@ -139,6 +140,19 @@ def test_statistics_of_files_come_back_in_every_version(store: StateStore):
         found = {each.filename: set(each.statistics) for each in reopened(store).load(snapshot).files.active_in({root})}
         assert found == {each.filename: set(each.statistics) for each in files if each.filename in found}
     assert {each.filename for each in store.load().files.active_in({root})} == {"none", "two"}
+
+
+def test_statistics_outlive_commits_of_other_sessions_and_the_versions_before(store: StateStore):
+    root, text = store.load().tree.root.id, ColumnStatistics("s", "string", "a", "b", 1)
+    store.commit(AddFiles((a_file("f", root, statistics=(text,)),)))
+    kept = save(store, "kept")
+    for name in ("g", "h"):
+        reopened(store).commit(AddFiles((a_file(name, root),)))
+    reopened(store).commit(ReplaceFileReferences("job", root, ("g",), None))
+    forget_all_but_newest(store)
+    for version in (None, kept):
+        active = reopened(store).load(version).files.active_in({root})
+        assert {each.filename for each in active if each.statistics == (text,)} == {"f"}
 
 
 def test_older_snapshots_and_savepoints_never_change(store: StateStore):
