@@ -22,6 +22,7 @@ COMMANDS = (
     "import_time", "first_answer", "sql_overhead", "pruning --spark --rounds 40", "aggregates --rounds 15",
     "lookups --rounds 30", "s3_requests", "explorer --rounds 3", "views --rounds 3", "completion", "first_rows",
     "appends", "contention --processes 1", "contention --processes 8", "contention --processes 32",
+    "million_files",
     "changing_rows --rows 10000000", "many_changes",
     "bulk_import --rows 20000000 --ways peer threads tasks",
     "bulk_import --rows 20000000 --shape skewed --ways peer threads tasks",
@@ -29,7 +30,7 @@ COMMANDS = (
     "bulk_import --rows 20000000 --data query --ways peer tasks",
     "bulk_import --rows 8000000 --ways threads threads-unmerged tasks tasks-unmerged",
     "end_to_end --rows 100000000", "ingest", "create_from_data --rows 1000000 5000000 --rounds 3", "add_files",
-    "compaction --rounds 3 --spark", "million_files", "many_leaves", "many_tables", "many_versions", "wide_tables",
+    "compaction --rounds 3 --spark", "many_leaves", "many_tables", "many_versions", "wide_tables",
     "open_version", "version_clause", "savepoints --rounds 5", "changes", "streaming --rounds 3", "processing",
     "file_checksums", "spark_start --rounds 3", "journeys",
 )  # fmt: skip

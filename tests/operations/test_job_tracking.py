@@ -144,6 +144,7 @@ def trips(session: sl.Session) -> sl.Table:
 
 def test_jobs_lists_what_ran_newest_first(session: sl.Session, trips: sl.Table):
     trips.ingest([{"city": "lima"}], job_id="2026-11-21/trips")
+    session.components.clock.advance(timedelta(seconds=1))
     done = trips.compact("all")
     listed = trips.jobs()
     assert [job.kind for job in listed] == ["compaction", "compaction", "ingest"]

@@ -6,7 +6,6 @@ its own, and a connection has the schemas of its statement in its search path.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
     from sleeper_nb.operations.scanning.scan_plan import ScanPlan
     from sleeper_nb.storage.filesystem import Storage
-
-logger = logging.getLogger(__name__)
 
 SCHEMA_PREFIX: Final = "__sleeper_kept"
 """How the names of the schemas begin; no statement may have one."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gc
 import threading
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -192,8 +193,7 @@ def test_a_relation_of_files_that_are_gone_is_an_error_that_names_one(tmp_path: 
         scan, result = table.scan(), session.sql("SELECT * FROM t", engine="duckdb")
         for file in tmp_path.rglob("data/**/*.parquet"):
             file.unlink()
-        for read in (scan.to_duckdb, lambda: session.sql("SELECT * FROM t", engine="duckdb"), scan.to_arrow):
+        again = partial(session.sql, "SELECT * FROM t", engine="duckdb")
+        for read in (scan.to_duckdb, again, scan.to_arrow, result.to_arrow):
             with pytest.raises(NotFound, match=r"no file .*\.parquet"):
                 read()
-        with pytest.raises(StorageError, match=r"IO Error: .*\.parquet"):
-            result.to_arrow()
