@@ -314,7 +314,7 @@ class _Sorting:
 
     def _store(self, buffer: BufferedRows) -> None:
         to_files = self.to_files.take()
-        for folder, rows, counts in self._parts(buffer.taken()):
+        for folder, rows, counts in self._parts(buffer):
             if self._failed_at is not None:
                 return  # what is written is deleted
             if to_files:
@@ -322,12 +322,13 @@ class _Sorting:
             else:
                 self._keep(folder, self.spool.add(rows), counts)
 
-    def _parts(self, rows: pa.Table) -> Iterator[_Part]:
+    def _parts(self, buffer: BufferedRows) -> Iterator[_Part]:
+        # no variable has the rows before they are sorted: they would stay in memory beside the sorted ones
         if not self.settings.file_per_leaf:
-            rows = sort_rows(rows, self.schema.sort_order)
+            rows = sort_rows(buffer.taken(), self.schema.sort_order)
             yield self.tree.root.id, rows, rows_by_leaf(rows, self.tree, self.schema)
             return
-        for leaf, part in sorted_by_leaf(rows, self.tree, self.schema):
+        for leaf, part in sorted_by_leaf(buffer.taken(), self.tree, self.schema):
             yield leaf.id, part, {leaf.id: part.num_rows}
 
     def _keep(self, folder: str, run: Run, counts: dict[str, int]) -> None:
