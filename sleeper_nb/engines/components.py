@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING
 
 from sleeper_nb.catalog.catalog_base import Catalog, TableEntry
@@ -66,7 +65,7 @@ class Engines:
         """Return a user's condition, parsed and checked against a schema; `InvalidInput` says what is wrong with it."""
         from sleeper_nb.engines.duckdb.conditions import DuckDBCondition
 
-        condition = DuckDBCondition.of(text, schema, partial(self.duckdb.connect_confined, ()))
+        condition = DuckDBCondition.of(text, schema, self.duckdb.connect_confined)
         with closing(self.duckdb.connect_planning()) as planning:
             return condition.planned(planning, schema)
 
@@ -85,7 +84,7 @@ class Engines:
         from sleeper_nb.engines.duckdb.conditions import DuckDBCondition
 
         try:
-            condition = DuckDBCondition.broken(check.condition, schema, partial(self.duckdb.connect_confined, ()))
+            condition = DuckDBCondition.broken(check.condition, schema, self.duckdb.connect_confined)
         except InvalidInput as error:
             kind, message = "check", error.message
             if isinstance(check, Expectation):  # its name is the condition, which the message repeats

@@ -145,9 +145,7 @@ class Runner:
                     source.check_files()
                 raise
 
-        keeps = can_be_kept(each.plan for each in bound.sources if each.plan is not None) and not any(
-            query.lists_names for query in queries.values()
-        )
+        keeps = not any(query.lists_names for query in queries.values()) and can_be_kept(bound.plans)
         confined = self.engines.duckdb.connect_statement(_folders(bound), files, keeps=keeps)
         is_eager = any(query.is_eager for query in queries.values())
         result = interruptible(confined.connection, lambda: rows(confined)) if is_eager else rows(confined)

@@ -81,8 +81,11 @@ class BoundSource:
         return self.rows.plan if isinstance(self.rows, TableRows) else None
 
     def check_files(self) -> None:
-        """Raise for the first file that is gone, or is not as it was written (`read_rows.check_files`)."""
-        if self.plan is not None:
+        """Raise for the first local file that is gone, or is not as it was written (`read_rows.check_files`).
+
+        A bucket is not asked: our own reader reads its files, and names the one that fails.
+        """
+        if self.plan is not None and self.storage.local:
             check_files(self.plan.files, self.storage)
 
     @property
@@ -152,6 +155,11 @@ class Bound:
     def sources(self) -> tuple[BoundSource, ...]:
         """Each table and version that is read, in the statement's order."""
         return tuple(what for what in self.read if isinstance(what, BoundSource))
+
+    @property
+    def plans(self) -> tuple[ScanPlan, ...]:
+        """What is read of each table and version."""
+        return tuple(source.plan for source in self.sources if source.plan is not None)
 
     @property
     def variables(self) -> tuple[BoundVariable, ...]:

@@ -160,5 +160,4 @@ def _blames(error: SleeperError, name: str) -> bool:
 
 
 def _columns(bound: Bound) -> frozenset[str]:
-    plans = (source.plan for source in bound.sources if source.plan is not None)
-    return frozenset(column for plan in plans for column in plan.schema.names)
+    return frozenset(column for plan in bound.plans for column in plan.schema.names)

@@ -153,7 +153,7 @@ def _read(storage: Storage, path: str, checksum: str | None) -> pa.Table:
         with source as stream:
             file = pq.ParquetFile(
                 stream,
-                pre_buffer=False,  # it would hold the whole file beside its rows
+                pre_buffer=False,  # it would hold the whole file as well as its rows
                 buffer_size=part,
                 page_checksum_verification=not is_checked,
             )

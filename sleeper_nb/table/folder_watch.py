@@ -33,7 +33,7 @@ from sleeper_nb.model.jobs import MadeBefore, check_job_id
 from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
 from sleeper_nb.operations.loading.checked_load import CheckedLoad
 from sleeper_nb.operations.loading.conform import QUARANTINE
-from sleeper_nb.operations.loading.source_files import ENDINGS_TEXT, SourceFile, find_files, other_files
+from sleeper_nb.operations.loading.source_files import ENDINGS_TEXT, WILDCARD, SourceFile, find_files, other_files
 from sleeper_nb.progress import Progress
 from sleeper_nb.report import Grid, TableReport, counted, notes_line
 from sleeper_nb.storage.filesystem import Storage
@@ -43,7 +43,6 @@ logger = logging.getLogger(__name__)
 State = Literal["loaded", "no rows", "bad", "being written", "changed since"]
 DEFAULT_EVERY: Final = timedelta(seconds=10)
 _LOOKS_AGAIN: Final = 3
-_WILDCARDS: Final = frozenset("*?[")
 _STATES: Final[tuple[State, ...]] = get_args(State)
 _UNCHANGED, _OTHERS_UNCHANGED = "nothing was changed", "nothing else was changed"
 
@@ -218,7 +217,7 @@ class WatchedFolder:
 
     def passed_over(self) -> dict[str, int]:
         """Return the endings of the files in it that are no data files, and how many have each; none of a glob."""
-        if _WILDCARDS & set(self.address) if self.is_remote else self._path != self._plain:
+        if WILDCARD.search(self.address) if self.is_remote else self._path != self._plain:
             return {}
         others = other_files(self.root, self.home)
         return Counter(PurePosixPath(name).suffix.lower() for name in others if not _is_hidden(name))
@@ -235,7 +234,7 @@ class WatchedFolder:
 
 def _before_wildcards(parts: tuple[str, ...]) -> Iterator[str]:
     for part in parts:
-        if _WILDCARDS & set(part):
+        if WILDCARD.search(part):
             return
         yield part
 

@@ -89,8 +89,14 @@ class Database:
                 self._kept["first"] = _opened()
             return self._kept["first"].cursor()
 
-    def connect_confined(self, folders: Iterable[str], files: Iterable[str] = ()) -> duckdb.DuckDBPyConnection:
-        """Return a new connection that can open only some files, has no network, and whose settings are locked.
+    def connect_confined(self, folders: Iterable[str] = ()) -> duckdb.DuckDBPyConnection:
+        """Return a new connection that can open only files of some folders, has no network and locked settings."""
+        return self.connect_statement(folders).connection
+
+    def connect_statement(
+        self, folders: Iterable[str], files: Iterable[str] = (), *, keeps: bool = True
+    ) -> ViewsOfStatement:
+        """Return a new connection as `connect_confined`, whose statement names views over the files of tables.
 
         Parameters
         ----------
@@ -99,30 +105,16 @@ class Database:
             needs another folder opens a new database, for itself and later statements.
         files
             Files that the statement names; with any, it gets its own database.
-        """
-        self._check_open()
-        wanted, named = frozenset(folders), sorted(files)
-        if named:
-            return _confined(wanted, named)
-        with self._lock:
-            return self._confined_for(wanted).cursor()
-
-    def connect_statement(self, folders: Iterable[str], files: Iterable[str], *, keeps: bool) -> ViewsOfStatement:
-        """Return a new connection as `connect_confined`, whose statement names views over the files of tables.
-
-        Parameters
-        ----------
         keeps
-            Whether the views, and the footers of their files, are kept for later statements. It gets its own database
-            when not, and when it names `files`.
+            Whether the views, and the footers of their files, are kept for later statements; it gets its own database
+            when not.
         """
-        if files or not keeps:
-            self._check_open()
-            return ViewsOfStatement(_confined(frozenset(folders), sorted(files)))
+        wanted, named = frozenset(folders), sorted(files)
         with self._lock:
             self._check_open()
-            connection = self._confined_for(frozenset(folders)).cursor()
-            return ViewsOfStatement(connection, self._kept_views)
+            if not named and keeps:
+                return ViewsOfStatement(self._confined_for(wanted).cursor(), self._kept_views)
+        return ViewsOfStatement(_confined(wanted, named))
 
     def _confined_for(self, folders: frozenset[str]) -> duckdb.DuckDBPyConnection:
         """Return the confined database; a new one when it opens other folders, or keeps too much."""

@@ -7,7 +7,7 @@ its own, and a connection has the schemas of its statement in its search path.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -45,6 +45,12 @@ class FilesView:
     columns: tuple[str, ...]
     paths: tuple[str, ...]
     chunks: int = field(compare=False)
+
+    @classmethod
+    def of(cls, plan: ScanPlan, storage: Storage) -> FilesView:
+        """Return the files of a plan in a local folder, with the columns of its schema."""
+        paths = tuple(exact_path(storage.locate(file)) for file in plan.filenames)
+        return cls(plan.schema.names, paths, chunks_of(plan))
 
     @property
     def query(self) -> str:
@@ -91,18 +97,18 @@ class KeptViews:
                 connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
                 connection.execute(f"CREATE VIEW {schema}.{quoted_name(name)} AS {view.query}")
                 self._schemas[name, view] = schema
-                self._count(view.paths, view.chunks)
+                self._count(view)
             return schema
 
-    def count(self, paths: Sequence[str], chunks: int) -> None:
+    def count(self, files: FilesView) -> None:
         """Count the footers of files that a statement reads without a view."""
         with self._lock:
-            self._count(paths, chunks)
+            self._count(files)
 
-    def _count(self, paths: Sequence[str], chunks: int) -> None:
-        new = set(paths) - self._paths
+    def _count(self, files: FilesView) -> None:
+        new = set(files.paths) - self._paths
         self._paths |= new
-        self._chunks += chunks * len(new) / max(len(paths), 1)
+        self._chunks += files.chunks * len(new) / max(len(files.paths), 1)
 
 
 class ViewsOfStatement:
@@ -111,10 +117,10 @@ class ViewsOfStatement:
     def __init__(self, connection: duckdb.DuckDBPyConnection, kept: KeptViews | None = None) -> None:
         self.connection, self._kept, self._path = connection, kept, list[str]()
 
-    def count(self, plan: ScanPlan, storage: Storage) -> None:
-        """Count the footers of a plan whose rows are read without a view."""
-        if self._kept is not None and storage.local:
-            self._kept.count(tuple(exact_path(storage.locate(file)) for file in plan.filenames), chunks_of(plan))
+    def count(self, files: FilesView) -> None:
+        """Count the footers of files that are read without a view."""
+        if self._kept is not None:
+            self._kept.count(files)
 
     def name(self, name: str, view: FilesView) -> None:
         """Give the rows of files a name that only later statements of this connection can read; errors as in DuckDB."""

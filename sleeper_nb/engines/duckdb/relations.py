@@ -26,7 +26,7 @@ from sleeper_nb import errors
 from sleeper_nb.engines.duckdb.combined_rows import combined, is_exact
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries, Query
 from sleeper_nb.engines.duckdb.exact_paths import exact_path
-from sleeper_nb.engines.duckdb.kept_views import FilesView, ViewsOfStatement, chunks_of
+from sleeper_nb.engines.duckdb.kept_views import FilesView, ViewsOfStatement
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import FieldType, Schema
@@ -155,12 +155,12 @@ def name_table(
     if with_places or not _is_as_in_files(plan, storage):
         rows = relation(views.connection, plan, storage, is_whole=is_whole, with_places=with_places)
         name_rows(views.connection, name, rows)
-        views.count(plan, storage)
+        if storage.local:
+            views.count(FilesView.of(plan, storage))
         return
     _check(plan, storage, is_whole)
     try:
-        located = tuple(exact_path(storage.locate(file)) for file in plan.filenames)
-        views.name(name, FilesView(plan.schema.names, located, chunks_of(plan)))
+        views.name(name, FilesView.of(plan, storage))
     except duckdb.Error as error:
         check_files(plan.files, storage)
         raise explained(error) from error

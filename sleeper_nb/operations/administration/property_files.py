@@ -89,7 +89,7 @@ class PropertyFiles:
         catalog: Catalog | None = None,
     ) -> None:
         self._storage, self.instance, self.permissions, self._catalog = storage, instance, permissions, catalog
-        self._from_text = lru_cache(_MOST_PARSED)(TableProperties.from_text)  # each statement reads the file anew
+        self._from_text = lru_cache(_MOST_PARSED)(TableProperties.from_text)  # each statement reads the file again
 
     def of_table(self, table_id: str) -> TableProperties:
         """Return the properties of a table; errors name the line of its file."""

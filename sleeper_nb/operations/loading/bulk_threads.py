@@ -323,7 +323,7 @@ class _Sorting:
                 self._keep(folder, self.spool.add(rows), counts)
 
     def _parts(self, buffer: BufferedRows) -> Iterator[_Part]:
-        # no variable has the rows before they are sorted: they would stay in memory beside the sorted ones
+        # no variable has the rows before they are sorted: they would stay in memory with the sorted ones
         if not self.settings.file_per_leaf:
             rows = sort_rows(buffer.taken(), self.schema.sort_order)
             yield self.tree.root.id, rows, rows_by_leaf(rows, self.tree, self.schema)

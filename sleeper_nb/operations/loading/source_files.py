@@ -43,7 +43,7 @@ _DIRECTIVE = re.compile("%.", re.DOTALL)
 _NOT_IN_NULL_TEXT = re.compile(r"[\"\r\n]")
 _FOLDER_VALUE = re.compile(r"(?P<name>[^=]+)=(?P<value>.*)", re.DOTALL)
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
-_WILDCARD = re.compile(r"[*?\[]")
+WILDCARD = re.compile(r"[*?\[]")
 _GLOB_TOKEN = re.compile(r"(?:(?<=/)|^)\*\*/|\[!?\]?[^\]]*\]|.", re.DOTALL)
 
 
@@ -350,7 +350,7 @@ def _in_folder(source: str | Path) -> list[SourceFile]:
         return [_of_path(path, Path(text)) for path in sorted(_below(Path(text)))]
     found = map(Path, glob.glob(text, recursive=True))  # noqa: PTH207 - Path.glob needs a folder to start from
     paths = sorted({path for each in found for path in (_below(each) if each.is_dir() else [each])})
-    wildcard = _WILDCARD.search(text)
+    wildcard = WILDCARD.search(text)
     folder = Path(text[: wildcard.start() if wildcard else None].rpartition("/")[0])
     return [_of_path(path, folder) for path in paths]
 
@@ -413,7 +413,7 @@ def _matching(storage: Storage, key: str) -> Iterator[SourceFile]:
             pass
         else:
             return
-    wildcard = _WILDCARD.search(key)
+    wildcard = WILDCARD.search(key)
     folder = key.rstrip("/") if wildcard is None else key[: wildcard.start()].rpartition("/")[0]
     for file in storage.list(folder):
         if wildcard is None:

@@ -31,7 +31,7 @@ from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
 from tests.engines.spark.imports import bulk_import
-from tests.operations.loading.test_bulk_threads import ROWS, SCHEMA, rows_of, sorted_texts
+from tests.operations.loading.test_bulk_threads import ROWS, SCHEMA, rows_of, sorted_texts, three_files
 from tests.support.builders import EMBEDDED, START, a_store, compact, on_disk, scan
 
 pytestmark = pytest.mark.spark
@@ -43,10 +43,7 @@ TASK_BYTES = 1_600_000
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    (tmp_path / "in").mkdir()
-    for number in range(3):
-        pq.write_table(rows_of(seed=number), tmp_path / "in" / f"{number}.parquet", row_group_size=3_000)
-    return tmp_path / "in"
+    return three_files(tmp_path / "in")
 
 
 @pytest.fixture

@@ -52,12 +52,17 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sorted_runs, "PIECE_ROWS", 100)
 
 
+def three_files(folder: Path) -> Path:
+    """Write three Parquet files, of several row groups each, to a new folder."""
+    folder.mkdir()
+    for number in range(3):
+        pq.write_table(rows_of(seed=number), folder / f"{number}.parquet", row_group_size=3_000)
+    return folder
+
+
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    (tmp_path / "in").mkdir()
-    for number in range(3):
-        pq.write_table(rows_of(seed=number), tmp_path / "in" / f"{number}.parquet", row_group_size=3_000)
-    return tmp_path / "in"
+    return three_files(tmp_path / "in")
 
 
 def load(

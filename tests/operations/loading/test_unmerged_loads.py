@@ -31,7 +31,7 @@ from sleeper_nb.operations.loading.sources import find_sources
 from sleeper_nb.progress import SILENT, Progress, Silent
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.table import loading as table_loading
-from tests.operations.loading.test_bulk_threads import ROWS, SCHEMA, rows_of, sorted_texts
+from tests.operations.loading.test_bulk_threads import ROWS, SCHEMA, rows_of, sorted_texts, three_files
 from tests.support.builders import EMBEDDED, a_store, compact, on_disk, scan
 
 NO_CHECKS: Callable[[Schema], Sequence[object]] = lambda _: ()  # noqa: E731
@@ -48,10 +48,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    (tmp_path / "in").mkdir()
-    for number in range(3):
-        pq.write_table(rows_of(seed=number), tmp_path / "in" / f"{number}.parquet", row_group_size=3_000)
-    return tmp_path / "in"
+    return three_files(tmp_path / "in")
 
 
 def load(store: StateStore, data: object, settings: IngestSettings, progress: Progress = SILENT) -> BulkLoad:
