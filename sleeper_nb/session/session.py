@@ -146,7 +146,11 @@ class Session:
         return self._closed
 
     def close(self) -> None:
-        """Cancel background work and wait for it, stop Spark if it was started here, and close all connections."""
+        """Cancel background work and wait for it, stop Spark, and close all connections.
+
+        Spark is stopped if a session of this process started it and no other session uses it, and never by a session
+        that was opened with ``spark=``.
+        """
         self._closed = True
         self.components.background.close()
         if self._spark is not None:

@@ -45,6 +45,7 @@ from sleeper_nb.engines.spark.spark_settings import (
     logged_settings,
     own_settings,
 )
+from sleeper_nb.engines.spark.started_spark import STARTS_AND_STOPS, StartedSpark
 from sleeper_nb.engines.spark.worker_code import equip_workers
 from sleeper_nb.errors import EngineError
 from sleeper_nb.progress import Progress, unchecked
@@ -85,7 +86,7 @@ class SparkEngine:
     ----------
     session
         A session to use as it is; it is never stopped here. By default the active session of this process is used;
-        if there is none, one is started.
+        if there is none, one is started. The last engine that uses a session that an engine started stops it.
     config
         Settings of Spark that override ours, and one more: ``spark.sleeper.archive`` (``true``, or ``false`` to keep no
         class-data archive in the cache folder).
@@ -119,7 +120,8 @@ class SparkEngine:
         self._clock = clock
         self._progress = progress
         self._jvm: Jvm | None = None
-        self._started_here = False
+        self._shared: StartedSpark | None = None
+        self._given = session is not None
         self._after_first_answer: Callable[[], object] | None = None
         self._maker: object = None
         self._lock = threading.RLock()
@@ -152,6 +154,11 @@ class SparkEngine:
         """The settings in which a session that was not started here differs; empty before the first use."""
         return self._ignored
 
+    @property
+    def busy(self) -> bool:
+        """Whether an action runs."""
+        return bool(self._running)
+
     def session(self) -> SparkSession:
         """Return the session, started first when there is none.
 
@@ -164,19 +171,19 @@ class SparkEngine:
             self._end_unresponsive_jvm()
             if self._session is not None and self.started:
                 return self._session
-            if self._session is not None and not self._started_here:
+            if self._given:
                 raise EngineError("the Spark session that was passed in was stopped", hint="pass another one")
-            self._forget()
-            active = active_session()
+            with STARTS_AND_STOPS:
+                self._forget()
+                active = active_session()
+                if active is not None:
+                    self._use(active)
+                else:
+                    self._start_visibly()
             if active is not None:
                 self._adopt(active)
                 return active
-            self._progress.update("Starting Spark…")
-            try:
-                self._session = self._start()
-            finally:
-                self._progress.finish("")
-            self._started_here = True
+            assert self._session is not None  # noqa: S101 - it was started
             self._keep_settings(self._session)
             equip_workers(self._session)
             self._on_session(self._session)
@@ -276,13 +283,18 @@ class SparkEngine:
 
         Returns the names of Spark's own views, which are lost with it; None when it is not ended.
         """
-        if self._unresponsive is None or self._running:
+        if self._unresponsive is None or self._running or self._others_run():
             return None
         self._unresponsive = None
         views = self._saved()
         logger.warning("ends Spark's JVM, in which a cancelled job still runs")
         self._forget(_UNRESPONSIVE_SECONDS)
         return views
+
+    def _others_run(self) -> bool:
+        """Return whether another engine runs something in the Spark that it shares with this one."""
+        with STARTS_AND_STOPS:
+            return self._shared is not None and any(other.busy for other in self._shared.others(self))
 
     def _saved(self) -> tuple[str, ...]:
         """Remember the settings of a session whose JVM will be ended, and return the names of its own views."""
@@ -314,9 +326,11 @@ class SparkEngine:
             self._maker = after()  # kept, as Python warns about a process without a reference
 
     def stop(self) -> None:
-        """Stop the session and its JVM if they were started here; a later use starts another."""
-        with self._lock:
-            if self._started_here and self._session is not None and self.started:
+        """Stop Spark and its JVM if an engine started them and no other one uses them; a later use starts another."""
+        with self._lock, STARTS_AND_STOPS:
+            if self._shared is None or self._given or self._shared.others(self):
+                self._jvm = None  # it is not for this engine to end it
+            elif self._session is not None and self.started:
                 self._session.stop()
                 logger.info("Spark stopped")
             self._forget()
@@ -325,7 +339,8 @@ class SparkEngine:
         """Use a session as it is, and note the settings in which it differs from one started here."""
         check_classic(session)
         silence_query_context()
-        self._session, self._started_here = session, False
+        with STARTS_AND_STOPS:
+            self._use(session)
         if self.started:
             self._ignored = ignored_settings(session, self._config)
             names = [setting.name for setting in self._ignored]
@@ -336,14 +351,33 @@ class SparkEngine:
             equip_workers(session)
             self._on_session(session)
 
+    def _use(self, session: SparkSession) -> None:
+        """Work with a session from now on, as one of its users if an engine started it."""
+        self._session, self._shared = session, StartedSpark.of(session)
+        if self._shared is not None:
+            self._shared.join(self)
+            self._jvm = None if self._given else self._shared.jvm
+
     def _forget(self, seconds: float = 20) -> None:
         """Drop the session, and end the JVM if it was started here, by force when that takes longer than `seconds`."""
         if self._jvm is not None:
             atexit.unregister(self._jvm.release)
-            detach_pyspark()
+            detach_pyspark(self._jvm.port)
             self._jvm.stop(seconds)
-        self._session, self._jvm, self._started_here, self._ignored = None, None, False, ()
+        if self._shared is not None:
+            self._shared.leave(self)
+        self._session, self._jvm, self._shared, self._ignored = None, None, None, ()
         self._after_first_answer, self._kept_frames = None, None
+
+    def _start_visibly(self) -> None:
+        """Start Spark, with progress, as its first user."""
+        self._progress.update("Starting Spark…")
+        try:
+            session = self._start()
+        finally:
+            self._progress.finish("")
+        StartedSpark(self._jvm).keep_with(session)
+        self._use(session)
 
     def _start(self) -> SparkSession:
         """Start a JVM unless PySpark has one already, and a session in it."""

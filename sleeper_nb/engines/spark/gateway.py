@@ -105,13 +105,15 @@ def delete_with_jvm(session: SparkSession, folder: Path) -> None:
             gateway.jvm.java.io.File(str(path)).deleteOnExit()
 
 
-def detach_pyspark() -> None:
-    """Make PySpark forget its JVM, so that the next session of this process, ours or not, starts another."""
+def detach_pyspark(port: int) -> None:
+    """Make PySpark forget the JVM of a port, so that the next session of this process, ours or not, starts another."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     gateway = getattr(SparkContext, "_gateway", None)
     if gateway is not None:
+        if gateway.gateway_parameters.port != port:
+            return  # another engine has ended that JVM, and started one
         with contextlib.suppress(Exception):
             gateway.shutdown()
     for owner, names in (
