@@ -20,6 +20,7 @@
     │   ├── AccessDenied             the keys may not do that; ask for the permission that the message names
     │   ├── NetworkError             S3 or DynamoDB did not answer completely; a requested change may be done or not
     │   ├── DiskFull                 no space is left on the disk
+    │   ├── NotAFile      (NotFound) a folder is in the place of a file; move it away, and restore the file
     │   └── OutcomeUnknown           a commit may have won or not; look at history before you run it again
     └── EngineError                  Java, Spark or DuckDB failed or is missing
 """
@@ -290,6 +291,15 @@ CHOOSE_RETAINED = ("choose one that ", HISTORY, " or ", SAVEPOINTS, " lists")
 
 class DiskFull(StorageError):  # noqa: N818
     """There is no space left on the disk."""
+
+
+class NotAFile(StorageError, NotFound):  # noqa: N818
+    """A folder is in the place of a file, which is lost or was moved."""
+
+    @classmethod
+    def at(cls, path: str) -> NotAFile:
+        """Return the error for the folder at a path."""
+        return cls(f"{path} is a folder, not a file", hint="move the folder away, and restore the file from a copy")
 
 
 class OutcomeUnknown(StorageError):  # noqa: N818

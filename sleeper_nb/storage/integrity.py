@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import stat
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
 import pyarrow as pa
 
-from sleeper_nb.errors import DEEP_CHECK, StorageError
+from sleeper_nb.errors import DEEP_CHECK, NotAFile, StorageError
 from sleeper_nb.model.checksums import (
     DIGITS,
     Checksum,
@@ -106,6 +107,12 @@ def read_checked(storage: Storage, path: str, checksum: str | None) -> bytes:
     return content
 
 
+def check_is_file(storage: Storage, path: str) -> None:
+    """Raise `NotAFile` for a local folder in the place of a file: engines would read the files in it."""
+    if os.path.isdir(located := storage.locate(path)):  # noqa: PTH112 - as in `check_once`
+        raise NotAFile.at(located)
+
+
 def check_once(storage: Storage, path: str, checksum: str) -> None:
     """Raise `damaged` if a local file does not match a checksum; it is read again only after it has changed."""
     located = storage.locate(path)
@@ -113,6 +120,8 @@ def check_once(storage: Storage, path: str, checksum: str) -> None:
         status = os.stat(located)  # noqa: PTH116 - a `Path` takes longer to make than the call takes
     except OSError:  # the reader of the file reports this
         return
+    if stat.S_ISDIR(status.st_mode):
+        raise NotAFile.at(located)
     if _checksum_now(located, status.st_mtime_ns, status.st_size, status.st_ino) != checksum:
         raise damaged(storage, path)
 

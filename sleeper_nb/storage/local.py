@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import fs
 
-from sleeper_nb.errors import FREE_SPACE, DiskFull, NotFound, SleeperError, StorageError
+from sleeper_nb.errors import FREE_SPACE, DiskFull, NotAFile, NotFound, SleeperError, StorageError
 from sleeper_nb.model.checksums import modified_stamp
 from sleeper_nb.storage.places import COPY_IT, StoredFile
 
@@ -73,15 +73,10 @@ class LocalPlace:
         return True
 
     def size(self, path: str) -> int:  # noqa: D102
-        info = self.filesystem.get_file_info(self._at(path))
-        if info.type != fs.FileType.File:
-            raise FileNotFoundError(errno.ENOENT, "not there")
-        return int(info.size)
+        return int(self._file_info(path).size)
 
     def stamped(self, path: str) -> tuple[int, str]:  # noqa: D102
-        info = self.filesystem.get_file_info(self._at(path))
-        if info.type != fs.FileType.File:
-            raise FileNotFoundError(errno.ENOENT, "not there")
+        info = self._file_info(path)
         return int(info.size), modified_stamp(info.mtime_ns)
 
     def elsewhere(self, address: str) -> tuple[LocalPlace, str]:  # noqa: D102
@@ -134,6 +129,8 @@ class LocalPlace:
         return status.st_nlink == 1 and datetime.fromtimestamp(status.st_mtime, UTC) < since
 
     def explain(self, error: Exception, located: str) -> SleeperError | None:  # noqa: D102
+        if isinstance(error, IsADirectoryError) or str(error).endswith("is a directory"):  # as PyArrow has it
+            return NotAFile.at(located)
         if isinstance(error, FileNotFoundError):
             return NotFound(f"no file {located}", hint="was it deleted by hand, or with versions that expired?")
         if not isinstance(error, OSError):
@@ -144,6 +141,14 @@ class LocalPlace:
         return StorageError(
             f"cannot use {located}: {error}", hint="check the disk and its permissions, then run it again"
         )
+
+    def _file_info(self, path: str) -> fs.FileInfo:
+        info = self.filesystem.get_file_info(self._at(path))
+        if info.type == fs.FileType.Directory:
+            raise IsADirectoryError(errno.EISDIR, "a folder")
+        if info.type != fs.FileType.File:
+            raise FileNotFoundError(errno.ENOENT, "not there")
+        return info
 
     def _at(self, path: str) -> str:
         return f"{self.root}/{path}"

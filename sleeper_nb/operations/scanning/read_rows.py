@@ -47,7 +47,7 @@ from sleeper_nb.operations.scanning.live_rows import LiveRows, PlacedFile, place
 from sleeper_nb.operations.scanning.row_condition import Condition, RowTest
 from sleeper_nb.operations.scanning.scan_plan import FileContent, PlannedFile, ScanPlan
 from sleeper_nb.storage.filesystem import Storage
-from sleeper_nb.storage.integrity import HINT, changed_since, check_once
+from sleeper_nb.storage.integrity import HINT, changed_since, check_is_file, check_once
 from sleeper_nb.storage.paths import is_foreign
 from sleeper_nb.storage.places import S3Access
 
@@ -503,11 +503,11 @@ def check_contents(files: Sequence[PlannedFile], storage: Storage, *, is_whole: 
     """
     check_unchanged(files, storage)
     few = len(files) <= CHECKED_FILES and sum(file.bytes for file in files) <= CHECKED_BYTES
-    if not storage.local or not (is_whole or few):
-        return
-    for file in files:
-        if file.checksum is not None and not is_stamp(file.checksum):
+    for file in files if storage.local else ():
+        if (is_whole or few) and file.checksum is not None and not is_stamp(file.checksum):
             check_once(storage, file.filename, file.checksum)
+        else:
+            check_is_file(storage, file.filename)
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:
