@@ -109,7 +109,7 @@ def connect(
         storage = Storage(LocalPlace(storage.root, sync=settings[SYNC]))
         catalog: Catalog = SqliteCatalog(Path(storage.locate(paths.CATALOG)), sync=settings[SYNC])
     else:
-        storage = storage.caching(FileCache(cache_folder() / "metadata", settings[METADATA_CACHE]))
+        storage = storage.caching(FileCache(cache_folder() / "metadata", settings[METADATA_CACHE], clock))
         catalog = _dynamodb(place, settings, clock, progress, storage)
     logger.debug("opening instance %s at %s", instance, storage.root)
     return Session(

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from sleeper_nb.clock import Clock
 from sleeper_nb.model.checksums import DIGITS, checksum_of, is_stamp
-from sleeper_nb.storage.whole_files import whole_file
+from sleeper_nb.storage.whole_files import remove_abandoned, whole_file
 
 logger = logging.getLogger(__name__)
 
@@ -34,11 +35,13 @@ class FileCache:
         Only this user may read it; None for no cache.
     most_bytes
         The bound of all copies; the least recently used ones go.
+    clock
+        The source of time; that of the system by default.
     """
 
-    def __init__(self, folder: Path | None, most_bytes: int) -> None:
+    def __init__(self, folder: Path | None, most_bytes: int, clock: Clock | None = None) -> None:
         self._folder = folder if most_bytes > 0 else None
-        self._most_bytes = most_bytes
+        self._most_bytes, self._clock = most_bytes, clock or Clock()
         self._added = most_bytes  # so that the first file trims what another bound has left
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -110,8 +113,9 @@ class FileCache:
         return self._folder / "-".join(filter(None, (checksum_of(address.encode()), checksum, part)))
 
     def _trim(self) -> None:
-        """Delete the least recently used copies, until the rest is within the bound."""
+        """Delete half-written copies of killed processes, and the least recently used ones beyond the bound."""
         assert self._folder is not None  # noqa: S101 - something was put there
+        remove_abandoned(self._folder, self._clock.now())
         self._added, kept = 0, []
         with contextlib.suppress(OSError), os.scandir(self._folder) as entries:
             for entry in entries:

@@ -6,7 +6,12 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Final
+
+_ABANDONED: Final = timedelta(days=1)
+"""No file takes so long to write."""
 
 
 @contextlib.contextmanager
@@ -25,3 +30,11 @@ def whole_file(path: Path) -> Iterator[Path]:
             temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def remove_abandoned(folder: Path, now: datetime) -> None:
+    """Delete what processes that were killed while they wrote a `whole_file` have left in a folder, a day later."""
+    for path in folder.glob(".*.tmp"):
+        with contextlib.suppress(OSError):  # another process deleted it, or it is another user's
+            if datetime.fromtimestamp(path.stat().st_mtime, UTC) < now - _ABANDONED:
+                path.unlink()

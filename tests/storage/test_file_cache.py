@@ -6,12 +6,16 @@ import os
 import pickle
 import stat
 import threading
+from contextlib import ExitStack
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from sleeper_nb.clock import ManualClock
 from sleeper_nb.model.checksums import checksum_of
 from sleeper_nb.storage.file_cache import FileCache
+from sleeper_nb.storage.whole_files import whole_file
 
 ADDRESS = "s3://bucket/house/t/statestore/files/1.parquet"
 
@@ -101,6 +105,21 @@ def test_many_writers_keep_whole_copies_within_the_bound(tmp_path):
     assert not wrong
     assert size_of(tmp_path) <= 2_000
     assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_what_killed_writers_left_goes_after_a_day(tmp_path):
+    clock = ManualClock()
+    with ExitStack() as killed:
+        left = {killed.enter_context(whole_file(tmp_path / name)): hours for name, hours in (("a", 25), ("b", 23))}
+        for path, hours in left.items():
+            at = (clock.now() - timedelta(hours=hours)).timestamp()
+            os.utime(path, (at, at))
+        put(FileCache(tmp_path, 10_000, clock), 1)
+        assert [path.exists() for path in left] == [False, True]
+        clock.advance(timedelta(hours=2))
+        put(FileCache(tmp_path, 10_000, clock), 2)
+        assert [path.exists() for path in left] == [False, False]
+    assert len(list(tmp_path.iterdir())) == 2  # the copies
 
 
 def test_a_part_of_a_file_is_known_by_the_checksum_of_the_file(tmp_path):

@@ -49,6 +49,7 @@ from sleeper_nb.engines.spark.started_spark import STARTS_AND_STOPS, StartedSpar
 from sleeper_nb.engines.spark.worker_code import equip_workers
 from sleeper_nb.errors import EngineError
 from sleeper_nb.progress import Progress, unchecked
+from sleeper_nb.storage.whole_files import remove_abandoned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -389,6 +390,7 @@ class SparkEngine:
             delete_with_jvm(session, folder)
             return session
         cache = cache_folder()
+        remove_abandoned(cache, self._clock.now())  # archives that were not written to the end
         plan, log = plan_jvm(find_java(), conf), cache / "spark.log"
         archive = archive_of(plan, cache) if conf.get(ARCHIVE, "true") == "true" else None
         began = self._clock.now()

@@ -6,12 +6,13 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from sleeper_nb.clock import Clock
+from sleeper_nb.clock import Clock, ManualClock
 from sleeper_nb.engines.spark.actions import WatchedAction
 from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.engines.spark.jvm import find_java, flags_without_archive, plan_jvm
@@ -19,6 +20,7 @@ from sleeper_nb.engines.spark.spark_errors import explain
 from sleeper_nb.engines.spark.spark_settings import logged_settings
 from sleeper_nb.errors import EngineError, InvalidInput, NotFound
 from sleeper_nb.progress import Silent
+from sleeper_nb.storage.whole_files import whole_file
 
 pytestmark = pytest.mark.spark
 
@@ -305,6 +307,23 @@ def ended(pid):
             return True
         clock.sleep(0.1)
     return False
+
+
+def test_the_next_start_deletes_archives_that_were_not_written_to_the_end(tmp_path, monkeypatch):
+    def no_java():
+        raise EngineError("no Java")
+
+    monkeypatch.setenv("SLEEPER_CACHE", str(tmp_path))
+    for name, found in (("active_session", lambda: None), ("attached", lambda: False), ("find_java", no_java)):
+        monkeypatch.setattr(f"sleeper_nb.engines.spark.engine.{name}", found)
+    clock = ManualClock()
+    with whole_file(tmp_path / "spark-1.jsa") as killed:
+        os.utime(killed, (clock.now().timestamp(),) * 2)
+        for hours, left in ((0, True), (25, False)):
+            clock.advance(timedelta(hours=hours))
+            with pytest.raises(EngineError, match="no Java"):
+                SparkEngine(clock=clock, progress=Silent()).session()
+            assert killed.exists() == left
 
 
 @pytest.mark.parametrize("name", ["spark.jars", "spark.jars.packages", "spark.driver.extraClassPath"])
