@@ -799,7 +799,7 @@ class Session:
 
             of = self.components
             self._named_tables = NamedTables(
-                of.engines.session_id, self._names_while_open, self._frame, of.clock.new_id
+                *(of.engines.session_id, self.location, self._names_while_open, self._frame, of.clock.new_id)
             )
         self._named_tables.offer(spark)
 

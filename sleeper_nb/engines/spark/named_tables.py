@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from sleeper_nb.engines.spark.frames import NAMES_AND_SETTINGS, SESSION_ID
 from sleeper_nb.engines.spark.gateway import own_views
-from sleeper_nb.engines.spark.spark_errors import explain, in_one_line
+from sleeper_nb.engines.spark.spark_errors import as_raised, explain, in_one_line
 from sleeper_nb.engines.spark.spark_settings import CATALOG, CATALOG_CLASS, TIMES
-from sleeper_nb.errors import SleeperError, first_line
+from sleeper_nb.errors import NotFound, SleeperError, first_line
 from sleeper_nb.model.snapshots import EPOCH, VersionReference, parse_moment, parse_version
 
 if TYPE_CHECKING:
@@ -129,6 +129,8 @@ class NamedTables:
     ----------
     session_id
         Identifies the session whose tables these are; SQL of another one does not see them.
+    location
+        The address of the instance, for SQL of another session that names a table of this one.
     names
         Returns the names of all tables; of none once they can no longer be read.
     frame
@@ -140,11 +142,13 @@ class NamedTables:
     def __init__(
         self,
         session_id: str,
+        location: str,
         names: Callable[[], Sequence[str]],
         frame: Callable[[SparkSession, str, VersionReference | None], DataFrame | None],
         new_id: Callable[[], str],
     ) -> None:
-        self._session_id, self._names, self._frame, self._new_id = session_id, names, frame, new_id
+        self._session_id, self._location = session_id, location
+        self._names, self._frame, self._new_id = names, frame, new_id
         self._spark: SparkSession | None = None
         self._views: deque[str] = deque()
         self._warned: set[str] = set()
@@ -197,18 +201,25 @@ class NamedTables:
     def apply(self, request: str) -> Any:
         """Answer Spark: a table, the text of an error, names, or whether there is a table; None for no such table."""
         session_id, use, name, version = request.split("\n", 3)
-        if session_id not in {"", self._session_id}:
-            return None
         try:
+            if session_id not in {"", self._session_id}:
+                return self._answer_to_other(use, name)
             return self._answer(use, name, version)
         except Exception as error:  # noqa: BLE001 - Spark would show the whole stack of this process
             return in_one_line(explain(error) or error) if use in _LOADS else None
 
+    def _answer_to_other(self, use: str, name: str) -> str | None:
+        """Answer SQL of another session, perhaps by a view that was made here: the error for a table of this one."""
+        return as_raised(_of_other(name, self._location)) if use in _LOADS and self._has(name) else None
+
+    def _has(self, name: str) -> bool:
+        """Return whether a name is that of a table, or of a system table of one."""
+        return name.partition("$")[0].casefold() in {each.casefold() for each in self._names()}
+
     def _answer(self, use: str, name: str, version: str) -> Any:
         if use == "list":
             return ",".join(self._names())
-        known = {each.casefold() for each in self._names()}
-        is_ours = name.partition("$")[0].casefold() in known
+        is_ours = self._has(name)
         if use == "exists":
             return is_ours
         if not is_ours or self._spark is None:
@@ -239,6 +250,13 @@ def _reference(use: str, version: str) -> VersionReference | None:
     if use == "version":
         return parse_version(version)
     return parse_moment(EPOCH + timedelta(microseconds=int(version))) if use == "timestamp" else None
+
+
+def _of_other(name: str, location: str) -> NotFound:
+    return NotFound(
+        f"no table or view {name!r} of this session: {name!r} is a table of {location}, which another session has open",
+        hint="read it, and views of it, with that session",
+    )
 
 
 def _no_write(name: str) -> SleeperError:

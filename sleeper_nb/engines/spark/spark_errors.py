@@ -217,6 +217,11 @@ def in_one_line(error: BaseException) -> str:
     return f"{error.message}{_HINT}{error.hint}" if error.hint else error.message
 
 
+def as_raised(error: SleeperError) -> str:
+    """Return the text of an error from which `explain` makes it again, with its class."""
+    return f"sleeper_nb.errors.{type(error).__name__}: {in_one_line(error)}"
+
+
 def _is_spark_process() -> bool:
     main = sys.modules.get("__main__")
     spec = getattr(main, "__spec__", None)

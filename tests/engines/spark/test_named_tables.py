@@ -257,6 +257,18 @@ def test_names_of_sql_of_the_session_are_unchanged(session, spark, table):
         session.sql("DELETE FROM flights", engine="spark")
 
 
+def test_a_view_over_a_table_of_another_session_is_refused_with_the_place_of_the_table(spark, session, table, tmp_path):
+    with sl.connect(tmp_path / "other", spark=spark) as other:
+        for name in ("elsewhere", "flights"):
+            other.create_table(name, SCHEMA).ingest(rows("only"))
+            other.spark_session.sql(f"CREATE OR REPLACE TEMP VIEW over_other AS SELECT key FROM {name}")
+            assert other.sql("SELECT key FROM over_other", engine="spark").to_dict() == {"key": ["only"]}
+            with pytest.raises(sl.NotFound, match=f"'{name}' is a table of {other.location}, which") as caught:
+                session.sql("SELECT * FROM over_other", engine="spark").to_arrow()
+            assert "\nhint: read it, and views of it, with that session" in str(caught.value)
+    spark.catalog.dropTempView("over_other")
+
+
 def test_sql_of_a_session_finds_no_table_of_another_instance(spark, session, table, tmp_path):
     with sl.connect(tmp_path / "other", spark=spark) as other:
         other.create_table("elsewhere", SCHEMA).ingest(rows("only"))
