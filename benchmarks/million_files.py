@@ -113,45 +113,82 @@ def timed(work, rounds=ROUNDS):
     return statistics.median(times)
 
 
-def run(kind, count, leaves, with_statistics, results):
-    with tempfile.TemporaryDirectory() as folder:
-        of_table = folder, kind, count, leaves, with_statistics
-        maker = multiprocessing.get_context("spawn").Process(target=prepare, args=of_table)
-        maker.start()
+class OfKind:
+    """A table of one kind with many files, and the work that is measured."""
+
+    def __init__(self, folder, kind, count, leaves, with_statistics):
+        self.folder, self.kind, self.with_statistics = folder, kind, with_statistics
+        maker = in_process(prepare, folder, kind, count, leaves, with_statistics)
         maker.join()
-        store = opened(folder, kind)
-        path = store.storage.locate(store.head().files_path)
-        found = {"load": timed(lambda _: opened(folder, kind).load(), 5)}
-        leaf = store.load().tree.leaves[leaves // 2]
-        low = leaf.region.ranges[0].min or 0
+        self.store = opened(folder, kind)
+        self.path = self.store.storage.locate(self.store.head().files_path)
+        self.leaf = self.store.load().tree.leaves[leaves // 2]
+        self.low = self.leaf.region.ranges[0].min or 0
 
-        def commit(number):
-            name = f"data/partition_{leaf.id}/{number:032x}.parquet"
-            of_time = (ColumnStatistics("time", "timestamp", number, number, 0),) if with_statistics else ()
-            store.commit(AddFiles((FileReference(name, leaf.id, 1, 1, (low,), (low + 1,), statistics=of_time),)))
+    def load(self, _number):
+        opened(self.folder, self.kind).load()
 
-        commit(99)  # the first one looks at all names once
-        found["commit"] = timed(commit)
-        found["plan"] = timed(lambda number: plan_scan(store.load(), regions_of(SCHEMA, keys=low + number)))
+    def commit(self, number):
+        name = f"data/partition_{self.leaf.id}/{number:032x}.parquet"
+        of_time = (ColumnStatistics("time", "timestamp", number, number, 0),) if self.with_statistics else ()
+        ends = (self.low,), (self.low + 1,)
+        self.store.commit(AddFiles((FileReference(name, self.leaf.id, 1, 1, *ends, statistics=of_time),)))
+
+    def plan(self, number):
+        plan_scan(self.store.load(), regions_of(SCHEMA, keys=self.low + number))
+
+
+def in_process(work, *arguments):
+    process = multiprocessing.get_context("spawn").Process(target=work, args=arguments)
+    process.start()
+    return process
+
+
+def run(kind, count, leaves, with_statistics, results):
+    """Measure one table: medians, and the peak memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        table = OfKind(folder, kind, count, leaves, with_statistics)
+        found = {"load": timed(table.load, 5)}
+        table.commit(99)  # the first one looks at all names once
+        found["commit"], found["plan"] = timed(table.commit), timed(table.plan)
         if with_statistics:
-            state, asked = store.load(), Compared("time", "=", datetime.fromtimestamp(1_750_000_000, UTC))
+            state, asked = table.store.load(), Compared("time", "=", datetime.fromtimestamp(1_750_000_000, UTC))
             found["plan of a time"] = timed(lambda _: plan_scan(state, reach=Reach.of(asked, SCHEMA)), 5)
             found["least and greatest"] = timed(lambda _: exact_ends(state, TIME))
         found["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         # the floors come last: their memory is not ours
-        found["read"] = timed(lambda _: pq.read_table(path), 5)
-        table = pq.read_table(path)
+        found["read"] = timed(lambda _: pq.read_table(table.path), 5)
+        rows = pq.read_table(table.path)
         bare = str(Path(folder) / "bare.parquet")
-        found["write"] = timed(lambda _: pq.write_table(table, bare, compression="zstd"), 5)
+        found["write"] = timed(lambda _: pq.write_table(rows, bare, compression="zstd"), 5)
         results.put(found)
 
 
-def measured(kind, count, leaves, with_statistics):
+def run_in_turns(kind, count, leaves, rounds, results):
+    """Measure a table without statistics and one with them in turns: the least times and CPU times of each."""
+    with tempfile.TemporaryDirectory() as plain, tempfile.TemporaryDirectory() as told:
+        tables = [OfKind(folder, kind, count, leaves, folder is told) for folder in (plain, told)]
+        found = {}
+        for what in ("load", "commit", "plan"):
+            times = {table: [] for table in tables}
+            for number in range(rounds + 1):
+                for table in (tables, tables[::-1])[number % 2]:
+                    clocks = time.perf_counter(), time.process_time()
+                    getattr(table, what)(number)
+                    spent = time.perf_counter() - clocks[0], time.process_time() - clocks[1]
+                    if number:  # the first commit looks at all names once
+                        times[table].append(spent)
+            found[what] = [tuple(map(min, zip(*times[table], strict=True))) for table in tables]
+        results.put(found)
+
+
+def measured(work, *arguments):
+    """Return what some work finds in a process of its own."""
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
-    process = context.Process(target=run, args=(kind, count, leaves, with_statistics, results))
+    process = context.Process(target=work, args=(*arguments, results))
     process.start()
-    found = results.get(timeout=300)
+    found = results.get(timeout=600)
     process.join()
     return found
 
@@ -161,10 +198,11 @@ def main():
     options.add_argument("--files", type=int, default=1_000_000)
     options.add_argument("--few", type=int, default=10_000)
     options.add_argument("--leaves", type=int, default=1000)
+    options.add_argument("--rounds", type=int, default=ROUNDS, help="of the turns with and without statistics")
     given = options.parse_args()
     for kind in KINDS:
         few, many, told = (
-            measured(kind, count, given.leaves, with_statistics)
+            measured(run, kind, count, given.leaves, with_statistics)
             for count, with_statistics in ((given.few, False), (given.files, False), (given.files, True))
         )
         print(f"{kind}: {given.files:,} files in {given.leaves:,} leaves; in brackets {given.few:,} files")
@@ -173,9 +211,12 @@ def main():
         print(f"  commit / bare Parquet write {many['commit'] / many['write']:.2f} ({many['write'] * 1e3:.0f} ms)")
         print(f"  load / bare Parquet read    {many['load'] / many['read']:.2f} ({many['read'] * 1e3:.0f} ms)")
         print(f"  peak memory {many['memory']:.0f} MiB")
-        print("  with statistics of a timestamp, in brackets as a multiple of without:")
-        for what in ("commit", "load", "plan"):
-            print(f"    {what:18} {told[what] * 1e3:8.1f} ms ({told[what] / many[what]:.2f} x)")
+        print(f"  with statistics of a timestamp, in brackets without; in turns, the least of {given.rounds} rounds:")
+        for what, ((time_, cpu), (told_time, told_cpu)) in measured(
+            run_in_turns, kind, given.files, given.leaves, given.rounds
+        ).items():
+            ratios = f"{told_time / time_:.2f} x, CPU {told_cpu / cpu:.2f} x"
+            print(f"    {what:18} {told_time * 1e3:8.1f} ms ({time_ * 1e3:.1f} ms, {ratios})")
         print(f"    {'peak memory':18} {told['memory']:8.0f} MiB ({told['memory'] / many['memory']:.2f} x)")
         for what in ("plan of a time", "least and greatest"):
             print(f"    {what:18} {told[what] * 1e3:8.1f} ms")

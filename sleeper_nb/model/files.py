@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -366,6 +366,17 @@ class Shared(NamedTuple):
         return Shared.counting(uses)
 
 
+class UnreadColumns(Protocol):
+    """Columns of references that stay in a file until they are first needed."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Their names and types."""
+
+    def read(self) -> pa.Table:
+        """Return them, with as many rows as the references have; `StorageError` when the file is damaged."""
+
+
 ReferenceBatches = tuple[pa.RecordBatch, ...]
 FEW = 64
 """How many references may wait to become columns."""
@@ -377,6 +388,7 @@ class FileReferences:
     The loaded references stay as they are. The partitions that have changed since are kept apart, each as a few record
     batches that are merged like the digits of a binary counter, so no row is copied more than log2(rows) times. The
     references added last become columns only when they are read: most commits of a log are never read one by one.
+    Statistics of value columns may stay in their file until something needs them: most queries do not.
 
     Parameters
     ----------
@@ -416,17 +428,22 @@ class FileReferences:
         return cls.of(files_schema(schema).empty_table())
 
     @classmethod
-    def of(cls, table: pa.Table) -> FileReferences:
-        """Return the references of what `table` returned: active ones first, by partition, then the others."""
+    def of(cls, table: pa.Table, unread: UnreadColumns | None = None) -> FileReferences:
+        """Return the references of what `table` returned: active ones first, by partition, then the others.
+
+        With `unread`, the table lacks its columns of statistics, which are read when they are needed.
+        """
         end = pc.index(table["status"], arrow_value(READY_FOR_GC)).as_py()
         active = table if end < 0 else table.slice(0, end)
         removed = () if end < 0 else tuple(table.slice(end).to_batches())
-        return cls(Loaded(active), {}, (), removed, Totals().plus(active), None)
+        if unread is not None:  # removed references have no statistics
+            removed = _batches_with(removed, tuple(unread.schema))
+        return cls(Loaded(active, unread), {}, (), removed, Totals().plus(active), None)
 
     @property
     def schema(self) -> pa.Schema:
         """The columns: `files_schema`."""
-        return self._loaded.table.schema
+        return self._loaded.schema
 
     @property
     def totals(self) -> Totals:
@@ -437,7 +454,7 @@ class FileReferences:
     def shared(self) -> Shared:
         """The data files that several partitions may share."""
         if self._known_shared is None:
-            self._known_shared = Shared.of(self.active)
+            self._known_shared = Shared.of(self.active_without_statistics)
         return self._known_shared
 
     @property
@@ -459,8 +476,19 @@ class FileReferences:
     @cached_property
     def active(self) -> pa.Table:
         """The rows that a reader uses, grouped by partition, partitions in increasing order."""
-        pieces = self._loaded.around({name: self._to_table(batches) for name, batches in self._changed.items()})
-        return pa.concat_tables(pieces) if pieces else self.schema.empty_table()
+        return self._around(self._loaded.table)
+
+    @cached_property
+    def active_without_statistics(self) -> pa.Table:
+        """The rows of `active` without the statistics of value columns, which are not read for it."""
+        return self._around(self._loaded.plain)
+
+    def _around(self, loaded: pa.Table) -> pa.Table:
+        """Return the columns of some loaded rows for all active references."""
+        names = loaded.column_names
+        changed = {name: self._to_table(batches).select(names) for name, batches in self._changed.items()}
+        pieces = self._loaded.around(changed, loaded)
+        return pa.concat_tables(pieces) if pieces else loaded.schema.empty_table()
 
     @property
     def ready_for_gc(self) -> pa.Table:
@@ -484,7 +512,9 @@ class FileReferences:
             yield from map(WaitingFile, *(rows[name].to_pylist() for name in names))
 
     def _unused(self, waiting: pa.Table, name: str) -> pa.Table:
-        used = self.active[name].combine_chunks() if waiting.num_rows else pa.array([], pa.string())
+        if not waiting.num_rows:
+            return waiting
+        used = self.active_without_statistics[name].combine_chunks()
         return waiting.filter(pc.invert(pc.is_in(waiting[name], used)))
 
     def removed_last(self, count: int) -> set[str]:
@@ -494,11 +524,12 @@ class FileReferences:
 
     def runs(self) -> list[tuple[str, int, int]]:
         """Return each partition with active references, and where its rows in `active` begin and end."""
-        return _runs(self.active)
+        return _runs(self.active_without_statistics)
 
     def by_partition(self) -> dict[str, Totals]:
         """Return the totals of each partition that has active references."""
-        sums = self.active.group_by("partition_id").aggregate([("rows", "count"), ("rows", "sum"), ("bytes", "sum")])
+        active = self.active_without_statistics.select(["partition_id", "rows", "bytes"])
+        sums = active.group_by("partition_id").aggregate([("rows", "count"), ("rows", "sum"), ("bytes", "sum")])
         columns = (sums[name].to_pylist() for name in ("rows_count", "rows_sum", "bytes_sum"))
         return dict(zip(sums["partition_id"].to_pylist(), map(Totals, *columns), strict=True))
 
@@ -515,6 +546,16 @@ class FileReferences:
         """Return the active rows of some partitions, without looking at any other row."""
         batches = [batch for name in sorted(set(partition_ids)) for batch in self._batches(name)]
         return self._to_table(batches)
+
+    def active_rows_without_statistics_in(self, partition_ids: Collection[str]) -> pa.Table:
+        """Return the rows of `active_rows_in` without the statistics of value columns, which are not read for it."""
+        plain, pieces = self._loaded.plain, []
+        for name in sorted(set(partition_ids)):
+            if (changed := self._changed.get(name)) is not None:
+                pieces.append(self._to_table(changed).select(plain.column_names))
+            elif name in self._loaded.slices:
+                pieces.append(self._loaded.rows(name, plain))
+        return pa.concat_tables(pieces) if pieces else plain.slice(0, 0)
 
     def with_added(self, references: Iterable[FileReference], snapshot_id: int, time: datetime) -> FileReferences:
         """Return these references and new active ones."""
@@ -613,8 +654,15 @@ class FileReferences:
         """Return those of some files that are not tracked, active or not."""
         wanted = pa.array(sorted(set(filenames)), pa.string())
         for name in ("filename", DELETION_FILE):
-            wanted = wanted.filter(pc.invert(pc.is_in(wanted, self.table[name].combine_chunks())))
+            wanted = wanted.filter(pc.invert(pc.is_in(wanted, self._all(name).combine_chunks())))
         return set(wanted.to_pylist())
+
+    def _all(self, name: str) -> pa.ChunkedArray:
+        """Return a column, which is not one of statistics, of all references."""
+        return pa.chunked_array(
+            [*self.active_without_statistics[name].chunks, *self.ready_for_gc[name].chunks],
+            self.schema.field(name).type,
+        )
 
     def unshared(self, others: FileReferences) -> tuple[pa.Table, pa.Table]:
         """Return the active rows of each side that the other side lacks: the partition, the file or its vector."""
@@ -627,7 +675,7 @@ class FileReferences:
 
     def _differing_partitions(self, others: FileReferences) -> set[str]:
         """Return the partitions whose references differ, or are in another order."""
-        rows = [each.active.select(CONTENT).combine_chunks() for each in (self, others)]
+        rows = [each.active_without_statistics.select(CONTENT).combine_chunks() for each in (self, others)]
         runs = [{name: (begin, end - begin) for name, begin, end in each.runs()} for each in (self, others)]
         same = {name for name in runs[0].keys() & runs[1].keys()
                 if rows[0].slice(*runs[0][name]).equals(rows[1].slice(*runs[1][name]))}  # fmt: skip
@@ -636,8 +684,8 @@ class FileReferences:
     @property
     def _names(self) -> FileNames:
         if self._given_names is None:
-            vectors = self.table[DELETION_FILE].drop_null()
-            names = FileNames().with_names(self.table["filename"])
+            vectors = self._all(DELETION_FILE).drop_null()
+            names = FileNames().with_names(self._all("filename"))
             self._given_names = names.with_names(vectors) if len(vectors) else names
         return self._given_names
 
@@ -664,30 +712,61 @@ class FileReferences:
 
 @dataclass(frozen=True)
 class Loaded:
-    """References as they were read, grouped by partition, partitions in increasing order."""
+    """References as they were read, grouped by partition, partitions in increasing order.
 
-    table: pa.Table
+    Parameters
+    ----------
+    known
+        All columns, or all but those of statistics.
+    unread
+        The statistics that are not in `known`: of these rows, and of others after them.
+    """
+
+    known: pa.Table
+    unread: UnreadColumns | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """All columns."""
+        return pa.schema([*self.known.schema, *([] if self.unread is None else self.unread.schema)])
+
+    @cached_property
+    def plain(self) -> pa.Table:
+        """All rows without statistics."""
+        return without_statistics(self.known)
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """All columns of all rows; what is unread is read for it."""
+        table = self.known
+        if self.unread is not None:
+            for field, column in zip(self.unread.schema, self.unread.read().columns, strict=True):
+                table = table.append_column(field, column.slice(0, table.num_rows))
+        return table
 
     @cached_property
     def slices(self) -> dict[str, tuple[int, int]]:
         """For each partition, in order, where its rows begin and how many there are."""
-        return {name: (begin, end - begin) for name, begin, end in _runs(self.table)}
+        return {name: (begin, end - begin) for name, begin, end in _runs(self.known)}
+
+    def rows(self, partition_id: str, columns: pa.Table) -> pa.Table:
+        """Return the rows of one partition, of some columns of all rows."""
+        return columns.slice(*self.slices.get(partition_id, (0, 0)))
 
     def batches(self, partition_id: str) -> ReferenceBatches:
         """Return the references of one partition."""
-        place = self.slices.get(partition_id)
-        return () if place is None else tuple(self.table.slice(*place).to_batches())
+        return tuple(self.rows(partition_id, self.table).to_batches()) if partition_id in self.slices else ()
 
-    def around(self, others: Mapping[str, pa.Table]) -> list[pa.Table]:
-        """Return all references in order, as pieces, with those of some partitions replaced or added."""
+    def around(self, others: Mapping[str, pa.Table], columns: pa.Table) -> list[pa.Table]:
+        """Return some columns of all references in order, as pieces, with some partitions replaced or added."""
         names = list(self.slices)
         pieces, done = [], 0
         for name in sorted(others):
             at = bisect_left(names, name)
-            begin = self.slices[names[at]][0] if at < len(names) else self.table.num_rows
-            pieces += [self.table.slice(done, begin - done), others[name]]
+            begin = self.slices[names[at]][0] if at < len(names) else columns.num_rows
+            pieces += [columns.slice(done, begin - done), others[name]]
             done = begin + self.slices.get(name, (0, 0))[1]
-        return [piece for piece in (*pieces, self.table.slice(done)) if piece.num_rows]
+        return [piece for piece in (*pieces, columns.slice(done)) if piece.num_rows]
 
 
 def _with_columns(rows: pa.Table, fields: Iterable[pa.Field]) -> pa.Table:

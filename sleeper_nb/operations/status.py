@@ -278,7 +278,7 @@ def _next_steps(
 
 def full_leaves(state: TableState, claimed: set[tuple[str, str]], batch_size: int) -> int:
     """Return how many leaves have files for a compaction job that no other job has claimed. Pure."""
-    counts = state.files.active["partition_id"].value_counts().to_pylist()
+    counts = state.files.active_without_statistics["partition_id"].value_counts().to_pylist()
     files = {count["values"]: count["counts"] for count in counts}
     claimed_files = Counter(partition_id for partition_id, _ in claimed)
     return sum(files.get(leaf.id, 0) - claimed_files[leaf.id] >= batch_size for leaf in state.tree.leaves)

@@ -6,7 +6,12 @@ transaction log also keeps a part of the log as a file of JSON lines. `ManifestL
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from threading import Lock
 from typing import Any
 
 import pyarrow as pa
@@ -43,8 +48,11 @@ def write_files(storage: Storage, path: str, files: FileReferences) -> str:
 
 
 def read_files(storage: Storage, path: str, checksum: str | None = None) -> FileReferences:
-    """Read what `write_files` wrote."""
-    return FileReferences.of(completed(_read(storage, path, checksum)))
+    """Read what `write_files` wrote; statistics in a large local file are read when something needs them."""
+    file = MetadataFile.opened(storage, path, checksum)
+    later = [name for name in file.schema.names if name in reference_names(file.schema)] if file.can_stay_open else []
+    known = file.read([name for name in file.schema.names if name not in later], close=not later)
+    return FileReferences.of(completed(known), UnreadStatistics(file, tuple(later)) if later else None)
 
 
 def partitions_table(tree: PartitionTree, schema: Schema) -> pa.Table:
@@ -144,27 +152,112 @@ def _encodings(table: pa.Table) -> dict[str, Any]:
 
 
 def _read(storage: Storage, path: str, checksum: str | None) -> pa.Table:
-    # From a bucket, read the whole file in one request: a server's error must not look like a damaged file.
-    if not storage.local or (checksum is not None and storage.size(path) <= CHECKED_BYTES):
-        source, part, is_checked = pa.BufferReader(read_checked(storage, path, checksum)), 0, checksum is not None
-    else:
-        source, part, is_checked = storage.input(path), _READ_TOGETHER, False  # its pages have their own checksums
-    try:
-        with source as stream:
+    file = MetadataFile.opened(storage, path, checksum)
+    return file.read(file.schema.names)
+
+
+@dataclass(frozen=True)
+class MetadataFile:
+    """An open Parquet file of metadata.
+
+    Parameters
+    ----------
+    place
+        The file's place, for errors.
+    file
+        PyArrow's reader of it.
+    is_whole
+        Whether its content is in memory.
+    """
+
+    place: str
+    file: pq.ParquetFile
+    is_whole: bool
+
+    @classmethod
+    def opened(cls, storage: Storage, path: str, checksum: str | None) -> MetadataFile:
+        """Open a file of the format of this release, which must have the recorded checksum.
+
+        Raises
+        ------
+        NotFound, StorageError
+            When it is missing or damaged, or has another format.
+        """
+        # From a bucket, read the whole file in one request: a server's error must not look like a damaged file.
+        is_whole = not storage.local or (checksum is not None and storage.size(path) <= CHECKED_BYTES)
+        if is_whole:
+            source, part, is_checked = pa.BufferReader(read_checked(storage, path, checksum)), 0, checksum is not None
+        else:
+            source, part, is_checked = storage.input(path), _READ_TOGETHER, False  # its pages have their own checksums
+        place = storage.locate(path)
+        with _named(place):
             file = pq.ParquetFile(
-                stream,
+                source,
                 pre_buffer=False,  # it would hold the whole file as well as its rows
                 buffer_size=part,
                 page_checksum_verification=not is_checked,
             )
-            table = file.read(use_threads=file.metadata.num_rows > FEW_ROWS)
+        version = (file.schema_arrow.metadata or {}).get(_VERSION_KEY, b"").decode()
+        if version != FORMAT_VERSION:
+            raise StorageError(f"metadata file {path} has format {version or 'unknown'}", hint="upgrade sleeper-nb")
+        return cls(place, file, is_whole)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return self.file.schema_arrow.remove_metadata()
+
+    @property
+    def can_stay_open(self) -> bool:
+        """Whether columns of it may be read later, even if the file is deleted meanwhile, and whether that saves time.
+
+        Windows does not delete a file that is open, so there it would stay.
+        """
+        return not self.is_whole and os.name != "nt" and self.file.metadata.num_rows > FEW_ROWS
+
+    def read(self, names: Sequence[str], *, close: bool = True) -> pa.Table:
+        """Return some columns, and close the file unless more is to be read; `StorageError` when it is damaged."""
+        rows = self.file.metadata.num_rows
+        with _named(self.place):
+            table = self.file.read(list(names), use_threads=rows > FEW_ROWS)
+            if table.num_rows != rows:  # Arrow finds no row in a file that was cut after it was opened
+                raise OSError(f"it has {table.num_rows:,} rows instead of {rows:,}")
+        if close:
+            self.file.close(force=True)
+        return table.replace_schema_metadata(None)
+
+
+class UnreadStatistics:
+    """The statistics of all references in a metadata file, which stays open until they are read.
+
+    Parameters
+    ----------
+    file, names
+        The file, and its columns of statistics.
+    """
+
+    def __init__(self, file: MetadataFile, names: tuple[str, ...]) -> None:
+        self.schema: pa.Schema = pa.schema([file.schema.field(name) for name in names])
+        self._file: MetadataFile | None = file
+        self._read: pa.Table | None = None
+        self._lock = Lock()
+
+    def read(self) -> pa.Table:
+        """Return them; `StorageError` when the file is damaged."""
+        with self._lock:  # threads share a state
+            if self._read is None:
+                assert self._file is not None  # noqa: S101 - it is let go below only
+                self._read, self._file = self._file.read(self.schema.names), None
+            return self._read
+
+
+@contextlib.contextmanager
+def _named(place: str) -> Iterator[None]:
+    """Raise errors of Arrow as one that names the file."""
+    try:
+        yield
     except (pa.ArrowException, OSError) as error:
-        problem = f"cannot read the metadata file {storage.locate(path)}: {first_line(error)}"
-        raise StorageError(problem, hint=HINT) from error
-    version = (table.schema.metadata or {}).get(_VERSION_KEY, b"").decode()
-    if version != FORMAT_VERSION:
-        raise StorageError(f"metadata file {path} has format {version or 'unknown'}", hint="upgrade sleeper-nb")
-    return table.replace_schema_metadata(None)
+        raise StorageError(f"cannot read the metadata file {place}: {first_line(error)}", hint=HINT) from error
 
 
 def write_saved_log(storage: Storage, path: str, entries: Sequence[bytes]) -> str:

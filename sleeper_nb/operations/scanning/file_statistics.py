@@ -71,16 +71,17 @@ class ColumnEnds:
 
 def column_ends(state: TableState, names: Iterable[str]) -> dict[str, ColumnEnds]:
     """Return the ends of those of some columns that metadata knows, by their names in the schema of the version."""
-    active = state.files.active
-    with_statistics = columns_in(active.schema)
+    with_statistics = columns_in(state.files.schema)
     keys = {key.name: key for key in state.schema.row_keys}
     fields = {field.name: field for field in state.schema.fields}
     found = {}
     for name in names:
         if name in keys:
+            active = state.files.active_without_statistics
             low, high = (plain_column(active[f"{end}_{name}"]) for end in ("min", "max"))
             found[name] = ColumnEnds(keys[name].type.arrow, low, high, None)
         elif name in fields and (column := fields[name].column) in with_statistics:
+            active = state.files.active
             low, high = (plain_column(active[f"{prefix}{column}"]) for prefix in (MIN, MAX))
             found[name] = ColumnEnds(with_statistics[column], low, high, active[f"{NULLS}{column}"])
     return found
@@ -102,7 +103,7 @@ def value_columns_used(test: Test, state: TableState) -> tuple[str, ...]:
 
 def value_columns_with_statistics(state: TableState) -> frozenset[str]:
     """Return the value columns of which a version has statistics."""
-    known = columns_in(state.files.active.schema)
+    known = columns_in(state.files.schema)
     return frozenset(each.name for each in state.schema.fields if each.column in known)
 
 
@@ -161,7 +162,7 @@ def exact_ends(state: TableState, field: Field) -> ExactEnds | None:
 
     The ends of a file whose rows were deleted may be those of a deleted row.
     """
-    active = state.files.active
+    active = state.files.active_without_statistics
     ends = column_ends(state, [field.name]).get(field.name)
     if ends is None or ends.type != field.type.arrow:
         return None

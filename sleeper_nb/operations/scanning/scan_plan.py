@@ -237,7 +237,7 @@ class TableRows:
     @property
     def rows(self) -> int | None:
         """The number of rows; None if metadata does not tell. Files are not planned where their sum is enough."""
-        active = self.state.files.active
+        active = self.state.files.active_without_statistics
         if self.reach != WHOLE or not self.processing.is_nothing or not _has_leaf_files_only(self.state):
             return self.plan.rows
         exact = pc.all(active["rows_exact"], min_count=0).as_py()
@@ -292,7 +292,7 @@ def _leaves_of_all(state: TableState) -> list[PlannedLeaf]:
 
 def files_by_partition(state: TableState) -> dict[str, list[PlannedFile]]:
     """Return the files of each partition that has any; a file shared with others is filtered to the partition."""
-    active = state.files.active
+    active = state.files.active_without_statistics
     names = ("filename", "partition_id", "rows", "bytes", "only_this_partition", "rows_exact", "checksum")
     filenames, owners, rows, sizes, unshared, exact, checksums = (active[name].to_pylist() for name in names)
     vectors = vectors_of(active)
@@ -309,7 +309,7 @@ def _has_leaf_files_only(state: TableState) -> bool:
 
 
 def _no_file_is_shared(state: TableState) -> bool:
-    return bool(pc.all(state.files.active["only_this_partition"], min_count=0).as_py())
+    return bool(pc.all(state.files.active_without_statistics["only_this_partition"], min_count=0).as_py())
 
 
 def files_of(state: TableState) -> tuple[int, int]:
@@ -324,7 +324,7 @@ def files_in(state: TableState, leaf: Partition, part: Region, reached: Regions 
     With `reached`, only those whose keys reach into one of these regions.
     """
     owners = [leaf.id, *(partition.id for partition in state.tree.ancestors(leaf.id))]
-    rows = state.files.active_rows_in(owners)
+    rows = state.files.active_rows_without_statistics_in(owners)
     rows = rows.filter(keys_in(part, rows, state.schema, low="max_", high="min_")) if rows.num_rows else rows
     if rows.num_rows and reached is not None:
         near = [region for region in reached if leaf.region.intersect(region) is not None]
@@ -475,7 +475,7 @@ def _first_files(leaf: PlannedLeaf, state: TableState, rows: int) -> tuple[Plann
     if len(leaf.files) <= FEW_FILES:
         return leaf.files
     owners = [leaf.partition.id, *(above.id for above in state.tree.ancestors(leaf.partition.id))]
-    used, key = state.files.active_rows_in(owners), state.schema.row_keys[0].name
+    used, key = state.files.active_rows_without_statistics_in(owners), state.schema.row_keys[0].name
     counted = pa.array([file.filename for file in leaf.files if _is_counted(file)], pa.string())
     whole = used.filter(pc.and_(pc.is_in(used["filename"], counted), pc.is_valid(used[f"max_{key}"])))
     whole = whole.sort_by(f"max_{key}")
