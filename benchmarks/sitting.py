@@ -43,12 +43,15 @@ def run(command: str, seconds: float) -> tuple[str, str]:
     """Return what a program printed, and how it ended."""
     began = time.monotonic()
     try:
-        done = subprocess.run([sys.executable, "-m", *f"benchmarks.{command}".split()], capture_output=True, text=True,
-                              check=False, timeout=seconds, cwd=PAGE.parents[1])  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return "", f"took more than {seconds:.0f} s, and was ended"
-    lines = (_REDRAWN.sub("", line).rstrip() for line in done.stdout.splitlines())
-    ended = f"{time.monotonic() - began:.0f} s" if done.returncode == 0 else f"failed: exit code {done.returncode}"
+        done = subprocess.run([sys.executable, "-u", "-m", *f"benchmarks.{command}".split()], capture_output=True,
+                              text=True, check=False, timeout=seconds, cwd=PAGE.parents[1])  # fmt: skip
+        printed, ended = done.stdout, f"{time.monotonic() - began:.0f} s"
+        if done.returncode:
+            ended = f"failed: exit code {done.returncode}"
+    except subprocess.TimeoutExpired as late:
+        # what was captured is bytes here, whatever was asked for
+        printed, ended = (late.stdout or b"").decode(), f"took more than {seconds:.0f} s, and was ended"
+    lines = (_REDRAWN.sub("", line).rstrip() for line in printed.splitlines())
     return "\n".join(line for line in lines if not _NOISE.search(line)), ended
 
 
