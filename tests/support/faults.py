@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -54,13 +55,15 @@ class Trap:
     ) -> None:
         self.at, self.spring, self.after, self.only = at, spring, after, only
         self.calls: list[str] = []
+        self._lock = threading.Lock()
 
     @contextlib.contextmanager
     def around(self, name: str) -> Iterator[None]:
         due = False
         if self.only is None or name in self.only:
-            self.calls.append(name)
-            due = len(self.calls) == self.at
+            with self._lock:  # threads of a bulk load write at once
+                self.calls.append(name)
+                due = len(self.calls) == self.at
         if due and not self.after:
             self.spring()
         yield

@@ -21,6 +21,12 @@ from sleeper_nb.model.snapshots import SavepointReference
 from sleeper_nb.operations.administration.migrate import migrate_state_store
 from sleeper_nb.operations.changing.apply_edits import ChangeSettings
 from sleeper_nb.operations.check import check_table
+from sleeper_nb.operations.loading import bulk_threads
+from sleeper_nb.operations.loading.bulk_load import BulkLoad
+from sleeper_nb.operations.loading.bulk_threads import ThreadsWriter
+from sleeper_nb.operations.loading.ingest import IngestSettings
+from sleeper_nb.operations.loading.matching import EXACT
+from sleeper_nb.operations.loading.sources import find_sources
 from sleeper_nb.operations.upkeep import expire as expiry
 from sleeper_nb.operations.upkeep import sweep_orphans as orphans
 from sleeper_nb.operations.versioning import resolve as versions
@@ -122,8 +128,23 @@ def change_once(store: StateStore, how: ChangeSettings) -> None:
         )
 
 
+def load_unmerged_once(store: StateStore) -> None:
+    """Load four rows by threads, as two files of each leaf, by a job that has an id."""
+    with pytest.MonkeyPatch.context() as patch, suppress(JobDone):
+        patch.setattr(bulk_threads, "threads_of_machine", lambda: 2)
+        patch.setattr(bulk_threads, "BATCH_ROWS", 2)
+        patch.setattr(bulk_threads, "slice_bytes", lambda _: 20)
+        sources = find_sources(rows_of(*"dwdw", value="new"))
+        settings = IngestSettings(merge=False)
+        writer = ThreadsWriter(store.storage, sources, EXACT, settings, lambda _: (), store.clock, Silent())
+        load = BulkLoad(store, sources, EXACT, writer)
+        load.imported(job_id="load")
+        assert load.runs_note == "up to 2 files of each leaf, which compaction merges"
+
+
 WORK: dict[str, Callable[[StateStore], object]] = {
     "ingest": lambda store: ingest(store, rows_of("d", "w", value="new")),
+    "load without a merge": load_unmerged_once,
     "compact": ingest_and_compact,
     "split": split_once,
     "savepoint": save_again,
@@ -143,12 +164,17 @@ LOSSLESS = [work for work in WORK if work != "purge"]
 ADDED = {"ingest": "dw", "compact": "az"}
 """The keys that a run adds."""
 CHANGED = sorted([*(key for key in BEFORE if key != "b"), "e", "w"])
-"""The keys after a change, however often it is tried."""
+ONCE = {
+    "change with vectors": CHANGED,
+    "change without vectors": CHANGED,
+    "load without a merge": sorted([*BEFORE, *"dwdw"]),
+}
+"""The keys after work of a job that has an id, however often it is tried."""
 
 
 def after(work: str, keys: list[str]) -> list[str]:
     """Return the keys of the table once a run has followed."""
-    return CHANGED if work.startswith("change") else sorted([*keys, *ADDED.get(work, "")])
+    return ONCE[work] if work in ONCE else sorted([*keys, *ADDED.get(work, "")])
 
 
 def opened(folder: Path, seed: int) -> StateStore:
@@ -203,7 +229,7 @@ def test_a_crash_at_any_call_loses_nothing_and_running_again_completes(work: str
         store.clock.advance(timedelta(hours=2))  # claims of the dead end
         WORK[work](store)
         assert check(store) == after(work, found)
-        if work.startswith("change"):
+        if work in ONCE:
             check_orphans(store)
         complete(store)
         store.catalog.close()
@@ -240,7 +266,7 @@ def test_a_purge_that_is_killed_at_any_call_is_finished_by_running_it_again(is_a
 
 
 def check_orphans(store: StateStore) -> None:
-    """Hold that a sweep finds what crashed changes wrote, and nothing that a version or the collector needs."""
+    """Hold that a sweep finds what crashed work wrote, and nothing that a version or the collector needs."""
     data = {path for path in on_disk(store) if path.startswith("data/")}
     for path in data:
         os.utime(store.storage.locate(path), (0, 0))
