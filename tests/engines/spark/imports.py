@@ -20,7 +20,8 @@ def bulk_import(
     sources: Sequence[IngestSource],
     settings: IngestSettings = DEFAULT_INGEST,
     message: str | None = None,
+    job_id: str | None = None,
 ) -> Snapshot:
     """Add rows through Spark in one commit."""
     writer = SparkWriter(engine, store.storage, sources, EXACT, settings, lambda _: ())
-    return BulkLoad(store, sources, EXACT, writer).imported(message=message)
+    return BulkLoad(store, sources, EXACT, writer).imported(message=message, job_id=job_id)

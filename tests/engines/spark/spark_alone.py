@@ -22,7 +22,7 @@ from sleeper_nb.clock import Clock
 from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.check import check_table
-from sleeper_nb.operations.loading.ingest import IngestSettings
+from sleeper_nb.operations.loading.ingest import DEFAULT_INGEST, IngestSettings
 from sleeper_nb.operations.loading.sources import find_sources
 from sleeper_nb.progress import Silent
 from sleeper_nb.storage.filesystem import Storage
@@ -37,24 +37,28 @@ CONFIGS = {
     "little-memory": {**SMALL, "spark.memory.fraction": "0.02"},
 }
 MOST_PARTS = 2  # as many as there are cores
+MIXED = "azby"
+"""Keys of which each half has one of each leaf."""
+UNMERGED = IngestSettings(merge=False)
 
 
 class Unlucky(Storage):
     """A folder in which the first task to finish a data file loses its answer, or has a twin that finished it too.
 
-    Or its worker, the process that runs it, is killed before the file is closed.
+    Or its worker, the process that runs it, is killed before so many files of the task are closed.
     """
 
-    def __init__(self, place, case):
+    def __init__(self, place, case, files=1):
         super().__init__(place)
-        self.case = case
+        self.case, self.files = case, files
 
     @contextlib.contextmanager
     def output(self, path):
         with super().output(path) as stream:
             yield stream
             marker = Path(self.root).parent / "unlucky"
-            if self.case == "killed" and path.startswith("data/") and not marker.exists():
+            self.files -= path.startswith("data/")
+            if self.case == "killed" and self.files == 0 and not marker.exists():
                 marker.touch()
                 kill()
 
@@ -69,12 +73,14 @@ class Unlucky(Storage):
         return found
 
 
-def unlucky(folder, engine, case):
+def unlucky(folder, engine, case, settings=DEFAULT_INGEST, files=1):
     """Every row is there once, and no file that the table does not name."""
-    store = a_store(folder, points=["m"], storage=Unlucky(folder / "table", case), clock=Clock())
-    made = imports.bulk_import(engine, store, find_sources(rows_of("a", "b", "y", "z")))
+    store = a_store(folder, points=["m"], storage=Unlucky(folder / "table", case, files), clock=Clock())
+    made = imports.bulk_import(engine, store, find_sources(rows_of(*MIXED)), settings)
     assert (folder / "unlucky").exists()
-    assert (made.added_rows, keys_in(scan(store))) == (4, ["a", "b", "y", "z"])
+    assert (made.added_rows, keys_in(scan(store))) == (len(MIXED), sorted(MIXED))
+    each = 2 if settings.merge is False else 1  # of two tasks, which have rows of both leaves
+    assert made.files == 2 * each, made
     data = {path for path in on_disk(store) if path.startswith("data/")}
     assert data == set(store.load().files.active["filename"].to_pylist()), data
 
@@ -128,6 +134,7 @@ def main(folder, case):
         else:
             for mishap in ("retry", "twice", "killed"):
                 unlucky(Path(folder) / mishap, engine, mishap)
+                unlucky(Path(folder) / f"{mishap}-unmerged", engine, mishap, UNMERGED, files=2)
             killed_worker_of_a_compaction(Path(folder) / "compaction", engine)
     finally:
         engine.stop()

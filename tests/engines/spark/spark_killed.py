@@ -1,6 +1,6 @@
 """Killed by SIGKILL while it imports into one table on Spark and compacts another. Run by `test_spark_killed`.
 
-``python -m tests.engines.spark.spark_killed FOLDER writing|committing``
+``python -m tests.engines.spark.spark_killed FOLDER writing|committing merged|unmerged``
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from sleeper_nb.engines.spark import pipeline
 from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.operations import compact as compaction
 from sleeper_nb.operations.compaction_plan import StrategySettings
+from sleeper_nb.operations.loading.ingest import IngestSettings
 from sleeper_nb.operations.loading.sources import find_sources
 from sleeper_nb.progress import SILENT, Silent
 from sleeper_nb.state_store.state_store_base import StateStore
@@ -27,7 +28,9 @@ from tests.engines.spark import imports
 from tests.support.builders import a_store, reopened, rows_of
 from tests.support.faults import Trap, TrappedCatalog, kill
 
-NEW = rows_of("d", "w", value="new")
+NEW = rows_of(*"dwdwdwdw", value="new")
+MERGE = {"merged": None, "unmerged": False}
+"""What becomes of the sorted runs of the import."""
 STEPS = {
     "writing": ("import holds", "one job is committed"),
     "committing": ("import has won", "compaction holds"),
@@ -88,9 +91,10 @@ def opened(folder: Path, name: str, held: int) -> StateStore:
     return a_store(folder, table_id=name, create=False, clock=Clock(), storage=storage, catalog=store.catalog)
 
 
-def bulk_import(engine: SparkEngine, store: StateStore) -> None:
-    """Import two rows, one a leaf."""
-    imports.bulk_import(engine, store, find_sources(NEW))
+def bulk_import(engine: SparkEngine, store: StateStore, runs: str) -> None:
+    """Import some rows of each leaf, by a job that has an id; without a merge, each task writes a file of each leaf."""
+    settings = IngestSettings(merge=MERGE[runs])
+    imports.bulk_import(engine, store, find_sources(NEW), settings, job_id="import")
 
 
 def compact(engine: SparkEngine, store: StateStore, progress: Any = SILENT) -> compaction.CompactionReport:
@@ -101,7 +105,7 @@ def compact(engine: SparkEngine, store: StateStore, progress: Any = SILENT) -> c
     )
 
 
-def main(folder: Path, case: str) -> None:
+def main(folder: Path, case: str, runs: str) -> None:
     config = {"spark.master": "local[4]", "spark.driver.memory": "1g", "spark.sleeper.archive": "false"}
     engine = SparkEngine(config=config, clock=Clock(), progress=Silent())
     engine.session()
@@ -122,7 +126,7 @@ def main(folder: Path, case: str) -> None:
 
         imported = reopened(imported, TrappedCatalog(imported.catalog, Trap(1, won, after=True, only=("commit",))))
     threads = [
-        threading.Thread(target=bulk_import, args=(engine, imported), daemon=True),
+        threading.Thread(target=bulk_import, args=(engine, imported, runs), daemon=True),
         threading.Thread(target=compact, args=(engine, compacted, progress), daemon=True),
     ]
     for thread in threads:
@@ -133,4 +137,4 @@ def main(folder: Path, case: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), *sys.argv[2:])

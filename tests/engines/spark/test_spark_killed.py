@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from sleeper_nb.clock import Clock, ManualClock
+from sleeper_nb.errors import JobDone
 from sleeper_nb.operations.check import check_table
 from sleeper_nb.operations.upkeep.sweep_orphans import sweep_orphans
 from sleeper_nb.progress import Silent
@@ -36,9 +38,9 @@ def prepared(folder: Path) -> None:
         store.catalog.close()
 
 
-def killed(folder: Path, case: str) -> None:
+def killed(folder: Path, *words: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.engines.spark.spark_killed", str(folder), case],
+        [sys.executable, "-m", "tests.engines.spark.spark_killed", str(folder), *words],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,  # until its JVM and all workers have ended too
@@ -72,26 +74,30 @@ def untracked(store: StateStore) -> set[str]:
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("runs", spark_killed.MERGE)
 @pytest.mark.parametrize("case", spark_killed.STEPS)
 def test_a_kill_during_import_and_compaction_on_spark_loses_nothing_and_a_new_run_completes(
-    tmp_path, case, spark_engine
+    tmp_path, case, runs, spark_engine
 ):
     prepared(tmp_path)
-    killed(tmp_path, case)
+    killed(tmp_path, case, runs)
     won = case == "committing"
     imported, compacted = (opened(tmp_path, name) for name in TABLES)
-    new = sorted([*BEFORE, "d", "w"])
+    new = sorted([*BEFORE, *(row["key"] for row in spark_killed.NEW)])
     check(imported, new if won else BEFORE)
     check(compacted, BEFORE)
     assert imported.head().id == 4 if won else 3
     assert compacted.head().id == 3 if won else 4  # one of two jobs was committed
-    assert bool(untracked(imported)) is not won
+    left = untracked(imported)
+    assert bool(left) is not won
     assert untracked(compacted)  # what a task had begun to write
 
-    spark_killed.bulk_import(spark_engine, imported)
+    with pytest.raises(JobDone) if won else contextlib.nullcontext():
+        spark_killed.bulk_import(spark_engine, imported, runs)
     spark_killed.compact(spark_engine, compacted)
-    check(imported, sorted([*new, "d", "w"]) if won else new)
+    check(imported, new)
     check(compacted, BEFORE)
+    assert untracked(imported) == left
     assert compacted.head().files == 2
 
     for store in (imported, compacted):
@@ -101,5 +107,5 @@ def test_a_kill_during_import_and_compaction_on_spark_loses_nothing_and_a_new_ru
         swept = sweep_orphans(store, store.table_id, older_than=timedelta(days=1), dry_run=False, progress=Silent())
         assert {file.path for file in swept.files} == lost
         assert not untracked(store)
-    check(imported, sorted([*new, "d", "w"]) if won else new)
+    check(imported, new)
     check(compacted, BEFORE)
