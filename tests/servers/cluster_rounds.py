@@ -29,6 +29,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import sleeper_nb as sl
@@ -106,9 +107,9 @@ def world(folder: Path) -> Iterator[World]:
 # What the thread does whose work is done by the cluster.
 
 
-def bulk_import(worker: Worker, table: str) -> None:
+def bulk_import(worker: Worker, table: str, *, merge: bool) -> None:
     batch, rows = worker.new_rows(table, 4000)
-    worker.session.table(table).bulk_import(rows)
+    worker.session.table(table).bulk_import(rows, merge=merge)
     worker.is_there(table, batch)
 
 
@@ -134,7 +135,8 @@ def time_travel(worker: Worker, table: str) -> None:
 
 
 ON_SPARK: Steps = {
-    "bulk import": (5, bulk_import),
+    "bulk import": (3, partial(bulk_import, merge=True)),
+    "bulk import, unmerged": (3, partial(bulk_import, merge=False)),
     "compact on Spark": (3, compact),
     "read on Spark": (4, time_travel),
     "update on Spark": (2, lambda worker, table: worker.update(table, "spark")),
@@ -162,7 +164,7 @@ class Stream:
         target = self.session.table(COPY)
 
         def take(rows: object, number: int) -> None:
-            target.bulk_import(rows, job_id=f"copy-{number}")
+            target.bulk_import(rows, job_id=f"copy-{number}", merge=number % 2 == 1)
 
         frame = self.session.spark_session.readStream.format("sleeper").load(EVENTS)
         writer = frame.writeStream.foreachBatch(take).option("checkpointLocation", str(self.checkpoint))
