@@ -204,6 +204,15 @@ def side_by_side(
         raise errors[0]
 
 
+def any_stage_again(context: SparkContext) -> bool:
+    """Return whether Spark ran a stage of this thread's jobs again: its tasks then count their attempts from 0.
+
+    It does so when a task finds that what another one stored for the shuffle is lost, as with a worker.
+    """
+    stages = _stages(context.statusTracker(), context.getLocalProperty("spark.jobGroup.id") or "")
+    return any(stage.currentAttemptId > 0 for stage in stages.values())
+
+
 def _tasks(tracker: StatusTracker, tag: str) -> tuple[int, int]:
     """Return how many of how many tasks are done, over all stages of the group's jobs."""
     stages = _stages(tracker, tag).values()

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import pyarrow as pa
 
 from sleeper_nb.clock import Clock
-from sleeper_nb.engines.spark.actions import ENDING_SECONDS
+from sleeper_nb.engines.spark.actions import ENDING_SECONDS, any_stage_again
 from sleeper_nb.engines.spark.bulk_tasks import PACKED_DDL, BulkTasks
 from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.engines.spark.frames import (
@@ -372,17 +372,18 @@ class SparkWriter:
                 _SortedRows(spark, sources, schema, self._matching, rate.begin(spark)), tree, new_tasks
             )
             check_written(spark, self._storage, {row["filename"] for row in rows if row["rows"]})
-            return rows, spark.conf.get("spark.speculation", "false") == "true"
+            speculation = spark.conf.get("spark.speculation", "false") == "true"
+            return rows, speculation or any_stage_again(spark.sparkContext)
 
         try:
-            rows, speculation = self._engine.run(action, "bulk import", detail=rate.text)
+            rows, is_repeated = self._engine.run(action, "bulk import", detail=rate.text)
         except BaseException:
             if self.run_files.most:  # other tasks may still run, and write: the caller deletes their files
                 self._engine.clock.sleep(ENDING_SECONDS)
             raise
         self.judged = judged_of(rows, checks)
         for reference, attempt in references_of(rows, tree):
-            if speculation or attempt:
+            if is_repeated or attempt:
                 # without a merge, an attempt that failed may have written files of any leaf
                 self.crowded.add(DATA if self.run_files.most else reference.filename.rpartition("/")[0])
             yield reference

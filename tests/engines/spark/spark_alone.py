@@ -2,7 +2,7 @@
 
 Run by `test_spark_alone`:
 
-``python -m tests.engines.spark.spark_alone FOLDER mishaps|little-memory``
+``python -m tests.engines.spark.spark_alone FOLDER mishaps|lost-shuffle|little-memory``
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.spark.engine import SparkEngine
+from sleeper_nb.engines.spark.frames import of_arrow
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.check import check_table
 from sleeper_nb.operations.loading.ingest import DEFAULT_INGEST, IngestSettings
@@ -34,6 +35,7 @@ from tests.support.faults import kill
 SMALL = {"spark.master": "local[2,3]", "spark.driver.memory": "1g"}  # a task may be tried three times
 CONFIGS = {
     "mishaps": {**SMALL, "spark.speculation": "true"},
+    "lost-shuffle": SMALL,
     "little-memory": {**SMALL, "spark.memory.fraction": "0.02"},
 }
 MOST_PARTS = 2  # as many as there are cores
@@ -45,12 +47,13 @@ UNMERGED = IngestSettings(merge=False)
 class Unlucky(Storage):
     """A folder in which the first task to finish a data file loses its answer, or has a twin that finished it too.
 
-    Or its worker, the process that runs it, is killed before so many files of the task are closed.
+    Or its worker, the process that runs it, is killed before so many files of the task are closed; in one case with
+    all that Spark's shuffle has stored, as when a machine is lost: then tasks before it run again, and count anew.
     """
 
-    def __init__(self, place, case, files=1):
+    def __init__(self, place, case, files=1, shuffled=None):
         super().__init__(place)
-        self.case, self.files = case, files
+        self.case, self.files, self.shuffled = case, files, shuffled
 
     @contextlib.contextmanager
     def output(self, path):
@@ -60,6 +63,8 @@ class Unlucky(Storage):
             self.files -= path.startswith("data/")
             if self.case == "killed" and self.files == 0 and not marker.exists():
                 marker.touch()
+                for stored in self.shuffled.rglob("shuffle_*") if self.shuffled else ():
+                    stored.unlink()
                 kill()
 
     def size(self, path):
@@ -81,6 +86,23 @@ def unlucky(folder, engine, case, settings=DEFAULT_INGEST, files=1):
     assert (made.added_rows, keys_in(scan(store))) == (len(MIXED), sorted(MIXED))
     each = 2 if settings.merge is False else 1  # of two tasks, which have rows of both leaves
     assert made.files == 2 * each, made
+    data = {path for path in on_disk(store) if path.startswith("data/")}
+    assert data == set(store.load().files.active["filename"].to_pylist()), data
+
+
+def lost_shuffle(folder, engine, settings, files):
+    """A task whose worker is killed finds no shuffle any more: Spark runs its stage again, and no other file is left.
+
+    Without a merge, the shuffle is one of the DataFrame; the task has written a file of the first leaf before.
+    """
+    is_merged = settings.merge is None
+    storage = Unlucky(folder / "table", "killed", files, Path(engine.session().conf.get("spark.local.dir")))
+    # Spark gives up where the merge of another leaf has ended: the second stage would not see the same pieces again
+    store = a_store(folder, points=[] if is_merged else ["m"], storage=storage, clock=Clock())
+    frame = of_arrow(engine.session(), pa.Table.from_pylist(rows_of(*MIXED), schema=store.load().schema.arrow))
+    made = imports.bulk_import(engine, store, find_sources(frame if is_merged else frame.repartition(1)), settings)
+    assert (folder / "unlucky").exists()
+    assert (made.files, keys_in(scan(store))) == (files, sorted(MIXED))
     data = {path for path in on_disk(store) if path.startswith("data/")}
     assert data == set(store.load().files.active["filename"].to_pylist()), data
 
@@ -127,10 +149,14 @@ def peak_bytes(_):
 
 
 def main(folder, case):
-    engine = SparkEngine(config={**CONFIGS[case], "spark.sleeper.archive": "false"}, clock=Clock(), progress=Silent())
+    config = {**CONFIGS[case], "spark.sleeper.archive": "false", "spark.local.dir": f"{folder}/spark"}
+    engine = SparkEngine(config=config, clock=Clock(), progress=Silent())
     try:
         if case == "little-memory":
             little_memory(Path(folder), engine)
+        elif case == "lost-shuffle":
+            for name, settings, files in (("unmerged", UNMERGED, 2), ("merged", DEFAULT_INGEST, 1)):
+                lost_shuffle(Path(folder) / name, engine, settings, files)
         else:
             for mishap in ("retry", "twice", "killed"):
                 unlucky(Path(folder) / mishap, engine, mishap)
