@@ -13,6 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -52,6 +53,8 @@ of `ingest`, `compact`, `sql` and changes of rows says about the same of the wor
 
 - An *ingest* loads 1,000 rows of one leaf, a *commit alone* publishes one file that is there already, a
   *compaction* merges the 11 files of a leaf, a *change* updates one row by its key. A *query* reads the row of a key.
+- A *bulk load* sorts 10,000 rows of one leaf in 10 runs. *Unmerged*, each run is a file, and there is a *compaction*
+  to come.
 - *First* is in a new session, which knows nothing yet: it opens the instance, and reads the catalog, the properties
   and the table's metadata. All other work is in that session.
 - Another writer's commit in between costs the reading of its metadata, as *first* does, and one more attempt.
@@ -296,6 +299,16 @@ def ingest(session: sl.Session) -> None:
     session.table("t").ingest(rows(FILES_MERGED * ROWS))
 
 
+def bulk_load(session: sl.Session, *, merge: bool) -> None:
+    """Load rows of one leaf, which are sorted in `FILES_MERGED` runs."""
+    loaded = pa.concat_tables(rows(number * ROWS) for number in range(FILES_MERGED, 2 * FILES_MERGED))
+    run = loaded.slice(0, ROWS).nbytes
+    of_any_machine: dict[str, Any] = {"threads_of_machine": lambda: 5, "BATCH_ROWS": ROWS, "slice_bytes": lambda _: run}
+    with mock.patch.multiple("sleeper_nb.operations.loading.bulk_threads", **of_any_machine):
+        added = session.table("t").bulk_import(loaded, engine="local", merge=merge).added_files
+    assert added == (1 if merge else FILES_MERGED)
+
+
 def compact(session: sl.Session) -> None:
     """Merge the files of the leaf at work."""
     table = session.table("t")
@@ -315,6 +328,8 @@ WORK: dict[str, Callable[[sl.Session], None]] = {
     "ingest": ingest,
     "compaction": compact,
     "change of rows": change,
+    "bulk load": partial(bulk_load, merge=True),
+    "bulk load, unmerged": partial(bulk_load, merge=False),
 }
 
 
