@@ -10,7 +10,7 @@ killed, one after the other in any order, and started again a moment later. Afte
 * rows that were acknowledged are in every scan, once each; those of a failed step are all there, or none;
 * what Spark, DuckDB and our own reader count is the same; a savepoint has the rows that it had;
 * the copy has each row of the stream's table once, when the stream has ended;
-* every error names the network, or other writers; at the end a check of all files finds nothing.
+* every error names the network, a lost worker, or other writers; at the end a check of all files finds nothing.
 
 Before the rounds, the demo runs on the bucket and the cluster while a worker is killed; with ``--notebooks``, notebooks
 01, 02, 03 and 06 run there as well, with their first cells changed to the bucket.

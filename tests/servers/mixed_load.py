@@ -29,7 +29,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import sleeper_nb as sl
-from sleeper_nb.errors import ConflictError, NotFound, SleeperError, StorageError
+from sleeper_nb.errors import ConflictError, EngineError, NotFound, SleeperError, StorageError
 from sleeper_nb.model.properties import STATE_STORES
 from sleeper_nb.query import Engine
 from tests.servers.dynamodb import dynamodb_running
@@ -84,8 +84,9 @@ class Oracle:
         return frozenset(counts)
 
     def judge_error(self, what: str, error: Exception) -> None:
-        """Hold that an error names the network, or other writers."""
+        """Hold that an error names the network, a worker that was lost, or other writers."""
         named = isinstance(error, StorageError) and "network" in str(error)
+        named |= isinstance(error, EngineError) and "lost a worker" in str(error)
         with self.lock:
             self.failed[f"{type(error).__name__}: {str(error).split(' on ')[0].split(': s3')[0][:60]}"] += 1
         if not named and not isinstance(error, ConflictError):

@@ -30,6 +30,7 @@ _NO_MODULE: Final = re.compile(r"(?:ModuleNotFoundError|ImportError): (No module
 _STACK_END: Final = re.compile(r"^(\w[\w.]*(?:Error|Exception|Interrupt|Exit)\b(?:: .*)?)$", re.MULTILINE)
 _NO_SPACE: Final = re.compile(r"No space left on device|Disk quota exceeded|not enough space on the disk")
 _NO_MEMORY: Final = re.compile(r"java\.lang\.OutOfMemoryError: ?(.*)")
+_LOST_IN_PART: Final = re.compile(r"map stage with indeterminate output was failed")
 _NO_JVM: Final = ("Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError")
 _S3A: Final = re.compile(r"org\.apache\.hadoop\.fs\.s3a|software\.amazon\.awssdk|\bs3a?://")
 _S3A_DENIED: Final = re.compile(r"AccessDeniedException|Access Denied|\b403\b|InvalidAccessKeyId|SignatureDoesNotMatch")
@@ -67,6 +68,7 @@ def explain(error: BaseException) -> SleeperError | None:
     ours = (
         _from_worker(text)
         or _from_machine(text)
+        or _from_lost_worker(text)
         or _from_s3a(text)
         or _without_times(text)
         or _from_statement(kinds, text)
@@ -132,6 +134,16 @@ def _from_machine(text: str) -> SleeperError | None:
             hint="set spark.driver.memory, such as to 8g, before Spark starts",
         )
     return None
+
+
+def _from_lost_worker(text: str) -> SleeperError | None:
+    """Return the error for rows that are lost with a worker, where Spark must not compute only a part of them again.
+
+    The order of rows in a shuffle may be another one the second time, so a task that has ended could have read others.
+    """
+    if not _LOST_IN_PART.search(text):
+        return None
+    return EngineError("Spark lost a worker, and with it rows that other tasks had read in part", hint="run it again")
 
 
 def _from_s3a(text: str) -> SleeperError | None:

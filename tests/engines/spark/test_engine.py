@@ -191,6 +191,21 @@ def test_an_error_in_a_worker_comes_back_short(spark_engine, raised, kind, messa
     assert short.hint == hint if hint is None else hint in short.hint
 
 
+def test_rows_that_are_lost_in_part_with_a_worker_ask_to_run_it_again():
+    from pyspark.errors import PySparkException
+
+    of_spark = (
+        "Job aborted due to stage failure: A shuffle map stage with indeterminate output was failed and retried. "
+        "However, Spark cannot rollback the ResultStage 7 to re-process the input data, and has to fail this job. "
+        "Please eliminate the indeterminacy by checkpointing the RDD before repartition and try again."
+    )
+    error = explain(PySparkException(of_spark))
+    assert isinstance(error, EngineError)
+    assert (error.message, error.hint) == (
+        "Spark lost a worker, and with it rows that other tasks had read in part", "run it again",
+    )  # fmt: skip
+
+
 def test_an_error_that_is_not_of_spark_is_not_explained():
     assert explain(ValueError("mine")) is None
 
