@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shlex
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,7 +100,7 @@ class TourReport(Report):
         """Return the files' pattern, rows and size, and the lines to type next."""
         first, last = self.files[0], self.files[-1]
         row = (f"{first} … {last.name}", len(self.files), self.rows, Bytes(self.bytes))
-        then = "next, in a notebook:  %load_ext sleeper_nb   %sleeper use ./warehouse   and on as in the README"
+        then = "next, in a notebook:  %load_ext sleeper_nb   %sleeper use ./warehouse   then go on as in the README"
         return Grid(("written", "files", "flights", "size"), (row,), "Flights that left New York City in 2013", then)
 
 
@@ -183,7 +184,7 @@ class DemoReport(Report):
         done = (
             f"compacted on Spark from {self.files_before} files to {self.files_after}, {Bytes(self.bytes_after)}; "
             f"every figure equals pandas'; {self.seconds:.0f} s in all\n"
-            f"the warehouse is {self.folder}, instance {self.instance}\n"
+            f"open it in a notebook:  %sleeper use {shlex.quote(str(self.folder))} --instance {self.instance}\n"
             f"go on in a notebook:  jupyter lab notebooks/01_first_table.ipynb"
         )
         columns = ("moment", "FROM flights …", "snapshot", "flights", "mean departure delay")

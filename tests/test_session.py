@@ -150,7 +150,7 @@ def test_each_ingest_is_one_snapshot_and_no_rows_are_none(trips):
         ([{**rows("rome")[0], "tip": 1}], "unknown column 'tip'"),
         ([{**rows("rome")[0], "city": None}], "'city' has 1 null"),
         ([{**rows("rome")[0], "fare": "much"}], "'fare'"),
-        (42, "cannot ingest a builtins.int"),
+        (42, "cannot ingest a value of type int"),
     ],
 )
 def test_rows_that_do_not_fit_add_nothing(session, trips, data, words):

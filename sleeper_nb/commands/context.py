@@ -85,6 +85,11 @@ class Context:
         """What is typed before a command."""
         return "%sleeper" if self.face == "notebook" else "sleeper"
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there is an open session."""
+        return self.session is not None and not self.session.closed
+
     def opened(self) -> Session:
         """Return the open session.
 

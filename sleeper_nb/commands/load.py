@@ -131,7 +131,10 @@ def _columns(text: str | None) -> list[str] | dict[str, str] | None:
         "--every", text="with --watch: the time between two checks of the folder; 10 s if not given", metavar="TIME"
     ),
     flag("--spark", "load by tasks of Spark, whatever the size and the machine"),
-    flag("--no-merge", "load in bulk without a merge: a leaf gets several sorted files, which compact merges later"),
+    flag(
+        "--no-merge",
+        "load in bulk without a merge: a leaf gets several sorted files, which compact --strategy all merges",
+    ),
     flag("--dry-run", "show what would be added, and every difference from the schema"),
     examples=(
         'ingest trips data/2026-*.parquet -m "third quarter"',

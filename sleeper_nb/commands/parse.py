@@ -338,7 +338,7 @@ def _parser(name: str, usage: str, known: tuple[Argument, ...]) -> _Parser:
             if argument.bare is not None:
                 settings |= {"nargs": "?", "const": argument.bare}
         else:
-            settings |= {"metavar": argument.metavar, "nargs": _count(argument)}
+            settings |= {"metavar": argument.metavar or argument.dest.upper(), "nargs": _count(argument)}
         parser.add_argument(*argument.names, **settings)
     return parser
 

@@ -86,6 +86,10 @@ def _check_quotes(line: TypedLine) -> None:
         following = words[start + 1 :]
         if "=" not in word or not following or _NAMES.match(following[0]):
             continue
+        if word == "=" and start:
+            before = [line.one_by_one(0, start - 1)] if start > 1 else []
+            instead = " ".join(["properties", *before, f"{words[start - 1]}={line.one_by_one(start + 1)}"])
+            raise InvalidInput("a property is set without spaces around =", hint=("write ", Action(instead)))
         end = next((at for at, each in enumerate(words) if at > start and _NAMES.match(each)), len(words))
         before = [line.one_by_one(0, start)] if start else []
         after = [line.one_by_one(end)] if end < len(words) else []

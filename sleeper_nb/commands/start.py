@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from sleeper_nb.commands.command import AWS, command, given_aws, option, positional
 from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.help import HelpPage, describe, overview
-from sleeper_nb.commands.home import Home, find_home
-from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
+from sleeper_nb.commands.home import DEFAULT, Home, find_home
+from sleeper_nb.errors import Action, InvalidInput, NotFound, SleeperError
 from sleeper_nb.report import Grid, Report, notes_line
 from sleeper_nb.storage.paths import CATALOG
 
@@ -66,7 +66,7 @@ class Opened(Report):
     positional(
         "uri",
         "its folder, s3://bucket/prefix, or $name for a session of Python; if not given: "
-        "SLEEPER_WAREHOUSE, then the nearest sleeper.toml, then ./warehouse",
+        "SLEEPER_WAREHOUSE, then the nearest sleeper.toml, then the one that is open, then ./warehouse",
         "path",
         metavar="URI",
         optional=True,
@@ -90,8 +90,14 @@ def use(context: Context, arguments: Namespace) -> Opened:
     if arguments.data_path and arguments.uri is None and context.session is not None:
         context.opened().allow(data_paths=arguments.data_path)
         return _opened(context, context.opened().warehouse().root, context.opened())
-    uri = arguments.uri or find_home(arguments.instance, None, os.environ, Path.cwd()).warehouse
-    given, aws = context.value(uri), given_aws(arguments).given
+    home = find_home(arguments.instance, None, os.environ, Path.cwd())
+    aws = given_aws(arguments).given
+    uri = arguments.uri or home.warehouse
+    if arguments.uri is None and context.is_open and home == Home(DEFAULT) and not aws:  # nothing names another one
+        uri, aws = context.opened().warehouse().root, context.opened().aws
+        if arguments.instance == "default":
+            return _opened(context, uri, context.opened())
+    given = context.value(uri)
     if not isinstance(given, Session | str | Path):
         kind = type(given).__name__
         raise InvalidInput(f"{uri} is a {kind}, not a warehouse", hint="give a session, or the address of a warehouse")
@@ -150,6 +156,12 @@ def _created_by_opening(uri: str, instance: str) -> str | None:
         return "new warehouse"
     if instance_names(open_storage(str(folder))):
         return "new instance"
+    if (folder / CATALOG).exists():
+        of = f" --instance {shlex.quote(folder.name)}" if folder.name != "default" else ""
+        raise InvalidInput(
+            f"{uri} is the instance {folder.name!r} of a warehouse",
+            hint=("give the warehouse: ", Action(f"use {shlex.quote(str(folder.parent))}{of}")),
+        )
     others = sorted(each.name for each in folder.iterdir() if not each.name.startswith("."))
     if others:
         hint = f"choose a new or empty folder, such as {folder / 'warehouse'}"

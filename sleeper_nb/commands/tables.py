@@ -238,7 +238,7 @@ def _new_schema(context: Context, arguments: Namespace) -> Schema | None:
         hint = f"write lines below %%sleeper create: {line}; or give --from DATA --keys a,b, or --schema FILE"
         if context.face == "console":
             hint = f"give --from DATA --keys a,b; or --schema FILE, a file of lines: {line}; --schema - reads them"
-        raise InvalidInput("create needs the columns of the table, once", hint=hint)
+        raise InvalidInput("create needs the columns of the table, in one way", hint=hint)
     text = arguments.body or _read_schema(arguments.schema)
     return Schema.from_json(text) if text.lstrip().startswith("{") else Schema.from_ddl(text)
 

@@ -388,7 +388,7 @@ def request_of(
         When the threshold is too small, or `at` is missing or not a value of the row key.
     """
     if threshold < 2:
-        raise InvalidInput(f"a leaf cannot be split until it has fewer than {threshold} rows", hint="give 2 or more")
+        raise InvalidInput(f"a leaf cannot be split at {threshold:,} rows", hint="give 2 rows or more")
     fields = {field.name: i for i, field in enumerate(state.schema.row_keys)}
     if key is not None and key not in fields:
         raise NotFound.of("row key", key, fields)

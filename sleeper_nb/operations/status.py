@@ -313,7 +313,7 @@ def advise(
         Whether maintenance may change the table.
     """
     steps = (
-        (not online, Advice("online", "it is offline: the steps below are refused until then")),
+        (not online, Advice("online", "it is offline: maintenance is refused until then")),
         (big, Advice("split", f"{_leaves(big)} {counted(limits.splitting_threshold, 'row')} or more")),
         (full, Advice("compact", f"{_leaves(full)} {limits.batch_size} files or more")),
         (unsaved, Advice("maintain", "a periodic savepoint is due")),

@@ -2,9 +2,9 @@
 
 A file is loaded under a job id that names it, so a later watch, in any process, does not load it again. One that had no
 rows to add is remembered by an id that also has its size and time of change, and is handled again once it has changed.
-In a folder of this machine, a file that may still be written is left alone: one that is empty, or that changed between
-two looks. In a bucket, objects appear whole. Hidden files, and those whose names begin with ``_`` or have no ending of
-data, are never loaded: writers use such names until they rename a file.
+In a folder of this machine, a file that may still be written is left alone: one that is empty, or that changed within
+the last minute and between two looks. In a bucket, objects appear whole. Hidden files, and those whose names begin
+with ``_`` or have no ending of data, are never loaded: writers use such names until they rename a file.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ logger = logging.getLogger(__name__)
 
 State = Literal["loaded", "no rows", "bad", "being written", "changed since"]
 DEFAULT_EVERY: Final = timedelta(seconds=10)
+_AT_REST: Final = timedelta(minutes=1)
+"""A file that was last written longer ago is whole."""
 _LOOKS_AGAIN: Final = 3
 _STATES: Final[tuple[State, ...]] = get_args(State)
 _UNCHANGED, _OTHERS_UNCHANGED = "nothing was changed", "nothing else was changed"
@@ -395,7 +397,7 @@ class FolderWatch:
             before, self._seen[name] = self._seen.get(name), now
             if self._was_loaded(name, now) or self._was_without_rows(name, now):
                 self._ended[name] = now
-            elif now.bytes and (self.folder.is_remote or before == now):
+            elif now.bytes and (self.folder.is_remote or before == now or self._is_at_rest(now)):
                 self._ended[name] = now
                 self._take(replace(file, bytes=now.bytes), name, now)
                 after = _Look.at(file, is_remote=self.folder.is_remote)  # it may have been written while it was read
@@ -403,6 +405,10 @@ class FolderWatch:
                     self._ended[name] = after
             else:
                 self._files[name, False] = WatchedFile(name, "being written")
+
+    def _is_at_rest(self, now: _Look) -> bool:
+        """Return whether a file was last written so long ago that nobody waits for a second look."""
+        return self.clock.now() - now.time > _AT_REST
 
     def _was_loaded(self, name: str, now: _Look) -> bool:
         """Return whether a watch has loaded a file; note that it changed since."""

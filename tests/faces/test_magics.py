@@ -544,7 +544,7 @@ def test_a_table_is_rolled_back_as_typed(trips, fail):
     assert (done.files_before, done.files_after) == tuple(len(trips(f"%sleeper files trips@{n}")) for n in (3, 2))
     assert done._repr_html_().count("<table") == 2
     assert trips("%sleeper scan trips").count() == 3
-    assert "already has the contents of snapshot 2" in trips("%sleeper rollback trips 2").grid().text()
+    assert "already has the rows of snapshot 2" in trips("%sleeper rollback trips 2").grid().text()
     trips("%sleeper rollback trips 2100-01-01")  # the newest: itself
     assert trips("%sleeper rollback trips snapshot.3").rows_after == 9
     error = fail("%sleeper rollback trips before-fit")
@@ -755,3 +755,26 @@ def test_use_says_what_it_makes_and_makes_no_warehouse_among_other_files(shell, 
     with pytest.raises(InvalidInput, match=r"data is not a warehouse: it contains other files, such as 2013"):
         shell.run_line_magic("sleeper", "use data")
     assert [each.name for each in (tmp_path / "data").iterdir()] == ["2013-01.parquet"]
+
+
+def test_use_without_an_address_says_what_is_open_and_opens_nothing_else(shell, tmp_path):
+    shell.run_line_magic("sleeper", "use ./mine --instance test")
+    again = shell.run_line_magic("sleeper", "use")
+    assert (again.instance, again.created) == ("test", None)
+    assert str(tmp_path / "mine") in repr(again)
+    other = shell.run_line_magic("sleeper", "use --instance other")
+    assert (other.instance, other.created, other.session.warehouse().root) == ("other", "new instance", again.warehouse)
+    assert not (tmp_path / "warehouse").exists()
+    again.session.close()
+    other.session.close()
+    assert "new warehouse at" in repr(shell.run_line_magic("sleeper", "use"))
+
+
+def test_use_of_a_folder_in_a_warehouse_names_the_warehouse(shell, tmp_path):
+    for instance, line in (("default", "use {}"), ("test", "use {} --instance test")):
+        shell.run_line_magic("sleeper", f"use ./w --instance {instance}")
+        with pytest.raises(InvalidInput, match=f"w/{instance} is the instance '{instance}' of a warehouse") as caught:
+            shell.run_line_magic("sleeper", f"use ./w/{instance}")
+        typed = caught.value.hint.partition("%sleeper ")[2]
+        assert typed == line.format("w")
+        assert shell.run_line_magic("sleeper", typed).created is None

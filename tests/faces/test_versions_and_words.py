@@ -99,6 +99,12 @@ def test_rows_of_a_scan_are_given_as_a_library_has_them(run):
             'write %sleeper properties trips "snapshot.time-retained=30 d"',
         ),
         (
+            "properties trips sleeper.table.gc.delay.minutes = 30",
+            "a property is set without spaces around =",
+            "write %sleeper properties trips sleeper.table.gc.delay.minutes=30",
+        ),
+        ("completion", "completion needs SHELL", "usage: completion bash|zsh|fish"),
+        (
             "export trips trips.xlsx",
             "the format of 'trips.xlsx' cannot be written",
             "end it in .parquet or .csv or .tsv, or give a folder",

@@ -129,7 +129,7 @@ def test_a_user_can_say_where(store: StateStore, options: dict[str, Any], expect
         ({"key": "n"}, InvalidInput, "without a value to split at"),
         ({"at": "a", "partition_id": "nowhere"}, NotFound, "nowhere"),
         ({"at": "a", "partition_id": "root"}, InvalidInput, "not a leaf"),
-        ({"threshold": 1}, InvalidInput, "fewer than 1"),
+        ({"threshold": 1}, InvalidInput, "cannot be split at 1 rows"),
     ],
 )
 def test_what_cannot_be_split_is_an_error_and_changes_nothing(

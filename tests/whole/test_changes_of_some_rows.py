@@ -103,7 +103,7 @@ def test_combined_rows_are_compared_whole(tmp_path: Path):
 
 
 def test_the_report_says_that_only_some_rows_count(table: sl.Table):
-    assert "those that were chosen" in repr(table.diff(1, 4, where="k = 7"))
+    assert "are of the chosen rows" in repr(table.diff(1, 4, where="k = 7"))
     assert "none of the chosen rows" in repr(table.diff(1, 4, where="k > 1000"))
     with pytest.raises(sl.errors.InvalidInput, match="keys or a region"):
         table.changes(1, 4, keys=7, region="k=[6,9]")

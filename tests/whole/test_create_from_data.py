@@ -159,6 +159,12 @@ def test_wrong_data_leaves_no_table_no_file_and_no_name(session, what):
     session.create_table("t", FRAME, row_keys=["n"])
 
 
+def test_a_key_of_several_types_cannot_be_left_out(session):
+    with pytest.raises(sl.InvalidInput, match="several types") as caught:
+        session.create_table("t", pd.DataFrame({"k": [1, "y"]}), row_keys=["k"])
+    assert caught.value.hint == "convert the column to one type first"
+
+
 def test_a_value_that_breaks_the_type_of_the_first_ones_is_named(session, tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("k,x\n" + "".join(f"{n},{n}\n" for n in range(2_000_000)) + "7,oops\n")

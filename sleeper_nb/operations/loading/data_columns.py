@@ -377,9 +377,10 @@ class SchemaChoice:
         if given := self.types.get(column.name):
             text = given.strip()
             of_type, nullable = parse_type(text.removesuffix("?")), nullable or text.endswith("?")
-        elif of_type is None:
-            raise InvalidInput(column.problem, hint=column.hint)
         is_key = column.name in self.row_keys or column.name in self.sort_keys
+        if of_type is None:
+            offers_less = tuple(column.hint[-2:]) == (OR_ADD, IGNORE_EXTRA)
+            raise InvalidInput(column.problem, hint=column.hint[:-2] if is_key and offers_less else column.hint)
         if is_key and not given and of_type.name in {"tinyint", "smallint"}:
             of_type = FieldType("int")
         try:

@@ -83,7 +83,9 @@ def arrow_of(data: Any) -> pa.Table:
         hint = "make a table of it, such as x.to_frame()"
     elif isinstance(data, Mapping):
         hint = "make a table of it, such as pandas.DataFrame(x); or pass a list of dictionaries, one for each row"
-    raise InvalidInput(f"cannot ingest a {type(data).__module__}.{type(data).__qualname__}", hint=hint)
+    home = type(data).__module__
+    name = type(data).__qualname__ if home == "builtins" else f"{home}.{type(data).__qualname__}"
+    raise InvalidInput(f"cannot ingest a value of type {name}", hint=hint)
 
 
 def _computed(compute: Callable[[], Any]) -> Any:

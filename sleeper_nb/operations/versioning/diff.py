@@ -204,7 +204,7 @@ class Diff(TableReport):
         """Return the sentences below the table."""
         notes = []
         if self.some_rows:
-            notes.append("rows added and removed are those that were chosen; all else is of the whole versions")
+            notes.append("rows added and removed are of the chosen rows; all else is of the whole versions")
         if self.processed:
             notes.append("before and after count rows in files; added and removed count rows that queries return")
         if not any(self.rows):

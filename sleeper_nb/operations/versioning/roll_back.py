@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sleeper_nb.errors import Action, InvalidInput
 from sleeper_nb.model.evolution import broken_promises, reads_files_of
 from sleeper_nb.model.files import data_files
+from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import Rollback
@@ -42,6 +43,8 @@ class RollbackReport(Report):
         Whether the table already had those contents.
     keeps_schema
         Whether the version had another schema; the table keeps its current one.
+    lost_columns
+        The columns of the version that the table has no more.
     """
 
     to: Resolved
@@ -58,12 +61,15 @@ class RollbackReport(Report):
     is_nothing: bool
     dry_run: bool
     keeps_schema: bool = False
+    lost_columns: tuple[str, ...] = ()
 
     def grid(self) -> Grid:
         """Return what changes; `undone_snapshots` lists the commits that are undone."""
-        schema = "the current columns are kept" if self.keeps_schema else ""
+        verb = "stays" if len(self.lost_columns) == 1 else "stay"
+        lost = f": {', '.join(self.lost_columns)} of {self.to} {verb} dropped" if self.lost_columns else ""
+        schema = f"columns are not rolled back{lost}" if self.keeps_schema else ""
         if self.is_nothing:
-            unchanged = f"nothing to do: the table already has the contents of {self.to}"
+            unchanged = f"nothing to do: the table already has the rows of {self.to}"
             return Grid((), (), footer=" · ".join(filter(None, (unchanged, schema))))
         rows: list[tuple[object, ...]] = [
             ("rows", self.rows_before, self.rows_after),
@@ -79,7 +85,8 @@ class RollbackReport(Report):
     def undone_snapshots(self) -> Listing[Snapshot]:
         """Return the commits that are undone, newest first."""
         cells = tuple((s.id, s.operation, s.added_rows, s.message) for s in self.undone)
-        title = f"{counted(len(self.undone), 'snapshot')} undone, which can still be read"
+        verb = "would be undone, and could" if self.dry_run else "undone, which can"
+        title = f"{counted(len(self.undone), 'snapshot')} {verb} still be read"
         return Listing(self.undone, ("snapshot", "operation", "+rows", "message"), cells, title)
 
     def _parts(self) -> Report:
@@ -147,7 +154,13 @@ def roll_back(
         is_nothing=change.is_nothing,
         dry_run=dry_run,
         keeps_schema=old.schema_id != current.schema_id,
+        lost_columns=_lost_columns(old.schema, current.schema),
     )
+
+
+def _lost_columns(old: Schema, current: Schema) -> tuple[str, ...]:
+    kept = {field.column for field in current.fields}
+    return tuple(field.name for field in old.fields if field.column not in kept)
 
 
 def _change_to(to: Resolved, old: TableState, current: TableState) -> Rollback:

@@ -83,6 +83,17 @@ def once(table: sl.Table, incoming: Incoming, **options: Any) -> Any:
     return report
 
 
+def test_files_that_are_at_rest_need_no_second_look(table, incoming):
+    incoming.write("a.csv", "a,1")
+    table.store.clock.advance(timedelta(seconds=61))
+    assert states(once(table, incoming)) == {"a.csv": "loaded"}
+    assert table.store.clock.slept == []
+    incoming.write("b.csv", "b,1")
+    table.store.clock.advance(timedelta(seconds=59))
+    assert states(once(table, incoming)) == {"b.csv": "loaded"}
+    assert table.store.clock.slept == [10.0]
+
+
 def test_each_file_is_one_commit_and_is_loaded_once(table, incoming):
     incoming.write("b.csv", "b,1", "c,2")
     incoming.write("a.csv", "a,1")
