@@ -19,20 +19,20 @@ from pathlib import Path
 
 PAGE = Path(__file__).with_name("SITTING.md")
 COMMANDS = (
-    "import_time", "first_answer", "sql_overhead", "pruning --spark --rounds 40", "aggregates --rounds 15",
-    "lookups --rounds 30", "s3_requests", "explorer --rounds 3", "views --rounds 3", "completion", "first_rows",
+    "million_files", "aggregates --rounds 15", "sql_overhead", "pruning --spark --rounds 40", "lookups --rounds 30",
+    "s3_requests", "first_answer", "import_time",
     "appends", "contention --processes 1", "contention --processes 8", "contention --processes 32",
-    "million_files",
-    "changing_rows --rows 10000000", "many_changes",
     "bulk_import --rows 20000000 --ways peer threads tasks",
     "bulk_import --rows 20000000 --shape skewed --ways peer threads tasks",
-    "bulk_import --rows 20000000 --ways threads-unmerged tasks-unmerged --memory 536870912",
     "bulk_import --rows 20000000 --data query --ways peer tasks",
+    "changing_rows --rows 10000000", "many_changes", "compaction --rounds 3 --spark", "ingest", "add_files",
+    "explorer --rounds 3", "views --rounds 3", "completion", "first_rows",
+    "create_from_data --rows 1000000 5000000 --rounds 3", "many_leaves", "many_tables", "many_versions",
+    "open_version", "version_clause", "savepoints --rounds 5", "spark_start --rounds 3",
+    "streaming --rounds 3", "processing", "wide_tables", "changes", "file_checksums", "journeys",
     "bulk_import --rows 8000000 --ways threads threads-unmerged tasks tasks-unmerged",
-    "end_to_end --rows 100000000", "ingest", "create_from_data --rows 1000000 5000000 --rounds 3", "add_files",
-    "compaction --rounds 3 --spark", "many_leaves", "many_tables", "many_versions", "wide_tables",
-    "open_version", "version_clause", "savepoints --rounds 5", "changes", "streaming --rounds 3", "processing",
-    "file_checksums", "spark_start --rounds 3", "journeys",
+    "bulk_import --rows 20000000 --ways threads-unmerged tasks-unmerged --memory 536870912",
+    "end_to_end --rows 100000000",
 )  # fmt: skip
 """What is run, in this order: the programs of this folder with their arguments."""
 _NOISE = re.compile(r"WARN|log4j|log level|incubator|^\s*$")
