@@ -15,6 +15,7 @@ import tempfile
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -122,8 +123,16 @@ class OfKind:
         maker.join()
         self.store = opened(folder, kind)
         self.path = self.store.storage.locate(self.store.head().files_path)
-        self.leaf = self.store.load().tree.leaves[leaves // 2]
-        self.low = self.leaf.region.ranges[0].min or 0
+        self.number = leaves // 2
+
+    @cached_property
+    def leaf(self):
+        """The leaf at work; the first use loads the table, which stays in memory."""
+        return self.store.load().tree.leaves[self.number]
+
+    @property
+    def low(self):
+        return self.leaf.region.ranges[0].min or 0
 
     def load(self, _number):
         opened(self.folder, self.kind).load()

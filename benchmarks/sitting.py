@@ -1,8 +1,9 @@
-"""Run all benchmarks one after the other, and write what they print to a page.
+"""Run benchmarks one after the other, and write what they print to a page.
 
 ``python -m benchmarks.sitting [--only NAME …] [--seconds 900]`` writes ``benchmarks/SITTING.md``: for each program its
-command, how long it took, and its output as it is. Nothing else should run on the machine meanwhile. A program that
-fails, or takes longer than `--seconds`, is named as such, and the others go on.
+command, when it began, how fast the machine was, how long it took, and its output as it is. Programs that are not run
+keep what they have on the page, so that it can be filled in several sittings. Nothing else should run on the machine
+meanwhile. A program that fails, or takes longer than `--seconds`, is named as such, and the others go on.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ COMMANDS = (
     "end_to_end --rows 100000000",
 )  # fmt: skip
 """What is run, in this order: the programs of this folder with their arguments."""
+_SECTION = "\n## `python -m benchmarks."
 _NOISE = re.compile(r"WARN|log4j|log level|incubator|^\s*$")
 _REDRAWN = re.compile(r".*\r")
 
@@ -55,19 +57,38 @@ def run(command: str, seconds: float) -> tuple[str, str]:
     return "\n".join(line for line in lines if not _NOISE.search(line)), ended
 
 
-def page(found: dict[str, tuple[str, str]], began: datetime, load: float) -> str:
-    """Return the page."""
+def additions() -> float:
+    """Return the seconds that ten million additions in Python take: how fast the machine is just now."""
+    began, total = time.perf_counter(), 0
+    for number in range(10_000_000):
+        total += number
+    return time.perf_counter() - began
+
+
+def section(command: str, seconds: float) -> str:
+    """Run a program, and return its part of the page."""
+    began, load, speed = datetime.now(UTC), os.getloadavg()[0], additions()
+    text, ended = run(command, seconds)
+    when = f"{began:%Y-%m-%d %H:%M} UTC, load {load:.1f}, ten million additions in Python {speed:.2f} s; {ended}"
+    return f"{_SECTION}{command}`\n{when}\n```\n{text}\n```\n"
+
+
+def sections() -> dict[str, str]:
+    """Return the parts that the page has, by their commands."""
+    parts = PAGE.read_text(encoding="utf-8").split(_SECTION)[1:] if PAGE.exists() else []
+    return {part.partition("`")[0]: f"{_SECTION}{part}" for part in parts}
+
+
+def page(found: dict[str, str]) -> str:
+    """Return the page, in the order of `COMMANDS`."""
     head = (
-        "# One sitting\n"
+        "# The newest figures\n"
         "<!-- `python -m benchmarks.sitting` writes this page; do not edit it -->\n"
-        f"All programs one after the other, from {began:%Y-%m-%d %H:%M} UTC on: {os.cpu_count()} cores, "
-        f"Python {platform.python_version()}.\nThe load of the machine before was {load:.1f}. "
+        f"Programs that ran one after the other, with {os.cpu_count()} cores and Python {platform.python_version()}. "
+        "Compare seconds only where the additions take as long.\n"
         "[README.md](README.md) says what each compares, and the goals.\n"
     )
-    parts = (
-        f"\n## `python -m benchmarks.{name}`\n{ended}\n```\n{text}\n```\n" for name, (text, ended) in found.items()
-    )
-    return head + "".join(parts)
+    return head + "".join(found[command] for command in COMMANDS if command in found)
 
 
 def main() -> None:
@@ -76,12 +97,12 @@ def main() -> None:
     options.add_argument("--only", nargs="+", default=[])
     options.add_argument("--seconds", type=float, default=900)
     given = options.parse_args()
-    found, began, load = dict[str, tuple[str, str]](), datetime.now(UTC), os.getloadavg()[0]
+    found = sections()
     for command in COMMANDS:
         if not given.only or command.split()[0] in given.only:
             print(f"{datetime.now(UTC):%H:%M:%S} {command}", flush=True)
-            found[command] = run(command, given.seconds)
-            PAGE.write_text(page(found, began, load), encoding="utf-8")
+            found[command] = section(command, given.seconds)
+            PAGE.write_text(page(found), encoding="utf-8")
 
 
 if __name__ == "__main__":
