@@ -119,8 +119,7 @@ class OfKind:
 
     def __init__(self, folder, kind, count, leaves, with_statistics):
         self.folder, self.kind, self.with_statistics = folder, kind, with_statistics
-        maker = in_process(prepare, folder, kind, count, leaves, with_statistics)
-        maker.join()
+        in_process(prepare, folder, kind, count, leaves, with_statistics).join()
         self.store = opened(folder, kind)
         self.path = self.store.storage.locate(self.store.head().files_path)
         self.number = leaves // 2
@@ -193,10 +192,8 @@ def run_in_turns(kind, count, leaves, rounds, results):
 
 def measured(work, *arguments):
     """Return what some work finds in a process of its own."""
-    context = multiprocessing.get_context("spawn")
-    results = context.Queue()
-    process = context.Process(target=work, args=(*arguments, results))
-    process.start()
+    results = multiprocessing.get_context("spawn").Queue()
+    process = in_process(work, *arguments, results)
     found = results.get(timeout=600)
     process.join()
     return found

@@ -750,8 +750,8 @@ class Loaded:
         return {name: (begin, end - begin) for name, begin, end in _runs(self.known)}
 
     def rows(self, partition_id: str, columns: pa.Table) -> pa.Table:
-        """Return the rows of one partition, of some columns of all rows."""
-        return columns.slice(*self.slices.get(partition_id, (0, 0)))
+        """Return the rows of a partition that has some, of some columns of all rows."""
+        return columns.slice(*self.slices[partition_id])
 
     def batches(self, partition_id: str) -> ReferenceBatches:
         """Return the references of one partition."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -49,10 +49,14 @@ def write_files(storage: Storage, path: str, files: FileReferences) -> str:
 
 def read_files(storage: Storage, path: str, checksum: str | None = None) -> FileReferences:
     """Read what `write_files` wrote; statistics in a large local file are read when something needs them."""
-    file = MetadataFile.opened(storage, path, checksum)
-    later = [name for name in file.schema.names if name in reference_names(file.schema)] if file.can_stay_open else []
-    known = file.read([name for name in file.schema.names if name not in later], close=not later)
-    return FileReferences.of(completed(known), UnreadStatistics(file, tuple(later)) if later else None)
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(MetadataFile.opened(storage, path, checksum))
+        later = reference_names(file.schema) if file.can_stay_open else frozenset()
+        known = completed(file.read([name for name in file.schema.names if name not in later]))
+        if not later:
+            return FileReferences.of(known)
+        stack.pop_all()
+        return FileReferences.of(known, UnreadStatistics(file, [name for name in file.schema.names if name in later]))
 
 
 def partitions_table(tree: PartitionTree, schema: Schema) -> pa.Table:
@@ -152,13 +156,13 @@ def _encodings(table: pa.Table) -> dict[str, Any]:
 
 
 def _read(storage: Storage, path: str, checksum: str | None) -> pa.Table:
-    file = MetadataFile.opened(storage, path, checksum)
-    return file.read(file.schema.names)
+    with MetadataFile.opened(storage, path, checksum) as file:
+        return file.read(file.schema.names)
 
 
 @dataclass(frozen=True)
 class MetadataFile:
-    """An open Parquet file of metadata.
+    """An open Parquet file of metadata; a context manager that closes it.
 
     Parameters
     ----------
@@ -215,15 +219,23 @@ class MetadataFile:
         """
         return not self.is_whole and os.name != "nt" and self.file.metadata.num_rows > FEW_ROWS
 
-    def read(self, names: Sequence[str], *, close: bool = True) -> pa.Table:
-        """Return some columns, and close the file unless more is to be read; `StorageError` when it is damaged."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file, after which nothing more can be read."""
+        self.file.close(force=True)
+
+    def read(self, names: Sequence[str]) -> pa.Table:
+        """Return some columns; `StorageError` when the file is damaged."""
         rows = self.file.metadata.num_rows
         with _named(self.place):
             table = self.file.read(list(names), use_threads=rows > FEW_ROWS)
             if table.num_rows != rows:  # Arrow finds no row in a file that was cut after it was opened
                 raise OSError(f"it has {table.num_rows:,} rows instead of {rows:,}")
-        if close:
-            self.file.close(force=True)
         return table.replace_schema_metadata(None)
 
 
@@ -236,7 +248,7 @@ class UnreadStatistics:
         The file, and its columns of statistics.
     """
 
-    def __init__(self, file: MetadataFile, names: tuple[str, ...]) -> None:
+    def __init__(self, file: MetadataFile, names: Sequence[str]) -> None:
         self.schema: pa.Schema = pa.schema([file.schema.field(name) for name in names])
         self._file: MetadataFile | None = file
         self._read: pa.Table | None = None
@@ -247,7 +259,9 @@ class UnreadStatistics:
         with self._lock:  # threads share a state
             if self._read is None:
                 assert self._file is not None  # noqa: S101 - it is let go below only
-                self._read, self._file = self._file.read(self.schema.names), None
+                self._read = self._file.read(self.schema.names)
+                self._file.close()
+                self._file = None
             return self._read
 
 

@@ -123,14 +123,14 @@ def time_travel(worker: Worker, table: str) -> None:
     version = worker.random.choice(opened.snapshots()[:4]).id
     statement = f"SELECT batch, count(*) AS n FROM {table} VERSION AS OF {version} GROUP BY batch ORDER BY batch"
     try:
-        tables = [worker.session.sql(statement, engine=engine).to_arrow() for engine in ("spark", "duckdb")]
+        answers = [worker.session.sql(statement, engine=engine).to_arrow() for engine in ("spark", "duckdb")]
         read = Counter(opened.scan(version=version).to_arrow()["batch"].to_pylist())
     except NotFound:
         if any(snapshot.id == version for snapshot in opened.snapshots()):
             raise
         return  # the other thread expired it meanwhile
     expected = [{"batch": batch, "n": read[batch]} for batch in sorted(read)]
-    if any(table.to_pylist() != expected for table in tables):
+    if any(answer.to_pylist() != expected for answer in answers):
         worker.oracle.wrong(f"engines differ at snapshot {version} of {table}")
 
 

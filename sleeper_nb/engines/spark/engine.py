@@ -128,7 +128,9 @@ class SparkEngine:
         self._lock = threading.RLock()
         self._ignored: tuple[IgnoredSetting, ...] = ()
         if session is not None:
-            self._adopt(session)
+            with STARTS_AND_STOPS:
+                self._use(session)
+            self._adapt_to(session)
 
     def kept_frames(self, spark: SparkSession) -> KeptFrames:
         """Return the frames that a session, the one in use, has made before."""
@@ -177,12 +179,12 @@ class SparkEngine:
             with STARTS_AND_STOPS:
                 self._forget()
                 active = active_session()
-                if active is not None:
-                    self._use(active)
-                else:
+                if active is None:
                     self._start_visibly()
+                else:
+                    self._use(active)
             if active is not None:
-                self._adopt(active)
+                self._adapt_to(active)
                 return active
             assert self._session is not None  # noqa: S101 - it was started
             self._keep_settings(self._session)
@@ -336,12 +338,9 @@ class SparkEngine:
                 logger.info("Spark stopped")
             self._forget()
 
-    def _adopt(self, session: SparkSession) -> None:
-        """Use a session as it is, and note the settings in which it differs from one started here."""
-        check_classic(session)
+    def _adapt_to(self, session: SparkSession) -> None:
+        """Work with a session as it is, and note the settings in which it differs from one started here."""
         silence_query_context()
-        with STARTS_AND_STOPS:
-            self._use(session)
         if self.started:
             self._ignored = ignored_settings(session, self._config)
             names = [setting.name for setting in self._ignored]
@@ -354,6 +353,7 @@ class SparkEngine:
 
     def _use(self, session: SparkSession) -> None:
         """Work with a session from now on, as one of its users if an engine started it."""
+        check_classic(session)
         self._session, self._shared = session, StartedSpark.of(session)
         if self._shared is not None:
             self._shared.join(self)

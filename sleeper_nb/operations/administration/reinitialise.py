@@ -216,7 +216,7 @@ def _clear(
 
 
 def _plan(name: str, fresh: Fresh, state: TableState, kept: Retained) -> ReinitialiseReport:
-    files, size = data_files(state.files.active)
+    files, size = data_files(state.files.active_without_statistics)
     leaves = len(state.tree.leaves)
     return ReinitialiseReport(
         table=name,

@@ -183,4 +183,4 @@ def _change_to(to: Resolved, old: TableState, current: TableState) -> Rollback:
 
 def _count_data_files(state: TableState) -> int:
     """Return how many data files a version reads; a file that several partitions share counts once."""
-    return data_files(state.files.active)[0]
+    return data_files(state.files.active_without_statistics)[0]
