@@ -264,7 +264,8 @@ class _Parser(argparse.ArgumentParser):
     """An argument parser that raises our errors and never ends the process."""
 
     def __init__(self, name: str, usage_hint: str) -> None:
-        super().__init__(name, add_help=False, allow_abbrev=False)
+        # with a usage given, argparse does not write one for each line; errors show `usage_hint`
+        super().__init__(name, usage=name, add_help=False, allow_abbrev=False)
         self.usage_hint, self._lock = usage_hint, threading.Lock()
 
     def parsed(self, words: list[str]) -> tuple[Namespace, list[str]]:

@@ -728,7 +728,8 @@ class Loaded:
     @property
     def schema(self) -> pa.Schema:
         """All columns."""
-        return pa.schema([*self.known.schema, *([] if self.unread is None else self.unread.schema)])
+        known: pa.Schema = self.known.schema
+        return known if self.unread is None else pa.schema([*known, *self.unread.schema])
 
     @cached_property
     def plain(self) -> pa.Table:

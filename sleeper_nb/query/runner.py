@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.clock import Clock
@@ -122,11 +123,11 @@ class Runner:
         from sleeper_nb.engines.duckdb.statement_time import moment_of, set_moment
 
         self._check_variables(bound)
-        judge, allowed = self.engines.duckdb.connect(), self.engines.local_files
+        judge, allowed = cache(self.engines.duckdb.connect), self.engines.local_files
         kept = self.engines.duckdb.judged_queries
         queries = {each.text: relations.parsed(judge, with_duckdb_parameters(each), kept) for each in bound.statements}
         files = {path for query in queries.values() for path in named_files(judge, query, values, allowed=allowed)}
-        moment = moment_of(judge) if any(query.depends_on_time for query in queries.values()) else {}
+        moment = moment_of(judge()) if any(query.depends_on_time for query in queries.values()) else {}
         if why := _why_too_large(bound, values):
             bound = bound.narrowed(Necessary({}, why))
         else:

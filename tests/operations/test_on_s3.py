@@ -102,7 +102,7 @@ def test_duckdb_reads_the_bucket(table: StateStore):
     found = relations.query(
         connection,
         relations.parsed(
-            connection,
+            lambda: connection,
             Statement.of("SELECT key FROM t WHERE key >= 'b' ORDER BY key", dialect="duckdb"),
             JudgedQueries(),
         ),

@@ -7,7 +7,7 @@ refused, also one that a later DuckDB adds. The text that was judged is the text
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -130,10 +130,13 @@ class JudgedQueries:
     def __init__(self) -> None:
         self._kept = LastUsed[str, Query](_MOST_KEPT)
 
-    def of(self, connection: duckdb.DuckDBPyConnection, statement: Statement) -> Query:
-        """Return a statement and the files that it reads, if reading is all that it does."""
+    def of(self, connect: Callable[[], duckdb.DuckDBPyConnection], statement: Statement) -> Query:
+        """Return a statement and the files that it reads, if reading is all that it does.
+
+        It connects only to judge a statement that is not remembered.
+        """
         text = statement.text
-        query = self._kept.get(text) or judged(connection, statement)
+        query = self._kept.get(text) or judged(connect(), statement)
         return self._kept.put(text, query) if len(text) <= _LONGEST_KEPT else query
 
 
@@ -363,14 +366,14 @@ def _changing_functions(connection: duckdb.DuckDBPyConnection) -> frozenset[str]
 
 
 def named_files(
-    connection: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Any], *, allowed: bool
+    connect: Callable[[], duckdb.DuckDBPyConnection], query: Query, values: Mapping[str, Any], *, allowed: bool
 ) -> Iterator[str]:
     """Yield the absolute paths that a query names; for a pattern, also the files that it matches.
 
     Parameters
     ----------
-    connection
-        Finds the files: only DuckDB knows what its patterns mean.
+    connect
+        Connects to what finds the files, where the query names any: only DuckDB knows what its patterns mean.
     query
         The statement.
     values
@@ -384,7 +387,7 @@ def named_files(
         When it may not, or a file belongs to an instance of a warehouse.
     """
     for pattern in (*query.files, *_texts(values[name] for name in query.parameters if name in values)):
-        matches = _matches(connection, pattern)
+        matches = _matches(connect(), pattern)
         if matches and not allowed:
             raise no_local_files(pattern)
         for path in map(absolute, (pattern, *matches)):

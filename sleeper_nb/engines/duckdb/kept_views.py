@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from sleeper_nb.engines.duckdb.exact_paths import exact_path
 from sleeper_nb.model.sql_quotes import quoted_name, quoted_text
@@ -60,6 +60,30 @@ class FilesView:
         return f"SELECT {columns} FROM read_parquet([{files}], hive_partitioning = false)"  # noqa: S608 - literals
 
 
+@dataclass(frozen=True, slots=True)
+class RowlessView:
+    """No row: what is left of a table whose files hold none that a statement needs.
+
+    Parameters
+    ----------
+    columns
+        The names of its columns, and their types in DuckDB.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    paths: ClassVar[tuple[str, ...]] = ()
+    chunks: ClassVar[int] = 0
+
+    @property
+    def query(self) -> str:
+        """The query of the view: SQL, as DuckDB imports pandas before it reads Arrow."""
+        columns = (f"CAST(NULL AS {kind}) AS {quoted_name(name)}" for name, kind in self.columns)
+        return f"SELECT {', '.join(columns)} LIMIT 0"
+
+
+View: TypeAlias = FilesView | RowlessView
+
+
 def chunks_of(plan: ScanPlan) -> int:
     """Return about how many column chunks the footers of a plan's files describe: one of 64 KiB, or one a column."""
     return len(plan.schema.names) * len(plan.filenames) + plan.bytes // _BYTES_OF_CHUNK
@@ -74,7 +98,7 @@ class KeptViews:
     """The views of one database."""
 
     def __init__(self) -> None:
-        self._lock, self._schemas = threading.Lock(), dict[tuple[str, FilesView], str]()
+        self._lock, self._schemas = threading.Lock(), dict[tuple[str, View], str]()
         self._paths, self._chunks = set[str](), 0.0
 
     @property
@@ -82,7 +106,7 @@ class KeptViews:
         """Whether it has so many views, or footers, that the next statement should begin with none."""
         return len(self._schemas) >= _MOST_VIEWS or self._chunks > _MOST_CHUNKS
 
-    def schema_of(self, connection: duckdb.DuckDBPyConnection, name: str, view: FilesView) -> str:
+    def schema_of(self, connection: duckdb.DuckDBPyConnection, name: str, view: View) -> str:
         """Return the schema in which a name is a view, made first if it is not there.
 
         Raises
@@ -105,7 +129,7 @@ class KeptViews:
         with self._lock:
             self._count(files)
 
-    def _count(self, files: FilesView) -> None:
+    def _count(self, files: View) -> None:
         new = set(files.paths) - self._paths
         self._paths |= new
         self._chunks += files.chunks * len(new) / max(len(files.paths), 1)
@@ -122,8 +146,8 @@ class ViewsOfStatement:
         if self._kept is not None:
             self._kept.count(files)
 
-    def name(self, name: str, view: FilesView) -> None:
-        """Give the rows of files a name that only later statements of this connection can read; errors as in DuckDB."""
+    def name(self, name: str, view: View) -> None:
+        """Give a view a name that only later statements of this connection can read; errors as in DuckDB."""
         if self._kept is None:
             self.connection.execute(f"CREATE OR REPLACE TEMP VIEW {quoted_name(name)} AS {view.query}")
             return

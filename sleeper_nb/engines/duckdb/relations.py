@@ -26,7 +26,7 @@ from sleeper_nb import errors
 from sleeper_nb.engines.duckdb.combined_rows import combined, is_exact
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries, Query
 from sleeper_nb.engines.duckdb.exact_paths import exact_path
-from sleeper_nb.engines.duckdb.kept_views import FilesView, ViewsOfStatement
+from sleeper_nb.engines.duckdb.kept_views import FilesView, RowlessView, ViewsOfStatement
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import FieldType, Schema
@@ -149,10 +149,11 @@ def name_table(
 ) -> None:
     """Give the rows of a plan a name that only later statements of this connection can read; as `relation`.
 
-    Files whose rows are the answer as they are become a view at once: DuckDB opens them fewer times than for a relation
-    of them.
+    Files whose rows are the answer as they are become a view at once, and so does a table of which no file is read:
+    DuckDB opens files fewer times than for a relation of them, and views are kept.
     """
-    if with_places or not _is_as_in_files(plan, storage):
+    view = _view_of(plan, storage, with_places)
+    if view is None:
         rows = relation(views.connection, plan, storage, is_whole=is_whole, with_places=with_places)
         name_rows(views.connection, name, rows)
         if storage.local:
@@ -160,10 +161,17 @@ def name_table(
         return
     _check(plan, storage, is_whole)
     try:
-        views.name(name, FilesView.of(plan, storage))
+        views.name(name, view)
     except duckdb.Error as error:
         check_files(plan.files, storage)
         raise explained(error) from error
+
+
+def _view_of(plan: ScanPlan, storage: Storage, with_places: bool) -> FilesView | RowlessView | None:
+    """Return the view that has the rows of a plan; None when only a relation can have them."""
+    if not plan.files and plan.processing.is_nothing:
+        return RowlessView(tuple(columns_of(plan.schema, with_places=with_places)))
+    return FilesView.of(plan, storage) if not with_places and _is_as_in_files(plan, storage) else None
 
 
 def _is_as_in_files(plan: ScanPlan, storage: Storage) -> bool:
@@ -335,10 +343,8 @@ def columns_of(schema: Schema, *, with_places: bool = False) -> list[tuple[str, 
 def _no_rows(
     connection: duckdb.DuckDBPyConnection, schema: Schema, *, with_places: bool = False
 ) -> duckdb.DuckDBPyRelation:
-    """Return no row with the columns of a schema; made by SQL, as DuckDB imports pandas before it reads Arrow."""
-    of = columns_of(schema, with_places=with_places)
-    columns = (f"CAST(NULL AS {kind}) AS {quoted_name(name)}" for name, kind in of)
-    return connection.sql(f"SELECT {', '.join(columns)} LIMIT 0")
+    """Return no row with the columns of a schema."""
+    return connection.sql(RowlessView(tuple(columns_of(schema, with_places=with_places))).query)
 
 
 def data_files(
@@ -413,10 +419,10 @@ def column(name: str) -> duckdb.Expression:
     return duckdb.ColumnExpression(name)
 
 
-def parsed(connection: duckdb.DuckDBPyConnection, statement: Statement, queries: JudgedQueries) -> Query:
+def parsed(connect: Callable[[], duckdb.DuckDBPyConnection], statement: Statement, queries: JudgedQueries) -> Query:
     """Return a statement that only reads; as `queries` judge it, with DuckDB's errors as ours."""
     try:
-        return queries.of(connection, statement)
+        return queries.of(connect, statement)
     except duckdb.Error as error:
         raise explained(error) from error
 

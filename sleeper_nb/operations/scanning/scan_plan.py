@@ -325,18 +325,24 @@ def files_in(state: TableState, leaf: Partition, part: Region, reached: Regions 
     """
     owners = [leaf.id, *(partition.id for partition in state.tree.ancestors(leaf.id))]
     rows = state.files.active_rows_without_statistics_in(owners)
-    rows = rows.filter(keys_in(part, rows, state.schema, low="max_", high="min_")) if rows.num_rows else rows
-    if rows.num_rows and reached is not None:
-        near = [region for region in reached if leaf.region.intersect(region) is not None]
-        tests = [keys_in(region, rows, state.schema, low="max_", high="min_") for region in near]
-        rows = rows.filter(reduce(pc.or_, tests)) if tests else rows.slice(0, 0)
-    if not rows.num_rows:
+    near = None if reached is None else [each for each in reached if leaf.region.intersect(each) is not None]
+    if not rows.num_rows or near == []:
         return []
+    inside = _overlap(part, rows, state.schema)
+    if near is not None:
+        inside = pc.and_(inside, reduce(pc.or_, (_overlap(each, rows, state.schema) for each in near)))
+    if not pc.all(inside, skip_nulls=False).as_py():  # to filter all columns takes longer than to test the keys
+        rows = rows.filter(inside)
     named = ("filename", "rows", "bytes", "rows_exact", "checksum")
     filenames, counts, sizes, exact, checksums = (rows[name].to_pylist() for name in named)
     whole = keys_in(part, rows, state.schema, low="min_", high="max_").to_pylist()
     parts = repeat(None) if all(whole) else (None if each else part for each in whole)
     return list(map(PlannedFile, filenames, counts, sizes, parts, exact, checksums, vectors_of(rows)))
+
+
+def _overlap(region: Region, rows: pa.Table, schema: Schema) -> pa.ChunkedArray:
+    """Return for each reference whether its key range overlaps a region."""
+    return keys_in(region, rows, schema, low="max_", high="min_")
 
 
 def keys_in(region: Region, rows: pa.Table, schema: Schema, *, low: str = "", high: str = "") -> pa.ChunkedArray:

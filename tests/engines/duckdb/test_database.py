@@ -20,7 +20,7 @@ SCHEMA = sl.Schema({"city": "string"}, {}, {"fare": "double?"})
 
 def asked(connection, sql):
     return relations.query(
-        connection, relations.parsed(connection, Statement.of(sql, dialect="duckdb"), JudgedQueries())
+        connection, relations.parsed(lambda: connection, Statement.of(sql, dialect="duckdb"), JudgedQueries())
     )
 
 

@@ -116,24 +116,24 @@ def test_a_sample_is_of_the_whole_table(session):
 class TestRememberedStatements:
     def test_a_statement_is_judged_once(self):
         queries, connection = JudgedQueries(), duckdb.connect()
-        first = queries.of(connection, Statement.of("SELECT 1", dialect="duckdb"))
+        first = queries.of(lambda: connection, Statement.of("SELECT 1", dialect="duckdb"))
         connection.close()
-        assert queries.of(connection, Statement.of("SELECT 1", dialect="duckdb")) is first
+        assert queries.of(lambda: connection, Statement.of("SELECT 1", dialect="duckdb")) is first
 
     def test_what_is_refused_is_refused_again(self):
         queries = JudgedQueries()
         with duckdb.connect() as connection:
             for _ in range(2):
                 with pytest.raises(InvalidInput):
-                    queries.of(connection, Statement.of("DROP TABLE t", dialect="duckdb"))
+                    queries.of(lambda: connection, Statement.of("DROP TABLE t", dialect="duckdb"))
 
     def test_only_the_last_ones_are_kept(self):
         queries = JudgedQueries()
         with duckdb.connect() as connection:
-            first = queries.of(connection, Statement.of("SELECT 0", dialect="duckdb"))
+            first = queries.of(lambda: connection, Statement.of("SELECT 0", dialect="duckdb"))
             for number in range(1, 257):
-                queries.of(connection, Statement.of(f"SELECT {number}", dialect="duckdb"))
-            assert queries.of(connection, Statement.of("SELECT 0", dialect="duckdb")) is not first
+                queries.of(lambda: connection, Statement.of(f"SELECT {number}", dialect="duckdb"))
+            assert queries.of(lambda: connection, Statement.of("SELECT 0", dialect="duckdb")) is not first
 
 
 @pytest.mark.parametrize(("column", "alias"), [("é", "É"), ("strasse", "straße"), ("σας", "σασ")])
