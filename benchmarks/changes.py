@@ -63,7 +63,7 @@ def prepare(folder, rows):
 
 
 def addresses(table, version):
-    storage = table._store.storage
+    storage = table.store.storage
     return [storage.locate(file["filename"]) for file in table.at(version).files()]
 
 
@@ -108,7 +108,7 @@ def spent_on(folder, way, versions):
 
 def in_a_process(*words):
     command = [sys.executable, "-m", "benchmarks.changes", *map(str, words)]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
 def agree(folder):

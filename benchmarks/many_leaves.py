@@ -46,14 +46,14 @@ def prepare(folder, kind, given):
     store.create("t", SCHEMA, tree)
     each = given.files // given.leaves
     real = {leaf.id for leaf in tree.leaves[: given.split]}
-    made = references(tree, given.files).active
+    made = references(tree, given.files).active_without_statistics
     kept = FileReferences.of(made.filter(pa.array([name not in real for name in made["partition_id"].to_pylist()])))
     added = []
     for leaf in tree.leaves[: given.split]:
         low = leaf.region.ranges[0].min or 0
         for number in range(each):
             keys = pa.array(range(low + number, low + number + given.rows * 7, 7), pa.int64())
-            rows = pa.table({"key": keys, "value": pa.array(["v"] * len(keys))})
+            rows = pa.table({"key": keys, "value": pa.array(["v"] * len(keys)), "time": keys}).cast(SCHEMA.arrow)
             file = write_sorted(store.storage, paths.data_file(leaf.id, store.clock.new_id()), SCHEMA, [rows])
             added.append(reference_to(file, leaf.id))
     state = replace(store.load(), snapshot_id=2, files=kept.with_added(added, 2, store.clock.now()))
@@ -72,6 +72,8 @@ def run(kind, given):
         maker = multiprocessing.get_context("spawn").Process(target=prepare, args=(folder, kind, given))
         maker.start()  # apart, so that its memory does not count
         maker.join()
+        if maker.exitcode:
+            raise SystemExit("the table was not made")
         store = opened(folder, kind)
         head = store.head()
         state = store.load()

@@ -42,6 +42,8 @@ def filled(folder, tables):
                 copy[of_id], copy[of_commit] = f"id{i}", f"commit{i}"
                 if name == "tables":
                     copy[1] = f"t{i}"
+                else:
+                    copy[-1] = None  # the checksum of the row: rows of earlier releases have none
                 copies.append(copy)
             catalog.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", copies)
     return path

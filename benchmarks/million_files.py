@@ -24,7 +24,8 @@ import pyarrow.parquet as pq
 
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import Clock, Retry
-from sleeper_nb.model.files import FileReference, FileReferences, files_schema
+from sleeper_nb.model.file_reference import FileReference, files_schema
+from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.statistics import ColumnStatistics, StatisticsColumns
@@ -42,7 +43,7 @@ ROUNDS = 15
 KINDS = ("S3StateStore", "TransactionLogStateStore")
 
 
-def references(tree, count, with_statistics):
+def references(tree, count, with_statistics=False):
     """Return `count` references, as many for each leaf; with statistics of a timestamp, unlike those of other files."""
     leaves = sorted(tree.leaves, key=lambda leaf: leaf.id)
     each = count // len(leaves)

@@ -24,7 +24,8 @@ import pyarrow.compute as pc
 import sleeper_nb as sl
 from benchmarks.million_files import WIDTH, references
 from sleeper_nb.clock import Clock
-from sleeper_nb.model.files import FileReference, FileReferences
+from sleeper_nb.model.file_reference import FileReference
+from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.partitions import Partition
 from sleeper_nb.model.properties import METADATA_CACHE
 from sleeper_nb.model.state import TableState

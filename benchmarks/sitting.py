@@ -49,7 +49,7 @@ def run(command: str, seconds: float) -> tuple[str, str]:
                               text=True, check=False, timeout=seconds, cwd=PAGE.parents[1])  # fmt: skip
         printed, ended = done.stdout, f"{time.monotonic() - began:.0f} s"
         if done.returncode:
-            ended = f"failed: exit code {done.returncode}"
+            ended = f"failed: exit code {done.returncode}: {(done.stderr.strip().splitlines() or [''])[-1]}"
     except subprocess.TimeoutExpired as late:
         # what was captured is bytes here, whatever was asked for
         printed, ended = (late.stdout or b"").decode(), f"took more than {seconds:.0f} s, and was ended"

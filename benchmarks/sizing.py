@@ -26,7 +26,7 @@ from typing import Any
 
 from sleeper_nb.clock import Clock, ManualClock, Retry
 from sleeper_nb.errors import ConflictError
-from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.transactions import AddFiles
@@ -277,7 +277,7 @@ def simulated(
                     failed.append(time.now - began)
 
         for number in range(1, writers + 1):
-            time.spawn(lambda number=number: work(number))  # type: ignore[misc]
+            time.spawn(lambda number=number: work(number))
         time.run()
         assert first.head().id == 1 + len(took), "a commit was lost, or made twice"
     every = took or [math.inf]

@@ -784,6 +784,14 @@ class Changes(Report):
         return {kind: ChangedRows(self, (kind,)).to_dict() for kind in KINDS}
 
     @property
+    def whose_columns(self) -> str:
+        """Whose columns the rows have, as text; "" where both versions have the same."""
+        if not self._comparison.columns_differ:
+            return ""
+        newer = max(self.before, self.after, key=lambda version: version.snapshot_id)
+        return f"shown with the columns of {newer}, because the columns differ"
+
+    @property
     def opened(self) -> str:
         """How many of the two versions' files are read to compare them, as text."""
         return f"reads {cell_text(self._comparison.files)}/{cell_text(self._comparison.files_of)} files"
@@ -847,11 +855,10 @@ class ChangedRows(Report, Tabular):
         kinds = " and ".join(self.kinds)
         if self.changes.images and self.kinds == KINDS:
             kinds = "removed, added and updated"
-        footer = (
-            f"{kinds} from {self.changes.before} to {self.changes.after} of {self.changes.table} · "
-            f"{self.changes.opened}"
-        )
-        return preview(self.head(self.display.rows + 1), footer, limit=self.display.rows)
+        shown = self.display.rows if self.limit is None else min(self.display.rows, self.limit)
+        what = f"{kinds} from {self.changes.before} to {self.changes.after} of {self.changes.table}"
+        footer = " · ".join(filter(None, (what, self.changes.whose_columns, self.changes.opened)))
+        return preview(self._read(shown + 1), footer, limit=shown)  # one more tells that there are more
 
     def to_dict(self) -> dict[str, Any]:
         """Return all rows: a list of values for each column."""

@@ -111,7 +111,7 @@ class Context:
         folder = Path.cwd()
         names: tuple[str, ...] = ()
         home = find_home("default", None, os.environ, folder)
-        if home != Home(DEFAULT) or is_warehouse(Path(DEFAULT)):
+        if home.is_named or home != Home(DEFAULT) or is_warehouse(Path(DEFAULT)):
             return [f"{self.prefix} use {shlex.quote(home.warehouse)}"]
         with contextlib.suppress(OSError):  # of a folder that cannot be listed
             found = (f"./{each.name}" for each in sorted(folder.iterdir()) if each.is_dir() and is_warehouse(each))

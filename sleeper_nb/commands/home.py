@@ -62,6 +62,8 @@ class Home:
         Settings of the Spark session that is started for it.
     iterators, data_paths
         What the properties of its tables may name.
+    is_named
+        Whether somebody named the address; it is the default one when not.
     """
 
     warehouse: str
@@ -69,6 +71,7 @@ class Home:
     spark: Mapping[str, str] = field(default_factory=dict, repr=False)
     iterators: tuple[str, ...] = ()
     data_paths: tuple[str, ...] = ()
+    is_named: bool = field(default=True, compare=False)
 
     @property
     def folder(self) -> Path | None:
@@ -84,7 +87,7 @@ class Home:
             inside = there.absolute().is_relative_to(here.absolute())
         else:
             inside = f"{uri}/".startswith(f"{self.warehouse.rstrip('/')}/")
-        return replace(self, warehouse=uri) if inside else Home(uri)
+        return replace(self, warehouse=uri, is_named=True) if inside else Home(uri)
 
     def with_aws(self, aws: AwsTarget) -> Home:
         """Return the settings with the region, server or profile that are given."""
@@ -127,7 +130,7 @@ def find_home(instance: str, given: str | None, environment: Mapping[str, str], 
     address = given or environment.get(VARIABLE)
     path = next((place / FILE for place in (folder, *folder.parents) if (place / FILE).is_file()), None)
     if path is None:
-        return Home(address or DEFAULT)
+        return Home(address or DEFAULT, is_named=bool(address))
     home = _home_in(path, instance)
     return home.for_address(address) if address else home
 
@@ -167,7 +170,8 @@ def _home_in(path: Path, instance: str) -> Home:
         warehouse = str(path.parent / Path(warehouse).expanduser())
     iterators, places = ((*common.get(key, ()), *own.get(key, ())) for key in _LISTS)
     data_paths = tuple(each if "://" in each else str(path.parent / Path(each).expanduser()) for each in places)
-    return Home(warehouse, AwsTarget(*map(settings.get, _AWS)), spark, iterators, data_paths)
+    aws = AwsTarget(*map(settings.get, _AWS))
+    return Home(warehouse, aws, spark, iterators, data_paths, is_named="warehouse" in settings)
 
 
 def _check(part: Any, name: str, path: Path, text: str) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from sleeper_nb.commands.command import DRY_RUN, FORCE, TABLE, command, flag, option, positional
+from sleeper_nb.commands.command import DRY_RUN, FORCE, TABLE, TypedLine, command, flag, option, positional
 from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.outcome import Outcome
-from sleeper_nb.errors import Action, InvalidInput
+from sleeper_nb.errors import Action, Hint, InvalidInput
 from sleeper_nb.progress import BackgroundJob
 from sleeper_nb.report import Answer, Grid
 
@@ -123,6 +124,21 @@ def split(context: Context, arguments: Namespace) -> SplitReport:
     )
 
 
+_KEEPING = re.compile(r"--(keep|retain|older|days|min|max)")
+
+
+def _how_long_they_stay(line: TypedLine) -> Hint | None:
+    """Return the hint of ``expire t --keep 5``: properties say which snapshots stay."""
+    keeping = [place for place, word in enumerate(line.words) if _KEEPING.match(word)]
+    if not keeping:
+        return None
+    values = {place + 1 for place in keeping if "=" not in line.words[place]}
+    others = (word for place, word in enumerate(line.words) if place not in values and not word.startswith("-"))
+    table = next(others, "T")
+    longer = Action(f"properties {table} 'snapshot.time-retained=30 d' snapshot.num-retained.min=5")
+    return "properties say which snapshots stay: ", longer
+
+
 @command(
     "expire",
     "expire old snapshots; shows which, until --force",
@@ -131,6 +147,7 @@ def split(context: Context, arguments: Namespace) -> SplitReport:
     FORCE,
     examples=("expire trips", "expire trips --force"),
     words=("expire-snapshots",),
+    instead=_how_long_they_stay,
 )
 def expire(context: Context, arguments: Namespace) -> ExpiryReport:
     return context.table(arguments.table).expire_snapshots(_is_dry_run(arguments))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sleeper_nb.commands.command import AWS, command, given_aws, option, positional
 from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.help import HelpPage, describe, overview
-from sleeper_nb.commands.home import DEFAULT, Home, find_home
+from sleeper_nb.commands.home import Home, find_home
 from sleeper_nb.errors import Action, InvalidInput, NotFound, SleeperError
 from sleeper_nb.report import Grid, Report, notes_line
 from sleeper_nb.storage.paths import CATALOG
@@ -71,7 +71,7 @@ class Opened(Report):
         metavar="URI",
         optional=True,
     ),
-    option("--instance", text="which of its instances", metavar="I", default="default"),
+    option("--instance", text="which of its instances; default if not given", metavar="I"),
     *AWS,
     option("--data-path", text="a folder or s3:// address outside the warehouse where its tables may have files, as "
            "add-files needs; without URI: of the open warehouse", metavar="DIR", kind="path", many=True),
@@ -90,23 +90,23 @@ def use(context: Context, arguments: Namespace) -> Opened:
     if arguments.data_path and arguments.uri is None and context.session is not None:
         context.opened().allow(data_paths=arguments.data_path)
         return _opened(context, context.opened().warehouse().root, context.opened())
-    home = find_home(arguments.instance, None, os.environ, Path.cwd())
-    aws = given_aws(arguments).given
+    instance, aws = arguments.instance or "default", given_aws(arguments).given
+    home = find_home(instance, None, os.environ, Path.cwd())
     uri = arguments.uri or home.warehouse
-    if arguments.uri is None and context.is_open and home == Home(DEFAULT) and not aws:  # nothing names another one
+    if arguments.uri is None and context.is_open and not home.is_named and not aws:
         uri, aws = context.opened().warehouse().root, context.opened().aws
-        if arguments.instance == "default":
+        if arguments.instance is None:
             return _opened(context, uri, context.opened())
     given = context.value(uri)
     if not isinstance(given, Session | str | Path):
         kind = type(given).__name__
         raise InvalidInput(f"{uri} is a {kind}, not a warehouse", hint="give a session, or the address of a warehouse")
-    created = None if isinstance(given, Session) else _created_by_opening(str(given), arguments.instance)
+    created = None if isinstance(given, Session) else _created_by_opening(str(given), instance)
     paths = arguments.data_path
     if aws and not str(given).startswith("s3://"):
         hint = f"leave out --{next(iter(aws)).replace('_', '-')}, or give s3://bucket/prefix"
         raise InvalidInput(f"{uri} is not in a bucket, so nothing of AWS opens it", hint=hint)
-    session = given if isinstance(given, Session) else context.connect(str(given), arguments.instance, *paths, **aws)
+    session = given if isinstance(given, Session) else context.connect(str(given), instance, *paths, **aws)
     if isinstance(given, Session) and paths:
         given.allow(data_paths=paths)
     context.session = session

@@ -15,6 +15,7 @@ from sleeper_nb.commands.command import (
     TABLE,
     VERSION,
     WHERE,
+    TypedLine,
     command,
     flag,
     option,
@@ -22,7 +23,7 @@ from sleeper_nb.commands.command import (
 )
 from sleeper_nb.commands.confirm import delete_confirmed
 from sleeper_nb.commands.context import Context
-from sleeper_nb.errors import Action, InvalidInput, NotFound
+from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound
 from sleeper_nb.model.snapshots import SavepointReference
 
 if TYPE_CHECKING:
@@ -98,6 +99,13 @@ def diff(context: Context, arguments: Namespace) -> Diff | ChangedRows:
     return context.shown(replace(changes.rows(arguments.limit), display=context.display))
 
 
+def _named_savepoint(line: TypedLine) -> Hint | None:
+    """Return the hint of ``create-savepoint t before-fix``: the name follows an option."""
+    if len(line.words) < 2 or any(word.startswith("-") for word in line.words[:2]):
+        return None
+    return "write ", Action(f"create-savepoint {line.one_by_one(0, 1)} --name {line.one_by_one(1)}")
+
+
 @command(
     "create-savepoint",
     "pin a version until its savepoint is deleted",
@@ -112,6 +120,7 @@ def diff(context: Context, arguments: Namespace) -> Diff | ChangedRows:
         'create-savepoint trips --name fix --snapshot 12 -m "fares were wrong"',
     ),
     words=("savepoint", "tag", "save"),
+    instead=_named_savepoint,
 )
 def create_savepoint(context: Context, arguments: Namespace) -> Savepoint:
     table, reference = context.table_and_version(arguments.table, arguments.snapshot)

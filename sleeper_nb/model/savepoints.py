@@ -171,8 +171,8 @@ class Savepoint(Report):
         """Return the files that list all data files of the savepoint.
 
         Paimon's list names many manifests, each with a part of the files. Here one Parquet file, `full_manifest_list`,
-        lists all of them, with the rows of the system table ``files`` (`sleeper_nb.model.files.files_schema`), for any
-        tool that reads Parquet. A savepoint with a `log` has that as its second file: what it adds and removes.
+        lists all of them, with the rows of the system table ``files`` (`sleeper_nb.model.file_reference.files_schema`),
+        for any tool that reads Parquet. A savepoint with a `log` has that as its second file: what it adds and removes.
 
         Parameters
         ----------

@@ -35,7 +35,8 @@ from sleeper_nb.errors import (
 from sleeper_nb.model.checksums import DIGITS, checksum_of
 from sleeper_nb.model.deletions import DELETION_FILE, DeletionVector
 from sleeper_nb.model.evolution import keeps_columns, reads_files_of, without_new_promises
-from sleeper_nb.model.files import PAIR, FileReference, FileReferences, to_values
+from sleeper_nb.model.file_reference import PAIR, FileReference, key_ranges
+from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.keys import KeyValue, key_from_json, key_to_json
 from sleeper_nb.model.partitions import (
     Partition,
@@ -267,11 +268,11 @@ class ChangeRows(Transaction):
         """Raise when rows were added since that the change should have seen."""
         if not self.watched or state.snapshot_id == self.since:
             return
-        active = state.files.active
+        active = state.files.active_without_statistics
         newer = active.filter(pc.greater(active["added_snapshot"], self.since))
-        for each in to_values(newer):
-            if any(region.overlaps(each.min_key, each.max_key) for region in self.watched):
-                raise StateRuleBroken(f"rows were added in {each.filename} in the meantime", hint="run it again")
+        for name, least, greatest in key_ranges(newer):
+            if any(region.overlaps(least, greatest) for region in self.watched):
+                raise StateRuleBroken(f"rows were added in {name} in the meantime", hint="run it again")
 
     def apply(self, state: TableState, point: CommitPoint) -> TableState:
         """Replace the references, and add those to new files."""
@@ -374,10 +375,14 @@ class Rollback(Transaction):
     @classmethod
     def between(cls, state: TableState, then: TableState) -> Rollback:
         """Return the change that restores the contents of `then`."""
-        only_now, only_then = state.files.unshared(then.files)
-        removed = zip(*(only_now[name].to_pylist() for name in PAIR), strict=True)
-        tree = None if then.tree == state.tree else then.tree
-        return cls(then.snapshot_id, tuple(removed), tuple(to_values(only_then)), tree)
+        removed, again = (
+            tuple(zip(*(references[name].to_pylist() for name in PAIR), strict=True))
+            for references in state.files.unshared(then.files)
+        )
+        wanted, partitions, names = set(again), {each for each, _ in again}, {each for _, each in again}
+        references = then.files.active_in(partitions, names)  # with their statistics
+        references = tuple(each for each in references if (each.partition_id, each.filename) in wanted)
+        return cls(then.snapshot_id, removed, references, None if then.tree == state.tree else then.tree)
 
     @property
     def is_nothing(self) -> bool:
@@ -414,7 +419,8 @@ class DeleteFiles(Transaction):
     def validate(self, state: TableState) -> None:
         """No partition still reads the files."""
         gone = pa.array(self.filenames, pa.string())
-        if any(pc.any(pc.is_in(state.files.active[name], gone)).as_py() for name in ("filename", DELETION_FILE)):
+        active = state.files.active_without_statistics
+        if any(pc.any(pc.is_in(active[name], gone)).as_py() for name in ("filename", DELETION_FILE)):
             raise StateRuleBroken("a file that was to be deleted is in use", hint="collect garbage again")
 
     def apply(self, state: TableState, point: CommitPoint) -> TableState:
@@ -565,7 +571,7 @@ class ClearTable(Transaction):
         """Mark every reference ready for garbage collection."""
         files = state.files
         for partition_id, begin, end in files.runs():
-            names = state.files.active["filename"].slice(begin, end - begin).to_pylist()
+            names = state.files.active_without_statistics["filename"].slice(begin, end - begin).to_pylist()
             files = files.with_removed(names, partition_id, point.snapshot_id, point.time)
         if self.schema is not None:
             files = files.of_schema(self.schema)

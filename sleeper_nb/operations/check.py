@@ -29,7 +29,7 @@ from sleeper_nb.errors import (
     StorageError,
 )
 from sleeper_nb.model.deletions import DELETION_FILE
-from sleeper_nb.model.files import FileReference, stored_files
+from sleeper_nb.model.file_reference import FileReference, stored_files
 from sleeper_nb.model.savepoints import Savepoint, is_file_of
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState

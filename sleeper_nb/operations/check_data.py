@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sleeper_nb.errors import NetworkError, SleeperError, first_line
-from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.keys import key_text
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema, is_utf8

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from sleeper_nb.catalog.checked_rows import CatalogRows
 from sleeper_nb.errors import SleeperError
-from sleeper_nb.model.files import data_files
+from sleeper_nb.model.file_totals import data_files
 from sleeper_nb.model.partitions import PartitionTree, Region
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sleeper_nb.errors import StorageError
-from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.partitions import Partition, Region
 from sleeper_nb.model.schema import Schema

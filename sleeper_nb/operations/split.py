@@ -24,7 +24,7 @@ from typing import Any
 
 from sleeper_nb.catalog.catalog_base import FileClaim, steady
 from sleeper_nb.errors import Action, InvalidInput, NotFound, StateRuleBroken
-from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.keys import (
     KeyValue,
     check_key,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from sleeper_nb.errors import StateRuleBroken
 from sleeper_nb.model.even_partitions import even_tree
-from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import Partition, PartitionSplit, PartitionTree
 from sleeper_nb.model.properties import IMPORT_MIN_LEAVES, SPLITTING_MIN_ROWS, TableProperties
 from sleeper_nb.model.schema import Schema

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from sleeper_nb.catalog.catalog_base import FileClaim, steady
 from sleeper_nb.errors import Action
-from sleeper_nb.model.files import data_files
+from sleeper_nb.model.file_totals import data_files
 from sleeper_nb.model.properties import (
     SAVEPOINT_INTERVAL,
     SPLITTING_THRESHOLD,

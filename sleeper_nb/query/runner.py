@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import duckdb
     from pyspark.sql import DataFrame, SparkSession
 
-    from sleeper_nb.engines.duckdb.duckdb_reads import Query
+    from sleeper_nb.engines.duckdb.duckdb_reads import JudgedStatement
     from sleeper_nb.engines.duckdb.kept_views import ViewsOfStatement
 
 logger = logging.getLogger(__name__)
@@ -118,38 +118,39 @@ class Runner:
         from sleeper_nb.engines.duckdb import relations
         from sleeper_nb.engines.duckdb.database import interruptible
         from sleeper_nb.engines.duckdb.duckdb_planning import DuckDBPlanning
-        from sleeper_nb.engines.duckdb.duckdb_reads import named_files
+        from sleeper_nb.engines.duckdb.duckdb_reads import JudgedStatement
         from sleeper_nb.engines.duckdb.kept_views import ViewsOfStatement, can_be_kept
         from sleeper_nb.engines.duckdb.statement_time import moment_of, set_moment
 
         self._check_variables(bound)
         judge, allowed = cache(self.engines.duckdb.connect), self.engines.local_files
         kept = self.engines.duckdb.judged_queries
-        queries = {each.text: relations.parsed(judge, with_duckdb_parameters(each), kept) for each in bound.statements}
-        files = {path for query in queries.values() for path in named_files(judge, query, values, allowed=allowed)}
-        moment = moment_of(judge()) if any(query.depends_on_time for query in queries.values()) else {}
+        judged = JudgedStatement(
+            {each.text: relations.parsed(judge, with_duckdb_parameters(each), kept) for each in bound.statements}
+        )
+        files = judged.files(judge, values, allowed=allowed)
+        moment = moment_of(judge()) if judged.depends_on_time else {}
         if why := _why_too_large(bound, values):
             bound = bound.narrowed(Necessary({}, why))
         else:
-            planning = DuckDBPlanning(bound, queries, values, self.engines.duckdb, moment, self.dry_run)
+            planning = DuckDBPlanning(bound, judged, values, self.engines.duckdb, moment, self.dry_run)
             bound, keys = planning.narrowed()
             note = keys or note
         chosen = self._chosen_for(bound)
 
         def rows(views: ViewsOfStatement) -> duckdb.DuckDBPyRelation:
             set_moment(views.connection, moment)
-            _name_on_duckdb(views, bound, queries)
+            _name_on_duckdb(views, bound, judged)
             try:
-                return relations.query(views.connection, queries[bound.statement.text], values)
+                return relations.query(views.connection, judged.of(bound.statement), values)
             except StorageError:
                 for source in bound.sources:  # which may name a file that is gone
                     source.check_files()
                 raise
 
-        keeps = not any(query.lists_names for query in queries.values()) and can_be_kept(bound.plans)
+        keeps = not judged.lists_names and can_be_kept(bound.plans)
         confined = self.engines.duckdb.connect_statement(_folders(bound), files, keeps=keeps)
-        is_eager = any(query.is_eager for query in queries.values())
-        result = interruptible(confined.connection, lambda: rows(confined)) if is_eager else rows(confined)
+        result = interruptible(confined.connection, lambda: rows(confined)) if judged.is_eager else rows(confined)
         origin = replace(self._origin(bound, note), engine=chosen)
         has_ctes = any("WITH" in each.words() for each in bound.statements)
         return DuckDBResult(
@@ -224,22 +225,21 @@ def _folders(bound: Bound) -> set[str]:
     return folders
 
 
-def _name_on_duckdb(views: ViewsOfStatement, bound: Bound, queries: Mapping[str, Query]) -> None:
+def _name_on_duckdb(views: ViewsOfStatement, bound: Bound, judged: JudgedStatement) -> None:
     """Give a connection the relations that the names of a bound statement stand for."""
     from sleeper_nb.engines.duckdb import relations
 
     connection = views.connection
     for name, what in bound.named.items():
         if isinstance(what, Bound):
-            _name_on_duckdb(views, what, queries)
-            rows = relations.query(connection, queries[what.statement.text])
+            _name_on_duckdb(views, what, judged)
+            rows = relations.query(connection, judged.of(what.statement))
         elif isinstance(what, BoundVariable):
             rows = relations.of_variable(connection, what)
         elif isinstance(what.rows, TableRows):
-            is_whole = queries[bound.statement.text].reads_most_of(what.rows.state.schema.names)
-            relations.name_table(
-                *(views, name, what.rows.plan, what.storage), is_whole=is_whole, with_places=what.with_places
-            )
+            is_whole = judged.of(bound.statement).reads_most_of(what.rows.state.schema.names)
+            plan, with_places = what.rows.plan, what.with_places
+            relations.name_table(views, name, plan, what.storage, is_whole=is_whole, with_places=with_places)
             continue
         else:
             rows = relations.system_table(connection, what.rows)

@@ -25,7 +25,7 @@ from sleeper_nb.errors import (
 )
 from sleeper_nb.model.checksums import checksum_of
 from sleeper_nb.model.even_partitions import even_tree
-from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.properties import (
     DATA_PATH,
@@ -72,6 +72,7 @@ from sleeper_nb.operations.loading.key_sample import (
 from sleeper_nb.operations.loading.load_options import AS_IT_IS, LoadOptions
 from sleeper_nb.operations.loading.matching import Matching, valid_name
 from sleeper_nb.operations.loading.named_columns import check_named_columns
+from sleeper_nb.operations.loading.odd_texts import OddTexts, odd_texts
 from sleeper_nb.operations.loading.row_checks import RowCheck
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource, InMemory
@@ -397,7 +398,14 @@ class _Load:
         if problems or not has_keys:
             candidates = () if has_keys else self._candidates()
             return CreatePlan(
-                new.name, None, None, size, differences=problems, candidates=candidates, columns=self._columns
+                new.name,
+                None,
+                None,
+                size,
+                differences=problems,
+                candidates=candidates,
+                columns=self._columns,
+                odd_texts=self._odd_texts(),
             )
         schema = self._schema()
         settings = _settings(self._tables, new, schema)
@@ -412,7 +420,15 @@ class _Load:
             columns=self._columns,
             replaces=_exists(self._tables, new),
             notes=found.notes,
+            odd_texts=self._odd_texts(),
         )
+
+    def _odd_texts(self) -> tuple[OddTexts, ...]:
+        """Return the columns that are text only because of a few values, but not those whose types were chosen."""
+        if self._request.schema is not None:
+            return ()
+        chosen = {each.name_in_data for each in self._columns if each.name in self._request.choice.types}
+        return tuple(each for each in odd_texts(self._sources) if each.column not in chosen)
 
     def _planned(self, schema: Schema, settings: TableProperties) -> IngestPlan:
         """Return the plan of the load, with every difference of every source."""

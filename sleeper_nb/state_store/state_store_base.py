@@ -26,7 +26,7 @@ from typing import ClassVar, TypeVar
 from sleeper_nb.catalog.catalog_base import Catalog, TableEntry
 from sleeper_nb.clock import Clock, Retry
 from sleeper_nb.errors import HISTORY, AlreadyExists, ConflictError, NotFound, OutcomeUnknown, StorageError
-from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.schema import Schema

@@ -20,7 +20,8 @@ import pyarrow.parquet as pq
 
 from sleeper_nb.errors import SleeperError, StorageError, first_line
 from sleeper_nb.model.checksums import checksum_of
-from sleeper_nb.model.files import READY_FOR_GC, FileReferences, completed
+from sleeper_nb.model.file_reference import completed
+from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.partitions import Partition, PartitionTree, Range, Region
 from sleeper_nb.model.savepoints import ManifestFileMeta, SavedLog, Savepoint
 from sleeper_nb.model.schema import Schema
@@ -194,16 +195,19 @@ class MetadataFile:
         else:
             source, part, is_checked = storage.input(path), _READ_TOGETHER, False  # its pages have their own checksums
         place = storage.locate(path)
-        with _named(place):
-            file = pq.ParquetFile(
-                source,
-                pre_buffer=False,  # it would hold the whole file as well as its rows
-                buffer_size=part,
-                page_checksum_verification=not is_checked,
-            )
-        version = (file.schema_arrow.metadata or {}).get(_VERSION_KEY, b"").decode()
-        if version != FORMAT_VERSION:
-            raise StorageError(f"metadata file {path} has format {version or 'unknown'}", hint="upgrade sleeper-nb")
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(source)
+            with _named(place):
+                file = pq.ParquetFile(
+                    source,
+                    pre_buffer=False,  # it would hold the whole file as well as its rows
+                    buffer_size=part,
+                    page_checksum_verification=not is_checked,
+                )
+            version = (file.schema_arrow.metadata or {}).get(_VERSION_KEY, b"").decode()
+            if version != FORMAT_VERSION:
+                raise StorageError(f"metadata file {path} has format {version or 'unknown'}", hint="upgrade sleeper-nb")
+            stack.pop_all()
         return cls(place, file, is_whole)
 
     @cached_property
@@ -258,7 +262,7 @@ class UnreadStatistics:
         """Return them; `StorageError` when the file is damaged."""
         with self._lock:  # threads share a state
             if self._read is None:
-                assert self._file is not None  # noqa: S101 - it is let go below only
+                assert self._file is not None  # noqa: S101 - it is only set to None below
                 self._read = self._file.read(self.schema.names)
                 self._file.close()
                 self._file = None
@@ -308,21 +312,20 @@ class ManifestList:
         """
         path, log = savepoint.full_manifest_list, savepoint.log
         files = read_files(self._storage, path, savepoint.files_checksum)
-        waiting = pc.equal(files.table["status"], READY_FOR_GC)
-        read = pc.unique(files.table["filename"].filter(pc.invert(waiting)))
-        unread = _without(pc.unique(files.table["filename"].filter(waiting)), read)
+        read = pc.unique(files.active_without_statistics["filename"])
+        unread = _without(pc.unique(files.ready_for_gc["filename"]), read)
         size = self._storage.size(path)
         schema_id = savepoint.schema_id if log is None else log.schema_id
         listed = ManifestFileMeta(path, size, len(read), len(unread), schema_id)
         return (listed,) if log is None else (listed, self._logged(savepoint, log, files, read))
 
-    def _logged(self, savepoint: Savepoint, log: SavedLog, files: Any, before: Any) -> ManifestFileMeta:
+    def _logged(self, savepoint: Savepoint, log: SavedLog, files: FileReferences, before: pa.Array) -> ManifestFileMeta:
         schema = read_schema(self._storage, log.schema_id, log.schema_checksum)
         expected = savepoint.partitions_checksum
         tree = read_partitions(self._storage, savepoint.partitions_path, schema, expected)
         start = TableState(log.after, log.schema_id, schema, tree, files)
         entries = read_saved_log(self._storage, log.path, log.checksum)
-        after = pc.unique(replayed(start, entries).files.active["filename"])
+        after = pc.unique(replayed(start, entries).files.active_without_statistics["filename"])
         added, gone = _without(after, before), _without(before, after)
         return ManifestFileMeta(log.path, self._storage.size(log.path), len(added), len(gone), savepoint.schema_id)
 

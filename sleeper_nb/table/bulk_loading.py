@@ -12,6 +12,7 @@ from typing import Literal
 from sleeper_nb.engines.components import Components, Engines
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.loading import sources
 from sleeper_nb.operations.loading.bulk_load import LoadWriter
 from sleeper_nb.operations.loading.bulk_threads import ThreadsWriter
@@ -110,6 +111,7 @@ def sample(
 def split_of(
     engines: Engines,
     store: StateStore,
+    state: TableState,
     rows: Sequence[IngestSource],
     wanted: LeavesWanted,
     matching: Matching,
@@ -121,7 +123,6 @@ def split_of(
     Data in memory and Spark DataFrames are not sampled: to compute the rows of one twice could take twice as long.
     """
     files = [source for source in rows if isinstance(source, SourceFile)]
-    state = store.load()
     if len(files) < len(rows) or len(state.tree.leaves) > 1:
         return None
     is_parquet = all(file.format == "parquet" for file in files)

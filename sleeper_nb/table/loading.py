@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sleeper_nb.arguments import described
 from sleeper_nb.engines.components import Engines, OpenTable
 from sleeper_nb.errors import Action, EngineError, InvalidInput, NotFound
-from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.jobs import JobKind, MadeBefore, check_job_id
 from sleeper_nb.model.properties import INGEST_STRATEGY, SAVEPOINT_INTERVAL
 from sleeper_nb.model.schema import Schema
@@ -114,7 +114,7 @@ def _load(
     notes = property_files.pending_settings(table.properties, state, table.name, table.properties_path)
     with table_in_hints(table.name):
         if in_bulk:
-            loaded = _bulk_import(table, rows, matching, settings, message, job_id, by_spark=by_spark)
+            loaded = _bulk_import(table, state, rows, matching, settings, message, job_id, by_spark=by_spark)
         else:
             loaded = _ingest(table, state.schema, rows, matching, message, job_id)
     return _after_load(table, loaded, notes)
@@ -371,6 +371,7 @@ def _ingest(
 
 def _bulk_import(
     table: OpenTable,
+    state: TableState,
     data: Sequence[IngestSource],
     matching: Matching,
     settings: IngestSettings,
@@ -387,7 +388,7 @@ def _bulk_import(
             wanted = LeavesWanted.of(table.properties)
             load = BulkLoad(store, data, matching, writer)
             with ending_at_first(data):
-                split = split_of(of.engines, store, data, wanted, matching, by_spark=by_spark)
+                split = split_of(of.engines, store, state, data, wanted, matching, by_spark=by_spark)
             made = load.imported(message=message, author=of.author, job_id=job_id, split=split, progress=progress)
             made = with_broken_expectations(made, load.judged)
             return with_runs(made, load.runs_note, _merging(table) if load.is_unmerged else None)

@@ -12,7 +12,7 @@ import pytest
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import AlreadyExists, StateRuleBroken
 from sleeper_nb.model.deletions import DeletionVector
-from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import PartitionSplit, Range, Region
 from sleeper_nb.model.snapshots import SnapshotReference
 from sleeper_nb.model.transactions import (

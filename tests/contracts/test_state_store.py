@@ -25,7 +25,7 @@ from sleeper_nb.errors import (
     StorageError,
 )
 from sleeper_nb.model.checksums import checksum_of
-from sleeper_nb.model.files import files_schema
+from sleeper_nb.model.file_reference import files_schema
 from sleeper_nb.model.partitions import PartitionSplit, PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot

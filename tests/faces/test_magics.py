@@ -764,9 +764,20 @@ def test_use_without_an_address_says_what_is_open_and_opens_nothing_else(shell, 
     assert str(tmp_path / "mine") in repr(again)
     other = shell.run_line_magic("sleeper", "use --instance other")
     assert (other.instance, other.created, other.session.warehouse().root) == ("other", "new instance", again.warehouse)
+    default = shell.run_line_magic("sleeper", "use --instance default")
+    assert (default.instance, default.created) == ("default", "new instance")
     assert not (tmp_path / "warehouse").exists()
+    default.session.close()
     again.session.close()
     other.session.close()
+    assert "new warehouse at" in repr(shell.run_line_magic("sleeper", "use"))
+
+
+def test_use_without_an_address_opens_the_one_that_is_named(shell, tmp_path, monkeypatch):
+    shell.run_line_magic("sleeper", "use ./mine")
+    (tmp_path / "sleeper.toml").write_text('region = "eu-west-1"\n')  # names none
+    assert str(tmp_path / "mine") in repr(shell.run_line_magic("sleeper", "use"))
+    monkeypatch.setenv("SLEEPER_WAREHOUSE", "./warehouse")
     assert "new warehouse at" in repr(shell.run_line_magic("sleeper", "use"))
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from sleeper_nb.model.files import FileReferences, files_schema
+from sleeper_nb.model.file_reference import files_schema
+from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.schema import Schema
 from tests.support.builders import KEYED, START, a_file
 

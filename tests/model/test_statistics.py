@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.model.files import FileReferences, files_schema, to_values
+from sleeper_nb.model.file_reference import files_schema, to_values
+from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.properties import STATISTICS, TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.statistics import (

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 import pyarrow as pa
 from hypothesis import given
 
-from sleeper_nb.model.files import FileReferences, without_statistics
+from sleeper_nb.model.file_reference import without_statistics
+from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.statistics import ColumnStatistics, reference_names
+from sleeper_nb.model.transactions import Rollback
 from tests.model.test_files_changes import PARTITIONS, steps
-from tests.support.builders import KEYED, START, a_file
+from tests.support.builders import KEYED, START, a_file, a_state
 
 
 @dataclass
@@ -91,6 +93,35 @@ def test_they_are_read_once_and_only_when_something_needs_them():
     assert lazy.active_in({"p"}) == files.active_in({"p"})
     assert lazy.table == files.table
     assert unread.reads == [9]
+
+
+def test_additions_and_comparisons_leave_them_unread():
+    first = FileReferences.none(KEYED).with_added(
+        [described(f"f{i}", PARTITIONS[i % 3], i) for i in range(9)], 2, START
+    )
+    eager, (lazy, unread) = first, lazily(first.table)
+    for number in range(3, 203):  # many become columns before they are read
+        new = [described(f"f{number}-0", PARTITIONS[number % 3], number)]
+        eager, lazy = (each.with_added(new, number, START) for each in (eager, lazy))
+        if number % 50 == 0:
+            assert_alike(lazy, eager)
+    assert lazy.unshared(first) == eager.unshared(first)
+    assert lazy.table_without_statistics == without_statistics(eager.table)
+    assert not unread.reads
+    assert lazy.table == eager.table
+    assert unread.reads == [9]
+
+
+def test_a_rollback_brings_them_back():
+    files = FileReferences.none(KEYED).with_added(
+        [described(f"f{i}", PARTITIONS[i % 3], i) for i in range(9)], 2, START
+    )
+    then = replace(a_state(), files=lazily(files.table)[0])
+    now = replace(then, files=files.with_removed(["f0", "f3"], PARTITIONS[0], 3, START), snapshot_id=3)
+    back = Rollback.between(now, then)
+    assert [each.filename for each in back.references] == ["f0", "f3"]
+    assert all(each.statistics for each in back.references)
+    assert back.removed == ()
 
 
 def test_those_of_a_wider_type_are_read_before_they_are_widened():

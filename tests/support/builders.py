@@ -16,7 +16,7 @@ from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import Clock, ManualClock, Retry
 from sleeper_nb.engines.duckdb.conditions import DuckDBCondition
 from sleeper_nb.engines.duckdb.database import Database
-from sleeper_nb.model.files import FileReference, stored_files
+from sleeper_nb.model.file_reference import FileReference, stored_files
 from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.processing import NOTHING

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from sleeper_nb.model.checksums import checksum_of
 from sleeper_nb.model.deletions import POSITIONS, DeletionVector
-from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot

@@ -15,7 +15,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.errors import OutcomeUnknown, SleeperError, StorageError
-from sleeper_nb.model.files import stored_files
+from sleeper_nb.model.file_reference import stored_files
 from tests.servers.memory import MemoryDynamoDB
 from tests.support.builders import data_files, reachable
 from tests.support.faults import DeadError, Fault

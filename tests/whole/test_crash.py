@@ -16,7 +16,7 @@ import pytest
 
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import JobDone
-from sleeper_nb.model.files import stored_files
+from sleeper_nb.model.file_reference import stored_files
 from sleeper_nb.model.snapshots import SavepointReference
 from sleeper_nb.operations.administration.migrate import migrate_state_store
 from sleeper_nb.operations.changing.apply_edits import ChangeSettings

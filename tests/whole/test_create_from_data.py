@@ -124,6 +124,41 @@ def test_the_plan_shows_columns_leaves_and_rows_and_changes_nothing(session):
     assert not session.tables()
 
 
+ALMOST_NUMBERS = "k,fare,code,at\n" + "".join(f"{n},{n}.5,0{n},2026-01-0{n}\n" for n in range(1, 9))
+
+
+def test_a_plan_says_which_few_values_make_a_column_text(session, tmp_path):
+    path = tmp_path / "fares.csv"
+    path.write_text(f"{ALMOST_NUMBERS}9,n/a,09,soon 1\n")
+    told = """fare is text: 'n/a' is not a double; all other values are; null_text=['', 'n/a'] loads it as NULL
+at is text: 'soon 1' is not a date; all other values are; correct the data, or keep the column as text"""
+    plan = session.create_table("t", path, row_keys=["k"], dry_run=True)
+    assert repr(plan).endswith(f"nothing was changed; 1 leaf\n{told}")
+    assert repr(session.create_table("t", path, dry_run=True)).endswith(told)
+    types = {"fare": "string", "at": "string"}
+    chosen = session.create_table("t", path, row_keys=["k"], types=types, dry_run=True)
+    assert repr(chosen).endswith("nothing was changed; 1 leaf")
+    assert "is text" not in repr(session.create_table("t", path, types=types, dry_run=True))
+    loaded = session.create_table("t", path, row_keys=["k"], null_text=["", "n/a"])
+    assert loaded.scan(where="k = 9").to_arrow()["fare"].to_pylist() == [None]
+
+
+@pytest.mark.parametrize("odd", [["x"], ["x", "y", "z", "-"], ["01"]])
+def test_a_column_with_more_than_a_few_texts_is_just_text(session, tmp_path, odd):
+    path = tmp_path / "codes.csv"
+    path.write_text("k,code\n" + "".join(f"{n},{text}\n" for n, text in enumerate(["1", "2", *odd])))
+    plan = session.create_table("t", path, row_keys=["k"], dry_run=True)
+    assert ([each.type.name for each in plan.columns], plan.odd_texts) == (["long", "string"], ())
+
+
+def test_the_type_with_the_fewest_odd_values_is_meant_and_other_texts_for_null_stay(session, tmp_path):
+    path = tmp_path / "fares.csv"
+    path.write_text("k,fare\n" + "".join(f"{n},{fare}\n" for n, fare in enumerate([*range(9), 1.5, "NA", "n/a"])))
+    (odd,) = session.create_table("t", path, row_keys=["k"], null_text="NA", dry_run=True).odd_texts
+    assert (odd.type.name, odd.texts) == ("double", ("n/a",))
+    assert odd.hint[0].python == "null_text=['NA', 'n/a']"
+
+
 def test_without_keys_columns_are_proposed_with_their_numbers(session):
     with pytest.raises(sl.InvalidInput, match="needs row keys") as caught:
         session.create_table("t", FRAME)

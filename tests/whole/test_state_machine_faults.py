@@ -32,7 +32,7 @@ from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import ManualClock, Retry
 from sleeper_nb.errors import OutcomeUnknown, SleeperError
 from sleeper_nb.model.deletions import DeletionVector
-from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import PartitionSplit
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot, SnapshotReference

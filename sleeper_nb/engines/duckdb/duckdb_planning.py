@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 
 from sleeper_nb.engines.duckdb.database import Database
-from sleeper_nb.engines.duckdb.duckdb_reads import Query
+from sleeper_nb.engines.duckdb.duckdb_reads import JudgedStatement
 from sleeper_nb.engines.duckdb.joined_scans import joined_keys_in
 from sleeper_nb.engines.duckdb.key_values import large_tables, lookups_of
 from sleeper_nb.engines.duckdb.plain_conditions import plain_test
@@ -41,8 +41,8 @@ class DuckDBPlanning:
     ----------
     bound
         The statement.
-    queries
-        The judged text of it and of the views that it reads, by their text.
+    judged
+        It and the views that it reads, as DuckDB runs them.
     values
         Of its parameters.
     database
@@ -54,7 +54,7 @@ class DuckDBPlanning:
     """
 
     bound: Bound
-    queries: Mapping[str, Query]
+    judged: JudgedStatement
     values: Mapping[str, Any]
     database: Database
     moment: Mapping[str, str]
@@ -83,10 +83,9 @@ class DuckDBPlanning:
 
     def _necessary(self) -> Necessary:
         """Return what the rows of each table must meet, by generated name."""
-        queries = self.queries.values()
-        if not self.bound.tables or not any(query.has_conditions for query in queries):
+        if not self.bound.tables or not self.judged.has_conditions:
             return Necessary({}, "the statement has no conditions")
-        if why := next(filter(None, (query.why_not_planned for query in queries)), ""):
+        if why := self.judged.why_not_planned:
             return Necessary({}, why)
         if any(each.spark_frame is not None for each in self.bound.variables):
             return Necessary({}, "the statement also reads a Spark DataFrame")
@@ -94,7 +93,7 @@ class DuckDBPlanning:
             return plain
         try:
             with self._opened() as connection:
-                text, tables = self.queries[self.bound.statement.text].asked, tuple(self._stand_ins.values())
+                text, tables = self.judged.of(self.bound.statement).asked, tuple(self._stand_ins.values())
                 found = pushed_filters(connection, text, self.values, tables)
         except (duckdb.Error, RecursionError) as error:
             logger.debug("no partition is left out, as DuckDB does not plan the statement: %s", error)
@@ -107,7 +106,7 @@ class DuckDBPlanning:
 
     def _plain(self) -> Necessary | None:
         """Return what the rows of the only table must meet, where the text alone says it."""
-        selection = self.queries[self.bound.statement.text].selection
+        selection = self.judged.of(self.bound.statement).selection
         name = "" if selection is None else selection["from_table"]["table_name"]
         if selection is None or name not in self.bound.tables or len(self.bound.named) != 1:
             return None
@@ -119,7 +118,7 @@ class DuckDBPlanning:
 
     def _joined_keys(self) -> dict[str, tuple[ScanKeys, ...]]:
         """Return what the rows of each scan of a table must meet, by generated name; empty when that is not known."""
-        statement = Statement.of(self.queries[self.bound.statement.text].asked, dialect="duckdb")
+        statement = Statement.of(self.judged.of(self.bound.statement).asked, dialect="duckdb")
         tables = {name: each.table for name, each in self._stand_ins.items()}
         names = {tables.get(name, self._variable_table(name)): name for name in self.bound.by_name}
         try:
@@ -142,7 +141,7 @@ class DuckDBPlanning:
         for name, what in bound.named.items():
             if isinstance(what, Bound):
                 self._name_stand_ins(connection, what)
-                query = self.queries[what.statement.text].asked
+                query = self.judged.of(what.statement).asked
                 connection.execute(f"CREATE TEMP VIEW {quoted_name(name)} AS {query}")
             elif isinstance(what, BoundVariable):
                 table = self._variable_table(name)

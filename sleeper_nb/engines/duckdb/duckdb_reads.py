@@ -124,6 +124,56 @@ class Query:
         return 2 * len(read) >= len(columns)
 
 
+@dataclass(frozen=True, slots=True)
+class JudgedStatement:
+    """A statement and the views that it reads: none of them does more than that.
+
+    Parameters
+    ----------
+    queries
+        Each of them as it was judged, by its text.
+    """
+
+    queries: Mapping[str, Query]
+
+    def of(self, statement: Statement) -> Query:
+        """Return the statement, or one of the views, as it was judged."""
+        return self.queries[statement.text]
+
+    @property
+    def depends_on_time(self) -> bool:
+        """Whether one of them asks for the time."""
+        return any(query.depends_on_time for query in self.queries.values())
+
+    @property
+    def is_eager(self) -> bool:
+        """Whether one of them reads rows before its columns are known."""
+        return any(query.is_eager for query in self.queries.values())
+
+    @property
+    def has_conditions(self) -> bool:
+        """Whether one of them has a condition."""
+        return any(query.has_conditions for query in self.queries.values())
+
+    @property
+    def lists_names(self) -> bool:
+        """Whether one of them asks which tables, views or schemas the database has."""
+        return any(query.lists_names for query in self.queries.values())
+
+    @property
+    def why_not_planned(self) -> str:
+        """Why they cannot be planned where no file is opened; "" when they can."""
+        return next(filter(None, (query.why_not_planned for query in self.queries.values())), "")
+
+    def files(
+        self, connect: Callable[[], duckdb.DuckDBPyConnection], values: Mapping[str, Any], *, allowed: bool
+    ) -> set[str]:
+        """Return the files that they name; parameters and errors as of `named_files`."""
+        return {
+            path for query in self.queries.values() for path in named_files(connect, query, values, allowed=allowed)
+        }
+
+
 class JudgedQueries:
     """Judges statements as `judged`, and remembers those that it judged last: most are run again."""
 

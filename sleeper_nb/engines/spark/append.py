@@ -30,7 +30,7 @@ from sleeper_nb.engines.spark.frames import check_seen
 from sleeper_nb.engines.spark.source_table import WrittenLoad
 from sleeper_nb.engines.spark.spark_errors import without_stack
 from sleeper_nb.errors import InvalidInput, OutcomeUnknown, SleeperError, StorageError
-from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.jobs import MadeBefore
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema

@@ -45,7 +45,7 @@ from sleeper_nb.engines.spark.spark_settings import (
     logged_settings,
     own_settings,
 )
-from sleeper_nb.engines.spark.started_spark import STARTS_AND_STOPS, StartedSpark
+from sleeper_nb.engines.spark.started_spark import STARTS_AND_STOPS, StartedSpark, detach_from_dead
 from sleeper_nb.engines.spark.worker_code import equip_workers
 from sleeper_nb.errors import EngineError
 from sleeper_nb.progress import Progress, unchecked
@@ -178,19 +178,17 @@ class SparkEngine:
                 raise EngineError("the Spark session that was passed in was stopped", hint="pass another one")
             with STARTS_AND_STOPS:
                 self._forget()
+                detach_from_dead()
                 active = active_session()
-                if active is None:
-                    self._start_visibly()
-                else:
-                    self._use(active)
-            if active is not None:
-                self._adapt_to(active)
-                return active
-            assert self._session is not None  # noqa: S101 - it was started
-            self._keep_settings(self._session)
-            equip_workers(self._session)
-            self._on_session(self._session)
-            return self._session
+                session = self._start_visibly() if active is None else active
+                self._use(session)
+            if active is None:
+                self._keep_settings(session)
+                equip_workers(session)
+                self._on_session(session)
+            else:
+                self._adapt_to(session)
+            return session
 
     def run(
         self,
@@ -217,9 +215,10 @@ class SparkEngine:
         SleeperError
             Spark failed: in one line, with Spark's own error as its cause.
         """
-        watched = self._watched(action, description)
-        with _explained(), self._counted(watched):
-            result = run_watched(watched, self._progress, detail)
+        with _explained():
+            watched = self._watched(action, description)
+            with self._counted(watched):
+                result = run_watched(watched, self._progress, detail)
         self._answered()
         return result
 
@@ -235,9 +234,10 @@ class SparkEngine:
         `check` is called repeatedly; when it raises, all jobs are cancelled.
         """
         results: SimpleQueue[T] = SimpleQueue()
-        watched = self._watched(lambda session: side_by_side(session, actions, results), description)
-        with _explained(), self._counted(watched):
-            yield from run_each(watched, results, check)
+        with _explained():
+            watched = self._watched(lambda session: side_by_side(session, actions, results), description)
+            with self._counted(watched):
+                yield from run_each(watched, results, check)
         self._answered()
 
     def _watched(self, action: Callable[[SparkSession], T], description: str) -> WatchedAction[T]:
@@ -286,18 +286,16 @@ class SparkEngine:
 
         Returns the names of Spark's own views, which are lost with it; None when it is not ended.
         """
-        if self._unresponsive is None or self._running or self._others_run():
+        if self._unresponsive is None or self._running:
             return None
-        self._unresponsive = None
-        views = self._saved()
-        logger.warning("ends Spark's JVM, in which a cancelled job still runs")
-        self._forget(_UNRESPONSIVE_SECONDS)
-        return views
-
-    def _others_run(self) -> bool:
-        """Return whether another engine runs something in the Spark that it shares with this one."""
-        with STARTS_AND_STOPS:
-            return self._shared is not None and any(other.busy for other in self._shared.others(self))
+        with STARTS_AND_STOPS:  # held to the end, so that no other engine begins to use it
+            if self._shared is not None and any(other.busy for other in self._shared.others(self)):
+                return None
+            self._unresponsive = None
+            views = self._saved()
+            logger.warning("ends Spark's JVM, in which a cancelled job still runs")
+            self._forget(_UNRESPONSIVE_SECONDS)
+            return views
 
     def _saved(self) -> tuple[str, ...]:
         """Remember the settings of a session whose JVM will be ended, and return the names of its own views."""
@@ -370,15 +368,15 @@ class SparkEngine:
         self._session, self._jvm, self._shared, self._ignored = None, None, None, ()
         self._after_first_answer, self._kept_frames = None, None
 
-    def _start_visibly(self) -> None:
-        """Start Spark, with progress, as its first user."""
+    def _start_visibly(self) -> SparkSession:
+        """Start Spark, with progress; other engines of this process can then use it, too."""
         self._progress.update("Starting Spark…")
         try:
             session = self._start()
         finally:
             self._progress.finish("")
         StartedSpark(self._jvm).keep_with(session)
-        self._use(session)
+        return session
 
     def _start(self) -> SparkSession:
         """Start a JVM unless PySpark has one already, and a session in it."""

@@ -33,7 +33,7 @@ from sleeper_nb.engines.spark.frames import (
 )
 from sleeper_nb.engines.spark.load_sessions import in_session, load_session
 from sleeper_nb.engines.spark.task_results import RESULT_DDL, data_file, judged_of, references_of, result
-from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Final
+
+from sleeper_nb.engines.spark.gateway import detach_pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,3 +58,14 @@ class StartedSpark:
         if len(self._users) > 1:
             gc.collect()  # a session that was dropped without a close is in a cycle, and would count
         return tuple(each for each in self._users if each is not user)
+
+
+def detach_from_dead() -> None:
+    """Make PySpark forget a Spark that an engine started and whose JVM has ended: every question to it would fail."""
+    if "pyspark" not in sys.modules:
+        return
+    from pyspark import SparkContext
+
+    started: StartedSpark | None = getattr(getattr(SparkContext, "_active_spark_context", None), _ATTRIBUTE, None)
+    if started is not None and started.jvm is not None and not started.jvm.alive:
+        detach_pyspark(started.jvm.port)

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from sleeper_nb.engines.spark.frames import columns_text
-from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.keys import KeyValue, key_from_json, key_to_json
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Field, FieldType

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sleeper_nb.errors import Action, Hint, hint_text
@@ -11,6 +12,7 @@ from sleeper_nb.operations.loading.data_columns import DataColumn, has_valid_nam
 from sleeper_nb.operations.loading.ingest import LeafRows
 from sleeper_nb.operations.loading.key_sample import KeyCandidate
 from sleeper_nb.operations.loading.matching import valid_name
+from sleeper_nb.operations.loading.odd_texts import OddTexts
 from sleeper_nb.report import Bytes, Grid, Report, counted
 
 
@@ -38,6 +40,8 @@ class CreatePlan(Report):
         Whether an existing table would be replaced.
     notes
         What a load changes although every value fits.
+    odd_texts
+        The columns that are text only because of a few values.
     choice
         What chooses row keys.
     """
@@ -53,6 +57,7 @@ class CreatePlan(Report):
     columns: tuple[DataColumn, ...] = ()
     replaces: bool = False
     notes: tuple[str, ...] = ()
+    odd_texts: tuple[OddTexts, ...] = ()
     choice: Hint = Action("--keys a,b", "row_keys=['a', 'b']")  # noqa: RUF009 - it is frozen
     prefix: str = ""
 
@@ -66,7 +71,12 @@ class CreatePlan(Report):
         rows = tuple((f.name, schema.role(f.name), str(f.type), _yes(f.nullable)) for f in schema.fields)
         title = f"would {verb} {self.table} with {self._size()}"
         footer = "; ".join(("nothing was changed", self._leaves_text(), *self.notes))
+        footer = "\n".join((footer, *self._text_notes()))
         return Grid(("column", "role", "type", "nullable"), rows, title, footer)
+
+    def _text_notes(self) -> Iterator[str]:
+        """Yield what to do about each column that is text only because of a few values."""
+        return (f"{each}; {hint_text(each.hint, self.prefix)}" for each in self.odd_texts)
 
     def _size(self) -> str:
         rows = "rows" if self.rows is None else counted(self.rows, "row")
@@ -108,6 +118,7 @@ class CreatePlan(Report):
         footer = f"judged by {counted(looked_at, 'row')}; choose with {choose}, first the column of most conditions"
         for each in self.differences:
             footer += f"\n{each.problem}: {hint_text(each.hint, self.prefix)}"
+        footer = "\n".join((footer, *self._text_notes()))
         return Grid(("column", "type", "distinct", "nulls", "can be a key"), rows, title, footer)
 
 

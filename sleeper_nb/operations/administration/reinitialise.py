@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from sleeper_nb.catalog.catalog_base import Retained, retained
 from sleeper_nb.errors import Action, ConfirmationNeeded
-from sleeper_nb.model.files import data_files
+from sleeper_nb.model.file_totals import data_files
 from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.savepoints import savepoint_label

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sleeper_nb.model.deletions import POSITIONS, DeletionVector
-from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.properties import VECTOR_LEAST_BYTES, VECTOR_PERCENT, TableProperties
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import ChangeRows, ReplacedReference
@@ -97,7 +97,7 @@ class EditsWriter:
 
     def _touched(self, edits: EditList) -> Iterator[_Touched]:
         """Yield each reference that loses rows."""
-        active = self.state.files.active
+        active = self.state.files.active_without_statistics
         names = pa.array(list(edits.touched), pa.string())
         owners = active.filter(pa.compute.is_in(active["filename"], names))["partition_id"].unique().to_pylist()
         found = set()

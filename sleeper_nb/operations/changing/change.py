@@ -26,7 +26,7 @@ from sleeper_nb.errors import (
     StateRuleBroken,
     StorageError,
 )
-from sleeper_nb.model.files import to_values
+from sleeper_nb.model.file_reference import key_ranges
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
@@ -354,7 +354,7 @@ class ChangeOfRows:
     def _report(
         self, state: TableState, edits: EditList, change: ChangeRows | None = None, snapshot: Snapshot | None = None
     ) -> ChangeReport:
-        active, names = state.files.active, pa.array(list(edits.touched), pa.string())
+        active, names = state.files.active_without_statistics, pa.array(list(edits.touched), pa.string())
         found = active.filter(pc.is_in(active["filename"], value_set=names))
         touched = dict(zip(found["filename"].to_pylist(), found["bytes"].to_pylist(), strict=True))
         files = {} if change is None else _written(change)
@@ -459,6 +459,6 @@ class _CheckedChange:
         if not self.watched:
             return
         gone, _ = self.since.files.unshared(newest.files)
-        for each in to_values(gone):
-            if any(region.overlaps(each.min_key, each.max_key) for region in self.watched):
-                raise StateRuleBroken(f"rows of {each.filename} were taken away meanwhile", hint="run it again")
+        for name, least, greatest in key_ranges(gone):
+            if any(region.overlaps(least, greatest) for region in self.watched):
+                raise StateRuleBroken(f"rows of {name} were taken away meanwhile", hint="run it again")

@@ -37,7 +37,8 @@ import pyarrow.compute as pc
 from sleeper_nb.catalog.catalog_base import Retained, retained
 from sleeper_nb.errors import Action, ConflictError, InvalidInput, NotFound, StateRuleBroken, StorageError
 from sleeper_nb.model.evolution import for_later_files, mapped
-from sleeper_nb.model.files import FileReferences, stored_files, to_values
+from sleeper_nb.model.file_reference import stored_files, to_values
+from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.jobs import Lease
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.savepoints import Savepoint, savepoint_label
@@ -309,7 +310,7 @@ class _Found:
     @property
     def holders(self) -> Holders:
         """What keeps the files, and those that no version needs."""
-        return holders_of(self.files | self.unread, self.state.files.table, self.kept, self.leases)
+        return holders_of(self.files | self.unread, self.state.files.table_without_statistics, self.kept, self.leases)
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -319,7 +320,7 @@ class _Found:
     @property
     def sizes(self) -> dict[str, int]:
         """The bytes of each tracked data file and vector."""
-        files = stored_files(self.state.files.table)
+        files = stored_files(self.state.files.table_without_statistics)
         return dict(zip(files["filename"].to_pylist(), files["bytes"].to_pylist(), strict=True))
 
     def collectable(self, now: datetime) -> tuple[str, ...]:
@@ -359,7 +360,7 @@ class PurgeOfRows:
         return replace(self.deletion, find=self._edits)
 
     def _edits(self, state: TableState) -> EditList:
-        whole = whole_files(state, state.files.active["filename"].to_pylist(), state)
+        whole = whole_files(state, state.files.active_without_statistics["filename"].to_pylist(), state)
         edits = self.deletion.find(state)
         # a row that others add meanwhile must not stay, whatever the table's isolation is
         return replace(edits, purged=frozenset(self.search(state, whole)), ignores_added=False)
@@ -431,7 +432,7 @@ class PurgeOfRows:
             garbage = collect_garbage(store, delay=_AT_ONCE, dry_run=False, author=author)
         listed, state = self._listed(), store.load()
         names = found.files | found.unread
-        left = holders_of(names, state.files.table, self._kept(), self._leases())
+        left = holders_of(names, state.files.table_without_statistics, self._kept(), self._leases())
         is_left = len(state.files.untracked(names)) < len(names) and not left.readers
         if not is_back:
             self._check_deleted(found, state, listed)
@@ -472,7 +473,8 @@ class PurgeOfRows:
         leases = self._leases()
         files: set[str] = set()
         unread: set[str] = set()
-        unseen = state.files.table if clean is None else files_before(clean, state.files.table)
+        references = state.files.table_without_statistics
+        unseen = references if clean is None else files_before(clean, references)
         versions: list[Snapshot | Savepoint] = [*kept.snapshots, *kept.savepoints]
         versions.sort(key=lambda each: -each.number)
         for number, version in enumerate(versions, 1):

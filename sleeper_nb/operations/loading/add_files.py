@@ -33,7 +33,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound, first_line, hint_text
-from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.keys import OUT_OF_YEARS, first_and_last
 from sleeper_nb.model.permissions import file_not_allowed
 from sleeper_nb.model.schema import Field, Schema, is_utf8

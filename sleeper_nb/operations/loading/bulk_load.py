@@ -15,7 +15,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from sleeper_nb.errors import OutcomeUnknown, StorageError
-from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
@@ -172,9 +172,11 @@ class BulkLoad:
         self._store, self._sources, self._matching, self._writer = store, sources, matching, writer
         self._run_id, self._began = store.clock.new_id(), store.clock.now()
         self._references: list[FileReference] = []
+        self._written_for: tuple[Schema, PartitionTree] | None = None
 
     def write(self, schema: Schema, tree: PartitionTree) -> Iterator[FileReference]:
         """Write the rows to files of the leaves, and yield the references to them."""
+        self._written_for = schema, tree
         with ending_at_first(self._sources):
             for reference in self._writer.write(self._run_id, schema, tree):
                 self._references.append(reference)
@@ -242,7 +244,10 @@ class BulkLoad:
 
     def _summary(self) -> Iterator[str]:
         """Yield the summary of the load, and what it changed."""
-        state, seconds = self._store.load(), (self._store.clock.now() - self._began).total_seconds()
-        if line := load_summary(self._references, state.tree, state.schema, seconds):
+        if self._written_for is None:  # a job of the same id had loaded them before
+            return
+        schema, tree = self._written_for
+        seconds = (self._store.clock.now() - self._began).total_seconds()
+        if line := load_summary(self._references, tree, schema, seconds):
             yield line
-        yield from notes_of(self._sources, state.schema, self._matching)
+        yield from notes_of(self._sources, schema, self._matching)

@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import Cancelled
-from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.loading.bulk_load import (

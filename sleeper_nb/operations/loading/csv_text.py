@@ -187,7 +187,7 @@ def hint_for(error: InexactValueError, csv_format: CsvFormat) -> Hint:
     if error.is_bad_text and csv_format.encoding is None:
         return ("say its encoding, such as ", Action("--encoding latin-1", "encoding='latin-1'"))
     if text.lower() in _NULL_WORDS and text and name not in {"string", "bytearray"}:
-        option = Action(f'--null-text "" --null-text {text}', f"null_text=['', {text!r}]")
+        option = csv_format.null_option(text)
         written = f"write a number such as 12 or 1{csv_format.decimal}5, or add " if name in _NUMBERS else "add "
         return (written, option, " if it means NULL")
     if error.is_not_a_number and csv_format.decimal == "," and not isinstance(error, UnreadableTextError):

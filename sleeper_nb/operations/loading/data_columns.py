@@ -41,11 +41,11 @@ from sleeper_nb.operations.loading.spreadsheets import sheet_sample
 
 FIRST_ROWS = 100_000
 """Rows of Python objects that are looked at for a column's type."""
-_TEXT_TYPES = ("long", "double", "boolean", "date", "timestamp")
+TEXT_TYPES = ("long", "double", "boolean", "date", "timestamp")
 """The types that a column of texts may have, the narrowest first; any other text is a string."""
 _TIMES = ("date", "timestamp")
 _BOOLEAN = r"^\s*(?i:true|false)\s*$"
-_LEADING_ZERO = r"^\s*[+-]?0\d"
+LEADING_ZERO = r"^\s*[+-]?0\d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,34 +269,59 @@ def _of_json(name: str, values: list[Any]) -> DataColumn:
     """Return the column of values of a JSON file, where dates and times are texts."""
     column = _of_values(name, values)
     if column.type == FieldType("string"):
-        return replace(column, type=_type_of_texts(pa.array(values, pa.string()), _TIMES))
+        return replace(column, type=_type_of_texts(distinct(pa.array(values, pa.string())), _TIMES))
     return column
 
 
 def _of_texts(name: str, texts: pa.Array, csv_format: CsvFormat = DEFAULT_CSV) -> DataColumn:
-    return DataColumn(name, _type_of_texts(texts, _TEXT_TYPES, csv_format))
+    return DataColumn(name, _type_of_texts(distinct(texts), TEXT_TYPES, csv_format))
 
 
-def _type_of_texts(texts: pa.Array, types: Sequence[str], csv_format: CsvFormat = DEFAULT_CSV) -> FieldType:
-    """Return the narrowest type that holds every text exactly, as a file writes it.
+def distinct(texts: pa.Array) -> pa.Array:
+    """Return the different texts of a column, without NULL."""
+    return texts.unique().drop_null()
+
+
+def _type_of_texts(values: pa.Array, types: Sequence[str], csv_format: CsvFormat = DEFAULT_CSV) -> FieldType:
+    """Return the narrowest type that holds each of some distinct texts exactly, as a file writes it.
 
     Numbers with leading zeros are texts. Digits are a date or a time first, where the file writes these so.
     """
-    values = texts.unique().drop_null()
     if not len(values):
         return FieldType("string")
     first = [name for name in _TIMES if are_moments_of_digits(csv_format, values, name)]
     for name in dict.fromkeys((*first, *types)):
-        if name in {"long", "double"} and pc.any(pc.match_substring_regex(values, _LEADING_ZERO)).as_py():
-            continue
-        if name == "boolean" and not pc.all(pc.match_substring_regex(values, _BOOLEAN)).as_py():
-            continue
         try:
-            exactly(as_written_in(csv_format, values, FieldType(name)), FieldType(name))
+            if first_misfit(values, name, csv_format) is None:
+                return FieldType(name)
         except (InexactValueError, UnicodeDecodeError):  # the load says which text is not UTF-8
             continue
-        return FieldType(name)
     return FieldType("string")
+
+
+def first_misfit(values: pa.Array, name: str, csv_format: CsvFormat) -> int | None:
+    """Return the index of the first text that a type does not hold exactly; None when it holds all.
+
+    Raises
+    ------
+    InexactValueError
+        When there is one, but not known which.
+    UnicodeDecodeError
+        For a text that is not UTF-8.
+    """
+    if name in {"long", "double", "boolean"}:
+        pattern = _BOOLEAN if name == "boolean" else LEADING_ZERO
+        at: int = pc.index(pc.match_substring_regex(values, pattern), value=name != "boolean").as_py()
+        if at >= 0:
+            return at
+    kind = FieldType(name)
+    try:
+        exactly(as_written_in(csv_format, values, kind), kind)
+    except InexactValueError as error:
+        if error.index is None:
+            raise
+        return error.index
+    return None
 
 
 def _same_names(columns: Sequence[DataColumn]) -> Iterable[Difference]:

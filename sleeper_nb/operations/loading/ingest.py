@@ -23,7 +23,7 @@ from pyarrow import parquet
 
 from sleeper_nb.errors import InvalidInput, OutcomeUnknown, SleeperError, StateRuleBroken, hint_text
 from sleeper_nb.model.evolution import broken_promises, reads_files_of
-from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.properties import (
     IMPORT_MERGE,

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound, OutcomeUnknown, StorageError
-from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.loading.ingest import discard_files
 from sleeper_nb.state_store.state_store_base import StateStore
@@ -87,7 +87,8 @@ def moved_before(state: TableState, storage: Storage, addresses: Iterable[str]) 
     several = {_identity(status): each for each in addresses if (status := _status(each)) and status.st_nlink > 1}
     if not several:
         return {}
-    names = {name for name in state.files.table["filename"].to_pylist() if not paths.is_foreign(name)}
+    known = state.files.table_without_statistics["filename"].to_pylist()
+    names = {name for name in known if not paths.is_foreign(name)}
     own = {_identity(status): name for name in names if (status := _status(storage.locate(name)))}
     return {address: own[identity] for identity, address in several.items() if identity in own}
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.properties import IMPORT_TASK_BYTES
 
 MOST_OF_LEAF: Final = 20

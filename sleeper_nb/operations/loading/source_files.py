@@ -7,6 +7,7 @@ import contextlib
 import glob
 import io
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -150,6 +151,12 @@ class CsvFormat:
         if self.null_text is None:
             return ("",)
         return (self.null_text,) if isinstance(self.null_text, str) else tuple(self.null_text)
+
+    def null_option(self, *texts: str) -> Action:
+        """Return the options with which more texts mean NULL."""
+        together = tuple(dict.fromkeys((*self.nulls, *texts)))
+        written = ('""' if not each else shlex.quote(each) for each in together)
+        return Action(" ".join(f"--null-text {each}" for each in written), f"null_text={list(together)!r}")
 
     @property
     def quote_char(self) -> str | None:

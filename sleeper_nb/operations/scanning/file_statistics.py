@@ -97,8 +97,8 @@ def columns_of(test: Test) -> frozenset[str]:
 def value_columns_used(test: Test, state: TableState) -> tuple[str, ...]:
     """Return the value columns of a test whose statistics a version has, in the order of its schema."""
     keys = {key.name for key in state.schema.row_keys}
-    found = column_ends(state, columns_of(test) - keys)
-    return tuple(name for name in state.schema.names if name in found)
+    known = value_columns_with_statistics(state) & columns_of(test)
+    return tuple(name for name in state.schema.names if name in known - keys)
 
 
 def value_columns_with_statistics(state: TableState) -> frozenset[str]:
@@ -115,7 +115,7 @@ def with_files_that_can_meet(test: Test, state: TableState) -> TableState:
     can_have = _mask(test, ends)
     if can_have is None or pc.all(can_have, min_count=0).as_py():
         return state
-    return replace(state, files=FileReferences.of(state.files.active.filter(can_have)))
+    return replace(state, files=FileReferences.of(state.files.active_without_statistics.filter(can_have)))
 
 
 def _mask(test: Test, ends: Mapping[str, ColumnEnds]) -> Mask | None:

@@ -36,7 +36,7 @@ from sleeper_nb.errors import (
     StorageError,
 )
 from sleeper_nb.model.checksums import is_stamp
-from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.partitions import Range, Region
 from sleeper_nb.model.schema import Schema

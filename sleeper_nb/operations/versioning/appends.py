@@ -306,10 +306,11 @@ _COLUMNS = (
 def _files_by_snapshot(state: TableState, snapshots: Sequence[Snapshot]) -> dict[int, dict[str, list[PlannedFile]]]:
     """Return the new files of each snapshot by partition, in the order in which the state has them."""
     ids = pa.array([snapshot.id for snapshot in snapshots], pa.int64())
-    references = pa.concat_tables([state.files.active, state.files.ready_for_gc])
+    both = state.files.active_without_statistics, state.files.ready_for_gc
+    references = pa.concat_tables([each.select(_COLUMNS) for each in both])
     added = references.filter(pc.is_in(references["added_snapshot"], ids))
     by_snapshot: dict[int, dict[str, list[PlannedFile]]] = {}
-    for row in added.select(_COLUMNS).to_pylist():
+    for row in added.to_pylist():
         by_partition = by_snapshot.setdefault(row["added_snapshot"], {})
         by_partition.setdefault(row["partition_id"], []).append(_planned_file(row, state))
     return by_snapshot

@@ -114,6 +114,14 @@ class VersionComparison:
         """Whether rows are compared as they are in the files, unprocessed."""
         return self.processing_before.is_nothing and self.processing_after.is_nothing
 
+    @property
+    def columns_differ(self) -> bool:
+        """Whether the versions have different columns, names or types."""
+        before, after = (
+            [(each.column, each.name, each.type) for each in of.fields] for of in (self.before, self.after)
+        )
+        return before != after
+
     def of(self, regions: Iterable[DifferingRegion]) -> VersionComparison:
         """Return the comparison of some of the regions."""
         return replace(self, regions=tuple(regions))
@@ -255,7 +263,7 @@ def _regions(before: TableState, after: TableState) -> Iterator[tuple[Partition,
 def _used_leaves(state: TableState) -> set[str]:
     """Return the leaves that take rows from a file, by a reference of their own or of a partition above them."""
     used: set[str] = set()
-    for partition_id in state.files.active["partition_id"].unique().to_pylist():
+    for partition_id in state.files.active_without_statistics["partition_id"].unique().to_pylist():
         partition = state.tree[partition_id]
         leaves = (partition,) if partition.is_leaf else state.tree.leaves_in(partition.region)
         used.update(leaf.id for leaf in leaves)
@@ -271,6 +279,7 @@ def _overlapping(tree: PartitionTree, leaf: Partition) -> tuple[Partition, ...]:
 
 def _new_files(unshared: TableState, before: TableState) -> int:
     """Return how many data files are named by these references and by none of the earlier state."""
-    names = unshared.files.active["filename"].unique()
-    known = before.files.active["filename"].filter(pc.is_in(before.files.active["filename"], value_set=names))
+    names = unshared.files.active_without_statistics["filename"].unique()
+    earlier = before.files.active_without_statistics["filename"]
+    known = earlier.filter(pc.is_in(earlier, value_set=names))
     return len(names) - len(known.unique())

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from sleeper_nb.catalog.catalog_base import Retained, retained
 from sleeper_nb.errors import Action, StorageError
-from sleeper_nb.model.files import FileReferences, Totals
+from sleeper_nb.model.file_totals import Totals
+from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.savepoints import Savepoint, savepoint_label, savepoints_by_snapshot
 from sleeper_nb.operations.upkeep.full_disk import freeing_space
 from sleeper_nb.report import Bytes, Grid, Report, counted, nothing_done
@@ -164,7 +165,7 @@ def kept_alone(files: FileReferences, retained: Collection[int]) -> dict[int, To
         [("first", "min"), ("last", "max"), ("rows", "sum"), ("bytes", "max")]
     )
     in_one_version = pc.equal(by_file["first_min"], by_file["last_max"])
-    is_used_now = pc.is_in(by_file["filename"], files.active["filename"].combine_chunks())
+    is_used_now = pc.is_in(by_file["filename"], files.active_without_statistics["filename"].combine_chunks())
     alone = by_file.filter(pc.and_(in_one_version, pc.invert(is_used_now)))
     sums = [("filename", "count"), ("rows_sum", "sum"), ("bytes_max", "sum")]
     by_version = alone.group_by("first_min").aggregate(sums)

@@ -31,7 +31,7 @@ from sleeper_nb.catalog.dynamodb.client import in_chunks
 from sleeper_nb.catalog.dynamodb.items import Item, check, delete, put, update
 from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.files import PAIR, Addition, FileReference, to_batch
+from sleeper_nb.model.file_reference import PAIR, Addition, FileReference, to_batch
 from sleeper_nb.model.snapshots import to_micros
 from sleeper_nb.model.transactions import (
     AddFiles,

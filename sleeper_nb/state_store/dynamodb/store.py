@@ -36,7 +36,8 @@ from sleeper_nb.catalog.dynamodb.items import Item
 from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.clock import Clock, Retry
 from sleeper_nb.errors import CHECK, HISTORY, Action, AlreadyExists, ConflictError, InvalidInput, NotFound, StorageError
-from sleeper_nb.model.files import READY_FOR_GC, FileReferences, files_schema
+from sleeper_nb.model.file_reference import READY_FOR_GC, files_schema
+from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot

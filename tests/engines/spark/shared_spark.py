@@ -106,7 +106,24 @@ def at_once(folder: Path) -> None:
     assert not any(map(runs, jvms.values()))
 
 
-CASES = {each.__name__: each for each in (closed_first, closed_last, dropped, given, stopped_by_program, at_once)}
+def killed(folder: Path) -> None:
+    """The JVM is killed: a session that never used it starts another, and then the one that did finds that."""
+    first, second = opened(folder, "a"), opened(folder, "b")
+    assert answer(first) == "a"
+    dead = first.spark()._jvm
+    dead.process.kill()
+    dead.process.wait()
+    assert (answer(second), answer(first)) == ("b", "a")
+    assert first.spark_session.sparkContext is second.spark_session.sparkContext
+    jvm = second.spark()._jvm
+    assert jvm is not dead
+    first.close()
+    second.close()
+    assert not runs(jvm)
+
+
+ALL = (closed_first, closed_last, dropped, given, stopped_by_program, at_once, killed)
+CASES = {each.__name__: each for each in ALL}
 
 if __name__ == "__main__":
     gc.disable()  # so that no case passes by chance

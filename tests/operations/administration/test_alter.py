@@ -381,6 +381,9 @@ def test_versions_are_compared_in_the_columns_of_the_newer_one(table: Any):
     assert table.changes(2).added.to_arrow().to_pylist() == [NOW[1]]
     assert table.changes(2).removed.to_arrow().num_rows == 0
     assert table.changes(4, 2).removed.to_arrow().to_pylist() == [NOW[1]]
+    for changes in (table.changes(2, 4), table.changes(4, 2)):
+        assert "of t · shown with the columns of snapshot 4, because the columns differ · reads" in repr(changes.rows())
+    assert "columns" not in repr(table.changes(4).rows())
     table.compact("all")
     for a, b in ((2, 3), (4, 5)):
         done = table.diff(a, b)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import sleeper_nb as sl
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.properties import IMPORT_MERGE, IMPORT_TASK_BYTES
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.check import check_table

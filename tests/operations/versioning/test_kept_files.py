@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import AddFiles, ReplaceFileReferences, Rollback
 from sleeper_nb.operations.upkeep.collect_garbage import collectable_files

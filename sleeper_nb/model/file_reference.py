@@ -1,0 +1,213 @@
+"""A file reference: as a value, and as a row of the columns in which metadata files and states hold them.
+
+A reference says that a partition takes rows from a data file. It is live in the snapshots [added, removed). A removed
+reference stays as `READY_FOR_GC` until the garbage collector has deleted its file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sleeper_nb.model import statistics
+from sleeper_nb.model.deletions import DELETION_COLUMNS, DELETION_FILE, DeletionVector, deletion_columns
+from sleeper_nb.model.keys import KeyValue
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.statistics import ColumnStatistics
+
+ACTIVE = "ACTIVE"
+READY_FOR_GC = "READY_FOR_GC"
+
+TIME = pa.timestamp("us", tz="UTC")
+PAIR = ("partition_id", "filename")
+"""The columns that identify an active reference of a snapshot."""
+CONTENT = (*PAIR, DELETION_FILE)
+"""The columns that say which rows a reference gives."""
+VALUE_COLUMNS = statistics.PREFIXES
+"""The prefixes of the columns with values of rows; null in removed references, as nothing reads them there."""
+_COLUMNS = (
+    pa.field("filename", pa.string(), nullable=False),  # below the table's folder, with / as separator
+    pa.field("partition_id", pa.string(), nullable=False),
+    pa.field("rows", pa.int64(), nullable=False),
+    pa.field("rows_exact", pa.bool_(), nullable=False),
+    pa.field("only_this_partition", pa.bool_(), nullable=False),
+    pa.field("bytes", pa.int64(), nullable=False),
+    pa.field("job_id", pa.string()),  # the compaction job that wrote the file; null for ingested files
+    pa.field("checksum", pa.string()),  # of the whole file; null for files of releases without checksums
+    *DELETION_COLUMNS,  # the rows of the file that were deleted; null for none
+    pa.field("status", pa.string(), nullable=False),
+    pa.field("added_snapshot", pa.int64(), nullable=False),
+    pa.field("removed_snapshot", pa.int64()),
+    pa.field("updated_at", TIME, nullable=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FileReference:
+    """One partition's use of one data file.
+
+    Parameters
+    ----------
+    filename
+        The file's path below the table's folder.
+    partition_id
+        The partition that takes rows from it.
+    rows, bytes
+        The file's rows in this partition's region, without deleted ones; the bytes of the whole file.
+    min_key, max_key
+        Least and greatest value of each row key in the file, in the schema's order.
+    rows_exact
+        Whether `rows` was counted; False for an estimate.
+    only_this_partition
+        Whether all rows of the file are in this partition's region; if not, a reader filters.
+    job_id
+        The compaction job that wrote the file.
+    checksum
+        Of the whole file (`sleeper_nb.model.checksums`); None for files of releases without checksums.
+    statistics
+        Of columns of the whole file, as far as they are known.
+    deletions
+        The rows of the file that the partition no longer has; keys and statistics of the file include them.
+    """
+
+    filename: str
+    partition_id: str
+    rows: int
+    bytes: int
+    min_key: tuple[KeyValue, ...]
+    max_key: tuple[KeyValue, ...]
+    rows_exact: bool = field(default=True, kw_only=True)
+    only_this_partition: bool = field(default=True, kw_only=True)
+    job_id: str | None = field(default=None, kw_only=True)
+    checksum: str | None = field(default=None, kw_only=True)
+    statistics: tuple[ColumnStatistics, ...] = field(default=(), kw_only=True)
+    deletions: DeletionVector | None = field(default=None, kw_only=True)
+
+    @property
+    def filenames(self) -> tuple[str, ...]:
+        """The data file, and the file with its deletion vector if there is one."""
+        return (self.filename,) if self.deletions is None else (self.filename, self.deletions.filename)
+
+
+def files_schema(schema: Schema) -> pa.Schema:
+    """Return the columns of `FileReferences.table`; each row key adds typed ``min_…`` and ``max_…`` columns.
+
+    Columns with statistics follow, each as ``min_…``, ``max_…`` and ``nulls_…``, once a file has some.
+    """
+    keys = [pa.field(f"{end}_{f.name}", f.type.arrow) for f in schema.row_keys for end in ("min", "max")]
+    return pa.schema([*_COLUMNS, *keys])
+
+
+def key_names(columns: pa.Schema) -> list[str]:
+    """Return the row keys whose values columns of references have."""
+    others = statistics.reference_names(columns)
+    least = (name for name in columns.names if name.startswith(statistics.MIN) and name not in others)
+    return [name.removeprefix(statistics.MIN) for name in least]
+
+
+def without_statistics(references: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:
+    """Return references without the columns of statistics."""
+    others = statistics.reference_names(references.schema)
+    return references.select([name for name in references.schema.names if name not in others])
+
+
+def completed(references: pa.Table) -> pa.Table:
+    """Return references of an older release with the columns that it lacked added as nulls."""
+    for place, column in enumerate(_COLUMNS):
+        if column.nullable and column.name not in references.column_names:
+            references = references.add_column(place, column, pa.nulls(references.num_rows, column.type))
+    return references
+
+
+def of_other_keys(removed: pa.Table, schema: Schema) -> pa.Table:
+    """Return removed references with the row key columns of another schema, all null, and without statistics."""
+    columns = files_schema(schema)
+    kept = {name: removed[name] for name in removed.column_names if not name.startswith(VALUE_COLUMNS)}
+    keys = {f.name: pa.nulls(removed.num_rows, f.type) for f in columns if f.name not in kept}
+    return pa.table({**kept, **keys}).select(columns.names).cast(columns)
+
+
+def to_values(rows: pa.Table) -> Iterator[FileReference]:
+    """Yield the references in rows as values."""
+    keys, plain = key_names(rows.schema), without_statistics(rows)
+    for row, of_file in zip(plain.to_pylist(), statistics.of_references(rows), strict=True):
+        yield FileReference(
+            row["filename"],
+            row["partition_id"],
+            row["rows"],
+            row["bytes"],
+            tuple(row[f"min_{key}"] for key in keys),
+            tuple(row[f"max_{key}"] for key in keys),
+            rows_exact=row["rows_exact"],
+            only_this_partition=row["only_this_partition"],
+            job_id=row["job_id"],
+            checksum=row["checksum"],
+            statistics=of_file,
+            deletions=DeletionVector.of(row),
+        )
+
+
+class Addition(NamedTuple):
+    """A reference, and the commit that added it."""
+
+    reference: FileReference
+    snapshot_id: int
+    time: datetime
+
+
+def to_batch(added: Sequence[Addition], schema: pa.Schema) -> pa.RecordBatch:
+    """Return new active references as rows."""
+    references = [each.reference for each in added]
+    values: dict[str, Any] = {
+        "status": [ACTIVE] * len(added),
+        "added_snapshot": [each.snapshot_id for each in added],
+        "removed_snapshot": [None] * len(added),
+        "updated_at": [each.time for each in added],
+    }
+    values |= deletion_columns([reference.deletions for reference in references])
+    for i, key in enumerate(key_names(schema)):
+        values[f"min_{key}"] = [reference.min_key[i] for reference in references]
+        values[f"max_{key}"] = [reference.max_key[i] for reference in references]
+    of_files = [reference.statistics for reference in references]
+    values |= statistics.reference_columns(of_files, statistics.kinds_in(schema))
+    for name in schema.names:
+        if name not in values:
+            values[name] = [getattr(reference, name) for reference in references]
+    # column by column: building rows would take many times as long
+    return pa.RecordBatch.from_arrays([pa.array(values[f.name], f.type) for f in schema], schema=schema)
+
+
+def stored_files(references: pa.Table) -> pa.Table:
+    """Return the files that references name, with their bytes and checksums: data files, and deletion vectors."""
+    names = ["filename", "bytes", "checksum"]
+    vectors = references.filter(pc.is_valid(references[DELETION_FILE]))
+    vectors = vectors.select([DELETION_FILE, "deletion_bytes", "deletion_checksum"]).rename_columns(names)
+    files = references.select(names)
+    return pa.concat_tables([files, vectors.cast(files.schema)]) if vectors.num_rows else files
+
+
+def key_ranges(references: pa.Table) -> Iterator[tuple[str, tuple[KeyValue, ...], tuple[KeyValue, ...]]]:
+    """Yield the file, the least key and the greatest key of each reference."""
+    keys = key_names(references.schema)
+    ends = (zip(*(references[f"{end}_{key}"].to_pylist() for key in keys), strict=True) for end in ("min", "max"))
+    yield from zip(references["filename"].to_pylist(), *ends, strict=True)
+
+
+def naming(removed: pa.Table, filenames: Collection[str]) -> pa.ChunkedArray:
+    """Return for each removed reference whether its data file or its deletion vector is one of some files.
+
+    A reference whose vector is deleted serves no version that is kept, even where its data file is still in use.
+    """
+    names = pa.array(list(filenames), pa.string())
+    return pc.or_(pc.is_in(removed["filename"], names), pc.is_in(removed[DELETION_FILE], names))
+
+
+def contents_of(references: pa.Table) -> pa.ChunkedArray:
+    """Return the partition, the file and the deletion vector of each reference as one text."""
+    columns = (references[name] for name in CONTENT)
+    return pc.binary_join_element_wise(*columns, "/", null_handling="replace", null_replacement="")
