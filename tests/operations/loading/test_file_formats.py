@@ -429,3 +429,18 @@ def test_other_quotes_are_read(tmp_path: Path, text: str, end: str):
     expected = next(csv.reader(io.StringIO(text, newline=""), strict=True))
     assert [row["v"] for row in read(written(tmp_path, f"k,v\na,{text}{end}"), TEXTS)] == expected
     assert [row["k"] for row in read(written(tmp_path, f"k,v\n{text},a{end}"), TEXTS)] == expected
+
+
+def test_a_comment_above_the_names_is_not_taken_for_a_name(tmp_path: Path):
+    path = tmp_path / "fares.csv"
+    path.write_text("# fares; from the office\nk,n\n1,2\n")
+    with sl.connect(tmp_path / "w") as session:
+        table = session.create_table("t", sl.Schema({"k": "long"}, {}, {"n": "long"}))
+        for load in (lambda: session.create_table("new", str(path), row_keys=["k"]), lambda: table.ingest(str(path))):
+            with pytest.raises(
+                sl.InvalidInput, match="has no names of columns, but '# fares; from the office'"
+            ) as caught:
+                load()
+            assert caught.value.hint == "if it is a comment, add comment='#' or skip_lines=1"
+        assert table.ingest(str(path), comment="#").added_rows == 1
+        assert session.create_table("new", str(path), row_keys=["k"], skip_lines=1).scan().to_arrow().num_rows == 1
