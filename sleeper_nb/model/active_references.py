@@ -45,7 +45,7 @@ class Loaded:
     known: pa.Table
     unread: UnreadColumns | None = None
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """All columns."""
         known: pa.Schema = self.known.schema
