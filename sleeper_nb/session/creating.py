@@ -36,7 +36,7 @@ from sleeper_nb.model.properties import (
     TableProperties,
     schema_line,
 )
-from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.schema import FieldType, Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import CommitPoint, TableState
 from sleeper_nb.model.transactions import AddFiles, ReplaceTable, initial_state
@@ -427,8 +427,8 @@ class _Load:
         """Return the columns that are text only because of a few values, but not those whose types were chosen."""
         if self._request.schema is not None:
             return ()
-        chosen = {each.name_in_data for each in self._columns if each.name in self._request.choice.types}
-        return tuple(each for each in odd_texts(self._sources) if each.column not in chosen)
+        judged = (each for each in self._columns if each.name not in self._request.choice.types)
+        return odd_texts(self._sources, {each.name_in_data for each in judged if each.type == FieldType("string")})
 
     def _planned(self, schema: Schema, settings: TableProperties) -> IngestPlan:
         """Return the plan of the load, with every difference of every source."""

@@ -151,6 +151,14 @@ def test_a_column_with_more_than_a_few_texts_is_just_text(session, tmp_path, odd
     assert ([each.type.name for each in plan.columns], plan.odd_texts) == (["long", "string"], ())
 
 
+def test_nothing_is_odd_in_a_column_that_has_another_type(session, tmp_path):
+    path = tmp_path / "fares.csv"
+    rows = [(n, f"{n}.5" if n > 12 else n, f"2026-01-{n:02d}" + " 10:00" * (n > 12)) for n in range(1, 16)]
+    path.write_text("k,fare,at\n" + "".join(f"{k},{fare},{at}\n" for k, fare, at in rows))
+    plan = session.create_table("t", path, row_keys=["k"], dry_run=True)
+    assert ([each.type.name for each in plan.columns], plan.odd_texts) == (["long", "double", "timestamp"], ())
+
+
 def test_the_type_with_the_fewest_odd_values_is_meant_and_other_texts_for_null_stay(session, tmp_path):
     path = tmp_path / "fares.csv"
     path.write_text("k,fare\n" + "".join(f"{n},{fare}\n" for n, fare in enumerate([*range(9), 1.5, "NA", "n/a"])))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,13 +56,13 @@ class OddTexts:
         return (self.csv_format.null_option(*self.texts), f" loads {'them' if len(self.texts) > 1 else 'it'} as NULL")
 
 
-def odd_texts(sources: Sequence[IngestSource]) -> tuple[OddTexts, ...]:
-    """Return the columns of one CSV file that are texts only because of a few values, as its first rows show them."""
+def odd_texts(sources: Sequence[IngestSource], texts: Collection[str]) -> tuple[OddTexts, ...]:
+    """Return which of the columns of texts of one CSV file are that only because of a few values of its first rows."""
     file = sources[0] if len(sources) == 1 else None
     if not isinstance(file, SourceFile) or file.format != "csv":
         return ()
     csv_format = file.csv.for_file(file.path)
-    found = (_odd_texts(name, distinct(texts), csv_format) for name, texts in csv_sample(file))
+    found = (_odd_texts(name, distinct(values), csv_format) for name, values in csv_sample(file) if name in texts)
     return tuple(each for each in found if each is not None)
 
 
