@@ -63,7 +63,7 @@ class Home:
     iterators, data_paths
         What the properties of its tables may name.
     is_named
-        Whether somebody named the address; it is the default one when not.
+        Whether the address was given; otherwise it is the default one.
     """
 
     warehouse: str

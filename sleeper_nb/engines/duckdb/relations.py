@@ -26,7 +26,7 @@ from sleeper_nb import errors
 from sleeper_nb.engines.duckdb.combined_rows import combined, is_exact
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries, Query
 from sleeper_nb.engines.duckdb.exact_paths import exact_path
-from sleeper_nb.engines.duckdb.kept_views import FilesView, RowlessView, ViewsOfStatement
+from sleeper_nb.engines.duckdb.kept_views import FilesView, RowlessView, View, ViewsOfStatement
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import FieldType, Schema
@@ -167,10 +167,10 @@ def name_table(
         raise explained(error) from error
 
 
-def _view_of(plan: ScanPlan, storage: Storage, with_places: bool) -> FilesView | RowlessView | None:
+def _view_of(plan: ScanPlan, storage: Storage, with_places: bool) -> View | None:
     """Return the view that has the rows of a plan; None when only a relation can have them."""
     if not plan.files and plan.processing.is_nothing:
-        return RowlessView(tuple(columns_of(plan.schema, with_places=with_places)))
+        return _rowless(plan.schema, with_places=with_places)
     return FilesView.of(plan, storage) if not with_places and _is_as_in_files(plan, storage) else None
 
 
@@ -201,7 +201,7 @@ def _relation(
     if any(has_deleted for _, has_deleted in grouped):
         parts += _live_parts(connection, only_with_deletions(plan), storage)
     if not parts:
-        return _no_rows(connection, plan.schema)
+        return connection.sql(_rowless(plan.schema).query)
     rows = _union(parts)
     if tuple(rows.columns) != plan.schema.names:
         rows = rows.select(*map(column, plan.schema.names))
@@ -213,7 +213,7 @@ def _relation_with_places(
 ) -> duckdb.DuckDBPyRelation:
     files = placed_files(plan)
     if not files:
-        return _no_rows(connection, plan.schema, with_places=True)
+        return connection.sql(_rowless(plan.schema, with_places=True).query)
     _check(plan, storage, is_whole)
     parts = _placed_parts(connection, plan, storage)
     if parts is None:
@@ -340,11 +340,9 @@ def columns_of(schema: Schema, *, with_places: bool = False) -> list[tuple[str, 
     return [*columns, (FILE_NUMBER, "INTEGER"), (POSITION, "BIGINT")] if with_places else columns
 
 
-def _no_rows(
-    connection: duckdb.DuckDBPyConnection, schema: Schema, *, with_places: bool = False
-) -> duckdb.DuckDBPyRelation:
+def _rowless(schema: Schema, *, with_places: bool = False) -> RowlessView:
     """Return no row with the columns of a schema."""
-    return connection.sql(RowlessView(tuple(columns_of(schema, with_places=with_places))).query)
+    return RowlessView(tuple(columns_of(schema, with_places=with_places)))
 
 
 def data_files(

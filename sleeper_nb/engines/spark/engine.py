@@ -7,6 +7,7 @@ import contextlib
 import logging
 import tempfile
 import threading
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -215,10 +216,8 @@ class SparkEngine:
         SleeperError
             Spark failed: in one line, with Spark's own error as its cause.
         """
-        with _explained():
-            watched = self._watched(action, description)
-            with self._counted(watched):
-                result = run_watched(watched, self._progress, detail)
+        with _explained(), self._counted(self._watched(action, description)) as watched:
+            result = run_watched(watched, self._progress, detail)
         self._answered()
         return result
 
@@ -234,21 +233,20 @@ class SparkEngine:
         `check` is called repeatedly; when it raises, all jobs are cancelled.
         """
         results: SimpleQueue[T] = SimpleQueue()
-        with _explained():
-            watched = self._watched(lambda session: side_by_side(session, actions, results), description)
-            with self._counted(watched):
-                yield from run_each(watched, results, check)
+        together = partial(side_by_side, actions=actions, results=results)
+        with _explained(), self._counted(self._watched(together, description)) as watched:
+            yield from run_each(watched, results, check)
         self._answered()
 
     def _watched(self, action: Callable[[SparkSession], T], description: str) -> WatchedAction[T]:
         return WatchedAction(self.session(), action, description, self._clock.new_id(), self._patience)
 
     @contextlib.contextmanager
-    def _counted(self, watched: WatchedAction[Any]) -> Iterator[None]:
+    def _counted(self, watched: WatchedAction[T]) -> Iterator[WatchedAction[T]]:
         """Count an action as running; when it still runs after a cancel, say so in a note of the error."""
         self._running.append(watched)
         try:
-            yield
+            yield watched
         except BaseException as error:
             self._running.remove(watched)
             if watched.is_unresponsive:

@@ -78,8 +78,7 @@ def csv_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> I
     csv_format = file.csv.for_file(file.path)
     names = csv_names(file, csv_format, matching.columns or schema.names)
     first_record = names if csv_format.header else _first_record(file, csv_format)
-    if not matching.renames:
-        _check_no_comment(file, first_record, csv_format)
+    _check_no_comment(file, first_record, csv_format)
     _check_delimiter(file, first_record, csv_format, schema)
     table_names = matched_names(names, csv_format, schema, matching)
     wrong_lines = WrongLines(csv_format) if matching.keep_back else None
@@ -202,12 +201,16 @@ def csv_sample(file: SourceFile) -> list[tuple[str, pa.Array]]:
 
 def _check_no_comment(file: SourceFile, first: Sequence[str], csv_format: CsvFormat) -> None:
     """Raise `InvalidInput` if a comment stands where the names of the columns should be."""
-    if csv_format.header and csv_format.comment is None and len(first) == 1 and first[0].startswith("#"):
-        comments, lines = Action('--comment "#"', "comment='#'"), Action("--skip-lines 1", "skip_lines=1")
-        raise InvalidInput(
-            f"the first line of {file.label} has no names of columns, but {first[0]!r}",
-            hint=("if it is a comment, add ", comments, " or ", lines),
-        )
+    if not (csv_format.header and csv_format.comment is None and len(first) == 1 and first[0].startswith("#")):
+        return
+    below = _first_record(file, replace(csv_format, skip_lines=csv_format.skip_lines + 1))
+    if len(below) < 2 and not any(each in value for value in below for each in _DELIMITERS):
+        return  # a file of one column
+    comments, lines = Action('--comment "#"', "comment='#'"), Action("--skip-lines 1", "skip_lines=1")
+    raise InvalidInput(
+        f"the first line of {file.label} has no names of columns, but {first[0]!r}",
+        hint=("if it is a comment, add ", comments, " or ", lines),
+    )
 
 
 def _check_delimiter_of_sample(file: SourceFile, names: Sequence[str], csv_format: CsvFormat) -> None:

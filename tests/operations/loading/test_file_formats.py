@@ -444,3 +444,11 @@ def test_a_comment_above_the_names_is_not_taken_for_a_name(tmp_path: Path):
             assert caught.value.hint == "if it is a comment, add comment='#' or skip_lines=1"
         assert table.ingest(str(path), comment="#").added_rows == 1
         assert session.create_table("new", str(path), row_keys=["k"], skip_lines=1).scan().to_arrow().num_rows == 1
+
+
+def test_a_file_of_one_column_may_have_any_name_for_it(tmp_path: Path):
+    path = tmp_path / "ids.csv"
+    path.write_text("#id\n1\n2\n")
+    with sl.connect(tmp_path / "w") as session:
+        made = session.create_table("t", str(path), row_keys=["id"], columns={"#id": "id"})
+        assert made.scan().to_arrow()["id"].to_pylist() == [1, 2]
