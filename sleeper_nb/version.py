@@ -46,6 +46,7 @@ from sleeper_nb.operations.loading.source_files import CsvFormat
 from sleeper_nb.operations.scanning.arrow_dataset import dataset_of
 from sleeper_nb.operations.scanning.export import ExportReport, export
 from sleeper_nb.operations.scanning.footers import with_row_groups
+from sleeper_nb.operations.scanning.limited import limited
 from sleeper_nb.operations.scanning.reach import ANY_ROW, AllOf, Reach, Test, are_the_regions, parts_met
 from sleeper_nb.operations.scanning.read_rows import read, stream
 from sleeper_nb.operations.scanning.row_condition import Condition
@@ -865,11 +866,5 @@ class ChangedRows(Report, Tabular):
         return as_dict(self.to_arrow())
 
     def _read(self, limit: int | None) -> pa.Table:
-        batches, left = [], limit
-        if left != 0:
-            for batch in self.changes.batches(self.kinds):
-                batches.append(batch.slice(0, left))
-                left = None if left is None else left - batches[-1].num_rows
-                if left == 0:
-                    break
-        return pa.Table.from_batches(batches, self.changes.schema(self.kinds))
+        rows = limited(self.changes.batches(self.kinds), limit)
+        return pa.Table.from_batches(rows, self.changes.schema(self.kinds))

@@ -381,9 +381,9 @@ class _Load:
         matching = request.options.matching
         check_named_columns(sources, matching, request.schema)
         if loading.is_spark(sources):
-            from sleeper_nb.engines.spark import pipeline
+            from sleeper_nb.engines.spark import load_frames
 
-            columns = named(columns_of_arrow(pipeline.schema_of_frame(sources)), matching)
+            columns = named(columns_of_arrow(load_frames.schema_of_frame(sources)), matching)
             return cls(tables, request, tree, sources, columns, in_bulk=True)
         sources = materialised(sources)
         columns = named(columns_of(sources), matching)
@@ -575,9 +575,9 @@ class _Load:
 
     def _candidates(self) -> Any:
         if loading.is_spark(self._sources):
-            from sleeper_nb.engines.spark import pipeline
+            from sleeper_nb.engines.spark import load_frames
 
-            return key_candidates(pipeline.first_rows(self._sources, LOOKED_AT), self._columns)
+            return key_candidates(load_frames.first_rows(self._sources, LOOKED_AT), self._columns)
         return key_candidates(self._sources, self._columns)
 
     def _sample(self, schema: Schema, *, refuse: bool = False) -> KeySample:

@@ -190,9 +190,9 @@ def schema_of_query(
 def _columns_to_load(rows: RowsToLoad | DataFrame) -> tuple[DataColumn, ...]:
     if isinstance(rows, RowsToLoad):
         return columns_of_arrow(rows.schema)
-    from sleeper_nb.engines.spark import pipeline
+    from sleeper_nb.engines.spark import load_frames
 
-    return columns_of_arrow(pipeline.schema_of_frame((InMemory(rows),)))
+    return columns_of_arrow(load_frames.schema_of_frame((InMemory(rows),)))
 
 
 def nullable_type(column: ColumnDefinition) -> str:

@@ -83,10 +83,10 @@ def writer_of(
     """Return what writes the files of a bulk load into a table's folder; `checks` are those of the table."""
     if not by_spark:
         return ThreadsWriter(storage, rows, matching, settings, checks, of.clock, of.progress)
-    from sleeper_nb.engines.spark import pipeline
+    from sleeper_nb.engines.spark import spark_load
 
     spark = of.engines.spark()
-    return pipeline.SparkWriter(spark, storage, rows, matching, settings, checks, partial(_is_maintained, of))
+    return spark_load.SparkWriter(spark, storage, rows, matching, settings, checks, partial(_is_maintained, of))
 
 
 def _is_maintained(of: Components) -> bool:
@@ -103,9 +103,9 @@ def sample(
         return sample_of_parquet(files, schema, size)
     if not by_spark:
         return sample_of_files(files, schema, size, matching)
-    from sleeper_nb.engines.spark import pipeline
+    from sleeper_nb.engines.spark import key_sampling
 
-    return pipeline.sample_keys(engines.spark(), rows, schema, size, matching=matching)
+    return key_sampling.sample_keys(engines.spark(), rows, schema, size, matching=matching)
 
 
 def split_of(

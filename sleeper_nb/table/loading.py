@@ -332,9 +332,9 @@ def planned_load(
         return plan_ingest(
             state, storage, rows, strategy=strategy, through_spark=False, matching=matching, checks=checks
         )
-    from sleeper_nb.engines.spark import pipeline
+    from sleeper_nb.engines.spark import frame_plan
 
-    plan = pipeline.plan_frame(engines.spark(), state, rows, matching, strategy=strategy, checks=checks)
+    plan = frame_plan.plan_frame(engines.spark(), state, rows, matching, strategy=strategy, checks=checks)
     later = ("whether row keys are unique is checked by the load",) if state.schema.unique_keys else ()
     return replace(plan, notes=(*plan.notes, *later))
 

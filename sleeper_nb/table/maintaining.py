@@ -106,11 +106,11 @@ def _job_runner(
         size = sum(file.bytes for job in jobs for file in job.inputs)
         if engine == "local" or (engine == "auto" and size < SPARK_BYTES):
             return compaction.run_in_process(storage, writing, on_start, check)(jobs, schema)
-        from sleeper_nb.engines.spark import pipeline
+        from sleeper_nb.engines.spark import spark_compaction
 
         logger.info("table %s: compacting %d bytes on Spark", table.name, size)
         spark = table.components.engines.spark()
-        return pipeline.run_on_spark(spark, storage, writing, on_start, check)(jobs, schema)
+        return spark_compaction.run_on_spark(spark, storage, writing, on_start, check)(jobs, schema)
 
     return run
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import repeat
 from typing import Any
 from zipfile import BadZipFile, ZipFile
@@ -21,7 +22,7 @@ from sleeper_nb.operations.loading.csv_files import matched_names
 from sleeper_nb.operations.loading.json_files import columns_of_objects
 from sleeper_nb.operations.loading.matching import Matching, nameless
 from sleeper_nb.operations.loading.original_rows import OriginalRows
-from sleeper_nb.operations.loading.source_files import SourceFile, read_errors
+from sleeper_nb.operations.loading.source_files import CsvFormat, SourceFile, read_errors
 from sleeper_nb.report import counted
 
 Row = tuple[int, tuple[Any, ...]]
@@ -38,10 +39,13 @@ class CellWithoutValue:
         Its name in the sheet: ``B2``.
     error
         The error that it shows: ``#N/A``; "" for a formula without a result.
+    null_option
+        The options with which that error means NULL, too.
     """
 
     cell: str
     error: str = ""
+    null_option: Action | None = None
 
     @property
     def problem(self) -> str:
@@ -51,10 +55,9 @@ class CellWithoutValue:
     @property
     def hint(self) -> HintParts:
         """What to do about it."""
-        if not self.error:
+        if self.null_option is None:
             return ("open the file in a spreadsheet program and save it, so that it has the results of its formulas",)
-        option = Action(f'--null-text "" --null-text "{self.error}"', f"null_text=['', {self.error!r}]")
-        return ("correct the cell, or add ", option, " if it means NULL")
+        return ("correct the cell, or add ", self.null_option, " if it means NULL")
 
 
 def sheet_rows(file: SourceFile) -> tuple[tuple[str | None, ...], list[Row]]:
@@ -121,7 +124,7 @@ def _cells(file: SourceFile) -> Iterator[Row]:
             rows = _sheet_of(book, file).iter_rows()
             formulas = _sheet_of(of_formulas, file).iter_rows() if _has_formulas(content) else repeat(())
             for number, (cells, written) in enumerate(zip(rows, formulas, strict=False), 1):
-                yield number, tuple(map(_value, cells, written or repeat(None)))
+                yield number, tuple(map(partial(_value, file.csv), cells, written or repeat(None)))
     except (BadZipFile, KeyError, InvalidFileException) as error:
         raise StorageError(
             f"cannot read {file.label}: it is not an Excel file", hint="save it as .xlsx or .csv"
@@ -134,10 +137,11 @@ def _has_formulas(content: bytes) -> bool:
         return any(name.endswith(".xml") and _FORMULA.search(parts.read(name)) for name in parts.namelist())
 
 
-def _value(cell: Any, written: Any) -> Any:
+def _value(csv_format: CsvFormat, cell: Any, written: Any) -> Any:
     """Return the value of a cell, which is also given as it was written if the file has formulas."""
     if cell.data_type == "e":
-        return CellWithoutValue(cell.coordinate, str(cell.value))
+        error = str(cell.value)
+        return CellWithoutValue(cell.coordinate, error, csv_format.null_option(error))
     # the stored result of a formula can be an empty text
     if cell.value is None and written is not None and written.data_type == "f" and cell.data_type != "str":
         return CellWithoutValue(written.coordinate)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, reduce
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import and_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -43,6 +43,7 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.sql_quotes import quoted_name
 from sleeper_nb.operations.row_processing import Processor
 from sleeper_nb.operations.scanning.footers import row_groups
+from sleeper_nb.operations.scanning.limited import limited
 from sleeper_nb.operations.scanning.live_rows import LiveRows, PlacedFile, placed_schema
 from sleeper_nb.operations.scanning.row_condition import Condition, RowTest
 from sleeper_nb.operations.scanning.scan_plan import FileContent, PlannedFile, ScanPlan
@@ -117,14 +118,14 @@ def stream(
     if limit is not None and limit < 0:
         raise InvalidInput(f"the limit {limit} is negative", hint="give a limit of 0 or more")
     schema = pa.schema(selected_fields(plan.schema.names if columns is None else columns, plan.schema))
-    process, rows_left = Processor.of(plan.processing, plan.schema), limit
+    process = Processor.of(plan.processing, plan.schema)
     with opened_condition(where) as test:
-        for leaf in plan.leaves:
-            for batch in leaf_rows(leaf.files, process, storage, where=test, columns=schema.names, limit=rows_left):
-                yield batch.cast(schema)
-                rows_left = None if rows_left is None else rows_left - batch.num_rows
-            if rows_left == 0:
-                break
+        of_leaves = (
+            leaf_rows(leaf.files, process, storage, where=test, columns=schema.names, limit=limit)
+            for leaf in plan.leaves
+        )
+        for batch in limited(chain.from_iterable(of_leaves), limit):
+            yield batch.cast(schema)
 
 
 def placed_rows(files: Iterable[PlacedFile], schema: Schema, storage: Storage) -> Iterator[pa.RecordBatch]:
@@ -187,13 +188,8 @@ def leaf_rows(
     needed = {*selected, *(() if where is None else where.columns)}
     rows: Iterator[pa.RecordBatch] = merged(files, schema, storage, columns=processing.columns(schema, needed))
     rows = rows if processing.is_nothing else process(rows)
-    rows_left = limit
-    for batch in rows if where is None else where.matching(rows):
-        output = batch.select(selected).slice(0, rows_left)
-        yield output
-        rows_left = None if rows_left is None else rows_left - output.num_rows
-        if rows_left == 0:
-            return
+    for batch in limited(rows if where is None else where.matching(rows), limit):
+        yield batch.select(selected)
 
 
 def merged(
@@ -229,14 +225,14 @@ def merged(
     if placed and len({file.content for file in files}) == 1:  # nothing to merge
         (alone,) = placed.values()
         with _datafusion_errors(files, storage):
-            yield from _limited(alone.batches(columns), limit)
+            yield from limited(alone.batches(columns), limit)
         return
     with _datafusion_errors(files, storage):
         ranges = list(key_ranges(files, schema, storage))
         if len(ranges) > 1:
             logger.debug("merge of %d files in %s runs in %d key ranges", len(files), storage.root, len(ranges))
         frames = ((_sorted_frame(context, part, schema, storage, columns, placed), part) for part in ranges)
-        for batch in _first_rows(frames, limit):
+        for batch in limited(_batches(frames, limit), limit):
             is_checked = is_checked or bool(batch.num_rows)
             yield batch
     if not is_checked and limit != 0:
@@ -262,30 +258,14 @@ def _checked_context(files: Sequence[PlannedFile], storage: Storage, *, is_whole
     return bucket.context, bucket.check(files, storage)
 
 
-def _first_rows(
-    frames: Iterable[tuple[DataFrame, Sequence[PlannedFile]]], limit: int | None
-) -> Iterator[pa.RecordBatch]:
-    """Yield the first rows of some frames, one after the other; each comes with the files that it reads."""
-    rows_left = limit
+def _batches(frames: Iterable[tuple[DataFrame, Sequence[PlannedFile]]], limit: int | None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of some frames, `limit` of each or more; each comes with the files that it reads."""
     for rows, files in frames:
         # DataFusion pushes a region's filter into the reader, where a limit would stop at the first row groups
         # that match completely and skip partial matches before them (its issue 24272). So no limit with a region.
-        is_limited = rows_left is not None and all(file.region is None for file in files)
-        for each in (rows.limit(rows_left) if is_limited else rows).execute_stream():
-            batch = each.to_pyarrow().slice(0, rows_left)
-            rows_left = None if rows_left is None else rows_left - batch.num_rows
-            yield batch
-            if rows_left == 0:
-                return
-
-
-def _limited(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
-    rows_left = limit
-    for batch in batches:
-        yield batch.slice(0, rows_left)
-        rows_left = None if rows_left is None else rows_left - min(batch.num_rows, rows_left)
-        if rows_left == 0:
-            return
+        is_limited = limit is not None and all(file.region is None for file in files)
+        for each in (rows.limit(limit) if is_limited else rows).execute_stream():
+            yield each.to_pyarrow()
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sleeper_nb.engines.spark.engine import SparkEngine
-from sleeper_nb.engines.spark.pipeline import SparkWriter
+from sleeper_nb.engines.spark.spark_load import SparkWriter
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.loading.bulk_load import BulkLoad
 from sleeper_nb.operations.loading.ingest import DEFAULT_INGEST, IngestSettings

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sleeper_nb.clock import Clock
-from sleeper_nb.engines.spark import pipeline
+from sleeper_nb.engines.spark import spark_compaction
 from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.operations import compact as compaction
 from sleeper_nb.operations.compaction_plan import StrategySettings
@@ -99,7 +99,7 @@ def bulk_import(engine: SparkEngine, store: StateStore, runs: str) -> None:
 
 def compact(engine: SparkEngine, store: StateStore, progress: Any = SILENT) -> compaction.CompactionReport:
     """Compact every leaf."""
-    runner = pipeline.run_on_spark(engine, store.storage)
+    runner = spark_compaction.run_on_spark(engine, store.storage)
     return compaction.compact(
         store, runner, strategy="all", settings=StrategySettings(), dry_run=False, progress=progress
     )

@@ -15,7 +15,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.engines.spark import pipeline
+from sleeper_nb.engines.spark import spark_load
 from sleeper_nb.engines.spark.actions import ENDING_SECONDS
 from sleeper_nb.engines.spark.bulk_tasks import BulkTasks
 from sleeper_nb.engines.spark.engine import SparkEngine
@@ -98,7 +98,7 @@ def test_the_rows_are_those_of_the_data_and_one_compaction_merges_the_files(
 def test_rows_that_are_more_than_they_seemed_are_merged_by_their_tasks(
     tmp_path: Path, files: Path, all_rows: pa.Table, spark_engine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "times_in_memory", lambda _: 1)
+    monkeypatch.setattr(spark_load, "times_in_memory", lambda _: 1)
     monkeypatch.setattr(run_files, "MOST_OF_LEAF", 4)
     store = a_store(tmp_path, SCHEMA, POINTS)
     bulk_import(spark_engine, store, find_sources(files), IngestSettings(task_bytes=80_000, merge=False))
@@ -110,7 +110,7 @@ def test_rows_that_are_more_than_they_seemed_are_merged_by_their_tasks(
 def test_more_files_than_there_should_be_are_merged_and_the_import_says_so(
     session: sl.Session, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "times_in_memory", lambda _: 10**10)
+    monkeypatch.setattr(spark_load, "times_in_memory", lambda _: 10**10)
     table = session.create_table("t", SCHEMA, POINTS)
     plan = table.bulk_import(files, engine="spark", merge=False, dry_run=True)
     loaded = table.bulk_import(files, engine="spark", merge=False)
@@ -148,7 +148,7 @@ class Waiting(ManualClock):
 def test_rows_that_do_not_fit_add_nothing_and_leave_no_file(
     tmp_path: Path, files: Path, spark_engine: SparkEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "_writing_tasks", lambda *_: 1)  # so that it writes files before it fails
+    monkeypatch.setattr(spark_load, "_writing_tasks", lambda *_: 1)  # so that it writes files before it fails
     bad = rows_of().set_column(1, "n", pa.array([1] * (ROWS - 1) + [2**40]))
     pq.write_table(bad, files / "2.parquet", row_group_size=3_000)
     store = a_store(tmp_path, SCHEMA, POINTS)
@@ -214,7 +214,7 @@ def test_files_of_an_attempt_that_failed_are_deleted_whatever_their_leaf(
             store.storage.write(left.replace("RUN", run), b"what a first attempt wrote")
             yield reference, attempt + 1
 
-    monkeypatch.setattr(pipeline, "references_of", second_attempts)
+    monkeypatch.setattr(spark_load, "references_of", second_attempts)
     made = bulk_import(spark_engine, store, find_sources(files), IngestSettings(task_bytes=TASK_BYTES, merge=False))
     assert len(data_on_disk(store)) == made.files
     assert sorted_texts(scan(store)) == sorted_texts(all_rows)
@@ -267,7 +267,7 @@ def test_auto_leaves_few_files_to_a_maintenance_that_runs_as_a_service(
 def test_auto_merges_where_a_leaf_would_get_many_files(
     session: sl.Session, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "times_in_memory", lambda _: 13 * (32 << 20))
+    monkeypatch.setattr(spark_load, "times_in_memory", lambda _: 13 * (32 << 20))
     lease = HeldService(session.components.catalog, session.components.clock, MAINTENANCE, "a test")
     assert lease.take() is None
     try:

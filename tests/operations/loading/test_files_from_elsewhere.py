@@ -245,6 +245,15 @@ def test_cells_without_a_value_are_refused_and_named(session, table, tmp_path: P
         assert rows(table) == [(2013, None, None, 1.0), (2014, None, None, None)]
 
 
+def test_the_hint_for_a_cell_with_an_error_keeps_the_texts_that_mean_null(table, tmp_path: Path):
+    path = workbook(tmp_path / "a.xlsx", trips=[["year", "x"], [2013, "none"], [2014, "#N/A"]])
+    with pytest.raises(sl.InvalidInput, match="cell B3") as error:
+        table.ingest(path, null_text=["none"])
+    assert "null_text=['none', '#N/A']" in (error.value.hint or "")
+    table.ingest(path, null_text=["none", "#N/A"])
+    assert rows(table) == [(2013, None, None, None), (2014, None, None, None)]
+
+
 def test_cells_without_a_value_do_not_matter_in_columns_that_are_left_out(table, tmp_path: Path):
     path = workbook(tmp_path / "a.xlsx", trips=[["year", "other", None], [2013, "=A2", 5], [2014, "#N/A", None]])
     table.ingest(path, ignore_extra=True)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.engines.spark import pipeline as loading
+from sleeper_nb.engines.spark import spark_load
 from sleeper_nb.operations.loading import ingest as load_summary
 from sleeper_nb.storage.data_files import is_sorted
 from tests.support.builders import InterruptedAfter
@@ -242,7 +242,7 @@ def write_files(folder):
 
 
 def test_files_give_the_same_rows_by_spark_as_in_process(session, table, tmp_path, monkeypatch, engine):
-    monkeypatch.setattr(loading, "slice_bytes", lambda _: 2000)  # several tasks for one Parquet file
+    monkeypatch.setattr(spark_load, "slice_bytes", lambda _: 2000)  # several tasks for one Parquet file
     write_files(tmp_path / "in")
     other = session.create_table("other", SCHEMA)
     assert (
