@@ -61,11 +61,14 @@ class Engines:
         session = active_session()
         return session is not None and not is_local(session.sparkContext.master)
 
-    def condition(self, text: str, schema: Schema) -> Condition:
-        """Return a user's condition, parsed and checked against a schema; `InvalidInput` says what is wrong with it."""
+    def condition(self, text: str, schema: Schema, *, repeatable: bool = False) -> Condition:
+        """Return a user's condition, parsed and checked against a schema; `InvalidInput` says what is wrong with it.
+
+        With `repeatable`, it is also refused when it may be another for the same row later.
+        """
         from sleeper_nb.engines.duckdb.conditions import DuckDBCondition
 
-        condition = DuckDBCondition.of(text, schema, self.duckdb.connect_confined)
+        condition = DuckDBCondition.of(text, schema, self.duckdb.connect_confined, repeatable=repeatable)
         with closing(self.duckdb.connect_planning()) as planning:
             return condition.planned(planning, schema)
 

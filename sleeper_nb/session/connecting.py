@@ -193,6 +193,7 @@ def open_source_table(place: InstancePlace, name: str) -> SourceTable:
         add_written=partial(loading.add_written, table),
         record_failure=partial(loading.record_failure, table),
         row_checks=table.load_checks,
+        condition=partial(session.components.engines.condition, repeatable=True),
         close=session.close,
     )
 

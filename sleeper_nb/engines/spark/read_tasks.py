@@ -13,7 +13,8 @@ from sleeper_nb.engines.spark.spark_errors import without_stack
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.row_processing import Processor
-from sleeper_nb.operations.scanning.read_rows import leaf_rows, selected_fields
+from sleeper_nb.operations.scanning.read_rows import leaf_rows, opened_condition, selected_fields
+from sleeper_nb.operations.scanning.row_condition import Condition
 from sleeper_nb.operations.scanning.scan_plan import FileGroup
 from sleeper_nb.operations.versioning.comparison import VersionComparison
 from sleeper_nb.operations.versioning.leases import Leases
@@ -103,6 +104,8 @@ class ReadTask(InputPartition):
         Protects the files during the read; None when another process does, or the read is short.
     feed
         What a stream of changes adds to each row, which is an inserted one; None for other reads.
+    where
+        Only rows that meet it; it can be pickled.
     """
 
     groups: tuple[FileGroup, ...]
@@ -110,6 +113,7 @@ class ReadTask(InputPartition):
     storage: Storage
     lease: TaskLease | None = None
     feed: FeedColumns | None = None
+    where: Condition | None = None
 
     def rows(self, spark_schema: StructType) -> Iterator[pa.RecordBatch]:
         """Yield the rows as Spark takes them: the columns of its schema, with Spark's Arrow types."""
@@ -122,9 +126,10 @@ class ReadTask(InputPartition):
             names = names or [self.processor.schema.row_keys[0].name]
         with without_stack():
             selected_fields(names, self.processor.schema)  # or raises: a user may give Spark any schema
-        with without_stack(), self.lease.held() if self.lease else nullcontext():
+        held = self.lease.held() if self.lease else nullcontext()
+        with without_stack(), held, opened_condition(self.where) as test:
             for group in self.groups:
-                for batch in leaf_rows(group, self.processor, self.storage, columns=names):
+                for batch in leaf_rows(group, self.processor, self.storage, where=test, columns=names):
                     rows = batch if self.feed is None else self.feed.added(batch, schema.names)
                     yield rows.cast(schema)
 

@@ -38,7 +38,7 @@ from sleeper_nb.engines.spark.spark_errors import without_stack
 from sleeper_nb.engines.spark.spark_settings import PUSHDOWN
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.snapshots import SnapshotReference
-from sleeper_nb.operations.scanning.reach import Reach, around
+from sleeper_nb.operations.scanning.reach import AllOf, Reach, around
 from sleeper_nb.operations.scanning.scan_plan import plan_scan
 from sleeper_nb.operations.versioning.appends import CHANGES
 from sleeper_nb.storage.filesystem import Storage
@@ -56,12 +56,13 @@ class SleeperSource(DataSource):
     """The data source; `register` makes the class for an instance.
 
     Options are those of `sleeper_nb.engines.spark.source_options.OPTIONS`: ``table``; at most one of
-    ``scan.snapshot-id``, ``scan.savepoint-id`` (an id or a name), ``scan.timestamp``, ``scan.timestamp-millis`` (since
-    1970) and ``version`` (the words of ``VERSION AS OF``); ``scan.region``, such as ``k=[6,9]``, for the rows of some
-    row keys, in a stream too; ``warehouse``, ``instance``, ``region`` and ``endpoint-url`` for another instance; and
-    those of streams (`sleeper_nb.engines.spark.stream`). A DataFrame stays at the version of the moment it was loaded,
-    and has that version's schema; a stream keeps the columns that it was started with. Filters, iterator and
-    aggregations are those that the table has when a query runs.
+    ``scan.snapshot-id``, ``scan.savepoint-id`` (an id or a name), ``scan.timestamp``, ``scan.timestamp-millis``
+    (since 1970) and ``version`` (the words of ``VERSION AS OF``); ``scan.region``, such as ``k=[6,9]``, for the
+    rows of some row keys, and ``scan.where``, a condition as `Table.scan` takes it, both in a stream too;
+    ``warehouse``, ``instance``, ``region`` and ``endpoint-url`` for another instance; and those of streams
+    (`sleeper_nb.engines.spark.stream`). A DataFrame stays at the version of the moment it was loaded, and has that
+    version's schema; a stream keeps the columns that it was started with. Filters, iterator and aggregations are
+    those that the table has when a query runs.
 
     An append (`sleeper_nb.engines.spark.append`) has the options ``table``, those of another instance, ``message`` and
     ``job-id``: an id that added rows before adds none again. It adds all rows in one commit, or none. Times without a
@@ -95,7 +96,7 @@ class SleeperSource(DataSource):
             version = table.resolve(options.version).version
             self.loaded, self.loaded_schema = version.number, version.schema_id
             columns = table.store.schema(version.schema_id, version.schema_checksum)
-            options.chosen((), columns)  # or it raises, before anything is read
+            table.wanted(options, columns)  # or it raises, before anything is read
             text = columns_text(columns.fields)
             return FeedColumns.added_to(text, columns) if options.rules.changes else text
         finally:
@@ -163,14 +164,14 @@ class VersionReader(DataSourceReader):
             resolved = table.resolve(options.version if loaded is None else SnapshotReference(loaded))
             state = table.store.load(resolved.version)
             processor = table.processor(state.schema, state.processing)
-            reach = Reach.of(necessary_of(self.filters), state.schema)
+            wanted = table.wanted(options, state.schema)
+            reach = Reach.of(AllOf((necessary_of(self.filters), wanted.test)), state.schema)
             regions = reach.regions
             if regions is not None and len(regions) > _MOST_REGIONS:
                 regions = (around(regions),)
             plan = plan_scan(state, regions, processor.processing, reach)
             lease = table.lease_for_tasks(state.snapshot_id, plan.bytes)
-            leaves = options.chosen(plan.leaves, state.schema)
-            return table.tasks(leaves, processor, self.source.parallelism, lease)
+            return table.tasks(plan.leaves, processor, self.source.parallelism, wanted, lease)
         finally:
             table.close()
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.jobs import check_job_id
-from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, Permissions
-from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import (
     EPOCH,
     SnapshotReference,
@@ -20,7 +18,6 @@ from sleeper_nb.model.snapshots import (
     parse_moment,
     parse_version,
 )
-from sleeper_nb.operations.scanning.scan_plan import PlannedLeaf, regions_of, within_region
 from sleeper_nb.operations.versioning.appends import CHANGES, SKIP_CHANGES, SKIP_ROLLBACKS, BatchLimits, StreamRules
 from sleeper_nb.storage.aws_target import AS_BOTO3_FINDS_IT, AwsTarget
 
@@ -31,8 +28,9 @@ PLACE: Final = (*_ADDRESS, *_AWS)
 VERSION: Final = ("scan.snapshot-id", "scan.savepoint-id", "scan.timestamp", "scan.timestamp-millis", "version")
 LIMITS: Final = ("maxSnapshotsPerTrigger", "maxFilesPerTrigger", "maxRowsPerTrigger")
 REGION: Final = "scan.region"
+WHERE: Final = "scan.where"
 FOLLOWING: Final = (SKIP_ROLLBACKS, SKIP_CHANGES, CHANGES)
-OPTIONS: Final = (TABLE, *PLACE, *VERSION, REGION, *LIMITS, *FOLLOWING)
+OPTIONS: Final = (TABLE, *PLACE, *VERSION, REGION, WHERE, *LIMITS, *FOLLOWING)
 """Every option of a read; Spark passes them in lower case."""
 APPEND_OPTIONS: Final = (TABLE, *PLACE, "message", "job-id")
 """Every option of a write."""
@@ -89,6 +87,8 @@ class SourceOptions:
         What a stream does at snapshots that did more than append rows.
     region
         The row keys whose rows are read, as text; None for all.
+    where
+        The condition that rows meet, in DuckDB's SQL; None for all.
     """
 
     place: InstancePlace
@@ -97,6 +97,7 @@ class SourceOptions:
     limits: BatchLimits
     rules: StreamRules
     region: str | None = None
+    where: str | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str], place: InstancePlace) -> SourceOptions:
@@ -117,22 +118,8 @@ class SourceOptions:
             raise InvalidInput(
                 f"{CHANGES} and {SKIP_CHANGES} exclude each other: changes are given or skipped", hint="set one of them"
             )
-        return cls(place.overridden(values), table, _version(values), limits, rules, values.get(REGION))
-
-    def chosen(self, leaves: Iterable[PlannedLeaf], schema: Schema) -> Iterable[PlannedLeaf]:
-        """Return the leaves that the region reaches, each file restricted to it.
-
-        Raises
-        ------
-        InvalidInput
-            When the region does not fit the schema.
-        """
-        regions = self.regions(schema)
-        return leaves if regions is None else within_region(leaves, regions[0])
-
-    def regions(self, schema: Schema) -> list[Region] | None:
-        """Return the region that is read, as a list of it; None for the whole table; errors as of `chosen`."""
-        return regions_of(schema, region=self.region)
+        there, rows = place.overridden(values), (values.get(REGION), values.get(WHERE))
+        return cls(there, table, _version(values), limits, rules, *rows)
 
 
 @dataclass(frozen=True, slots=True)

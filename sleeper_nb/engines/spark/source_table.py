@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sleeper_nb.engines.spark.read_tasks import PURPOSE, ChangeTask, FeedColumns, ReadTask, TaskLease
-from sleeper_nb.engines.spark.source_options import InstancePlace
+from sleeper_nb.engines.spark.source_options import InstancePlace, SourceOptions
+from sleeper_nb.engines.spark.wanted_rows import WantedRows
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import TableProperties
@@ -16,6 +17,7 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot, VersionReference
 from sleeper_nb.operations.loading.row_checks import JudgedRows, RowCheck
 from sleeper_nb.operations.row_processing import Processor
+from sleeper_nb.operations.scanning.row_condition import Condition
 from sleeper_nb.operations.scanning.scan_plan import (
     PlannedLeaf,
     groups_of,
@@ -75,6 +77,8 @@ class SourceTable:
         Records a job that failed: its id, when it began, and the reason.
     row_checks
         Returns the CHECKs and expectations of the table with a schema, parsed and bound.
+    condition
+        Returns a user's condition, checked against a schema, if it is the same for a row at any time.
     """
 
     name: str
@@ -85,11 +89,16 @@ class SourceTable:
     add_written: AddWritten
     record_failure: Callable[[str, datetime, str], None]
     row_checks: Callable[[Schema], tuple[RowCheck, ...]]
+    condition: Callable[[str, Schema], Condition]
     close: Callable[[], None]
 
     def resolve(self, reference: VersionReference | None) -> Resolved:
         """Return the version that a reference names; errors as `sleeper_nb.operations.versioning.resolve.resolve`."""
         return versions.resolve(self.store.catalog, self.store.table_id, self.name, reference)
+
+    def wanted(self, options: SourceOptions, schema: Schema) -> WantedRows:
+        """Return which rows options want of the table as it is read with a schema; errors as `WantedRows.of`."""
+        return WantedRows.of(options, schema, self.condition)
 
     def processor(self, schema: Schema, recorded: str | None) -> Processor:
         """Return what processes the rows of a version now; `recorded` is what the version says about it."""
@@ -116,17 +125,19 @@ class SourceTable:
         leaves: Iterable[PlannedLeaf],
         processor: Processor,
         parallelism: int,
+        wanted: WantedRows,
         lease: TaskLease | None = None,
         feed: FeedColumns | None = None,
     ) -> list[ReadTask]:
-        """Return the tasks that read some leaves; a leaf can come twice, then its parts are never merged.
+        """Return the tasks that read what is wanted of some leaves.
 
-        With `feed`, the rows get the columns of a stream of changes.
+        A leaf can come twice, then its parts are never merged. With `feed`, the rows get the columns of a stream of
+        changes.
         """
         apart = processor.processing.only_filters
-        parts = packed(groups_of(leaves, file_by_file=apart), parallelism)
+        parts = packed(groups_of(wanted.chosen(leaves), file_by_file=apart), parallelism)
         return [
-            ReadTask(merged_groups(part) if apart else part, processor, self.store.storage, lease, feed)
+            ReadTask(merged_groups(part) if apart else part, processor, self.store.storage, lease, feed, wanted.where)
             for part in parts
         ]
 

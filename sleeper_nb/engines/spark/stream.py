@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -55,7 +56,7 @@ from sleeper_nb.operations.versioning.appends import (
     history_between,
     plan_appends,
 )
-from sleeper_nb.operations.versioning.comparison import ComparedRows, compare
+from sleeper_nb.operations.versioning.comparison import compare
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -214,31 +215,27 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._held.close()
         if not began.full_state_done and ended.full_state_done:
             state = table.store.load(table.resolve(SnapshotReference(after)).version)
-            plan = plan_scan(state)
-            self._hold([after], plan.bytes)
-            leaves = self.options.chosen(plan.leaves, state.schema)
             processor = table.processor(self._schema(state), state.processing)
-            tasks += table.tasks(leaves, processor, self.source.parallelism, feed=self._feed(after))
+            wanted = table.wanted(self.options, processor.schema)
+            plan = plan_scan(state, processing=processor.processing, reach=wanted.reach(state))
+            self._hold([after], plan.bytes)
+            tasks += table.tasks(plan.leaves, processor, self.source.parallelism, wanted, feed=self._feed(after))
         return [*tasks, *self._appended(history), *self._changed(history)]
 
     def _appended(self, history: Sequence[Snapshot]) -> list[ReadTask]:
         """Return the tasks that read the appends of a range."""
-        table = self._table
-        appends = plan_appends(history, table.store.load)
-        if not appends:
+        if not history:
             return []
+        table, last = self._table, history[-1]
+        processor = table.processor(self._schema(last), last.processing).in_part()
+        wanted = table.wanted(self.options, processor.schema)
+        by_row = processor.processing.only_filters
+        appends = plan_appends(history, table.store.load, partial(wanted.reach, by_row=by_row))
         self._hold({append.kept_by for append in appends}, sum(append.bytes for append in appends))
-        schema = self._schema(history[-1])
-        processor = table.processor(schema, history[-1].processing).in_part()
-        chosen = self.options.chosen
+        tasks_of = partial(table.tasks, processor=processor, parallelism=self.source.parallelism, wanted=wanted)
         if not self.options.rules.changes:
-            leaves = chosen((leaf for append in appends for leaf in append.leaves), schema)
-            return table.tasks(leaves, processor, self.source.parallelism)
-        tasks = []
-        for append in appends:
-            leaves, feed = chosen(append.leaves, schema), self._feed(append.snapshot_id)
-            tasks += table.tasks(leaves, processor, self.source.parallelism, feed=feed)
-        return tasks
+            return tasks_of(leaf for append in appends for leaf in append.leaves)
+        return [task for each in appends for task in tasks_of(each.leaves, feed=self._feed(each.snapshot_id))]
 
     def _changed(self, history: Sequence[Snapshot]) -> list[ChangeTask]:
         """Return the tasks that read what the changes of rows of a range removed and added."""
@@ -251,9 +248,9 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             before, after = table.store.load(earlier), table.store.load(snapshot)
             schema = self._schema(snapshot)
             processing = table.processor(schema, snapshot.processing).processing
-            rows = ComparedRows(self.options.regions(schema))
+            wanted = table.wanted(self.options, schema)
             comparison = replace(
-                compare(before, after, NOTHING, NOTHING, rows),
+                compare(before, after, NOTHING, NOTHING, wanted.compared),
                 before=schema,
                 after=schema,
                 newer=schema,

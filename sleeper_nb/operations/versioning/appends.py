@@ -13,8 +13,10 @@ A stream reads a thousand commits from one state. Why one state is enough, in st
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import groupby
 from typing import Any, Final
 
@@ -23,6 +25,7 @@ import pyarrow.compute as pc
 
 from sleeper_nb.errors import CHECK, NotFound, StateRuleBroken, StorageError
 from sleeper_nb.model.deletions import DELETION_COLUMNS, DeletionVector
+from sleeper_nb.model.file_reference import ACTIVE
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import (
@@ -35,7 +38,9 @@ from sleeper_nb.model.transactions import (
     SetSchema,
     SplitPartitions,
 )
-from sleeper_nb.operations.scanning.scan_plan import PlannedFile, PlannedLeaf
+from sleeper_nb.operations.scanning.file_statistics import with_files_that_can_meet
+from sleeper_nb.operations.scanning.reach import WHOLE, Reach
+from sleeper_nb.operations.scanning.scan_plan import PlannedFile, PlannedLeaf, keys_in
 
 APPEND: Final = AddFiles.operation
 """The operation of snapshots that added rows and did nothing else, however they were loaded."""
@@ -238,8 +243,17 @@ def end_of_batch(
     return end
 
 
-def plan_appends(history: Sequence[Snapshot], load: Callable[[Snapshot], TableState]) -> tuple[Append, ...]:
-    """Return what the snapshots of a range appended, in their order.
+def whole_table(_: TableState) -> Reach:
+    """Return that all rows of a version are wanted."""
+    return WHOLE
+
+
+def plan_appends(
+    history: Sequence[Snapshot],
+    load: Callable[[Snapshot], TableState],
+    reach: Callable[[TableState], Reach] = whole_table,
+) -> tuple[Append, ...]:
+    """Return what the snapshots of a range appended, in their order, without commits of which no file is wanted.
 
     Parameters
     ----------
@@ -247,6 +261,8 @@ def plan_appends(history: Sequence[Snapshot], load: Callable[[Snapshot], TableSt
         The result of `history_between`.
     load
         Returns the state at a snapshot. Called for the last snapshot, and for the one before each rollback.
+    reach
+        Returns where such a state can have the rows that are wanted; files without any are left out.
 
     Raises
     ------
@@ -258,28 +274,32 @@ def plan_appends(history: Sequence[Snapshot], load: Callable[[Snapshot], TableSt
         snapshots = list(run)
         added_rows = [snapshot for snapshot in snapshots if snapshot.operation == APPEND]
         if added_rows and not is_rollback:
-            appends += files_appended(load(snapshots[-1]), added_rows)
+            state = load(snapshots[-1])
+            appends += files_appended(state, added_rows, reach(state))
     return tuple(appends)
 
 
-def files_appended(state: TableState, snapshots: Sequence[Snapshot]) -> Iterator[Append]:
+def files_appended(state: TableState, snapshots: Sequence[Snapshot], reach: Reach = WHOLE) -> Iterator[Append]:
     """Yield what some commits added, from the state at the last of them or a later one; no rollback may lie between.
 
     Parameters
     ----------
     snapshots
         Snapshots that added rows, in order.
+    reach
+        Where the state can have the rows that are wanted: commits of which no file has such are left out.
 
     Raises
     ------
     StorageError
         As of `plan_appends`.
     """
-    by_snapshot = _files_by_snapshot(state, snapshots)
+    added = _references_added(state, snapshots)
+    counts = Counter(added["added_snapshot"].to_pylist())
+    by_snapshot = _files_by_snapshot(added.filter(_can_have_wanted(added, state, reach)), state)
     replaced = set(state.files.ready_for_gc["added_snapshot"].to_pylist())
     for snapshot in snapshots:
-        by_partition = by_snapshot.get(snapshot.id, {})
-        count = sum(len(files) for files in by_partition.values())
+        by_partition, count = by_snapshot.get(snapshot.id, {}), counts[snapshot.id]
         expected = snapshot.added_files if snapshot.added_references is None else snapshot.added_references
         if count != expected:
             raise StorageError(
@@ -287,6 +307,8 @@ def files_appended(state: TableState, snapshots: Sequence[Snapshot]) -> Iterator
                 hint=(CHECK, " shows what is wrong"),
             )
         leaves = tuple(PlannedLeaf(state.tree[name], tuple(files)) for name, files in by_partition.items())
+        if not leaves and reach != WHOLE:
+            continue
         yield Append(snapshot.id, leaves, kept_by=snapshot.id if snapshot.id in replaced else state.snapshot_id)
 
 
@@ -299,16 +321,38 @@ _COLUMNS = (
     "only_this_partition",
     "added_snapshot",
     "checksum",
+    "status",
     *(column.name for column in DELETION_COLUMNS),
 )
 
 
-def _files_by_snapshot(state: TableState, snapshots: Sequence[Snapshot]) -> dict[int, dict[str, list[PlannedFile]]]:
-    """Return the new files of each snapshot by partition, in the order in which the state has them."""
+def _references_added(state: TableState, snapshots: Sequence[Snapshot]) -> pa.Table:
+    """Return the references that snapshots added, with their ranges of row keys, in the order of the state."""
     ids = pa.array([snapshot.id for snapshot in snapshots], pa.int64())
+    ends = [f"{end}_{key.name}" for key in state.schema.row_keys for end in ("min", "max")]
     both = state.files.active_without_statistics, state.files.ready_for_gc
-    references = pa.concat_tables([each.select(_COLUMNS) for each in both])
-    added = references.filter(pc.is_in(references["added_snapshot"], ids))
+    references = pa.concat_tables([each.select([*_COLUMNS, *ends]) for each in both])
+    return references.filter(pc.is_in(references["added_snapshot"], ids))
+
+
+def _can_have_wanted(references: pa.Table, state: TableState, reach: Reach) -> pa.Array | pa.ChunkedArray:
+    """Return for each reference whether its file can have wanted rows; statistics tell it of active files only."""
+    wanted: pa.Array | pa.ChunkedArray = pa.repeat(pa.scalar(True), references.num_rows)  # noqa: FBT003 - a value
+    if reach.regions is not None:
+        reached = (keys_in(each, references, state.schema, low="max_", high="min_") for each in reach.regions)
+        wanted = reduce(pc.or_, reached, pa.repeat(pa.scalar(False), references.num_rows))  # noqa: FBT003 - a value
+    met = with_files_that_can_meet(reach.test, state)
+    if met is not state:
+        active, left = (each.files.active_without_statistics["filename"] for each in (state, met))
+        left_out = active.filter(pc.invert(pc.is_in(active, value_set=left)))
+        is_active = pc.equal(references["status"], ACTIVE)  # what statistics say can be of fewer rows than an append's
+        is_left_out = pc.is_in(references["filename"], value_set=left_out)
+        wanted = pc.and_(wanted, pc.invert(pc.and_(is_active, is_left_out)))
+    return wanted
+
+
+def _files_by_snapshot(added: pa.Table, state: TableState) -> dict[int, dict[str, list[PlannedFile]]]:
+    """Return the files of references by the snapshot that added them, and by partition, in their order."""
     by_snapshot: dict[int, dict[str, list[PlannedFile]]] = {}
     for row in added.to_pylist():
         by_partition = by_snapshot.setdefault(row["added_snapshot"], {})

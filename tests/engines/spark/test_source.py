@@ -94,6 +94,16 @@ def test_a_region_limits_the_rows_and_a_wrong_one_is_an_error_at_once(spark, tab
     assert "nothing" in error.message
 
 
+def test_a_condition_of_an_option_limits_the_rows_and_a_wrong_one_is_an_error_at_once(spark, table):
+    frame = at(spark, "scan.where", "key >= 'b' AND key < 'e'")
+    assert content(frame) == scanned(table, keys=["b", "c", "d"])
+    assert content(frame.filter("key = 'c'")) == scanned(table, keys="c")
+    error = error_of(lambda: at(spark, "scan.where", "nothing = 1"))
+    assert "nothing" in error.message
+    error = error_of(lambda: at(spark, "scan.where", "now() IS NULL"))
+    assert "'now' has another value later or elsewhere" in error.message
+
+
 def test_a_frame_stays_at_the_version_it_was_loaded_with(spark, table):
     frame = load(spark)
     before = content(frame)

@@ -128,6 +128,80 @@ def test_a_region_opens_no_file_of_other_partitions(query, table, tmp_path):
     assert query(**{"scan.region": "key=(,m)"}).run() == [["a"]]
 
 
+def test_a_condition_is_applied_to_the_full_state_and_to_each_append(query, table):
+    add(table, "a", "n", "z")
+    stream = query(**{"scan.where": "key LIKE 'n%' OR length(key) = 2"})
+    assert stream.run() == [["n"]]
+    add(table, "c", "na", "y")
+    table.split_partitions(at="d")
+    add(table, "b", "p")
+    add(table, "zz")
+    table.compact("all")
+    assert stream.run() == [["na", "zz"]]
+
+
+def test_a_condition_opens_no_file_whose_keys_or_statistics_exclude_it(session, query, tmp_path):
+    """Of the full state and of later appends: the files of other rows are gone."""
+    table = session.create_table("s", SCHEMA, ["m"], properties={"sleeper.table.statistics.columns": "x"})
+
+    def add_and_delete(**rows):
+        before = {*tmp_path.rglob("data/**/*.parquet")}
+        table.ingest([{"key": key, "x": value} for key, value in rows.items()])
+        for path in {*tmp_path.rglob("data/**/*.parquet")} - before:
+            path.unlink()
+
+    table.ingest([{"key": "a", "x": 7}])
+    add_and_delete(z=7)
+    add_and_delete(a=1)
+    stream = query(table="s", **{"scan.where": "key < 'b' AND x = 7"})
+    assert stream.run() == [["a"]]
+    add_and_delete(b=7, y=7)
+    add_and_delete(aa=1)
+    assert stream.run() == []
+    table.ingest([{"key": "ab", "x": 7}])
+    assert stream.run() == [["ab"]]
+
+
+@pytest.mark.parametrize(
+    ("where", "problem"),
+    [
+        ("key = 'a' AND", "cannot read the condition"),
+        ("nothing = 1", "nothing"),
+        ("x > random()", "another value later"),
+        ("current_date > DATE '2026-01-01'", "another value later"),
+        ("key IN (SELECT 'a')", "a subquery"),
+        ("", "condition"),
+    ],
+)
+def test_a_condition_that_a_stream_cannot_have_is_an_error_before_it_starts(query, table, where, problem):
+    with pytest.raises(sl.SleeperError, match=problem):
+        query(**{"scan.where": where}).source({"table": "t", "scan.where": where}).schema()
+
+
+def test_a_condition_means_the_columns_that_a_stream_was_started_with(session, table, tmp_path):
+    """A later column takes the name of another: its statistics say nothing about the condition."""
+    table = session.create_table("s", SCHEMA, properties={"sleeper.table.statistics.columns": "x"})
+    table.ingest([{"key": "a", "x": 1}])
+    made = source_of(InstancePlace(str(tmp_path), "demo"), open_source_table, 2, prunes=False)
+    source = made({"table": "s", "scan.where": "x = 1"})
+    source.schema()
+    with contextlib.closing(Stopped(reader := source.streamReader(COLUMNS))):
+
+        def given(start, end):
+            return [row for task in reader.partitions(start, end) for b in reader.read(task) for row in b.to_pylist()]
+
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, ReadAllAvailable())
+        assert given(start, end) == [{"key": "a", "x": 1}]
+        table.set_properties({"sleeper.table.statistics.columns": "none"})
+        table.alter(rename_columns={"x": "old"})
+        table.alter({"x": "long?"})
+        table.set_properties({"sleeper.table.statistics.columns": "x"})
+        table.ingest([{"key": "b", "old": 1, "x": 9}, {"key": "c", "old": 9, "x": 1}])
+        start, end = end, reader.latestOffset(end, ReadAllAvailable())
+        assert given(start, end) == [{"key": "b", "x": 1}]
+
+
 def test_a_stream_keeps_the_columns_that_it_was_started_with(session, table, tmp_path):
     """Files of before and after an alteration, of which it was told nothing."""
     table.ingest([{"key": "a", "x": 1}])

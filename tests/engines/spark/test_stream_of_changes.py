@@ -135,6 +135,15 @@ def test_a_stream_of_changes_keeps_its_columns_and_its_region(table, tmp_path):
         ]  # fmt: skip
 
 
+def test_a_stream_of_changes_gives_those_that_meet_a_condition(table, tmp_path):
+    with Feed(tmp_path, **CHANGES, **{"scan.where": "x = 1 AND k < 'y'"}) as feed:
+        assert [row[0] for row in feed.rows()] == ["a", "b", "x"]
+        table.update({"x": "2"}, "k IN ('a', 'y')")
+        table.delete("k = 'b'")
+        put(table, c=1, d=2)
+        assert [row[:3] for row in feed.rows()] == [("a", 1, "delete"), ("b", 1, "delete"), ("c", 1, "insert")]
+
+
 def test_limits_count_the_rows_of_changes(table, tmp_path):
     with Feed(tmp_path, maxRowsPerTrigger="4", **CHANGES) as feed:
         feed.rows()
@@ -195,24 +204,28 @@ STEPS = st.one_of(
     st.tuples(st.just("rollback"), st.integers(1, 3)),
     st.sampled_from([("compact",), ("split", "b"), ("split", "y"), ("read",)]),
 )
+CONDITIONS = [None, "x = 1", "k < 'c' AND x > 1", "x IN (0, 3) OR k = 'm'", "k LIKE 'z%'", "x % 2 = 0"]
 
 
 @pytest.mark.parametrize("store", EMBEDDED)
-@given(steps=st.lists(STEPS, max_size=10), share=st.sampled_from(["0", "100"]))
-def test_the_changes_that_a_stream_gave_make_the_table(store, steps, share):
-    vectors = {
+@given(steps=st.lists(STEPS, max_size=10), share=st.sampled_from(["0", "100"]), where=st.sampled_from(CONDITIONS))
+def test_the_changes_that_a_stream_gave_make_the_table(store, steps, share, where):
+    """Those that meet a condition make the rows that meet it."""
+    properties = {
         "sleeper.table.deletion.vector.percent.max": share, "sleeper.table.deletion.vector.file.bytes.min": "0",
+        "sleeper.table.statistics.columns": "x",
     }  # fmt: skip
+    some = {} if where is None else {"scan.where": where}
     with tempfile.TemporaryDirectory() as folder, sl.connect(folder, instance="demo") as session:
-        table = session.create_table("t", SCHEMA, ["m"], state_store=store, properties=vectors)
+        table = session.create_table("t", SCHEMA, ["m"], state_store=store, properties=properties)
         rows: Counter[Any] = Counter()
-        with Feed(folder, **CHANGES) as feed:
+        with Feed(folder, **CHANGES, **some) as feed:
             for step in [*steps, ("read",)]:
                 done(table, step)
                 if step == ("read",):
                     for key, value, kind, _ in feed.rows():
                         rows[key, value] += 1 if kind in {"insert", "update_postimage"} else -1
-                    expected = Counter((row["k"], row["x"]) for row in table.scan().to_arrow().to_pylist())
+                    expected = Counter((row["k"], row["x"]) for row in table.scan(where=where).to_arrow().to_pylist())
                     assert {row: n for row, n in rows.items() if n} == expected
 
 

@@ -19,6 +19,7 @@ from sleeper_nb.model.transactions import ClearTable
 from sleeper_nb.operations.administration.migrate import migrate_state_store
 from sleeper_nb.operations.loading.ingest import IngestSettings
 from sleeper_nb.operations.row_processing import Processor
+from sleeper_nb.operations.scanning.reach import OneOf, Reach
 from sleeper_nb.operations.scanning.read_rows import leaf_rows
 from sleeper_nb.operations.upkeep import expire as expiry
 from sleeper_nb.operations.versioning.appends import (
@@ -122,6 +123,14 @@ def test_every_range_of_retained_snapshots_gives_the_rows_that_were_appended_in_
             assert [append.snapshot_id for append in found] == sorted(expected)
             for append in found:
                 assert rows_in(fresh, [append]) == expected[append.snapshot_id]
+            wanted = picks.draw(st.sets(st.sampled_from(KEYS)))
+            reach = Reach.of(OneOf("key", tuple(wanted)), fresh.load().schema)
+            some = plan_appends(between(fresh, after, until), fresh.load, lambda _: reach)
+            files = {file.filename for append in some for leaf in append.leaves for file in leaf.files}
+            assert files <= {file.filename for append in found for leaf in append.leaves for file in leaf.files}
+            of_keys = Counter({row: n for rows in expected.values() for row, n in rows.items() if row[0] in wanted})
+            read = rows_in(fresh, some)
+            assert Counter({row: n for row, n in read.items() if row[0] in wanted}) == of_keys
         store.catalog.close()
 
 

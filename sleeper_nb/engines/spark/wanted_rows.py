@@ -1,0 +1,75 @@
+"""Which rows the options of Spark's data source want: those in a region, and those that meet a condition. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from sleeper_nb.engines.spark.source_options import SourceOptions
+from sleeper_nb.model.partitions import Region
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.state import TableState
+from sleeper_nb.operations.scanning.file_statistics import columns_of
+from sleeper_nb.operations.scanning.reach import ANY_ROW, AllOf, Reach, Test, regions_met
+from sleeper_nb.operations.scanning.row_condition import Condition
+from sleeper_nb.operations.scanning.scan_plan import PlannedLeaf, regions_of, within_region
+from sleeper_nb.operations.versioning.comparison import ComparedRows
+
+
+@dataclass(frozen=True, slots=True)
+class WantedRows:
+    """Which rows are wanted of a table that is read with a schema.
+
+    Parameters
+    ----------
+    region
+        Only rows in it; None for the whole table.
+    where
+        Only rows that meet it, after the table's filters, iterator and aggregations; it can be pickled.
+    """
+
+    schema: Schema
+    region: Region | None
+    where: Condition | None
+
+    @classmethod
+    def of(cls, options: SourceOptions, schema: Schema, condition: Callable[[str, Schema], Condition]) -> WantedRows:
+        """Return what options want.
+
+        Raises
+        ------
+        InvalidInput, NotFound
+            When the region or the condition does not fit the schema.
+        """
+        regions = regions_of(schema, region=options.region)
+        where = None if options.where is None else condition(options.where, schema).picklable()
+        return cls(schema, None if regions is None else regions[0], where)
+
+    @property
+    def test(self) -> Test:
+        """What a row must meet at least to meet the condition."""
+        return ANY_ROW if self.where is None else AllOf((self.where.test, *self.where.necessary))
+
+    def reach(self, state: TableState, *, by_row: bool = True) -> Reach:
+        """Return where a version can have rows that meet the condition.
+
+        Statistics are used only `by_row`, where no row changes through others before the condition, and where the
+        version's columns are those of the schema: a stream keeps the columns that it was started with, and a column
+        that was added later can have the name of another.
+        """
+        tested = columns_of(self.test)
+        own, theirs = (
+            {field.name: field.column for field in schema.fields if field.name in tested}
+            for schema in (self.schema, state.schema)
+        )
+        return Reach(regions_met(self.test, self.schema), self.test if by_row and own == theirs else ANY_ROW)
+
+    def chosen(self, leaves: Iterable[PlannedLeaf]) -> Iterator[PlannedLeaf]:
+        """Yield the leaves that the region reaches, each file restricted to it."""
+        yield from leaves if self.region is None else within_region(leaves, self.region)
+
+    @property
+    def compared(self) -> ComparedRows:
+        """The same rows, for a comparison of two versions."""
+        reached = regions_met(self.test, self.schema)
+        return ComparedRows(None if self.region is None else [self.region], reached, self.where)
