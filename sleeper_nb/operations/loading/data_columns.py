@@ -64,6 +64,8 @@ class DataColumn:
         Why no field can hold it, and what to do; "" for a column that a field can hold.
     given
         Its name in the data, where the table has another; "" otherwise.
+    is_optional
+        Whether the column may be left out where no field can hold it, unless it is a key.
     """
 
     name: str
@@ -72,6 +74,7 @@ class DataColumn:
     problem: str = ""
     hint: HintParts = ()
     given: str = ""
+    is_optional: bool = False
 
     @property
     def name_in_data(self) -> str:
@@ -81,7 +84,11 @@ class DataColumn:
     @property
     def difference(self) -> Difference:
         """The problem, as a plan lists it."""
-        return Difference(self.name, self.problem, self.hint)
+        return Difference(self.name, self.problem, self.hint_as())
+
+    def hint_as(self, *, is_key: bool = False) -> HintParts:
+        """What to do about the problem of the column, as a key or as another one."""
+        return (*self.hint, OR_ADD, IGNORE_EXTRA) if self.is_optional and not is_key else self.hint
 
     def joined(self, other: DataColumn) -> DataColumn:
         """Return the column of two sources: with the wider type, and nullable if it is in one of them."""
@@ -250,8 +257,8 @@ def _of_type(name: str, kind: pa.DataType, *, nullable: bool = True) -> DataColu
     try:
         return DataColumn(name, FieldType.from_arrow(kind), nullable)
     except InvalidInput as error:
-        hint = (*error.hint_parts, OR_ADD, IGNORE_EXTRA)
-        return DataColumn(name, None, nullable, f"column {name!r}: {error.message}", hint)
+        problem = f"column {name!r}: {error.message}"
+        return DataColumn(name, None, nullable, problem, error.hint_parts, is_optional=True)
 
 
 def _of_values(name: str, values: Any) -> DataColumn:
@@ -260,8 +267,8 @@ def _of_values(name: str, values: Any) -> DataColumn:
         found = pa.array(values, from_pandas=True)
     except BAD_VALUE as error:
         problem = f"column {name!r} has values of several types: {first_line(error)}"
-        hint = ("convert the column to one type first", OR_ADD, IGNORE_EXTRA)
-        return DataColumn(name, None, problem=problem, hint=hint)
+        hint = ("convert the column to one type first",)
+        return DataColumn(name, None, problem=problem, hint=hint, is_optional=True)
     return _of_type(name, found.type)
 
 
@@ -404,8 +411,7 @@ class SchemaChoice:
             of_type, nullable = parse_type(text.removesuffix("?")), nullable or text.endswith("?")
         is_key = column.name in self.row_keys or column.name in self.sort_keys
         if of_type is None:
-            offers_less = tuple(column.hint[-2:]) == (OR_ADD, IGNORE_EXTRA)
-            raise InvalidInput(column.problem, hint=column.hint[:-2] if is_key and offers_less else column.hint)
+            raise InvalidInput(column.problem, hint=column.hint_as(is_key=is_key))
         if is_key and not given and of_type.name in {"tinyint", "smallint"}:
             of_type = FieldType("int")
         try:
