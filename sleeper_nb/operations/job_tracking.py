@@ -175,6 +175,12 @@ def add_once(store: StateStore, job_id: str, add: Callable[[], Snapshot]) -> Sna
     return _made_before(store, job_id, done)
 
 
+def done_before(store: StateStore, job_id: str) -> MadeBefore | None:
+    """Return what a job would return because one with its id was done before; None when none was."""
+    done = store.catalog.snapshot_of_job(store.table_id, job_id)
+    return None if done is None else _made_before(store, job_id, done)
+
+
 def _made_before(store: StateStore, job_id: str, done: int | None) -> MadeBefore:
     snapshots = store.catalog.snapshots(store.table_id)
     made = next((snapshot for snapshot in snapshots if snapshot.id == done), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from sleeper_nb.catalog.catalog_base import FileClaim, steady
@@ -18,7 +18,7 @@ from sleeper_nb.model.properties import (
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot, files_text
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.compaction_plan import claims_text
+from sleeper_nb.operations.compaction_plan import StrategySettings, claims_text, plan_compaction
 from sleeper_nb.operations.scanning.scan_plan import files_of
 from sleeper_nb.operations.upkeep.collect_garbage import (
     collectable_files,
@@ -51,6 +51,8 @@ class Housekeeping:
         How long snapshots are retained.
     save_every
         The age of the last periodic savepoint at which another is due; None for never.
+    strategy, settings
+        The compaction strategy, and its settings.
     """
 
     batch_size: int
@@ -58,6 +60,8 @@ class Housekeeping:
     gc_delay: timedelta
     retention: Retention
     save_every: timedelta | None = None
+    strategy: str = "size-ratio"
+    settings: StrategySettings = field(default_factory=StrategySettings)
 
     @classmethod
     def of(cls, properties: TableProperties) -> Housekeeping:
@@ -68,6 +72,8 @@ class Housekeeping:
             delay_of(properties),
             Retention.of(properties),
             properties[SAVEPOINT_INTERVAL],
+            properties["sleeper.table.compaction.strategy.class"],
+            StrategySettings.of(properties),
         )
 
     @property
@@ -241,7 +247,7 @@ def _status(store: StateStore, name: str, limits: Housekeeping) -> TableStatus:
         waiting_files=waiting,
         waiting_bytes=waiting_bytes,
         waiting_metadata=sum(not is_data_file(path) for path, _ in garbage),
-        next_steps=_next_steps(limits, *facts, online=online),
+        next_steps=_next_steps(limits, *facts, online=online, merged=_merged(store, state, limits, claims)),
         overdue=_next_steps(limits.overdue, *facts, online=True) if online else (),
         online=online,
     )
@@ -262,18 +268,26 @@ def _next_steps(
     garbage: Sequence[tuple[str, datetime]],
     *,
     online: bool,
+    merged: tuple[int, int] = (0, 0),
 ) -> tuple[Advice, ...]:
     claimed = {(claim.partition_id, name) for claim in claims for name in claim.filenames}
     return advise(
         limits,
         big=sum(held.rows >= limits.splitting_threshold for held in state.files.by_partition().values()),
         full=full_leaves(state, claimed, limits.batch_size),
+        merged=merged,
         expired=len(plan_expiry(snapshots, limits.retention, now)),
         files=len(collectable_files(state, kept, now, limits.gc_delay)) + len(leftover_files(state, garbage)),
         metadata=sum(now - since >= limits.gc_delay and not is_data_file(path) for path, since in garbage),
         unsaved=is_due(savepoints, snapshots[0], limits.save_every, now),
         online=online,
     )
+
+
+def _merged(store: StateStore, state: TableState, limits: Housekeeping, claims: Sequence[FileClaim]) -> tuple[int, int]:
+    """Return how many files a compaction would merge now, and into how many."""
+    plan = plan_compaction(state, limits.strategy, limits.settings, claims, store.clock, store.most_compaction_inputs)
+    return sum(len(job.inputs) for job in plan.jobs), len(plan.jobs)
 
 
 def full_leaves(state: TableState, claimed: set[tuple[str, str]], batch_size: int) -> int:
@@ -289,6 +303,7 @@ def advise(
     *,
     big: int = 0,
     full: int = 0,
+    merged: tuple[int, int] = (0, 0),
     expired: int = 0,
     files: int = 0,
     metadata: int = 0,
@@ -302,7 +317,9 @@ def advise(
     limits
         The table's limits.
     big, full
-        Leaves to split, and leaves to compact.
+        Leaves to split, and leaves with enough files for a job of their own.
+    merged
+        How many files a compaction would merge, and into how many.
     expired
         Snapshots that can expire.
     files, metadata
@@ -312,10 +329,15 @@ def advise(
     online
         Whether maintenance may change the table.
     """
+    files_merged, files_made = merged
     steps = (
         (not online, Advice("online", "it is offline: maintenance is refused until then")),
         (big, Advice("split", f"{_leaves(big)} {counted(limits.splitting_threshold, 'row')} or more")),
         (full, Advice("compact", f"{_leaves(full)} {limits.batch_size} files or more")),
+        (
+            files_merged and not full,
+            Advice("compact", f"{counted(files_merged, 'file')} would be compacted into {files_made:,}"),
+        ),
         (unsaved, Advice("maintain", "a periodic savepoint is due")),
         (expired, Advice("expire", f"{counted(expired, 'snapshot')} can be forgotten")),
         (

@@ -233,7 +233,7 @@ class SqlWriter:
         names = insert_names(insert, table.name, table.schema, result.names, self._text)
         with _hints_of_statement(), result.rows_to_load(names) as rows:
             if self.dry_run:
-                return _planned(_with_hints_of_statement(table.ingest(rows, dry_run=True)), result)
+                return _planned(_with_hints_of_statement(table.ingest(rows, job_id=self.job_id, dry_run=True)), result)
             before = table.resolved.snapshot_id
             snapshot = table.ingest(rows, message=self.message, job_id=self.job_id)
         is_new = snapshot.id > before and not isinstance(snapshot, MadeBefore)

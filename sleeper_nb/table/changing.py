@@ -243,6 +243,10 @@ class TableChange:
             return self._run(dry_run=dry_run, force=force, message=message, job_id=job_id)
 
     def _run(self, *, dry_run: bool, force: bool, message: str | None, job_id: str | None) -> ChangeReport:
+        if dry_run and job_id is not None:
+            made = job_tracking.done_before(self.table.store, check_job_id(job_id))
+            if made is not None:
+                return replace(self._done_before(made), dry_run=True)
         if dry_run or (self._is_about_all_rows and not force):
             plan = self._rows_changed().plan()
             if dry_run:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sleeper_nb.arguments import described
 from sleeper_nb.engines.components import Engines, OpenTable
@@ -60,6 +60,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+AnyPlan = TypeVar("AnyPlan", IngestPlan, AddFilesPlan)
+
 
 def load(
     table: OpenTable,
@@ -82,7 +84,7 @@ def load(
         if quarantine is not None:
             file = QuarantineFile.of(quarantine, home)
             load = _CheckedIngest(table, _readable_again(rows), options.matching, file)
-            return load.plan() if dry_run else load.run(message, job_id)
+            return _unless_done(table, load.plan(), job_id) if dry_run else load.run(message, job_id)
         settings = IngestSettings.of(table.properties)
         settings = settings if merge is None else replace(settings, merge=merge)
         matching = options.matching
@@ -107,7 +109,8 @@ def _load(
     state = table.store.load()
     check_named_columns(rows, matching, state.schema)
     if dry_run:
-        return _plan(table, state, rows, matching, settings, in_bulk=in_bulk, by_spark=by_spark)
+        plan = _plan(table, state, rows, matching, settings, in_bulk=in_bulk, by_spark=by_spark)
+        return _unless_done(table, plan, job_id)
     if in_bulk:
         how = "through Spark" if by_spark else "by threads"
         logger.info("table %s: loading %s (%d bytes of files)", table.name, how, sources.bytes_of(rows))
@@ -230,9 +233,8 @@ def add_files(
     rules = MovingRules.of(_stores_of_all(table), table.store.storage.root, found) if move else None
     if dry_run:
         plan = adding.plan_files(table.store, table.store.load(), found, statistics, progress, row_checks, rules)
-        return replace(
-            plan, refused=tuple(replace(each, hint=for_table(each.hint, table.name)) for each in plan.refused)
-        )
+        refused = tuple(replace(each, hint=for_table(each.hint, table.name)) for each in plan.refused)
+        return _unless_done(table, replace(plan, refused=refused), job_id)
     author = table.components.author
 
     def add() -> Snapshot:
@@ -440,6 +442,12 @@ def record_failure(table: OpenTable, job_id: str, began: datetime, reason: str) 
 
     with suppress(EngineError):
         _tracked(table, "bulk-import", job_id, fail, began)
+
+
+def _unless_done(table: OpenTable, plan: AnyPlan, job_id: str | None) -> AnyPlan:
+    """Return the plan of a load, which says so when a job with its id has added rows before."""
+    made = None if job_id is None else job_tracking.done_before(table.store, check_job_id(job_id))
+    return plan if made is None else replace(plan, done_before=made.note)
 
 
 def _once(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -117,3 +118,13 @@ def test_a_table_and_its_commands_tell_its_status(tmp_path: Path):
         assert repr(status).startswith("status of trips\nstate store      S3StateStore on SqliteCatalog")
         assert status.to_dict()["rows"] == 1
         assert "status of trips" in status._repr_html_()
+
+
+def test_files_that_the_strategy_would_merge_are_named_before_a_leaf_is_full(store: StateStore):
+    for key in "abcde":
+        ingest(store, rows_of(key))
+    patient = replace(KEEPING, batch_size=12)
+    status = table_status(store, "t", patient)
+    assert status.next_steps == (Advice("compact", "5 files would be compacted into 1"),)
+    assert status.overdue == ()
+    assert table_status(store, "t", replace(patient, strategy="basic")).next_steps == ()

@@ -129,6 +129,8 @@ class AddFilesPlan(TableReport):
         Whether the files would be moved into the table's folder.
     moved_before
         The number of files that an earlier run moved, which would only lose their old names.
+    done_before
+        What became of a job with the same id, after which nothing would be added; "" if there was none.
     """
 
     snapshot_id: int
@@ -142,9 +144,12 @@ class AddFilesPlan(TableReport):
     moves: bool = False
     moved_before: int = 0
     prefix: str = ""
+    done_before: str = ""
 
     def grid(self) -> Grid:
         """Return the leaves and their rows; or what is wrong with which files, and what to do."""
+        if self.done_before:
+            return Grid(("keys", "partition", "rows"), (), "add-files: would add nothing", self.done_before)
         if self.refused:
             count = sum(len(each.files) for each in self.refused)
             cells = tuple(

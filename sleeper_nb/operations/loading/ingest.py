@@ -462,6 +462,8 @@ class IngestPlan(TableReport):
         For each expectation that rows break and that counts them: how many, and the first row with its file and line.
     requests
         In S3: about what the load would ask.
+    done_before
+        What became of a job with the same id, after which the load would add nothing; "" if there was none.
     """
 
     snapshot_id: int
@@ -479,9 +481,12 @@ class IngestPlan(TableReport):
     takes_options: bool = True
     broken: tuple[Difference, ...] = ()
     requests: RequestEstimate | None = None
+    done_before: str = ""
 
     def grid(self) -> Grid:
         """Return the leaves and their rows; or what does not fit, if anything, and what to change."""
+        if self.done_before:
+            return Grid(("keys", "partition", "rows"), (), "ingest: would add nothing", self.done_before)
         if self.differences:
             title = f"ingest: would add nothing ({counted(len(self.differences), 'difference')})"
             kept = hint_text(("to load the rows that fit, and keep the others in a file: ", QUARANTINE), self.prefix)
