@@ -10,7 +10,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from threading import Lock
 from typing import Any, Self
 
@@ -28,9 +28,9 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.statistics import NULLS, is_text, reference_names
 from sleeper_nb.model.transactions import replayed
-from sleeper_nb.storage import paths
+from sleeper_nb.storage import footer_checksum, paths
 from sleeper_nb.storage.filesystem import Storage
-from sleeper_nb.storage.integrity import HINT, checksummed, read_checked
+from sleeper_nb.storage.integrity import HINT, checksummed, damaged, read_checked
 
 FORMAT_VERSION = "1"
 FEW_ROWS = 10_000
@@ -41,6 +41,8 @@ _READ_TOGETHER = 1 << 16
 """Bytes of each column of a local file that are read at once."""
 _REPEATED = ("partition_id", "status", "job_id")
 _VERSION_KEY = b"sleeper_nb.format"
+_PATH_KEY = b"sleeper_nb.path"
+"""Where the file was written: the checksums of a large file's pages do not tell that it is another version's."""
 
 
 def write_files(storage: Storage, path: str, files: FileReferences) -> str:
@@ -131,9 +133,11 @@ def read_schema(storage: Storage, schema_id: int, checksum: str | None = None) -
 
 
 def _write(storage: Storage, path: str, table: pa.Table) -> str:
-    stamped = table.replace_schema_metadata({_VERSION_KEY: FORMAT_VERSION})
+    stamped = table.replace_schema_metadata({_VERSION_KEY: FORMAT_VERSION, _PATH_KEY: path})
+    # a file of which the whole checksum may be too large to check
+    write = footer_checksum.write_table if table.nbytes > CHECKED_BYTES // 2 else pq.write_table
     with checksummed(storage, path) as (stream, checksum):
-        pq.write_table(stamped, stream, write_page_checksum=True, **_encodings(table))
+        write(stamped, stream, write_page_checksum=True, **_encodings(table))
     return checksum.text
 
 
@@ -171,12 +175,15 @@ class MetadataFile:
         The file's place, for errors.
     file
         PyArrow's reader of it.
+    schema
+        The columns.
     is_whole
         Whether its content is in memory.
     """
 
     place: str
     file: pq.ParquetFile
+    schema: pa.Schema
     is_whole: bool
 
     @classmethod
@@ -186,7 +193,7 @@ class MetadataFile:
         Raises
         ------
         NotFound, StorageError
-            When it is missing or damaged, or has another format.
+            When it is missing or damaged, is the file of another version, or has another format.
         """
         # From a bucket, read the whole file in one request: a server's error must not look like a damaged file.
         is_whole = not storage.local or (checksum is not None and storage.size(path) <= CHECKED_BYTES)
@@ -204,16 +211,17 @@ class MetadataFile:
                     buffer_size=part,
                     page_checksum_verification=not is_checked,
                 )
-            version = (file.schema_arrow.metadata or {}).get(_VERSION_KEY, b"").decode()
+                if not is_whole and not footer_checksum.is_intact(file, partial(_end_of, source)):
+                    raise damaged(storage, path)
+                schema = file.schema_arrow
+                stamps = {key: text.decode() for key, text in (schema.metadata or {}).items()}
+            version = stamps.get(_VERSION_KEY, "unknown")
             if version != FORMAT_VERSION:
-                raise StorageError(f"metadata file {path} has format {version or 'unknown'}", hint="upgrade sleeper-nb")
+                raise StorageError(f"metadata file {path} has format {version}", hint="upgrade sleeper-nb")
+            if (written := stamps.get(_PATH_KEY, path)) != path:  # earlier builds did not say
+                raise StorageError(f"{place} is damaged: it has the content of {written}", hint=HINT)
             stack.pop_all()
-        return cls(place, file, is_whole)
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        """The columns."""
-        return self.file.schema_arrow.remove_metadata()
+        return cls(place, file, schema.remove_metadata(), is_whole)
 
     @property
     def can_stay_open(self) -> bool:
@@ -241,6 +249,11 @@ class MetadataFile:
             if table.num_rows != rows:  # Arrow finds no row in a file that was cut after it was opened
                 raise OSError(f"it has {table.num_rows:,} rows instead of {rows:,}")
         return table.replace_schema_metadata(None)
+
+
+def _end_of(source: pa.NativeFile, size: int) -> bytes:
+    source.seek(source.size() - size)
+    return bytes(source.read(size))
 
 
 class UnreadStatistics:
@@ -274,7 +287,7 @@ def _named(place: str) -> Iterator[None]:
     """Raise errors of Arrow as one that names the file."""
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:  # a damaged name is no UTF-8
         raise StorageError(f"cannot read the metadata file {place}: {first_line(error)}", hint=HINT) from error
 
 

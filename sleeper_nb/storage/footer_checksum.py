@@ -1,0 +1,82 @@
+"""A checksum of a Parquet file's footer, kept in the footer itself.
+
+The checksums of a file's pages do not cover its footer: a changed bit there can give a column another name or type, and
+the pages are still right. The checksum of the whole file would take longer to compute than the rest of reading it.
+
+The footer is written with `PLACEHOLDER` in its metadata, which is then replaced by the checksum of these bytes.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sleeper_nb.model.checksums import DIGITS, checksum_of
+
+KEY: Final = b"sleeper_nb.footer"
+PLACEHOLDER: Final = b"-" * DIGITS
+_TAIL: Final = 8
+"""Bytes at the end of a Parquet file: the length of the footer, and a mark."""
+
+
+def write_table(table: pa.Table, stream: pa.NativeFile, **options: Any) -> None:
+    """Write a table as a Parquet file whose footer has its own checksum.
+
+    Parameters
+    ----------
+    table
+        The rows; the key `KEY` is added to its metadata.
+    stream
+        Where to write.
+    options
+        Those of `pyarrow.parquet.ParquetWriter`.
+    """
+    stamped = table.replace_schema_metadata({**(table.schema.metadata or {}), KEY: PLACEHOLDER})
+    sink = _Held(stream)
+    with pq.ParquetWriter(pa.PythonFile(sink, "w"), stamped.schema, **options) as writer:
+        writer.write_table(stamped)
+        sink.holds = True
+    footer = sink.held.getvalue()
+    assert footer.count(PLACEHOLDER) == 1, "the footer has one checksum"  # noqa: S101 - no name or text has 32 dashes
+    stream.write(footer.replace(PLACEHOLDER, checksum_of(footer).encode()))
+
+
+def is_intact(file: pq.ParquetFile, read_end: Callable[[int], bytes]) -> bool:
+    """Return whether the footer of a file is as it was written; True of one without a checksum.
+
+    Parameters
+    ----------
+    file
+        The file, opened.
+    read_end
+        Returns so many bytes at the end of the file.
+    """
+    stamp = (file.metadata.metadata or {}).get(KEY)
+    if stamp is None:
+        return True
+    footer = read_end(_TAIL + int.from_bytes(read_end(_TAIL)[:4], "little"))
+    return bool(checksum_of(footer.replace(stamp, PLACEHOLDER, 1)).encode() == stamp)
+
+
+class _Held:
+    """A writable stream that passes everything to another stream, until it `holds` what comes."""
+
+    closed = False
+
+    def __init__(self, stream: pa.NativeFile) -> None:
+        self._stream, self.held, self.holds = stream, io.BytesIO(), False
+
+    def write(self, part: bytes) -> int:
+        """Write or hold the next part."""
+        (self.held if self.holds else self._stream).write(part)
+        return len(part)
+
+    def flush(self) -> None:
+        """Do nothing: the stream's owner flushes it."""
+
+    def close(self) -> None:
+        """Do nothing: the stream's owner closes it."""
