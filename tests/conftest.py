@@ -28,11 +28,13 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 settings.register_profile(
     "default",
-    max_examples=25,
+    max_examples=10,
     stateful_step_count=20,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
 )
+# what `.ci/run --long` tries; `tests.support.examples` has the tests that need more or fewer than others
+settings.register_profile("long", settings.get_profile("default"), max_examples=25)
 settings.register_profile("nightly", settings.get_profile("default"), max_examples=2000, stateful_step_count=60)
 # for each of the two catalogs, so 2,000 in all
 settings.register_profile("faults", settings.get_profile("default"), max_examples=1000, stateful_step_count=30)
