@@ -11,13 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, NotFound
 from tests.support.builders import START
+from tests.support.examples import examples
 
 SCHEMA = sl.Schema(
     {"page": "string", "n": "int"},
@@ -100,7 +101,7 @@ def duckdb_rows(session: sl.Session) -> list[dict[str, Any]]:
     return session.sql("select * from t", engine="duckdb").to_arrow().to_pylist()
 
 
-@settings(max_examples=8)
+@examples(8)
 @given(st.lists(ROWS, min_size=1, max_size=3), st.sampled_from(sorted(PROCESSINGS)), st.sampled_from([0, 30, 31, 90]))
 def test_every_query_gives_the_plain_models_rows_before_and_after_compaction(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[dict[str, Any]]], kind: str, later: int

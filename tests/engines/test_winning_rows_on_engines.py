@@ -8,13 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, NotFound
 from tests.support.builders import START
+from tests.support.examples import examples
 from tests.support.winning_rows import ORDERED, Rules, model, plain, rules
 
 AGGREGATIONS, DELETE_COLUMN = "sleeper.table.aggregations", "sleeper.table.aggregations.delete.column"
@@ -60,7 +61,7 @@ def compacted(table: sl.Table, rows: Rows, made: Rules, strategy: str, engine: A
     return rows
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(st.data(), st.booleans())
 def test_queries_and_compactions_in_any_order_give_the_models_rows(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, is_native: bool

@@ -25,6 +25,7 @@ from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.local import LocalPlace
 from tests.servers.memory import MemoryDynamoDB, memory_catalog
 from tests.support.builders import EMBEDDED, data_files, reachable
+from tests.support.examples import examples
 from tests.support.row_statements import PARAMETERS, TYPES, Merge, StatementMaker, duckdb_s, in_steps, ours
 
 VALUES = {
@@ -289,7 +290,7 @@ def made_pair(
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@settings(max_examples=3, phases=[Phase.generate])  # a shrunk seed makes no smaller program
+@settings(examples(3), phases=[Phase.generate])  # a shrunk seed makes no smaller program
 @given(seed=st.integers(0, 2**32), vectors=st.sampled_from(list(VECTORS)), kind=st.sampled_from(STATE_STORES))
 def test_changed_rows_are_those_of_duckdb_s_own_tables(tmp_path_factory, layout, seed, vectors, kind):
     run_program(tmp_path_factory.mktemp("warehouse"), layout, seed, vectors, kind)

@@ -9,11 +9,12 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sleeper_nb as sl
 from tests.support import statements
+from tests.support.examples import examples
 
 SCHEMA = sl.Schema({"k": "int", "s": "string"}, {"d": "date"}, {"v": "int?", "w": "long"})
 WORDS = ["", "a", "ab", "b'c", "é", "\U0010ffff"]
@@ -58,7 +59,7 @@ VERSIONS = st.integers(1, 9)
 BOUNDS = st.none() | st.integers(-2, 33)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(VERSIONS, VERSIONS, statements.tests_on(""), BOUNDS, BOUNDS)
 def test_the_changes_that_meet_a_condition_are_those_of_all_changes(
     table: sl.Table, a: int, b: int, where: str, low: int | None, high: int | None
@@ -73,7 +74,7 @@ def test_the_changes_that_meet_a_condition_are_those_of_all_changes(
     assert (report.rows_added, report.rows_removed) == tuple(changes.count())
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(VERSIONS, VERSIONS, st.lists(st.integers(0, 31), max_size=4))
 def test_the_changes_of_some_keys_are_those_of_all_changes(table: sl.Table, a: int, b: int, keys: list[int]):
     changes = table.changes(a, b, keys=keys)

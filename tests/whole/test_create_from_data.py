@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sleeper_nb as sl
@@ -23,6 +23,7 @@ from sleeper_nb.demo import flights
 from sleeper_nb.model.even_partitions import even_tree
 from sleeper_nb.operations.administration.create_plan import CreatePlan
 from sleeper_nb.operations.loading.ingest import rows_by_leaf
+from tests.support.examples import examples
 
 FRAME = pd.DataFrame({
     "city": ["rome", "oslo", "bern"] * 40,
@@ -488,7 +489,7 @@ def data_sets(draw):
     return pa.table(columns)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(rows=data_sets(), leaves=st.integers(1, 4), shape=st.sampled_from(sorted(SHAPES)))
 def test_any_data_makes_a_table_with_the_rows_of_duckdbs(tmp_path_factory, rows, leaves, shape):
     if shape == "polars" and any(map(pa.types.is_map, rows.schema.types)):
@@ -608,7 +609,7 @@ class TestLoadsInBulk:
     WAYS = (
         ("threads", "csv"),
         ("threads", "json"),
-        pytest.param(("spark", "csv"), marks=pytest.mark.spark),
+        pytest.param(("spark", "csv"), marks=[pytest.mark.spark, pytest.mark.long]),
         pytest.param(("spark", "parquet"), marks=pytest.mark.spark),
     )
 

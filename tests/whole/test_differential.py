@@ -16,12 +16,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sleeper_nb as sl
 from sleeper_nb.errors import InvalidInput
 from tests.support.builders import EMBEDDED
+from tests.support.examples import examples
 from tests.support.value_pools import KEYS, VALUES
 
 Row = dict[str, Any]
@@ -204,7 +205,7 @@ def asked(model: Model, data: st.DataObject) -> tuple[int, Query, list[Row], Any
     return version, query, rows, query.options.get("columns", model.schema.names)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(data=st.data())
 def test_arrow_and_duckdb_give_the_rows_of_the_model(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject):
     with sl.connect(tmp_path_factory.mktemp("w")) as session:
@@ -230,7 +231,7 @@ def holds(model: Model, where: str, row: Row) -> bool:
 
 
 @pytest.mark.spark
-@settings(max_examples=9)
+@examples(9)
 @given(data=st.data())
 def test_spark_gives_the_rows_of_the_model(
     tmp_path_factory: pytest.TempPathFactory, spark_engine: Any, data: st.DataObject
@@ -247,7 +248,7 @@ def test_spark_gives_the_rows_of_the_model(
 
 
 @pytest.mark.spark
-@settings(max_examples=6)
+@examples(6)
 @given(data=st.data())
 def test_what_spark_writes_is_what_was_written_in_process(
     tmp_path_factory: pytest.TempPathFactory, spark_engine: Any, data: st.DataObject

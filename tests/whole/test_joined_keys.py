@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 import sleeper_nb as sl
+from tests.support.examples import examples
 from tests.support.joined_statements import joined_statements
 
 SCHEMA = sl.Schema({"k": "int", "s": "string"}, {}, {"v": "int?", "w": "long"})
@@ -69,7 +70,7 @@ def check(inputs: Inputs, statement: str) -> None:
     assert in_any_order(inputs.answer(statement).to_arrow()) == in_any_order(inputs.expected(statement))
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(joined_statements())
 def test_keys_of_small_inputs_change_no_answer(inputs: Inputs, statement: str):
     check(inputs, statement)

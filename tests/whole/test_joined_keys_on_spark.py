@@ -14,6 +14,8 @@ from hypothesis import given, settings
 import sleeper_nb as sl
 from sleeper_nb.engines.duckdb import key_values
 from sleeper_nb.engines.spark.engine import SparkEngine
+from tests.support.combinations import some
+from tests.support.examples import examples
 from tests.support.joined_statements import joined_statements
 
 pytestmark = pytest.mark.spark
@@ -90,7 +92,7 @@ def check_with_and_without_keys(inputs: Inputs, drawn: str) -> None:
     assert found_by(inputs, statement) == expected
 
 
-@settings(max_examples=5)
+@examples(5)
 @given(joined_statements())
 def test_keys_of_small_inputs_change_no_answer(inputs: Inputs, statement: str):
     check_with_and_without_keys(inputs, statement)
@@ -147,14 +149,14 @@ def partitions(result: sl.QueryResult) -> set[int]:
     return {each["partitions"] for each in result.cost().to_dict()["reads"] if each["source"].startswith("big")}
 
 
-@pytest.mark.parametrize(("statement", "expected"), PRUNED)
+@pytest.mark.parametrize(("statement", "expected"), some(PRUNED))
 def test_only_partitions_with_the_keys_of_a_small_input_are_read(inputs: Inputs, statement: str, expected: int):
     result = inputs.answer(statement)
     assert partitions(result) == {expected}
     check(inputs, result, statement)
 
 
-@pytest.mark.parametrize("statement", WHOLE)
+@pytest.mark.parametrize("statement", some(WHOLE))
 def test_where_other_rows_count_too_all_partitions_are_read(inputs: Inputs, statement: str):
     result = inputs.answer(statement)
     assert len(inputs.session.table("big").partitions.leaves) in partitions(result)

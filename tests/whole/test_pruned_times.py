@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 import sleeper_nb as sl
+from tests.support.examples import examples
 from tests.support.time_statements import DAYS, INSTANTS, time_statements
 
 ZONES = ["UTC", "Europe/London", "America/New_York", "Asia/Kathmandu", "+14:00", "WET"]
@@ -74,7 +75,7 @@ def check_on_duckdb(both: Both, statement: str) -> None:
     assert in_any_order(found) == in_any_order(expected)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(time_statements())
 def test_duckdb_gives_the_rows_of_its_own_tables(both: Both, statement: str):
     check_on_duckdb(both, statement)
@@ -113,7 +114,7 @@ def check_on_spark(both: Both, spark: SparkSession, statement: str, zone: str) -
 
 
 @pytest.mark.spark
-@settings(max_examples=10)
+@examples(10)
 @given(time_statements(), st.sampled_from(ZONES))
 def test_spark_gives_the_rows_of_its_own_tables_in_every_zone(
     on_spark: Both, spark: SparkSession, statement: str, zone: str

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import duckdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sleeper_nb as sl
+from tests.support.examples import examples
 
 COLUMNS = ("k", "d", "n", "x", "t", "b", "l")
 VALUES = {
@@ -64,7 +65,7 @@ def session(tmp_path_factory):
         yield opened
 
 
-@settings(max_examples=8)
+@examples(8)
 @given(first=rows(), source=rows(), statements=st.lists(inserts(), max_size=3), leaves=st.integers(1, 3))
 def test_tables_have_the_rows_that_duckdb_s_own_have(session, first, source, statements, leaves):
     for name in ("w", "s"):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sleeper_nb.errors import ConflictError
@@ -29,6 +29,7 @@ from tests.support.builders import (
     split,
 )
 from tests.support.edits import ALWAYS_VECTORS, NEVER_VECTORS, change
+from tests.support.examples import examples
 
 
 def rows_in(store: StateStore, version: Any = None) -> list[tuple[str, int, str | None]]:
@@ -163,7 +164,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     steps=st.lists(STEPS, min_size=2, max_size=12),
     kind=st.sampled_from(EMBEDDED),

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sleeper_nb.clock import ManualClock
@@ -48,6 +48,7 @@ from tests.support.builders import (
     rows_of,
     scan,
 )
+from tests.support.examples import examples
 from tests.support.faults import Trap, TrappedCatalog, TrappedStorage, interrupt, lose_answer
 
 
@@ -213,7 +214,7 @@ def test_a_shared_file_is_cut_to_each_leaf_and_stays_while_one_of_them_uses_it(t
 SHAPES = st.lists(st.tuples(st.sampled_from(["", "a", "é", "\U0001f600", "￿"]), st.integers(-2, 2)), max_size=12)
 
 
-@settings(max_examples=12)
+@examples(12)
 @given(SHAPES, SHAPES)
 def test_both_ways_of_writing_give_the_same_rows_of_every_region(
     tmp_path_factory: Any, first: list[Any], second: list[Any]

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sleeper_nb.clock import ManualClock
@@ -31,6 +31,7 @@ from tests.support.builders import (
     rows_of,
     scan,
 )
+from tests.support.examples import examples
 
 SCHEMA = Schema({"s": "string", "i": "int", "b": "bytearray"}, {"t": "long"}, {"v": "double?"})
 STRINGS = ["", "a", "a\0", "b", "é", "\uffff", "\U0001f600"]
@@ -68,7 +69,7 @@ def filled(folder: Path, made: Any) -> tuple[StateStore, list[dict[str, Any]]]:
     return store, [row for rows in ingests for row in rows]
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(
     tables(),
     st.fixed_dictionaries({}, optional={name: bounds(values) for name, values in VALUES.items()}),
@@ -103,7 +104,7 @@ def test_a_scan_gives_what_brute_force_gives(tmp_path_factory, made, region, whe
     store.catalog.close()
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(
     tables(),
     st.lists(st.tuples(*VALUES.values()).flatmap(lambda key: st.integers(1, 3).map(lambda n: key[:n])), max_size=4),

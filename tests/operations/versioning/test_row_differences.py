@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sleeper_nb as sl
@@ -37,6 +37,7 @@ from tests.support.builders import (
 )
 from tests.support.edits import ALWAYS_VECTORS, NEVER_VECTORS
 from tests.support.edits import change as change_rows
+from tests.support.examples import examples
 
 Rows = Counter[tuple[Any, ...]]
 KEYS = st.tuples(st.sampled_from(["a", "b", "c", "d\0", "é"]), st.integers(0, 2))
@@ -103,7 +104,6 @@ def done(store: StateStore, steps: Iterable[tuple[str, Any]]) -> None:
                 continue
 
 
-@settings(max_examples=25, deadline=None)
 @given(points=st.sets(st.sampled_from(["b", "c"])), steps=STEPS, pick=st.tuples(*[st.integers(0, 99)] * 3))
 def test_the_rows_of_one_version_and_the_changes_give_the_rows_of_another(tmp_path_factory, points, steps, pick):
     store = a_store(tmp_path_factory.mktemp("t"), points=sorted(points))
@@ -120,7 +120,7 @@ def test_the_rows_of_one_version_and_the_changes_give_the_rows_of_another(tmp_pa
     assert (removed + less) - (added + more) == whole_removed
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(old=DATA, new=DATA, size=st.integers(1, 4))
 def test_streams_of_any_batches_cancel_each_other_like_counters(old, new, size):
     def batches(data: Any) -> tuple[pa.Table, Iterator[pa.RecordBatch]]:

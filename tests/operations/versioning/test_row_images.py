@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sleeper_nb as sl
@@ -20,6 +20,7 @@ from tests.operations.versioning.test_row_differences import compared
 from tests.support.builders import EMBEDDED, a_store, rows_of
 from tests.support.builders import ingest as add_rows
 from tests.support.edits import ALWAYS_VECTORS, NEVER_VECTORS, change
+from tests.support.examples import examples
 
 LETTERS = st.sampled_from("abcdefg")
 ROWS = st.lists(st.tuples(LETTERS, st.sampled_from([None, "x", "y"])), max_size=12)
@@ -45,7 +46,7 @@ def row_by_row(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return (batch.slice(i, 1) for batch in batches for i in range(batch.num_rows))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(old=ROWS, new=ROWS, split=st.booleans(), small=st.booleans())
 def test_a_key_with_one_removed_and_one_added_row_is_an_update(tmp_path_factory, old, new, split, small):
     store = a_store(tmp_path_factory.mktemp("t"), points=["c"] if split else [])
