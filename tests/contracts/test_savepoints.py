@@ -17,7 +17,7 @@ from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
 from sleeper_nb.operations.versioning.savepoint_manager import SavepointManager
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.metadata import ManifestList
-from tests.support.backends import BACKENDS, BESIDE, Backend
+from tests.support.backends import BACKENDS, BESIDE, Backend, marks_of
 from tests.support.builders import (
     TABLE,
     collect,
@@ -40,7 +40,7 @@ BACKENDS_OF = {
 }
 STORES = [
     pytest.param((kind, backend), id=f"{kind} on {backend}",
-                 marks=BESIDE.get(backend, ()))
+                 marks=marks_of(kind, backend) if backend in BESIDE else ())
     for kind, backends in BACKENDS_OF.items()
     for backend in backends
 ]  # fmt: skip

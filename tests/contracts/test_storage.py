@@ -21,6 +21,7 @@ from sleeper_nb.storage.aws_target import AwsTarget
 from sleeper_nb.storage.filesystem import Storage, open_storage
 from tests.servers.fixtures import use
 from tests.servers.server import free_port
+from tests.support.combinations import each_value_once
 
 ODD = ("a b.txt", "größe/日本.txt", "key=1/x.txt", "a+b%20c&d.txt", "[x]*?.txt", 'it\'s "quoted".txt', "~tilde#1.txt")
 
@@ -94,8 +95,9 @@ def test_a_folder_goes_with_all_that_is_below_it_and_nothing_else(storage):
     storage.delete_all("never/there")
 
 
-@pytest.mark.parametrize("size", [0, 10, 12_000_000])
-@pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt(), StorageError("no")])
+@pytest.mark.parametrize(
+    ("size", "error"), each_value_once([0, 10, 12_000_000], [ValueError("no"), KeyboardInterrupt(), StorageError("no")])
+)
 def test_an_output_that_fails_leaves_no_file_and_tells_its_own_error(storage, size, error):
     with pytest.raises(type(error)) as caught:
         _output(storage, "a/file", size, error)

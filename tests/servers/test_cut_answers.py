@@ -13,6 +13,7 @@ from sleeper_nb.model.properties import STATE_STORES
 from tests.servers.fixtures import use
 from tests.servers.proxy import EVERY_CUT, Fate, Proxy, proxied
 from tests.servers.server import Server
+from tests.support.backends import marks_of
 from tests.support.builders import START, Recorder
 from tests.support.row_changes import ROW_CHANGES
 from tests.whole.test_cut_answers import OPERATIONS, changed, prepare, rows
@@ -67,8 +68,7 @@ def test_long_work_shows_that_it_asks_again_and_why(moto_proxy: tuple[Proxy, Ser
         proxy.tell(None)
 
 
-@pytest.mark.servers
-@pytest.mark.parametrize("kind", STATE_STORES)
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=marks_of(kind, "servers")) for kind in STATE_STORES])
 def test_operations_through_lost_answers_are_done_as_if_none_was_lost(
     versitygw: Server, dynamodb_local: Server, monkeypatch: pytest.MonkeyPatch, kind: str
 ):

@@ -1,4 +1,4 @@
-"""Half a minute of what ``python -m tests.servers.mixed_load`` does for ten."""
+"""A quarter of a minute, and with `long` a whole one, of what ``python -m tests.servers.mixed_load`` does for ten."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from tests.servers import mixed_load
 
 
 @pytest.mark.servers
-def test_under_faults_nothing_acknowledged_is_lost_and_every_error_names_the_network():
-    oracle, faults = mixed_load.run(25)
+@pytest.mark.parametrize("seconds", [14, pytest.param(60, marks=pytest.mark.long)])
+def test_under_faults_nothing_acknowledged_is_lost_and_every_error_names_the_network(seconds: int):
+    oracle, faults = mixed_load.run(seconds)
     assert not oracle.violations, mixed_load.summary(oracle, faults)
     assert faults.counts["cut"]
     assert oracle.done["ingest"]

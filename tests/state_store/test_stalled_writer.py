@@ -22,13 +22,15 @@ from sleeper_nb.model.transactions import (
 )
 from sleeper_nb.operations.upkeep.expire import Retention, expire_snapshots
 from sleeper_nb.state_store.state_store_base import StateStore
-from tests.support.backends import BACKENDS
+from tests.support.backends import BACKENDS, marks_of
 from tests.support.builders import START, a_file, collect, reopened, save
 from tests.support.faults import DeadError, Fault, Faulty, FaultyStorage, no_disk
 
 COMMITS, ON_SERVERS = 500, 100
 STORES = [
-    pytest.param((kind, backend), id=f"{kind} on {backend}", marks=pytest.mark.servers if backend == "servers" else ())
+    pytest.param(
+        (kind, backend), id=f"{kind} on {backend}", marks=marks_of(kind, backend) if backend == "servers" else ()
+    )
     for kind in ("S3StateStore", "TransactionLogStateStore", "DynamoDBStateStore")
     for backend in ("folder", "memory", "servers")
     if (kind, backend) != ("DynamoDBStateStore", "folder")

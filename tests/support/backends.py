@@ -133,11 +133,22 @@ BACKENDS_OF = {
 }
 
 
+def marks_of(kind: str, backend: str) -> list[pytest.MarkDecorator]:
+    """Return the marks of a store on a backend that is not of every run.
+
+    On real servers, `S3StateStore` is `long`: what it does there, `TransactionLogStateStore` does too, which commits in
+    DynamoDB, writes whole metadata to S3 from time to time, and beside it a log.
+    """
+    return [BESIDE[backend], *([pytest.mark.long] if (kind, backend) == ("S3StateStore", "servers") else [])]
+
+
 def stores(dynamodb: str) -> list[Any]:
     """Return every store on every backend; those that every run tries have SQLite or this DynamoDB."""
     every_run = {("S3StateStore", "folder"), ("TransactionLogStateStore", "folder"), ("DynamoDBStateStore", dynamodb)}
     return [
-        pytest.param((kind, name), id=f"{kind} on {name}", marks=() if (kind, name) in every_run else BESIDE[name])
+        pytest.param(
+            (kind, name), id=f"{kind} on {name}", marks=() if (kind, name) in every_run else marks_of(kind, name)
+        )
         for kind, backends in BACKENDS_OF.items()
         for name in backends
         if name != "memory" or name == dynamodb

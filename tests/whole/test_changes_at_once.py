@@ -12,6 +12,7 @@ from sleeper_nb.model.properties import STATE_STORES
 from tests.servers import mixed_load
 from tests.support.builders import EMBEDDED
 from tests.support.changes_at_once import SCHEMA, Team, change_rows, judge, keep_up
+from tests.support.combinations import each_value_once
 
 WRITERS = 8
 UNIQUE = pytest.mark.parametrize("unique", [True, False], ids=["unique keys", "any keys"])
@@ -54,8 +55,7 @@ def test_processes_that_change_rows_at_once_lose_none(tmp_path: Path, kind: str,
 
 
 @pytest.mark.servers
-@UNIQUE
-@pytest.mark.parametrize("kind", STATE_STORES)
+@pytest.mark.parametrize(("kind", "unique"), each_value_once(STATE_STORES, [True, False]))
 def test_processes_that_change_rows_on_servers_at_once_lose_none(tmp_path: Path, kind: str, unique: bool):
     with mixed_load.servers(tmp_path):
         race(Team(("s3://mixed/house", "mixed"), unique, changes=5), kind, 0)

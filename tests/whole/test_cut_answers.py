@@ -27,8 +27,6 @@ from tests.servers.wire import FATES, Wire
 from tests.support.builders import START
 from tests.support.row_changes import PROPERTIES, ROW_CHANGES
 
-pytestmark = pytest.mark.long
-
 PATIENT = 10**9
 """A quota that does not end while all answers are cut several times."""
 KINDS_AT_ONCE = 4
@@ -80,10 +78,9 @@ OPERATIONS: dict[str, Callable[[sl.Session], object]] = {
 OPERATIONS |= {
     name: (lambda session, change=change: change.run(session.table("t"))) for name, change in ROW_CHANGES.items()
 }
-LONG = {("maintain", "S3StateStore"), ("maintain", "TransactionLogStateStore")}
-"""Whose steps are operations of their own here too."""
+TRIED_ALWAYS = ("ingest", "TransactionLogStateStore")
 EACH = [
-    pytest.param(name, kind, marks=[pytest.mark.servers] if (name, kind) in LONG else [])
+    pytest.param(name, kind, marks=[] if (name, kind) == TRIED_ALWAYS else [pytest.mark.long])
     for name in OPERATIONS
     for kind in STATE_STORES
 ]
@@ -210,8 +207,7 @@ def check(wire: Wire, place: Place, work: Path, memory: MemoryDynamoDB, name: st
         assert "t" in {entry.name for entry in session.tables()}
 
 
-@pytest.mark.parametrize("kind", STATE_STORES)
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize(("name", "kind"), EACH)
 def test_an_operation_whose_answers_are_all_cut_is_done_as_if_none_was(
     wire: Wire, places: dict[str, Place], tmp_path: Path, name: str, kind: str
 ):
