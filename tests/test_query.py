@@ -8,6 +8,7 @@ import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.report import Display
 from sleeper_nb.sql.tokens import tokenize
+from tests.support.combinations import few_on_spark
 from tests.support.engines import ENGINES, answer
 
 SCHEMA = sl.Schema({"city": "string"}, {"at": "timestamp"}, {"fare": "int?", "note": "string?"})
@@ -27,8 +28,7 @@ def session(tmp_path, request):
         yield opened
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
+@few_on_spark(
     ("clause", "count"),
     [
         ("", 3),
@@ -76,8 +76,7 @@ def test_parameters_are_values_and_never_text(session, engine):
     assert caught.value.hint == "did you mean 'fair'?"
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
+@few_on_spark(
     ("sql", "kind", "words", "hint"),
     [
         ("SELECT * FROM tripps", sl.NotFound, "no table 'tripps'", "did you mean 'trips'?"),
@@ -135,8 +134,7 @@ def test_a_hint_of_duckdb_has_what_it_speaks_of(session, sql, hint):
     assert re.fullmatch(hint, caught.value.hint)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
+@few_on_spark(
     ("sql", "words"),
     [
         (
@@ -169,8 +167,7 @@ def test_a_result_says_what_it_read_and_how_much_there_is(session, engine):
     assert many.head(30).num_rows == 30
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("statement", ["SHOW TABLES", " show  tables ;\n"])
+@few_on_spark("statement", ["SHOW TABLES", " show  tables ;\n"])
 def test_show_tables_shows_those_of_the_warehouse(session, engine, statement):
     found = session.sql(statement, engine=engine).to_arrow()
     assert found.to_pydict() == {"table_name": [table.name for table in session.tables()]}

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import sleeper_nb as sl
+from tests.support.combinations import few_on_spark
 from tests.support.engines import ENGINES
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -29,8 +30,7 @@ def value_of(session, engine, value):
     return found.to_arrow().column(0)[0].as_py()
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
+@few_on_spark(
     ("given", "found"),
     [
         (np.int64(60), 60),
@@ -70,8 +70,7 @@ def test_a_value_is_bound_as_it_is(session, engine, given, found):
     assert value_of(session, engine, given) == found
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
+@few_on_spark(
     "given",
     [
         NOON,
@@ -87,8 +86,7 @@ def test_a_moment_is_the_same_however_it_is_written(session, engine, given):
     assert found.to_dict() == {"day": [NOON.date()], "hour": [12]}
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("given", [timedelta(hours=1), np.timedelta64(3600, "s"), pd.Timedelta("1h")])
+@few_on_spark("given", [timedelta(hours=1), np.timedelta64(3600, "s"), pd.Timedelta("1h")])
 def test_a_duration_is_added_to_a_time(session, engine, given):
     found = session.sql("SELECT TIMESTAMP '2026-11-01 11:00:00' + :given AS at", engine=engine, params={"given": given})
     assert [at.replace(tzinfo=UTC) for at in found.to_dict()["at"]] == [NOON]
@@ -101,15 +99,13 @@ def test_a_dictionary_is_looked_into_by_its_keys(session, engine):
     }
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(("given", "found"), [([1, 2**40], True), ([2], False), ([], False)])
+@few_on_spark(("given", "found"), [([1, 2**40], True), ([2], False), ([], False)])
 def test_whole_numbers_of_two_sizes_are_looked_for_in_one_list(session, engine, given, found):
     sql = "SELECT array_contains(:given, CAST(1 AS INT)) AS found"
     assert session.sql(sql, engine=engine, params={"given": given}).to_dict() == {"found": [found]}
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
+@few_on_spark(
     ("given", "message"),
     [
         (pd.DataFrame({"a": [1]}), "parameter 'given' is a DataFrame, no value of SQL"),
@@ -141,8 +137,7 @@ def test_only_values_are_offered_for_a_parameter_that_is_not_there(session):
     assert caught.value.hint.endswith("; available: least")
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("end", [";", " ; -- the end", ";\n/* the end */ ;\n"])
+@few_on_spark("end", [";", " ; -- the end", ";\n/* the end */ ;\n"])
 def test_a_comment_may_stand_behind_the_end_of_a_statement(session, engine, end):
     assert session.sql(f"SELECT ';' AS x -- first{chr(10)}{end}", engine=engine).to_dict() == {"x": [";"]}
 

@@ -9,6 +9,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
+from tests.support.combinations import few_on_spark
 from tests.support.engines import ENGINES, answer
 
 SCHEMA = sl.Schema({"city": "string"}, {"day": "timestamp"}, {"fare": "int?", "note": "string?"})
@@ -35,8 +36,7 @@ def files(session):
     return {file.path for file in session._storage.list() if not file.path.startswith("catalog")}
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
+@few_on_spark(
     ("sql", "added"),
     [
         (f"INSERT INTO trips VALUES ('bari', {DAY}, 7, 'x'), ('cork', {DAY}, NULL, NULL)",
@@ -86,8 +86,7 @@ def test_a_dry_run_of_an_insert_counts_rows_and_bytes_and_changes_nothing(sessio
     assert session.table("trips").resolved.snapshot_id == 2
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
+@few_on_spark(
     ("sql", "words", "place", "hint"),
     [
         ("INSERT INTO tripps SELECT 1", "no table 'tripps'", "tripps", "'trips'"),
@@ -129,8 +128,7 @@ def test_a_wrong_statement_is_explained_at_its_place(session, engine, sql, words
     assert files(session) == before
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
+@few_on_spark(
     ("query", "words"),
     [
         ("SELECT city, day, 'x', note FROM trips", "fare"),
@@ -180,8 +178,7 @@ def test_create_table_with_columns_makes_an_empty_table(session, engine):
     assert table.properties.texts["snapshot.time-retained"] == "30 d"
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
+@few_on_spark(
     ("sql", "words", "place", "hint"),
     [
         ("CREATE TABLE v (a INT)", "table 'v' has no ROW KEYS", "v", "ROW KEYS (…), some of a"),
@@ -387,8 +384,7 @@ def test_a_procedure_has_the_arguments_of_its_method():
         assert given <= names, each.name
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
+@few_on_spark(
     ("clauses", "leaves"),
     [
         ("ROW KEYS (City) SORT KEYS (day)", 1),
@@ -458,8 +454,7 @@ def test_create_table_as_takes_names_and_types_of_columns(session, engine):
     assert len(session.sql("SELECT * FROM a, b, c WHERE a.place = b.place AND b.place = c.place")) == 3
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
+@few_on_spark(
     ("sql", "words", "hint"),
     [
         ("CREATE TABLE v AS SELECT city, fare FROM trips", "table 'v' has no ROW KEYS",

@@ -11,7 +11,8 @@ import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.operations.system_tables import SYSTEM_TABLES
 from tests.support.builders import EMBEDDED
-from tests.support.engines import ENGINES, answer
+from tests.support.combinations import each_value_once, few_on_spark
+from tests.support.engines import answer
 
 SCHEMA = sl.Schema({"city": "string"}, {}, {"fare": "int?"})
 PROPOSED = ["savepoint_id", "saved_snapshot_id", "schema_id", "save_time", "record_count"]
@@ -35,8 +36,7 @@ def session(tmp_path, request):
         yield opened
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("name", ["trips$savepoints", "`trips$savepoints`", '"trips$savepoints"', "Trips$SAVEPOINTS"])
+@few_on_spark("name", ["trips$savepoints", "`trips$savepoints`", '"trips$savepoints"', "Trips$SAVEPOINTS"])
 def test_savepoints_are_a_table_however_its_name_is_written(session, engine, name):
     if engine == "spark" and name.startswith('"'):
         pytest.skip("double quotes are strings on Spark")
@@ -52,8 +52,11 @@ def test_savepoints_are_a_table_however_its_name_is_written(session, engine, nam
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("clause", ["", " VERSION AS OF 3", " TIMESTAMP AS OF '2026-11-01 11:30:00'"])
-@pytest.mark.parametrize("name", SYSTEM_TABLES)
+@pytest.mark.parametrize(
+    ("session", "name", "clause"),
+    each_value_once(EMBEDDED, list(SYSTEM_TABLES), ["", " VERSION AS OF 3", " TIMESTAMP AS OF '2026-11-01 11:30:00'"]),
+    indirect=["session"],
+)
 def test_both_engines_and_inspect_give_the_same_rows_and_types(session, name, clause):
     sql = f"SELECT * FROM trips${name}{clause}"
     ours = session.table("trips").inspect(f"SELECT * FROM {name}{clause}").to_dict()
@@ -62,8 +65,7 @@ def test_both_engines_and_inspect_give_the_same_rows_and_types(session, name, cl
     assert by_duckdb.schema.types == by_spark.schema.types
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
+@few_on_spark(
     ("sql", "rows"),
     [
         ("SELECT max(snapshot_id) FROM trips$snapshots", [(6,)]),
@@ -108,8 +110,7 @@ def test_parameters_of_duckdb_stand_beside_them(session):
         answer(session, sql, "duckdb", other=4)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
+@few_on_spark(
     ("sql", "kind", "words", "hint"),
     [
         ("SELECT * FROM trips$savepoint", sl.NotFound, "no system table 'savepoint' of table 'trips'", "'savepoints'"),

@@ -8,6 +8,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
+from tests.support.combinations import few_on_spark
 from tests.support.engines import ENGINES, answer
 
 START = datetime(2026, 10, 24, 23, tzinfo=UTC)
@@ -38,8 +39,7 @@ def expired(session):
     return session
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
+@few_on_spark(
     ("clause", "number"),
     [
         ("", 5),
@@ -78,8 +78,7 @@ def test_every_form_reads_its_version(session, engine, clause, number):
     assert source.resolved.snapshot_id == number
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
+@few_on_spark(
     ("sql", "rows"),
     [
         (("SELECT a.n, b.m, c.o FROM (SELECT count(*) n FROM Trips@2) a, "
@@ -103,8 +102,7 @@ def test_a_clause_stands_wherever_a_table_does(session, engine, sql, rows):
     assert answer(session, sql, engine) == rows
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
+@few_on_spark(
     ("text", "number"),
     [
         ("2026-10-25 00:00:00", 2),
@@ -148,8 +146,7 @@ def test_where_no_snapshot_is_retained_the_closest_savepoint_answers_and_says_so
     assert answer(expired, "SELECT count(*) FROM Trips VERSION AS OF 2", engine) == [(1,)]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
+@few_on_spark(
     ("clause", "kind", "words", "hint"),
     [
         ("TIMESTAMP AS OF '2026-10-24 23:59:59.999999'", sl.NotFound, "as old as 2026-10-24 23:59:59.999999 UTC",

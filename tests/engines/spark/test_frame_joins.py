@@ -14,6 +14,7 @@ from sleeper_nb.engines.spark.frame_joins import joined_keys_in
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.scanning.join_rules import JoinedKey
 from sleeper_nb.sql.statement import Statement
+from tests.support.combinations import some
 
 pytestmark = pytest.mark.spark
 
@@ -44,7 +45,7 @@ def _text(key: JoinedKey) -> str:
 
 @pytest.mark.parametrize(
     ("statement", "expected"),
-    [
+    some([
         ("SELECT a.w FROM big a JOIN few b ON a.k = b.k", {("k of few.0",)}),
         ("SELECT a.w FROM big a JOIN few b ON a.k = b.w", {("k of few.3",)}),
         ("SELECT a.w FROM big a JOIN df b USING (k)", {("k of df.0",)}),
@@ -66,7 +67,7 @@ def _text(key: JoinedKey) -> str:
         ("SELECT a.v FROM big a JOIN few b ON a.s = b.s COLLATE UTF8_LCASE", {()}),
         (f"WITH a AS ({LOWER} FROM big), b AS ({LOWER} FROM few) SELECT 1 FROM a JOIN b USING (s)", {()}),
         ("SELECT a.v FROM big a JOIN few b ON a.k = CAST(b.w AS INT)", {()}),
-    ],
+    ]),
 )  # fmt: skip
 def test_a_plan_says_which_keys_a_scan_needs(spark: SparkSession, statement: str, expected: set[tuple[str, ...]]):
     assert keys(spark, statement) == expected
