@@ -36,6 +36,7 @@ from tests.support.builders import (
     scan,
     snapshot,
 )
+from tests.support.combinations import each_value_once
 
 LATER = START + timedelta(hours=1)
 
@@ -382,8 +383,7 @@ def _delete(catalog: DynamoDBCatalog, table_id: str = "t") -> None:
     catalog.delete_savepoint(table_id, 1, LATER)
 
 
-@pytest.mark.parametrize("crash_in", [_expire, _delete])
-@pytest.mark.parametrize("finish", [_expire, _delete])
+@pytest.mark.parametrize(("crash_in", "finish"), each_value_once([_expire, _delete], [_expire, _delete]))
 def test_a_crash_at_any_request_leaves_what_the_next_run_completes(
     catalog: DynamoDBCatalog, faulty: Faulty, crash_in: Callable[..., None], finish: Callable[..., None]
 ):

@@ -6,6 +6,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.display.chart import VEGA_LITE
+from tests.support.combinations import each_value_once
 
 NUMBERS = {"duckdb": "range(20000) t(id)", "spark": "range(20000)"}
 
@@ -109,8 +110,7 @@ def test_what_cannot_be_drawn_is_left_out_aloud(plotted, kind):
     assert any(note.startswith("3 rows left out: null or not finite") for note in made.notes)
 
 
-@pytest.mark.parametrize("log", ["x", "y", "xy"])
-@pytest.mark.parametrize("kind", ["line", "area", "scatter"])
+@pytest.mark.parametrize(("kind", "log"), each_value_once(["line", "area", "scatter"], ["x", "y", "xy"]))
 def test_ranges_along_a_logarithmic_axis_are_powers(plotted, kind, log):
     made = plotted("id AS n, id AS v", kind, log=log)
     assert "1 row left out" in " ".join(made.notes)

@@ -25,6 +25,7 @@ from sleeper_nb.query.queries import Queries
 from sleeper_nb.query.result import QueryResult
 from sleeper_nb.sql.binding import lookup_in
 from sleeper_nb.storage.filesystem import Storage
+from tests.support.combinations import few_on_spark, on_engines
 from tests.support.deleted_rows import delete_rows, has_key, rows_in_file
 from tests.support.engines import ENGINES
 from tests.support.widened import NEW, OLD, SCHEMA, WIDER, WITH_FIELDS
@@ -97,8 +98,14 @@ def with_names_of_duckdb(session: sl.Session) -> sl.Table:
 
 
 TABLES = [
-    of_whole_files, with_vectors, with_nothing_left, shared_by_leaves, altered, empty, with_names_of_duckdb,
+    with_vectors, of_whole_files, shared_by_leaves, with_nothing_left, altered, empty, with_names_of_duckdb,
 ]  # fmt: skip
+EVERY_TABLE = pytest.mark.parametrize(
+    ("read", "make"),
+    on_engines([(make,) for make in TABLES], every=2, engines=("arrow", "duckdb", "spark")),
+    indirect=["read"],
+)
+"""Every table read by each engine; on Spark each other one, with vectors, shared files or columns of other types."""
 
 
 @pytest.fixture
@@ -157,7 +164,7 @@ def plans(table: sl.Table) -> Iterator[ScanPlan]:
     yield plan_scan(state, regions_of(state.schema, None, {"k": (2, 25)}))
 
 
-@pytest.mark.parametrize("make", TABLES, ids=lambda make: make.__name__)
+@EVERY_TABLE
 def test_places_are_those_of_the_rows_in_their_files(session: sl.Session, read: Read, make: Any) -> None:
     table = make(session)
     storage = table.store.storage
@@ -167,7 +174,7 @@ def test_places_are_those_of_the_rows_in_their_files(session: sl.Session, read: 
         assert by_place(found.to_pylist()) == by_place(expected(plan, storage))
 
 
-@pytest.mark.parametrize("make", TABLES, ids=lambda make: make.__name__)
+@EVERY_TABLE
 def test_rows_are_those_of_the_arrow_kernel(session: sl.Session, read: Read, make: Any) -> None:
     table = make(session)
     storage = table.store.storage
@@ -221,9 +228,14 @@ def query(session: sl.Session, engine: str, sql: str, *names: str) -> QueryResul
 PLACES = f'"{FILE_NUMBER}" AS file, "{POSITION}" AS at'
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(("condition", "leaves"), [("k IS NOT NULL", 3), ("t.k BETWEEN 12 AND 16", 1), ("t.k < 12", 2)])
-@pytest.mark.parametrize("make", [with_vectors, shared_by_leaves, altered], ids=lambda make: make.__name__)
+@few_on_spark(
+    ("make", "condition", "leaves"),
+    [
+        (make, condition, leaves)
+        for make in (with_vectors, shared_by_leaves, altered)
+        for condition, leaves in (("k IS NOT NULL", 3), ("t.k BETWEEN 12 AND 16", 1), ("t.k < 12", 2))
+    ],
+)
 def test_a_statement_selects_places_of_the_files_that_it_reads(session, engine, make, condition, leaves):
     table = make(session)
     result = query(session, engine, f"SELECT k, {PLACES} FROM t WHERE {condition}")

@@ -159,7 +159,9 @@ def test_a_wrong_condition_is_told_as_for_a_folder(table: StateStore):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("strategy", ["one_file_per_leaf", "one_reference_per_leaf"])
+@pytest.mark.parametrize(
+    "strategy", ["one_file_per_leaf", pytest.param("one_reference_per_leaf", marks=pytest.mark.long)]
+)
 def test_spark_reads_imports_and_compacts_by_its_tasks(table: StateStore, spark_engine: SparkEngine, strategy: str):
     ingest(table, rows_of("b", "x"))
     imports.bulk_import(

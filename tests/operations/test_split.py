@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sleeper_nb.catalog.catalog_base import FileClaim
@@ -265,7 +265,6 @@ rows = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=25)
 @given(st.lists(st.lists(rows, min_size=1, max_size=9), min_size=1, max_size=4), st.integers(2, 5), st.booleans())
 def test_a_large_leaf_is_split_by_its_row_groups_and_its_rows_are_counted(
     tmp_path_factory: pytest.TempPathFactory, data: Any, threshold: int, by_row_groups: bool

@@ -32,7 +32,9 @@ def sorted_rows(table):
     return sorted(repr(row) for row in table.select(["k", "n", "s"]).to_pylist())
 
 
-@pytest.mark.parametrize("least", ["0", "4194304"], ids=["vectors", "files"])
+@pytest.mark.parametrize(
+    "least", [pytest.param("0", id="vectors"), pytest.param("4194304", id="files", marks=pytest.mark.long)]
+)
 def test_changed_rows_are_those_of_duckdb_s_own_tables(tmp_path, spark_engine, least):
     peer = duckdb.connect()
     with sl.connect(tmp_path, spark=spark_engine.session()) as session:

@@ -128,14 +128,15 @@ def test_a_change_that_fails_at_any_step_is_done_or_not_and_runs_again(
     try_every_step(places[store], tmp_path, work, kind)
 
 
+@pytest.mark.parametrize("step", [2_100, pytest.param(700, marks=pytest.mark.long)])
 @pytest.mark.parametrize("work", ROW_CHANGES)
-def test_a_full_disk_leaves_the_rows_as_they_were(places: dict[str, Place], tmp_path: Path, work: str):
+def test_a_full_disk_leaves_the_rows_as_they_were(places: dict[str, Place], tmp_path: Path, work: str, step: int):
     copy = places["S3StateStore"].copied(tmp_path / "house")
     with copy.opened(seed=1) as session:
         before, files = numbers(session.table("t")), data_files(session.table("t").store)
         head = session.table("t").resolved.snapshot_id
     said = set()
-    for room in range(0, 100_000, 700):
+    for room in range(0, 100_000, step):
         with copy.opened(seed=2 + room, room=room) as session:
             table = session.table("t")
             try:

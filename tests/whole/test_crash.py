@@ -50,6 +50,7 @@ from tests.support.builders import (
     scan,
     split,
 )
+from tests.support.combinations import each_value_once
 from tests.support.edits import ALWAYS_VECTORS, NEVER_VECTORS, Row, change, purge_of, rows_in_files
 from tests.support.faults import Trap, TrappedCatalog, TrappedStorage, kill
 
@@ -215,8 +216,7 @@ def check(store: StateStore) -> list[str]:
     return keys_in(scan(store))
 
 
-@pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("work", LOSSLESS)
+@pytest.mark.parametrize(("work", "is_after"), each_value_once(LOSSLESS, [False, True]))
 def test_a_crash_at_any_call_loses_nothing_and_running_again_completes(work: str, is_after: bool, tmp_path: Path):
     prepared(tmp_path / "prepared")
     for at in range(1, 99):
@@ -240,7 +240,7 @@ def test_a_crash_at_any_call_loses_nothing_and_running_again_completes(work: str
     pytest.fail("the work never ended")
 
 
-@pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("is_after", [True, pytest.param(False, marks=pytest.mark.long)], ids=["after", "before"])
 def test_a_purge_that_is_killed_at_any_call_is_finished_by_running_it_again(is_after: bool, tmp_path: Path):
     prepared(tmp_path / "prepared")
     for at in range(1, 99):

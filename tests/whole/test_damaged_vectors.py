@@ -12,6 +12,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.engines.spark.spark_errors import explain
+from tests.support.combinations import each_value_once
 
 SCHEMA = sl.Schema({"k": "int"}, {}, {"n": "long", "v": "string?"})
 VECTORS = {
@@ -185,8 +186,9 @@ def read_by_source(session: sl.Session) -> Any:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("damaged", ["flipped bit", "missing"], indirect=True)
-@pytest.mark.parametrize("reader", ON_SPARK)
+@pytest.mark.parametrize(
+    ("damaged", "reader"), each_value_once(["flipped bit", "missing"], list(ON_SPARK)), indirect=["damaged"]
+)
 def test_spark_gives_no_rows_of_a_damaged_vector(damaged: tuple[Path, str], spark_engine: Any, reader: str):
     house, name = damaged
     with sl.connect(house, spark=spark_engine.session()) as session:

@@ -28,6 +28,7 @@ from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.local import LocalPlace
 from sleeper_nb.widgets.explorer_model import TABS, ExploreModel
 from tests.support.builders import START
+from tests.support.combinations import each_value_once
 from tests.support.faults import Faulty, FaultyStorage, no_disk
 
 LATER = START + timedelta(hours=1)
@@ -311,8 +312,12 @@ def test_each_listing_and_statement_of_a_session_is_of_one_version(warehouse: Wa
     assert held_by_every_order(warehouse, warehouse.ingest, {**SESSION, **EXPLORED}[name]) >= 0
 
 
-@pytest.mark.parametrize("name", ["status", "snapshots", "savepoints", "inspect", "check", "delete_savepoint, dry"])
-@pytest.mark.parametrize("commit", ["save", "reinitialise"])
+@pytest.mark.parametrize(
+    ("name", "commit"),
+    each_value_once(
+        ["status", "snapshots", "savepoints", "check", "inspect", "delete_savepoint, dry"], ["save", "reinitialise"]
+    ),
+)
 def test_versions_and_savepoints_are_of_one_moment(warehouse: Warehouse, name: str, commit: str):
     held_by_every_order(warehouse, getattr(warehouse, commit), lambda session: TABLE[name](session.table("t")))
 

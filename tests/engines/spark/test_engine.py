@@ -274,6 +274,7 @@ def test_a_jvm_that_was_told_to_end_is_not_asked_anything_more(tmp_path):
     assert (done.stdout, done.stderr) == ("stopped None\n", "")
 
 
+@pytest.mark.processes
 def test_an_archive_that_is_damaged_does_not_stop_the_start(tmp_path):
     code = """
 from pathlib import Path

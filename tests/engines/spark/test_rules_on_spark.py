@@ -29,7 +29,7 @@ def table(session):
 
 
 def load_by(way: str, spark: Any, table: sl.Table, rows: list[tuple[str, float | None]], folder: Path) -> None:
-    frame = spark.createDataFrame(rows, "id string, fare double").repartition(3)
+    frame = spark.createDataFrame(rows, "id string, fare double")
     if way == "write":
         frame.write.format("sleeper").option("table", "t").mode("append").save()
     elif way == "parquet":

@@ -33,6 +33,7 @@ from sleeper_nb.storage.filesystem import Storage
 from tests.engines.spark.imports import bulk_import
 from tests.operations.loading.test_bulk_threads import ROWS, SCHEMA, rows_of, sorted_texts, three_files
 from tests.support.builders import EMBEDDED, START, a_store, compact, on_disk, scan
+from tests.support.combinations import each_value_once
 
 pytestmark = pytest.mark.spark
 
@@ -66,12 +67,15 @@ def data_on_disk(store: StateStore) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "strategy"), list(zip(EMBEDDED, ["one_file_per_leaf", "one_reference_per_leaf"], strict=True))
+    ("of", "data"),
+    each_value_once(
+        list(zip(EMBEDDED, ["one_file_per_leaf", "one_reference_per_leaf"], strict=True)), ["files", "frame", "memory"]
+    ),
 )
-@pytest.mark.parametrize("data", ["files", "frame", "memory"])
 def test_the_rows_are_those_of_the_data_and_one_compaction_merges_the_files(
-    tmp_path: Path, files: Path, all_rows: pa.Table, spark_engine: Any, kind: str, strategy: str, data: str
+    tmp_path: Path, files: Path, all_rows: pa.Table, spark_engine: Any, of: tuple[str, str], data: str
 ) -> None:
+    kind, strategy = of
     given = {
         "files": lambda: files,
         "frame": lambda: spark_engine.session().createDataFrame(all_rows).repartition(5),
@@ -240,7 +244,7 @@ def test_attempts_of_a_task_write_different_files(tmp_path: Path) -> None:
     assert sorted_rows == [100, 100]
 
 
-@pytest.mark.parametrize("data", ["files", "frame"])
+@pytest.mark.parametrize("data", ["files", pytest.param("frame", marks=pytest.mark.long)])
 def test_auto_leaves_few_files_to_a_maintenance_that_runs_as_a_service(
     session: sl.Session, files: Path, spark_engine: Any, data: str
 ) -> None:

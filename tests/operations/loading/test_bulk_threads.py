@@ -28,6 +28,7 @@ from sleeper_nb.operations.loading.sources import find_sources
 from sleeper_nb.progress import SILENT, Progress, Silent
 from sleeper_nb.state_store.state_store_base import StateStore
 from tests.support.builders import a_store, on_disk, scan
+from tests.support.combinations import each_value_once
 
 SCHEMA = Schema({"key": "string", "n": "int"}, {"at": "timestamp"}, {"x": "double?"})
 ROWS = 20_000
@@ -81,8 +82,10 @@ def sorted_texts(rows: pa.Table) -> list[str]:
     return sorted(map(repr, rows.to_pylist()))
 
 
-@pytest.mark.parametrize("strategy", ["one_file_per_leaf", "one_reference_per_leaf"])
-@pytest.mark.parametrize("task_bytes", [2_000, 200_000, 1 << 28])
+@pytest.mark.parametrize(
+    ("task_bytes", "strategy"),
+    each_value_once([2_000, 200_000, 1 << 28], ["one_reference_per_leaf", "one_file_per_leaf"]),
+)
 def test_all_rows_are_loaded_in_order_whatever_the_memory(
     tmp_path: Path, files: Path, strategy: str, task_bytes: int
 ) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sleeper_nb as sl
@@ -129,7 +129,6 @@ def rows_of(table: sl.Table) -> list[dict[str, Any]]:
 
 
 @given(tables())
-@settings(max_examples=25)
 def test_every_input_and_reader_keeps_every_value(made: tuple[Schema, list[dict[str, Any]]]):
     schema, rows = made
     with a_session() as (session, folder):
@@ -194,7 +193,6 @@ def as_widened(value: Any, kind: FieldType) -> Any:
 
 
 @given(tables())
-@settings(max_examples=25)
 def test_older_files_are_read_with_any_wider_type(made: tuple[Schema, list[dict[str, Any]]]):
     schema, rows = made
     with a_session() as (session, _):

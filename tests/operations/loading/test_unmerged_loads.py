@@ -33,6 +33,7 @@ from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.table import loading as table_loading
 from tests.operations.loading.test_bulk_threads import ROWS, SCHEMA, rows_of, sorted_texts, three_files
 from tests.support.builders import EMBEDDED, a_store, compact, on_disk, scan
+from tests.support.combinations import each_value_once
 
 NO_CHECKS: Callable[[Schema], Sequence[object]] = lambda _: ()  # noqa: E731
 TASK_BYTES = 1_600_000
@@ -81,8 +82,9 @@ def check_one_file_a_leaf(store: StateStore) -> None:
 # What a table holds afterwards
 
 
-@pytest.mark.parametrize("kind", EMBEDDED)
-@pytest.mark.parametrize("strategy", ["one_file_per_leaf", "one_reference_per_leaf"])
+@pytest.mark.parametrize(
+    ("kind", "strategy"), each_value_once(EMBEDDED, ["one_file_per_leaf", "one_reference_per_leaf"])
+)
 def test_the_rows_are_those_of_a_load_that_merges(tmp_path: Path, files: Path, kind: str, strategy: str) -> None:
     stores = {}
     for merge in (True, False):

@@ -12,7 +12,7 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import dataset as ds
 
@@ -305,7 +305,6 @@ def programs(draw: st.DrawFn) -> tuple[sl.Schema, list[tuple[str, Any]]]:
     return schema, [draw(first), *draw(st.lists(step, min_size=2, max_size=7))]
 
 
-@settings(max_examples=25)
 @given(programs(), st.data())
 def test_any_version_of_any_table_is_the_same_rows(
     tmp_path_factory: pytest.TempPathFactory, program: tuple[sl.Schema, list[tuple[str, Any]]], data: st.DataObject

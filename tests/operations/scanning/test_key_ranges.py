@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sleeper_nb.errors import StorageError
@@ -38,7 +38,6 @@ def plain(storage: Storage, files: list[PlannedFile], schema: Schema = KEYED) ->
     return [row for batch in reading.merged(files, schema, storage) for row in batch.to_pylist()]
 
 
-@settings(max_examples=25)
 @example([[("a", 0), ("a", 0)], [("a", 0), ("b", 0), ("b", 0), ("b", 1)]], None, None, 1, 5)
 @given(st.lists(KEYS, min_size=1, max_size=3), BOUND, BOUND, st.integers(1, 3000), st.none() | st.integers(0, 9))
 def test_a_merge_in_key_ranges_gives_what_one_merge_gives(tmp_path_factory, files, low, high, most, limit):

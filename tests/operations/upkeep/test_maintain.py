@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 import sleeper_nb as sl
@@ -89,7 +89,6 @@ def test_what_is_due_is_done_and_told_and_the_next_run_takes_what_is_left(sessio
     assert table.check(deep=True).ok
 
 
-@settings(max_examples=25, deadline=None)
 @given(data=some.data())
 def test_a_dry_run_says_what_the_run_does(data: some.DataObject, tmp_path_factory: pytest.TempPathFactory):
     clock = ManualClock()
