@@ -42,8 +42,13 @@ settings.load_profile("default")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the tests of a file to one worker of several (``-n``), and all that need Spark to one: it starts once."""
+    """Give the tests of a file to one worker of several (``-n``), and all that need Spark to one: it starts once.
+
+    What asks for the fixture has the mark, so that no second JVM starts in another worker for want of it.
+    """
     for item in items:
+        if "spark_engine" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
         group = "spark" if item.get_closest_marker("spark") else str(item.path)
         item.add_marker(pytest.mark.xdist_group(group))
 
