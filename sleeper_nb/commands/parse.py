@@ -278,6 +278,11 @@ class _Parser(argparse.ArgumentParser):
                 setattr(values, name, list(value))
         return values, left
 
+    def _get_values(self, action: Any, arg_strings: list[str]) -> Any:
+        if action.option_strings and action.nargs is None and arg_strings == ["--"]:
+            return "--"  # of --null-text=--, which argparse takes for the end of the options
+        return super()._get_values(action, arg_strings)
+
     def error(self, message: str) -> NoReturn:
         if missing := re.fullmatch(r"the following arguments are required: (.*)", message):
             message = f"needs {missing[1]}"

@@ -151,6 +151,10 @@ def create(context: Context, arguments: Namespace) -> Table | CreatePlan | Creat
         dry_run=arguments.dry_run,
         **load_options(arguments),
     )
+    from sleeper_nb.table import Table  # heavy
+
+    if isinstance(made, Table):
+        made.prefix = context.prefix
     return made
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -47,7 +47,7 @@ from sleeper_nb.operations.administration.schema_commit import SchemaCommit
 from sleeper_nb.operations.administration.split_points_estimate import SplitPointsEstimate
 from sleeper_nb.operations.loading import sources as loading
 from sleeper_nb.operations.loading.bulk_load import BulkLoad, ending_at_first
-from sleeper_nb.operations.loading.conform import Difference, for_new_table, raise_first
+from sleeper_nb.operations.loading.conform import Difference, for_new_table, grouped, raise_first
 from sleeper_nb.operations.loading.data_columns import (
     DataColumn,
     SchemaChoice,
@@ -61,6 +61,7 @@ from sleeper_nb.operations.loading.in_memory import index_names
 from sleeper_nb.operations.loading.ingest import IngestPlan, IngestSettings, published, write_rows
 from sleeper_nb.operations.loading.key_sample import (
     LOOKED_AT,
+    KeyCandidate,
     KeySample,
     default_leaves,
     holds_keys,
@@ -272,8 +273,13 @@ def _replaced(tables: TableOpener, new: NewTable, schema: Schema, settings: Tabl
     return _Target(table.store, settings, publish)
 
 
-def create_table(tables: TableOpener, request: TableRequest, *, dry_run: bool) -> CreatePlan | None:
-    """Create a table as a user wants it, or return what would be created."""
+def create_table(tables: TableOpener, request: TableRequest, *, dry_run: bool) -> CreatePlan | tuple[OddTexts, ...]:
+    """Create a table as a user wants it, or return what would be created.
+
+    Returns
+    -------
+    The plan of a dry run; or else the columns that are text only because of a few values.
+    """
     request.check()
     tree = None
     if request.like is not None:
@@ -283,15 +289,16 @@ def create_table(tables: TableOpener, request: TableRequest, *, dry_run: bool) -
             load = _Load.of(tables, request, tree, sources)
             if dry_run:
                 return load.plan()
+            odd = load.odd_texts()  # first: after the load, a file that is gone would be an error
             with _definition_in_hints():
                 load.run()
-        return None
+            return odd
     assert request.schema is not None  # noqa: S101 - checked above
     settings, new_tree = planned(tables, request.new, request.schema)
     if dry_run:
         return CreatePlan(request.new.name, request.schema, 0, 0, replaces=_exists(tables, request.new))
     _target(tables, request.new, request.schema, settings).publish(tree or new_tree, (), None)
-    return None
+    return ()
 
 
 def _like(tables: TableOpener, request: TableRequest) -> tuple[TableRequest, PartitionTree | None]:
@@ -370,7 +377,8 @@ class _Load:
     ) -> None:
         self._tables, self._given_tree = tables, tree
         self._request = replace(request, choice=request.choice.for_columns(columns))
-        self._sources, self._columns, self._in_bulk = sources, columns, in_bulk
+        self._sources, self._in_bulk = sources, in_bulk
+        self._columns = self._with_odd_texts(columns)
         self._by_spark = in_bulk and is_by_spark(tables.components.engines, sources)
 
     @classmethod
@@ -402,10 +410,10 @@ class _Load:
                 None,
                 None,
                 size,
-                differences=problems,
+                differences=problems or self._differences_of_text(candidates),
                 candidates=candidates,
                 columns=self._columns,
-                odd_texts=self._odd_texts(),
+                odd_texts=self.odd_texts(),
             )
         schema = self._schema()
         settings = _settings(self._tables, new, schema)
@@ -420,15 +428,31 @@ class _Load:
             columns=self._columns,
             replaces=_exists(self._tables, new),
             notes=found.notes,
-            odd_texts=self._odd_texts(),
+            odd_texts=self.odd_texts(),
         )
 
-    def _odd_texts(self) -> tuple[OddTexts, ...]:
+    def odd_texts(self) -> tuple[OddTexts, ...]:
         """Return the columns that are text only because of a few values, but not those whose types were chosen."""
+        return self._odd_texts(each for each in self._columns if each.type == FieldType("string"))
+
+    def _odd_texts(self, columns: Iterable[DataColumn]) -> tuple[OddTexts, ...]:
+        choice = self._request.choice
         if self._request.schema is not None:
             return ()
-        judged = (each for each in self._columns if each.name not in self._request.choice.types)
-        return odd_texts(self._sources, {each.name_in_data for each in judged if each.type == FieldType("string")})
+        judged = [each for each in columns if each.name not in choice.types]
+        keys = {each.name_in_data for each in judged if each.name in (*choice.row_keys, *choice.sort_keys)}
+        return odd_texts(self._sources, {each.name_in_data for each in judged}, keys)
+
+    def _with_odd_texts(self, columns: tuple[DataColumn, ...]) -> tuple[DataColumn, ...]:
+        """Return the columns; those that are text in some files name the few values that make them so."""
+        wrong = [each for each in columns if each.problem] if len(self._sources) > 1 else []
+        odd = {each.column: each for each in self._odd_texts(wrong)} if wrong else {}
+        return tuple(
+            replace(each, hint=(*odd[each.name_in_data].hint_of_files, *each.hint))
+            if each.problem and each.name_in_data in odd
+            else each
+            for each in columns
+        )
 
     def _planned(self, schema: Schema, settings: TableProperties) -> IngestPlan:
         """Return the plan of the load, with every difference of every source."""
@@ -458,6 +482,22 @@ class _Load:
             on_spark=on_spark,
             checks=self._checks_of(settings)(schema),
         )
+
+    def _differences_of_text(self, candidates: Sequence[KeyCandidate]) -> tuple[Difference, ...]:
+        """Return what a load of text files with other keys would refuse; raise when one cannot be read.
+
+        Files that are loaded in bulk are not read without keys.
+        """
+        key = next((each.column.name for each in candidates if each.fits), None)
+        if key is None or self._in_bulk:
+            return ()
+        files = [each for each in self._sources if isinstance(each, SourceFile) and each.format != "parquet"]
+        schema = replace(self._request.choice, row_keys=(key,), sort_keys=()).schema(self._columns)
+        with _definition_in_hints():
+            matching = replace(self._matching, list_lines=True)
+            read = [loading.read_source(each, schema, matching) for each in files]
+        found = (each for part in read for each in part.differences if each.column != key or each.example)
+        return tuple(map(_defined, grouped(found)))
 
     def split_points(self) -> SplitPointsEstimate:
         """Return the split points of the first row key; raise when a value of a row key does not fit."""
@@ -593,7 +633,8 @@ class _Load:
         if self._in_bulk:
             engines = self._tables.components.engines
             return sample(engines, self._sources, self._matching, schema, size, by_spark=self._by_spark)
-        rows = [loading.read_source(source, schema, self._matching) for source in self._sources]
+        matching = replace(self._matching, list_lines=not refuse)
+        rows = [loading.read_source(source, schema, matching) for source in self._sources]
         names = [key.name for key in schema.row_keys]
         if refuse:
             raise_first([found for each in rows for found in each.differences if found.column in names])

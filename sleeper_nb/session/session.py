@@ -31,6 +31,7 @@ from sleeper_nb.operations.administration.split_points_estimate import SplitPoin
 from sleeper_nb.operations.alerts import Alert, InstanceStatus, alerts_of
 from sleeper_nb.operations.loading.data_columns import SchemaChoice
 from sleeper_nb.operations.loading.load_options import LoadArguments, LoadOptions
+from sleeper_nb.operations.loading.odd_texts import OddTexts
 from sleeper_nb.operations.status import TableStatus
 from sleeper_nb.operations.system_tables import MARK, SystemRows
 from sleeper_nb.operations.upkeep.maintain import MaintenanceReport
@@ -319,16 +320,21 @@ class Session:
         )
         if if_not_exists and or_replace:
             raise InvalidInput(f"table {name!r} is to be left as it is, and replaced", hint="give one of the two")
+        made: CreatePlan | tuple[OddTexts, ...] = ()
         existing = self._tables.find(name) if if_not_exists else None
         try:
-            made = None if existing is not None else creating.create_table(self._tables, request, dry_run=dry_run)
+            made = () if existing is not None else creating.create_table(self._tables, request, dry_run=dry_run)
         except AlreadyExists:  # another process was faster
             existing = self._tables.find(name) if if_not_exists else None
             if existing is None:
                 raise
         if existing is not None:
             self.components.progress.finish(f"table {name} exists already; nothing was created or loaded")
-        return made if isinstance(made, CreatePlan) else self.table(name)
+        if isinstance(made, CreatePlan):
+            return made
+        table = self.table(name)
+        table.notes = tuple(each.line for each in made)
+        return table
 
     @checked
     def estimate_split_points(

@@ -315,7 +315,8 @@ def with_run_files(plan: IngestPlan, runs: RunFiles) -> IngestPlan:
     """Return the plan of a bulk load with its files when each sorted run becomes files, and what is said about them."""
     note = runs.note or unmerged_note(runs.expected)
     files = plan.files * max(1, runs.expected)
-    return replace(plan, files=files, notes=(*plan.notes, note) if note else plan.notes)
+    notes = (*plan.notes, note) if note else plan.notes
+    return replace(plan, files=files, files_are_most=runs.expected > 1, notes=notes)
 
 
 def planned_load(

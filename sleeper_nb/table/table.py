@@ -12,7 +12,7 @@ from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import steady
 from sleeper_nb.display.listings import Pictured
 from sleeper_nb.engines.components import OpenTable
-from sleeper_nb.errors import Action, InvalidInput, NotFound
+from sleeper_nb.errors import Action, HintParts, InvalidInput, NotFound, hint_text
 from sleeper_nb.model.evolution import (
     AddCheck,
     DropCheck,
@@ -92,6 +92,9 @@ class Table(Report):
     def __init__(self, opened: OpenTable) -> None:
         self._opened = opened
         self.entry, self.name = opened.entry, opened.entry.name
+        self.notes: tuple[HintParts, ...] = ()
+        """What its report says below, of how it was made; each face writes the actions in it after `prefix`."""
+        self.prefix = ""
 
     @property
     def properties(self) -> TableProperties:
@@ -253,7 +256,9 @@ class Table(Report):
 
     def grid(self) -> Grid:
         """Return the totals of the current version."""
-        return self._current().grid()
+        grid = self._current().grid()
+        footer = "\n".join(filter(None, (grid.footer, *(hint_text(each, self.prefix) for each in self.notes))))
+        return replace(grid, footer=footer)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the schema and the totals of the current version."""
@@ -535,7 +540,8 @@ class Table(Report):
             How CSV files are written (``header``, ``null_text`` and ``skip_lines`` also count for Excel):
 
             - ``delimiter``: what separates values: one character, or ``"tab"``; a comma when None, a tab in ``.tsv``.
-            - ``null_text``: the text or texts, without quotes, that stand for NULL; the empty text when None.
+            - ``null_text``: the text or texts, without quotes, that stand for NULL; the empty text when None. In JSON
+              files, texts that stand for NULL; none when None.
             - ``header``: whether the first line names the columns; otherwise they are `columns`, or the table's.
             - ``quote``, ``escape``: the character around values, or ``"none"``, and the one before a quote inside.
             - ``comment``, ``skip_lines``: with what the lines begin that are left out, and how many come first.

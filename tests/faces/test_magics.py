@@ -584,7 +584,7 @@ def test_a_table_is_cut_by_a_file_and_an_ingest_is_planned(run, tmp_path):
     assert [leaf.region.ranges[0].max for leaf in table.partitions.leaves] == ["g", "n", None]
     (tmp_path / "trips.csv").write_text("city,pickup,fare\nbern,2026-01-01,1\nznojmo,2026-01-01,\n")
     plan = run("%sleeper ingest cut trips.csv --dry-run")
-    assert "would add 2 rows in 2 files, in process" in repr(plan)
+    assert "would add 2 rows in 2 files, loaded by this process" in repr(plan)
     assert table.resolved.snapshot_id == 1
     (tmp_path / "more.csv").write_text("city,pickup,fair\nbern,soon,1\n")
     plan = run("%sleeper ingest cut trips.csv more.csv --dry-run")

@@ -131,15 +131,19 @@ ALMOST_NUMBERS = "k,fare,code,at\n" + "".join(f"{n},{n}.5,0{n},2026-01-0{n}\n" f
 def test_a_plan_says_which_few_values_make_a_column_text(session, tmp_path):
     path = tmp_path / "fares.csv"
     path.write_text(f"{ALMOST_NUMBERS}9,n/a,09,soon 1\n")
-    told = """fare is text: 'n/a' is not a double; all other values are; null_text=['', 'n/a'] loads it as NULL
-at is text: 'soon 1' is not a date; all other values are; correct the data, or keep the column as text"""
+    told = (
+        "fare is read as text because of 'n/a'; every other value is a double. "
+        "To load it as NULL: null_text=['', 'n/a']\n"
+        "at is read as text because of 'soon 1'; every other value is a date. "
+        "Correct the data, or keep the column as text"
+    )
     plan = session.create_table("t", path, row_keys=["k"], dry_run=True)
     assert repr(plan).endswith(f"nothing was changed; 1 leaf\n{told}")
     assert repr(session.create_table("t", path, dry_run=True)).endswith(told)
     types = {"fare": "string", "at": "string"}
     chosen = session.create_table("t", path, row_keys=["k"], types=types, dry_run=True)
     assert repr(chosen).endswith("nothing was changed; 1 leaf")
-    assert "is text" not in repr(session.create_table("t", path, types=types, dry_run=True))
+    assert "is read as text" not in repr(session.create_table("t", path, types=types, dry_run=True))
     loaded = session.create_table("t", path, row_keys=["k"], null_text=["", "n/a"])
     assert loaded.scan(where="k = 9").to_arrow()["fare"].to_pylist() == [None]
 
@@ -165,7 +169,7 @@ def test_the_type_with_the_fewest_odd_values_is_meant_and_other_texts_for_null_s
     path.write_text("k,fare\n" + "".join(f"{n},{fare}\n" for n, fare in enumerate([*range(9), 1.5, "NA", "n/a"])))
     (odd,) = session.create_table("t", path, row_keys=["k"], null_text="NA", dry_run=True).odd_texts
     assert (odd.type.name, odd.texts) == ("double", ("n/a",))
-    assert odd.hint[0].python == "null_text=['NA', 'n/a']"
+    assert odd.hint[1].python == "null_text=['NA', 'n/a']"
 
 
 def test_without_keys_columns_are_proposed_with_their_numbers(session):
@@ -206,7 +210,8 @@ def test_wrong_data_leaves_no_table_no_file_and_no_name(session, what):
 def test_a_key_of_several_types_cannot_be_left_out(session):
     with pytest.raises(sl.InvalidInput, match="several types") as caught:
         session.create_table("t", pd.DataFrame({"k": [1, "y"]}), row_keys=["k"])
-    assert caught.value.hint == "convert the column to one type first"
+    as_text = "types={'k': 'string'}, cast=True"
+    assert caught.value.hint == f"replace 'y' by a number first, or store it as text: {as_text}"
 
 
 def test_a_value_that_breaks_the_type_of_the_first_ones_is_named(session, tmp_path):

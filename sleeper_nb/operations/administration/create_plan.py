@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -76,7 +77,7 @@ class CreatePlan(Report):
 
     def _text_notes(self) -> Iterator[str]:
         """Yield what to do about each column that is text only because of a few values."""
-        return (f"{each}; {hint_text(each.hint, self.prefix)}" for each in self.odd_texts)
+        return (hint_text(each.line, self.prefix) for each in self.odd_texts)
 
     def _size(self) -> str:
         rows = "rows" if self.rows is None else counted(self.rows, "row")
@@ -96,26 +97,29 @@ class CreatePlan(Report):
         cells = tuple((d.column, d.problem, hint_text(d.hint, self.prefix), d.source) for d in self.differences)
         return Grid(("column", "what is wrong", "what to change", "file"), cells, title)
 
-    def _can_be_key(self, candidate: KeyCandidate) -> str:
+    def _can_be_key(self, candidate: KeyCandidate, names: Counter[str]) -> str:
         name = candidate.column.name
+        if names[name.casefold()] > 1:
+            return "no, another column has its name"
         if not candidate.fits or has_valid_name(candidate.column):
             return _yes(candidate.fits)
         return f"as {valid_name(name)}, with {BY_NAME.text(self.prefix)}"
 
     def _keys(self) -> Grid:
+        names = Counter(each.column.name.casefold() for each in self.candidates)
         rows = tuple(
             (
                 each.column.name,
                 str(each.column.type or ""),
                 *((each.distinct, each.nulls) if each.compared else ("", "")),
-                self._can_be_key(each),
+                self._can_be_key(each, names),
             )
             for each in self.candidates
         )
         looked_at = self.candidates[0].rows if self.candidates else 0
         title = f"columns of the data, as row keys of {self.table}"
         choose = hint_text(self.choice, self.prefix)
-        footer = f"judged by {counted(looked_at, 'row')}; choose with {choose}, first the column of most conditions"
+        footer = f"based on {counted(looked_at, 'row')}; choose with {choose}, the column you filter on most first"
         for each in self.differences:
             footer += f"\n{each.problem}: {hint_text(each.hint, self.prefix)}"
         footer = "\n".join((footer, *self._text_notes()))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import csv as python_csv
 import io
+import itertools
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -43,6 +44,7 @@ from sleeper_nb.operations.loading.conform import (
     with_count,
 )
 from sleeper_nb.operations.loading.csv_text import KeptLines, as_written_in, hint_for, text_stream
+from sleeper_nb.operations.loading.header_comments import are_comments
 from sleeper_nb.operations.loading.json_files import parse_json
 from sleeper_nb.operations.loading.matching import EXACT, Matching
 from sleeper_nb.operations.loading.original_rows import OriginalRows, taken
@@ -62,6 +64,17 @@ _WRONG_LINE = re.compile(
     r"Row #(?P<number>\d+): Expected (?P<columns>\d+) columns, got (?P<values>\d+): (?P<text>.*)", re.DOTALL
 )
 _MOST_TEXT = 200
+_MOST_LISTED: Final = 9
+"""Lines of one kind of which a dry run says the numbers."""
+_HINT_FOR_LINES: Final[Hint] = (
+    "correct the line; an ingest with ",
+    QUARANTINE,
+    " keeps such lines in a file, and loads the others; to skip lines above the header, add ",
+    Action("--skip-lines N", "skip_lines=N"),
+)
+_MOST_COMMENTS: Final = 1000
+_LOOKED_AT: Final = 20
+"""Records below comments that show whether these are some."""
 _DELIMITERS = (";", "\t", "|", ",")
 _TEXT_TYPES = frozenset({"string", "bytearray"})
 """Types in which a quoted null text is a value."""
@@ -81,7 +94,7 @@ def csv_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> I
     _check_no_comment(file, first_record, csv_format)
     _check_delimiter(file, first_record, csv_format, schema)
     table_names = matched_names(names, csv_format, schema, matching)
-    wrong_lines = WrongLines(csv_format) if matching.keep_back else None
+    wrong_lines = WrongLines(csv_format) if matching.keep_back or matching.list_lines else None
     typed = _TypedCsv(file, csv_format, schema, matching, table_names, wrong_lines)
     quotes = Quotes(csv_format)
     last: pa.RecordBatch | None = None  # kept back, as the last batch ends with the row that marks the end
@@ -114,7 +127,7 @@ def csv_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> I
         _check_quotes(file, csv_format)
     yield typed.columns(last.slice(0, last.num_rows - 1), start)
     if wrong_lines is not None and wrong_lines.found:
-        yield typed.wrong_lines_as_rows()
+        yield typed.wrong_lines_as_rows() if matching.keep_back else typed.wrong_lines_as_differences()
 
 
 class WrongLines:
@@ -161,11 +174,16 @@ def _wrong_line(file: SourceFile, csv_format: CsvFormat, error: pa.ArrowInvalid)
     if match is None:
         return None
     number, columns, values = (int(match[name]) for name in ("number", "columns", "values"))
+    return _line_error(file, csv_format, number, _wrong_number(values, columns), match["text"])
+
+
+def _line_error(file: SourceFile, csv_format: CsvFormat, number: int, wrong: str, text: str) -> InvalidInput:
     line = _line_of(file, csv_format, number - 1 - csv_format.header)
-    text = match["text"] if len(match["text"]) <= _MOST_TEXT else f"{match['text'][:_MOST_TEXT]}…"
-    kept = " keeps such lines in a file, and loads the others; lines before the header are left out with "
-    hint: Hint = ("correct the line; an ingest with ", QUARANTINE, kept, Action("--skip-lines N", "skip_lines=N"))
-    return InvalidInput(f"{file.label}, {line} {_wrong_number(values, columns)}: {text}", hint=hint)
+    return InvalidInput(f"{file.label}, {line} {wrong}: {_shortened(text)}", hint=_HINT_FOR_LINES)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
 
 
 def csv_sample(file: SourceFile) -> list[tuple[str, pa.Array]]:
@@ -178,18 +196,17 @@ def csv_sample(file: SourceFile) -> list[tuple[str, pa.Array]]:
         names = csv_names(file, csv_format, ())
         _check_no_comment(file, names, csv_format)
         _check_delimiter_of_sample(file, names, csv_format)
-        try:
-            with (
-                file.open() as stream,
-                closing(_open_csv(stream, names, csv_format, Quotes(csv_format))) as reader,
-            ):
-                texts = pa.Table.from_batches([next(iter(reader))])
-        except pa.ArrowInvalid as error:
-            wrong = _wrong_line(file, csv_format, error)
-            if wrong is None:
-                raise
-            raise wrong from error
+        wrong = WrongLines(csv_format)
+        with (
+            file.open() as stream,
+            closing(_open_csv(stream, names, csv_format, Quotes(csv_format), wrong)) as reader,
+        ):
+            texts = pa.Table.from_batches([next(iter(reader))])
     rows = texts.num_rows - _has_end_row(texts)
+    if len(wrong.found) > rows:  # the first line is no header; of a few, the load names the first
+        first = wrong.found[0]
+        problem = _wrong_number(first.actual_columns, first.expected_columns)
+        raise _line_error(file, csv_format, first.number or 0, problem, first.text)
     # between quotes it is a text, unless the column turns out to hold numbers
     nulls = pa.array(csv_format.nulls, pa.string())
     columns = [column.slice(0, rows).combine_chunks() for column in texts.columns]
@@ -200,17 +217,44 @@ def csv_sample(file: SourceFile) -> list[tuple[str, pa.Array]]:
 
 
 def _check_no_comment(file: SourceFile, first: Sequence[str], csv_format: CsvFormat) -> None:
-    """Raise `InvalidInput` if a comment stands where the names of the columns should be."""
-    if not (csv_format.header and csv_format.comment is None and len(first) == 1 and first[0].startswith("#")):
+    """Raise `InvalidInput` if comments stand where the names of the columns should be."""
+    if not (csv_format.header and csv_format.comment is None and first and first[0].startswith("#")):
         return
-    below = _first_record(file, replace(csv_format, skip_lines=csv_format.skip_lines + 1))
-    if len(below) < 2 and not any(each in value for value in below for each in _DELIMITERS):
-        return  # a file of one column
-    comments, lines = Action('--comment "#"', "comment='#'"), Action("--skip-lines 1", "skip_lines=1")
+    lines = _lines_of_comments(file, csv_format)
+    records: list[list[str]] = []
+    with contextlib.suppress(python_csv.Error), _Records(file, csv_format) as read:
+        for record in filter(None, read.rows):
+            records.append(record)
+            if len(records) == _MOST_COMMENTS + _LOOKED_AT:
+                break
+    above = list(itertools.takewhile(lambda record: record[0].startswith("#"), records))
+    below = records[len(above) :][:_LOOKED_AT]
+    if not lines or not above or len(above) > _MOST_COMMENTS:
+        return  # the names are in quotes, or most rows begin with #
+    is_of_other_delimiter = len(first) == 1 and any(each in "".join(record) for record in below for each in _DELIMITERS)
+    if not is_of_other_delimiter and not are_comments(lines[0], above, below):
+        return
+    number = csv_format.skip_lines + len(lines)
+    comments = Action('--comment "#"', "comment='#'")
+    skipped = Action(f"--skip-lines {number}", f"skip_lines={number}")
+    if_so = "if it is a comment, add " if len(above) == 1 else f"if the first {len(lines)} lines are comments, add "
     raise InvalidInput(
-        f"the first line of {file.label} has no names of columns, but {first[0]!r}",
-        hint=("if it is a comment, add ", comments, " or ", lines),
+        f"the first line of {file.label} has no names of columns, but {lines[0]!r}",
+        hint=(if_so, comments, " or ", skipped),
     )
+
+
+def _lines_of_comments(file: SourceFile, csv_format: CsvFormat) -> list[str]:
+    """Return the first lines of a file as far as they begin with #, and empty lines between them."""
+    lines: list[str] = []
+    with _Records(file, csv_format) as read:
+        for line in itertools.islice(read.text, _MOST_COMMENTS + 1):
+            if line.strip() and not line.startswith("#"):
+                break
+            lines.append(line.rstrip("\r\n"))
+    while lines and not lines[-1].strip():
+        lines.pop()
+    return lines
 
 
 def _check_delimiter_of_sample(file: SourceFile, names: Sequence[str], csv_format: CsvFormat) -> None:
@@ -397,11 +441,11 @@ class _Records:
     def __init__(self, file: SourceFile, csv_format: CsvFormat, *, strict: bool = False) -> None:
         stream = text_stream(file.open(), csv_format)
         self._kept = stream if isinstance(stream, KeptLines) else None
-        self._text = io.TextIOWrapper(
+        self.text = io.TextIOWrapper(
             io.BufferedReader(stream), encoding="utf-8-sig", errors="surrogateescape", newline=""
         )
         self.rows = python_csv.reader(
-            self._text,
+            self.text,
             delimiter=csv_format.separator,
             quotechar=csv_format.quote_char,
             escapechar=csv_format.escape,
@@ -422,7 +466,7 @@ class _Records:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._text.close()
+        self.text.close()
 
 
 def _line_of(file: SourceFile, csv_format: CsvFormat, row: int) -> str:
@@ -472,6 +516,27 @@ class _TypedCsv:
         found, records = self.wrong_lines.found, self.wrong_lines.records
         bad = [BadValue(row, _of_line(line)) for row, line in enumerate(found)]
         return RawColumns(self.names, {}, len(found), place=lambda row: self._place(records[row]), bad=tuple(bad))
+
+    def wrong_lines_as_differences(self) -> RawColumns:
+        """Return no rows, but a difference for the lines with too many values, and one for those with too few."""
+        assert self.wrong_lines is not None  # noqa: S101 - they are looked for where differences are listed
+        kinds: dict[str, list[tuple[int, Difference]]] = {}
+        for record, line in zip(self.wrong_lines.records, self.wrong_lines.found, strict=True):
+            difference = _of_line(line)
+            kinds.setdefault(difference.kind, []).append((record, difference))
+        differences = tuple(self._of_lines(lines) for lines in kinds.values())
+        return RawColumns(self.names, {}, 0, differences, place=self._place)
+
+    def _of_lines(self, lines: Sequence[tuple[int, Difference]]) -> Difference:
+        """Return the first difference of some lines, with the places of the first of them."""
+        first, numbers = lines[0][1], _lines_of(self.file, self.format, [row for row, _ in lines[:_MOST_LISTED]])
+        listed = ", ".join(f"{number:,}" for number in numbers)
+        more = f" and {len(lines) - len(numbers):,} more" if len(lines) > len(numbers) else ""
+        place = f"{'lines' if len(lines) > 1 else 'line'} {listed}{more}" if numbers else ""
+        line = f"line {numbers[0]:,}" if numbers else "a line"
+        problem = first.problem.replace("the line", line, 1)
+        return replace(first, problem=f"{problem}: {_shortened(first.example)}", values=len(lines),
+                       example=_shortened(first.example), hint=_HINT_FOR_LINES, place=place)  # fmt: skip
 
     def columns(self, batch: pa.RecordBatch, start: int) -> RawColumns:
         """Return a batch of texts, whose first row is row `start` of the file, with the types of the schema."""

@@ -22,6 +22,8 @@ _NUMBERS = frozenset({"tinyint", "smallint", "int", "long", "float", "double", "
 _WITH_COMMA = re.compile(r"\s*[+-]?(\d+,?\d*|,\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _WITH_MARK = "write a decimal comma and no points: 1234,5"
 _EXAMPLE = datetime(2026, 11, 21, 10, 30, tzinfo=UTC)
+_LONGEST_NULL = 20
+_WITH_NULL_HINT = _NUMBERS | {"date", "timestamp", "boolean", "time", "uuid"}
 _NULL_WORDS = frozenset({"", "na", "n/a", "null", "none", "nan", "nil", "-", "--", "?", ".", "missing", r"\n", "#n/a"})
 
 
@@ -139,6 +141,11 @@ def _pattern_of(csv_format: CsvFormat, type_name: str) -> str | None:
     return {"date": csv_format.date_format, "timestamp": csv_format.timestamp_format}.get(type_name)
 
 
+def has_pattern(csv_format: CsvFormat, type_name: str) -> bool:
+    """Return whether a format says how the dates or times of a type are written."""
+    return _pattern_of(csv_format, type_name) is not None
+
+
 def are_moments_of_digits(csv_format: CsvFormat, texts: pa.Array, type_name: str) -> bool:
     """Return whether texts are as long as the dates or times that a pattern writes with digits alone: ``20261121``."""
     pattern = _pattern_of(csv_format, type_name)
@@ -180,16 +187,35 @@ def _moment(text: str, pattern: str, target: FieldType) -> datetime:
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
+def null_hint(error: InexactValueError, csv_format: CsvFormat, *, empty: bool = True) -> Hint:
+    """Return the option with which the text of an error would mean NULL; "" for a text that is hardly meant so.
+
+    Parameters
+    ----------
+    empty
+        Whether the empty text means NULL, too, where no text is given.
+    """
+    text, name = error.value, error.target.name
+    is_short = isinstance(text, str) and 0 < len(text.strip()) <= _LONGEST_NULL
+    if not is_short or error.path or name in {"string", "bytearray"} or any(map(str.isdigit, text)):
+        return ""
+    if not csv_format.can_be_null_text(text) or text in csv_format.nulls:
+        return ""
+    if name in _NUMBERS:
+        instead = f"write a number such as 12 or 1{csv_format.decimal}5, or add "
+    else:
+        instead = "add " if text.strip().lower() in _NULL_WORDS else f"{error.hint}, or add "
+    return (instead, csv_format.null_option(text, empty=empty), " if it means NULL")
+
+
 def hint_for(error: InexactValueError, csv_format: CsvFormat) -> Hint:
     """Return the option with which the text of an error could be read; "" when there is none."""
     text, name = "" if error.value is None else str(error.value).strip(), error.target.name
     has_digits = any(map(str.isdigit, text))
     if error.is_bad_text and csv_format.encoding is None:
         return ("say its encoding, such as ", Action("--encoding latin-1", "encoding='latin-1'"))
-    if text.lower() in _NULL_WORDS and text and name not in {"string", "bytearray"}:
-        option = csv_format.null_option(text)
-        written = f"write a number such as 12 or 1{csv_format.decimal}5, or add " if name in _NUMBERS else "add "
-        return (written, option, " if it means NULL")
+    if text.lower() in _NULL_WORDS and (hint := null_hint(error, csv_format)):
+        return hint
     if error.is_not_a_number and csv_format.decimal == "," and not isinstance(error, UnreadableTextError):
         return "write a number such as 12 or 1,5, without points, or use a column of type string; nothing was changed"
     if name == "date" and csv_format.date_format is None and has_digits:
@@ -200,4 +226,4 @@ def hint_for(error: InexactValueError, csv_format: CsvFormat) -> Hint:
         return ("say how times are written: ", option)
     if name in _NUMBERS and csv_format.decimal == "." and "," in text and _WITH_COMMA.fullmatch(text):
         return (error.hint, ", or add ", Action("--decimal ,", "decimal=','"))
-    return ""
+    return null_hint(error, csv_format) if name in _WITH_NULL_HINT else ""

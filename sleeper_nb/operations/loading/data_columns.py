@@ -14,12 +14,11 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sleeper_nb.errors import Action, HintParts, InvalidInput, NotFound, first_line
 from sleeper_nb.model.evolution import widens
 from sleeper_nb.model.schema import Field, FieldType, Schema, parse_type
-from sleeper_nb.operations.loading.casts import BAD_VALUE, InexactValueError, exactly
+from sleeper_nb.operations.loading.casts import BAD_VALUE
 from sleeper_nb.operations.loading.conform import (
     BY_NAME,
     IGNORE_EXTRA,
@@ -30,22 +29,20 @@ from sleeper_nb.operations.loading.conform import (
     without_name,
 )
 from sleeper_nb.operations.loading.csv_files import csv_sample
-from sleeper_nb.operations.loading.csv_text import are_moments_of_digits, as_written_in
 from sleeper_nb.operations.loading.in_memory import arrow_of, is_pandas, is_rows
 from sleeper_nb.operations.loading.json_files import json_sample
 from sleeper_nb.operations.loading.matching import Matching, is_nameless, valid_name
+from sleeper_nb.operations.loading.mixed_values import MixedValues, mixed_in_file, mixed_in_memory
 from sleeper_nb.operations.loading.parquet_files import open_parquet
 from sleeper_nb.operations.loading.source_files import DEFAULT_CSV, CsvFormat, SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource, InMemory
 from sleeper_nb.operations.loading.spreadsheets import sheet_sample
+from sleeper_nb.operations.loading.text_types import TEXT_TYPES, TIMES, distinct, type_of_texts
 
+_MOST_NAMED = 30
+"""Of more columns, a hint does not name each."""
 FIRST_ROWS = 100_000
 """Rows of Python objects that are looked at for a column's type."""
-TEXT_TYPES = ("long", "double", "boolean", "date", "timestamp")
-"""The types that a column of texts may have, the narrowest first; any other text is a string."""
-_TIMES = ("date", "timestamp")
-_BOOLEAN = r"^\s*(?i:true|false)\s*$"
-LEADING_ZERO = r"^\s*[+-]?0\d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +63,8 @@ class DataColumn:
         Its name in the data, where the table has another; "" otherwise.
     is_optional
         Whether the column may be left out where no field can hold it, unless it is a key.
+    hint_of_key
+        What to do if it is a key, where that differs: a key cannot be NULL.
     """
 
     name: str
@@ -75,6 +74,7 @@ class DataColumn:
     hint: HintParts = ()
     given: str = ""
     is_optional: bool = False
+    hint_of_key: HintParts = ()
 
     @property
     def name_in_data(self) -> str:
@@ -88,7 +88,9 @@ class DataColumn:
 
     def hint_as(self, *, is_key: bool = False) -> HintParts:
         """What to do about the problem of the column, as a key or as another one."""
-        return (*self.hint, OR_ADD, IGNORE_EXTRA) if self.is_optional and not is_key else self.hint
+        if is_key:
+            return self.hint_of_key or self.hint
+        return (*self.hint, OR_ADD, IGNORE_EXTRA) if self.is_optional else self.hint
 
     def joined(self, other: DataColumn) -> DataColumn:
         """Return the column of two sources: with the wider type, and nullable if it is in one of them."""
@@ -202,7 +204,7 @@ def _columns(source: IngestSource) -> Iterable[DataColumn]:
 
 
 def _own_columns(source: IngestSource) -> Iterable[DataColumn]:
-    of_values: Callable[[str, Any], DataColumn] = _of_values
+    of_values: Callable[[str, Any], DataColumn] = partial(_of_values, mixed=mixed_in_memory)
     if isinstance(source, InMemory):
         if not is_pandas(source.data) and not is_rows(source.data):
             return columns_of_arrow(source.data.schema)
@@ -211,8 +213,10 @@ def _own_columns(source: IngestSource) -> Iterable[DataColumn]:
             return columns_of_arrow(opened.schema_arrow)
     elif source.format == "csv":
         of_values = partial(_of_texts, csv_format=source.csv.for_file(source.path))
-    elif source.format != "excel":
-        of_values = _of_json
+    elif source.format == "excel":
+        of_values = partial(_of_values, mixed=partial(mixed_in_file, csv_format=source.csv, empty=True, rows=False))
+    else:
+        of_values = partial(_of_json, csv_format=source.csv)
     return [of_values(name, values) for name, values in first_values(source, FIRST_ROWS)]
 
 
@@ -261,78 +265,38 @@ def _of_type(name: str, kind: pa.DataType, *, nullable: bool = True) -> DataColu
         return DataColumn(name, None, nullable, problem, error.hint_parts, is_optional=True)
 
 
-def _of_values(name: str, values: Any) -> DataColumn:
-    """Return the column of Python or pandas values."""
+def _of_values(name: str, values: Any, mixed: Callable[[str, Any], MixedValues]) -> DataColumn:
+    """Return the column of Python or pandas values; `mixed` describes those that are not of one type."""
     try:
         found = pa.array(values, from_pandas=True)
     except BAD_VALUE as error:
-        problem = f"column {name!r} has values of several types: {first_line(error)}"
-        hint = ("convert the column to one type first",)
-        return DataColumn(name, None, problem=problem, hint=hint, is_optional=True)
+        described = mixed(name, values)
+        problem = described.problem or f"column {name!r} has values of several types: {first_line(error)}"
+        hints = {"hint": described.hint, "hint_of_key": described.hint_of_key}
+        return DataColumn(name, None, problem=problem, is_optional=True, **hints)
     return _of_type(name, found.type)
 
 
-def _of_json(name: str, values: list[Any]) -> DataColumn:
+def _of_json(name: str, values: list[Any], csv_format: CsvFormat) -> DataColumn:
     """Return the column of values of a JSON file, where dates and times are texts."""
-    column = _of_values(name, values)
+    column = _of_values(name, values, partial(mixed_in_file, csv_format=csv_format, empty=False, rows=True))
     if column.type == FieldType("string"):
-        return replace(column, type=_type_of_texts(distinct(pa.array(values, pa.string())), _TIMES))
+        return replace(column, type=type_of_texts(distinct(pa.array(values, pa.string())), TIMES))
     return column
 
 
 def _of_texts(name: str, texts: pa.Array, csv_format: CsvFormat = DEFAULT_CSV) -> DataColumn:
-    return DataColumn(name, _type_of_texts(distinct(texts), TEXT_TYPES, csv_format))
+    return DataColumn(name, type_of_texts(distinct(texts), TEXT_TYPES, csv_format))
 
 
-def distinct(texts: pa.Array) -> pa.Array:
-    """Return the different texts of a column, without NULL."""
-    return texts.unique().drop_null()
-
-
-def _type_of_texts(values: pa.Array, types: Sequence[str], csv_format: CsvFormat = DEFAULT_CSV) -> FieldType:
-    """Return the narrowest type that holds each of some distinct texts exactly, as a file writes it.
-
-    Numbers with leading zeros are texts. Digits are a date or a time first, where the file writes these so.
-    """
-    if not len(values):
-        return FieldType("string")
-    first = [name for name in _TIMES if are_moments_of_digits(csv_format, values, name)]
-    for name in dict.fromkeys((*first, *types)):
-        try:
-            if first_misfit(values, name, csv_format) is None:
-                return FieldType(name)
-        except (InexactValueError, UnicodeDecodeError):  # the load says which text is not UTF-8
-            continue
-    return FieldType("string")
-
-
-def first_misfit(values: pa.Array, name: str, csv_format: CsvFormat) -> int | None:
-    """Return the index of the first text that a type does not hold exactly; None when it holds all.
-
-    Raises
-    ------
-    InexactValueError
-        When there is one, but not known which.
-    UnicodeDecodeError
-        For a text that is not UTF-8.
-    """
-    if name in {"long", "double", "boolean"}:
-        pattern = _BOOLEAN if name == "boolean" else LEADING_ZERO
-        at: int = pc.index(pc.match_substring_regex(values, pattern), value=name != "boolean").as_py()
-        if at >= 0:
-            return at
-    kind = FieldType(name)
-    try:
-        exactly(as_written_in(csv_format, values, kind), kind)
-    except InexactValueError as error:
-        if error.index is None:
-            raise
-        return error.index
-    return None
+def _no_columns(columns: Sequence[DataColumn]) -> Iterable[Difference]:
+    if not columns:
+        yield Difference("", "the data has no columns", "give rows with named columns")
 
 
 def _same_names(columns: Sequence[DataColumn]) -> Iterable[Difference]:
     """Yield the columns whose name another has too: SQL does not distinguish upper and lower case."""
+    in_order = _names_in_order(columns) if len({each.name for each in columns}) < len(columns) else ()
     seen: dict[str, DataColumn] = {}
     for each in columns:
         first = seen.setdefault(each.name.casefold(), each)
@@ -340,10 +304,24 @@ def _same_names(columns: Sequence[DataColumn]) -> Iterable[Difference]:
             continue
         name = each.name_in_data
         if first.name == each.name:
-            yield Difference(name, f"column {each.name!r} occurs twice", "rename one of the columns")
+            yield Difference(name, f"column {each.name!r} occurs twice", in_order)
         else:
             problem = f"the columns {first.name!r} and {each.name!r} differ only in case"
-            yield Difference(name, problem, ("rename one: ", naming(name, f"{valid_name(each.name)}_2")))
+            yield Difference(name, problem, in_order or ("rename one: ", naming(name, f"{valid_name(each.name)}_2")))
+
+
+def _names_in_order(columns: Sequence[DataColumn]) -> HintParts:
+    """Return the option that names all columns, each differently, as a pair cannot name one of two with one name."""
+    if len(columns) > _MOST_NAMED:
+        return ("rename one of the columns, or name all of them in order: ", Action("--columns a,b,c", "columns=[…]"))
+    names: dict[str, str] = {}
+    for each in columns:
+        name = valid_name(each.name)
+        endings = ("", *(f"_{number}" for number in range(2, len(columns) + 2)))
+        free = next(f"{name}{end}" for end in endings if f"{name}{end}".casefold() not in names)
+        names[free.casefold()] = free
+    listed = list(names.values())
+    return ("name all columns in order: ", Action(f"--columns {','.join(listed)}", f"columns={listed!r}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,7 +365,7 @@ class SchemaChoice:
 
     def problems(self, columns: Sequence[DataColumn]) -> tuple[Difference, ...]:
         """Return every column that no field can hold, and what to do about each."""
-        problems = list(_same_names(columns))
+        problems = [*_no_columns(columns), *_same_names(columns)]
         for each in columns:
             try:
                 self._field(each)
@@ -397,8 +375,7 @@ class SchemaChoice:
 
     def _check_names(self, columns: Sequence[DataColumn]) -> None:
         names = [each.name for each in columns]
-        if not names:
-            raise InvalidInput("the data has no columns", hint="give rows with named columns")
+        raise_first(tuple(_no_columns(columns)))
         raise_first(tuple(_same_names(columns))[:1])
         for name in (*self.row_keys, *self.sort_keys, *self.types):
             if name not in names:

@@ -442,6 +442,8 @@ class IngestPlan(TableReport):
         The leaves that would get rows, in key order; empty when there are differences.
     files
         Number of data files that would be written.
+    files_are_most
+        Whether there may be fewer files: each sorted run becomes files of the leaves that it has rows of.
     through_spark
         Whether Spark would write the files; if False, this process would.
     strategy
@@ -482,6 +484,7 @@ class IngestPlan(TableReport):
     broken: tuple[Difference, ...] = ()
     requests: RequestEstimate | None = None
     done_before: str = ""
+    files_are_most: bool = False
 
     def grid(self) -> Grid:
         """Return the leaves and their rows; or what does not fit, if anything, and what to change."""
@@ -492,8 +495,9 @@ class IngestPlan(TableReport):
             kept = hint_text(("to load the rows that fit, and keep the others in a file: ", QUARANTINE), self.prefix)
             footer = kept if self.takes_options and all(each.values for each in self.differences) else ""
             return Grid(_DIFFERENCE_COLUMNS, self._cells(self.differences), title, footer)
-        how = "through Spark" if self.through_spark else "in process"
-        title = f"ingest: would add {counted(self.rows, 'row')} in {counted(self.files, 'file')}, {how}"
+        how = "loaded by Spark" if self.through_spark else "loaded by this process"
+        most = "up to " if self.files_are_most else ""
+        title = f"ingest: would add {counted(self.rows, 'row')} in {most}{counted(self.files, 'file')}, {how}"
         footer = "; ".join((f"on snapshot {self.snapshot_id}; nothing was changed", *self.notes))
         requests = () if self.requests is None else (str(self.requests),)
         footer = "\n".join((*(each.line for each in self.broken), footer, *requests))
@@ -599,7 +603,7 @@ def _inspect(source: IngestSource, state: TableState, matching: Matching, checks
                 "a RecordBatchReader can be read only once, so it cannot be planned",
                 hint="use reader.read_all(), and ingest the table that it returns",
             )
-        read = read_source(source, state.schema, matching)
+        read = read_source(source, state.schema, replace(matching, list_lines=True))
         conformed, judged = held_against(source, read, state.schema, checks)
     keys, by_leaf = None, dict[str, int]()
     if not conformed.differences and conformed.rows:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from json import JSONDecodeError, JSONDecoder
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import json
 
-from sleeper_nb.errors import InvalidInput
+from sleeper_nb.errors import Hint, InvalidInput
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.operations.loading.casts import InexactValueError, as_written, from_base64, to_float
 from sleeper_nb.operations.loading.conform import (
@@ -29,6 +30,7 @@ from sleeper_nb.operations.loading.conform import (
     with_count,
     with_default,
 )
+from sleeper_nb.operations.loading.csv_text import null_hint
 from sleeper_nb.operations.loading.matching import EXACT, Matching
 from sleeper_nb.operations.loading.original_rows import OriginalRows
 from sleeper_nb.operations.loading.python_values import NumberText, from_python
@@ -57,19 +59,23 @@ def json_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> 
     InvalidInput
         For text that is not JSON or not an object; the error names the line.
     """
+    hint_of_nulls = partial(null_hint, csv_format=file.csv, empty=False)
     with file.open() as opened:
         stream = io.BufferedReader(opened)
         line = 1
         for block in _blocks(stream):
             if line == 1 and block.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
-                yield columns_of_objects(list(_array(file, block + stream.read())), schema, matching)
+                objects = _with_nulls(_array(file, block + stream.read()), file)
+                yield columns_of_objects(objects, schema, matching, null_hint=hint_of_nulls)
                 return
             # Arrow would guess the types of columns that are renamed afterwards.
-            parsed = None if matching.renames_columns else _parsed_by_arrow(block, schema)
+            is_plain = not matching.renames_columns and not file.csv.given_nulls
+            parsed = _parsed_by_arrow(block, schema) if is_plain else None
             if parsed is not None:
                 yield RawColumns.of(parsed, _line_places(block, line))
             else:
-                yield columns_of_objects(list(_objects(file, block, line)), schema, matching)
+                objects = _with_nulls(_objects(file, block, line), file)
+                yield columns_of_objects(objects, schema, matching, null_hint=hint_of_nulls)
             line += block.count(b"\n")
 
 
@@ -87,7 +93,18 @@ def json_sample(file: SourceFile) -> list[dict[str, Any]]:
         block = next(_blocks(stream), b"")
         is_array = block.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
         rows = _array(file, block + stream.read()) if is_array else _objects(file, block, 1)
-        return [_with_doubles(row) for _, row in rows]
+        return [_with_doubles(row) for _, row in _with_nulls(rows, file)]
+
+
+def _with_nulls(rows: Iterable[tuple[int, dict[str, Any]]], file: SourceFile) -> list[tuple[int, dict[str, Any]]]:
+    """Return objects with None for the texts that mean NULL."""
+    if not (nulls := frozenset(file.csv.given_nulls)):
+        return list(rows)
+
+    def value(each: Any) -> Any:
+        return None if isinstance(each, str) and not isinstance(each, NumberText) and each in nulls else each
+
+    return [(number, {name: value(each) for name, each in row.items()}) for number, row in rows]
 
 
 def _with_doubles(value: Any) -> Any:
@@ -284,9 +301,17 @@ def _not_json(file: SourceFile, line: int, error: ValueError | RecursionError) -
 
 
 def columns_of_objects(
-    rows: Sequence[tuple[int, dict[str, Any]]], schema: Schema, matching: Matching, unit: str = "line"
+    rows: Sequence[tuple[int, dict[str, Any]]],
+    schema: Schema,
+    matching: Matching,
+    unit: str = "line",
+    *,
+    null_hint: Callable[[InexactValueError], Hint],
 ) -> RawColumns:
-    """Return objects, each with its line or row, as columns with the types of the schema."""
+    """Return objects, each with its line or row, as columns with the types of the schema.
+
+    `null_hint` returns the option with which a text means NULL, or "".
+    """
     if not rows:  # without objects, no column is missing
         return RawColumns.of(schema.arrow.empty_table())
     given = tuple(dict.fromkeys(name for _, row in rows for name in row))
@@ -316,6 +341,8 @@ def columns_of_objects(
                 column = pa.chunked_array([to_field(values)])
         except InexactValueError as error:
             difference = inexact(error, fields[name], place, matching)
+            if hint := null_hint(error):
+                difference = replace(difference, hint=hint)
             differences.append(with_count(difference, values, to_field))
             continue
         columns[name] = with_default(column, fields[name], [key in row for _, row in rows])

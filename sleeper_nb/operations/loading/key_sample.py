@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from sleeper_nb.model.even_partitions import MOST_LEAVES
 from sleeper_nb.model.schema import KEY_TYPES, Field, Schema
-from sleeper_nb.operations.loading.casts import BAD_VALUE
+from sleeper_nb.operations.loading.casts import BAD_VALUE, plain_values
 from sleeper_nb.operations.loading.conform import Difference, compare_column, raise_first
 from sleeper_nb.operations.loading.data_columns import DataColumn, first_values
 from sleeper_nb.operations.loading.file_formats import pieces_of
@@ -211,10 +211,13 @@ def key_candidates(sources: Sequence[IngestSource], columns: Sequence[DataColumn
 
 
 def _comparable(values: Any) -> pa.Array | pa.ChunkedArray | None:
-    """Return the values of a column as Arrow has them; None when they are of several types."""
-    if values is None or isinstance(values, pa.Array | pa.ChunkedArray):
-        return values
+    """Return the values of a column as plain Arrow values; None when they are of several types."""
+    if values is None:
+        return None
     try:
-        return pa.array(values, from_pandas=True)
+        found = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values, from_pandas=True)
+        if isinstance(found, pa.ChunkedArray):  # of dictionaries and views, Arrow does not count the different values
+            return pa.chunked_array([plain_values(chunk) for chunk in found.chunks]) if found.chunks else found
+        return plain_values(found)
     except BAD_VALUE:
         return None

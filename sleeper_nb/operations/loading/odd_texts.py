@@ -1,9 +1,9 @@
-"""Find the columns of a CSV file that are texts only because of a few values, which may mean NULL or be mistyped."""
+"""Find the columns of CSV files that are texts only because of a few values, which may mean NULL or be mistyped."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,15 +11,15 @@ import pyarrow as pa
 
 from sleeper_nb.errors import HintParts
 from sleeper_nb.model.schema import FieldType
-from sleeper_nb.operations.loading.casts import InexactValueError
 from sleeper_nb.operations.loading.csv_files import csv_sample
-from sleeper_nb.operations.loading.data_columns import LEADING_ZERO, TEXT_TYPES, distinct, first_misfit
 from sleeper_nb.operations.loading.source_files import CsvFormat, SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource
+from sleeper_nb.operations.loading.text_types import LEADING_ZERO, TEXT_TYPES, distinct, misfits
 
 _MOST_ODD: Final = 3
 _LEAST_OTHERS: Final = 4
 """How many different values of the type there must be for each odd one."""
+_MOST_FILES: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,56 +36,103 @@ class OddTexts:
         The odd values, each once.
     csv_format
         How the file is written.
+    is_key
+        Whether the column is a key of the table.
     """
 
     column: str
     type: FieldType
     texts: tuple[str, ...]
     csv_format: CsvFormat
+    is_key: bool = False
 
     def __str__(self) -> str:
-        """``fare is text: 'n/a' is not a double; all other values are``."""
-        listed, is_not = ", ".join(map(repr, self.texts)), "are not" if len(self.texts) > 1 else "is not"
-        return f"{self.column} is text: {listed} {is_not} a {self.type}; all other values are"
+        """``fare is read as text because of 'n/a'; every other value is a double``."""
+        listed = ", ".join(map(repr, self.texts))
+        return f"{self.column} is read as text because of {listed}; every other value is a {self.type}"
+
+    @property
+    def may_mean_null(self) -> bool:
+        """Whether an option loads them as NULL: none has a digit but zeros, and so is no mistyped value."""
+        has_digits = any(each.isdigit() and each != "0" for each in "".join(self.texts))
+        return not has_digits and not self.is_key and all(map(self.csv_format.can_be_null_text, self.texts))
 
     @property
     def hint(self) -> HintParts:
         """What loads them as NULL; nothing where one may be a mistyped value."""
-        if any(map(str.isdigit, "".join(self.texts))):
-            return ("correct the data, or keep the column as text",)
-        return (self.csv_format.null_option(*self.texts), f" loads {'them' if len(self.texts) > 1 else 'it'} as NULL")
+        if self.is_key:
+            return ("Keys cannot be null: correct the data, or keep the column as text",)
+        if not self.may_mean_null:
+            return ("Correct the data, or keep the column as text",)
+        them = "them" if len(self.texts) > 1 else "it"
+        return (f"To load {them} as NULL: ", self.csv_format.null_option(*self.texts))
+
+    @property
+    def hint_of_files(self) -> HintParts:
+        """What loads them as NULL where other files have none, before another way."""
+        because = f"it is text because of {', '.join(map(repr, self.texts))}"
+        if not self.may_mean_null:
+            return (f"{because}: correct the data, or ",)
+        them = "them" if len(self.texts) > 1 else "it"
+        return (f"{because}; to load {them} as NULL: ", self.csv_format.null_option(*self.texts), "; or ")
+
+    @property
+    def line(self) -> HintParts:
+        """What is odd, and what to do."""
+        return (f"{self}. ", *self.hint)
 
 
-def odd_texts(sources: Sequence[IngestSource], texts: Collection[str]) -> tuple[OddTexts, ...]:
-    """Return which of the columns of texts of one CSV file are that only because of a few values of its first rows."""
-    file = sources[0] if len(sources) == 1 else None
-    if not isinstance(file, SourceFile) or file.format != "csv":
+def odd_texts(
+    sources: Sequence[IngestSource], texts: Collection[str], keys: Collection[str] = ()
+) -> tuple[OddTexts, ...]:
+    """Return which of the columns of texts of CSV files are that only because of a few values of their first rows.
+
+    Parameters
+    ----------
+    texts
+        The names of the columns of texts in the data.
+    keys
+        Those that are keys.
+    """
+    files = [source for source in sources if isinstance(source, SourceFile) and source.format == "csv"]
+    formats = {file.csv.for_file(file.path) for file in files}
+    if not texts or len(files) < len(sources) or len(formats) != 1:
         return ()
-    csv_format = file.csv.for_file(file.path)
-    found = (_odd_texts(name, distinct(values), csv_format) for name, values in csv_sample(file) if name in texts)
+    (csv_format,) = formats
+    values: dict[str, list[pa.Array]] = {}
+    for file in files[:_MOST_FILES]:
+        for name, column in csv_sample(file):
+            if name in texts:
+                values.setdefault(name, []).append(distinct(column))
+    found = (
+        _odd_texts(name, distinct(pa.chunked_array(parts)), csv_format, is_key=name in keys)
+        for name, parts in values.items()
+    )
     return tuple(each for each in found if each is not None)
 
 
-def _odd_texts(column: str, values: pa.Array, csv_format: CsvFormat) -> OddTexts | None:
+def _odd_texts(column: str, values: pa.Array, csv_format: CsvFormat, *, is_key: bool) -> OddTexts | None:
     """Return the odd ones of a column's different texts for the type with the fewest; None when there is none."""
-    by_type = [OddTexts(column, FieldType(name), _few_misfits(values, name, csv_format), csv_format)
-               for name in TEXT_TYPES]  # fmt: skip
-    least = min((each for each in by_type if each.texts), key=lambda each: len(each.texts), default=None)
-    if least is None or len(values) - len(least.texts) < _LEAST_OTHERS * len(least.texts):
+    found, most = None, _MOST_ODD
+    for name, few in _few_misfits(values, csv_format):
+        if few and len(few) <= most:
+            found, most = OddTexts(column, FieldType(name), few, csv_format, is_key), len(few) - 1
+        if not most:
+            break
+    if found is None or len(values) - len(found.texts) < _LEAST_OTHERS * len(found.texts):
         return None
-    return least
+    return found
 
 
-def _few_misfits(values: pa.Array, name: str, csv_format: CsvFormat) -> tuple[str, ...]:
-    """Return the texts that a type does not hold, if they are few; none where the others may be codes, not numbers."""
-    few: list[str] = []
-    try:
-        while (at := first_misfit(values, name, csv_format)) is not None:
-            text = values[at].as_py()
-            if len(few) == _MOST_ODD or re.match(LEADING_ZERO, text):
-                return ()
-            few.append(text)
-            values = pa.concat_arrays([values.slice(0, at), values.slice(at + 1)])
-    except (InexactValueError, UnicodeDecodeError):  # the load says which text is not UTF-8
-        return ()
-    return tuple(few)
+def _few_misfits(values: pa.Array, csv_format: CsvFormat) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the texts that each type does not hold, if they are few and show no codes instead of numbers."""
+    for name in TEXT_TYPES:
+        places = misfits(values, name, csv_format, _MOST_ODD)
+        if places is None or not 0 < len(places) <= _MOST_ODD:
+            continue
+        try:
+            few = tuple(values[at].as_py() for at in places)
+        except UnicodeDecodeError:  # the load says which text is not UTF-8
+            continue
+        if name not in {"long", "double"} or not any(re.match(LEADING_ZERO, text) for text in few):
+            yield name, few

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from sleeper_nb.model.schema import FieldType
 from sleeper_nb.operations.loading.casts import BAD_VALUE, kind_of, plain_values
+from sleeper_nb.operations.loading.python_values import NumberText
 
 TEXT_KINDS = frozenset({
     "boolean", "int", "long", "unsigned long", "float", "double", "decimal", "date", "timestamp",
@@ -28,7 +29,7 @@ TEXT_KINDS = frozenset({
 _WORDS = {"yes": "true", "y": "true", "t": "true", "on": "true", "no": "false", "n": "false", "f": "false",
           "off": "false"}  # fmt: skip
 _ZEROS_OF_A_SECOND = r"(\.[0-9]*[1-9])0+$|\.0+$"
-_PLAIN = (bool, int, float, Decimal, date, time, np.generic)
+_PLAIN = (bool, int, float, Decimal, date, time, np.generic, NumberText)
 
 
 def can_be_requested(kind: str, name: str) -> bool:
@@ -107,6 +108,8 @@ def _prepared_map(value: Mapping[Any, Any], target: FieldType) -> dict[Any, Any]
 
 def _text(value: Any) -> Any:
     """Return a value as text, as `prepared` writes it; the value itself where Arrow has no exact type for it."""
+    if isinstance(value, NumberText):
+        return str(value)
     if isinstance(value, Decimal | int) and not isinstance(value, bool):
         return format(value, "f") if isinstance(value, Decimal) else str(value)
     try:

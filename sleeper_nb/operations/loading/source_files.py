@@ -41,6 +41,7 @@ _WHOLE_DAY = re.compile(
     r"(?=.*%[Yy])(?=.*%[mbB])(?=.*%d)|(?=.*%[Yy])(?=.*%j)|%[cx]|(?=.*%G)(?=.*%V)(?=.*%[ua])", re.DOTALL
 )
 _DIRECTIVE = re.compile("%.", re.DOTALL)
+_EMPTY = '""'
 _NOT_IN_NULL_TEXT = re.compile(r"[\"\r\n]")
 _FOLDER_VALUE = re.compile(r"(?P<name>[^=]+)=(?P<value>.*)", re.DOTALL)
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -57,7 +58,7 @@ class CsvFormat:
     delimiter
         The character between values, or ``tab``. None means a comma, or a tab for a name that ends in ``.tsv``.
     null_text
-        The unquoted text that means NULL, or several; None means the empty text.
+        The unquoted text that means NULL, or several; None means the empty text. In a JSON file, a text that does.
     header
         Whether the first line holds the column names. If False, the columns are the table's, in its order.
     quote
@@ -117,8 +118,7 @@ class CsvFormat:
         if self.null_text is not None and not isinstance(self.null_text, str):
             object.__setattr__(self, "null_text", tuple(self.null_text) or None)
         for text in self.nulls:
-            is_bad = not isinstance(text, str) or _NOT_IN_NULL_TEXT.search(text) or self.separator in text
-            if is_bad or (self.escape and self.escape in text):
+            if not self.can_be_null_text(text):
                 hint = "give a text without quotes, delimiters, escapes and line breaks, such as NA"
                 raise InvalidInput(f"{text!r} is not a valid null text", hint=hint)
 
@@ -152,11 +152,21 @@ class CsvFormat:
             return ("",)
         return (self.null_text,) if isinstance(self.null_text, str) else tuple(self.null_text)
 
-    def null_option(self, *texts: str) -> Action:
-        """Return the options with which more texts mean NULL."""
-        together = tuple(dict.fromkeys((*self.nulls, *texts)))
-        written = ('""' if not each else shlex.quote(each) for each in together)
-        return Action(" ".join(f"--null-text {each}" for each in written), f"null_text={list(together)!r}")
+    @property
+    def given_nulls(self) -> tuple[str, ...]:
+        """The texts that mean NULL because the user said so: those of a JSON file."""
+        return () if self.null_text is None else self.nulls
+
+    def can_be_null_text(self, text: object) -> bool:
+        """Return whether a text without quotes can mean NULL."""
+        is_bad = not isinstance(text, str) or _NOT_IN_NULL_TEXT.search(text) or self.separator in text
+        return not is_bad and not (self.escape and self.escape in str(text))
+
+    def null_option(self, *texts: str, empty: bool = True) -> Action:
+        """Return the options with which more texts mean NULL; the empty text only does in a CSV or Excel file."""
+        before = self.nulls if empty else self.given_nulls
+        together = tuple(dict.fromkeys((*before, *texts)))
+        return Action(" ".join(map(_null_text, together)), f"null_text={list(together)!r}")
 
     @property
     def quote_char(self) -> str | None:
@@ -167,6 +177,15 @@ class CsvFormat:
         """Return the format of the file `name`: separated by tabs for ``.tsv``, unless a delimiter was given."""
         is_tsv = self.delimiter is None and re.search(rf"\.tsv({_COMPRESSED})?$", name, re.IGNORECASE)
         return replace(self, delimiter="\t") if is_tsv else self
+
+
+def _null_text(text: str) -> str:
+    """Return an option as it is typed; a value with a dash would be read as an option without the =."""
+    return (
+        f"--null-text={shlex.quote(text)}"
+        if text.startswith("-")
+        else f"--null-text {shlex.quote(text) if text else _EMPTY}"
+    )
 
 
 def _checked_encoding(encoding: str | None) -> str | None:
@@ -464,7 +483,7 @@ def read_errors(file: SourceFile) -> Iterator[None]:
             raise _not_in_encoding(file) from error
         hint: HintParts = ("the file may be truncated or not in this format",)
         if file.format == "csv" and "Expected" in str(error):
-            hint = (*hint, "; lines before the header are left out with ", Action("--skip-lines N", "skip_lines=N"))
+            hint = (*hint, "; to skip lines above the header, add ", Action("--skip-lines N", "skip_lines=N"))
         raise StorageError(f"cannot read {file.label}: {first_line(error)}", hint=hint) from error
 
 

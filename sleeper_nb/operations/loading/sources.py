@@ -134,7 +134,8 @@ def find_sources(
         if (csv, sheet) != (DEFAULT_CSV, None)
         else set()
     )
-    if csv != DEFAULT_CSV and not formats & {"csv", "excel"}:
+    is_for_json = "json" in formats and replace(csv, null_text=None) == DEFAULT_CSV
+    if csv != DEFAULT_CSV and not formats & {"csv", "excel"} and not is_for_json:
         raise InvalidInput("CSV options are given, but no CSV file", hint="omit delimiter, null text and header")
     if sheet is not None and "excel" not in formats:
         raise InvalidInput("a sheet is given, but no Excel file", hint="omit sheet")

@@ -19,6 +19,7 @@ from sleeper_nb.errors import Action, EngineError, HintParts, InvalidInput, Stor
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.loading.conform import BadValue, Difference, RawColumns
 from sleeper_nb.operations.loading.csv_files import matched_names
+from sleeper_nb.operations.loading.csv_text import null_hint
 from sleeper_nb.operations.loading.json_files import columns_of_objects
 from sleeper_nb.operations.loading.matching import Matching, nameless
 from sleeper_nb.operations.loading.original_rows import OriginalRows
@@ -173,7 +174,8 @@ def sheet_columns(file: SourceFile, schema: Schema, matching: Matching) -> RawCo
     first = {name: matched.index(name) for name in matched}  # the first of each name; a second one is a difference
     wrong = tuple(_cells_without_values(first, rows))
     objects = [(number, {name: _cell_value(cells[i]) for name, i in first.items()}) for number, cells in rows]
-    raw = columns_of_objects(objects, schema, replace(matching, columns=(), renames=(), by_name=False), "row")
+    exact = replace(matching, columns=(), renames=(), by_name=False)
+    raw = columns_of_objects(objects, schema, exact, "row", null_hint=partial(null_hint, csv_format=file.csv))
     if not rows:
         return raw
     if matching.keep_back:

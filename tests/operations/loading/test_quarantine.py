@@ -111,7 +111,7 @@ def test_a_dry_run_counts_them_by_column_with_an_example_and_writes_nothing(tabl
         ("id", "nulls", 1, "line 5"),
         ("check check_2", "n < fare OR n < 100 is false", 1, "line 6"),
     ]
-    assert f"would add 2 rows in 2 files, in process, and keep 4 rows back in {bad}" in repr(plan)
+    assert f"would add 2 rows in 2 files, loaded by this process, and keep 4 rows back in {bad}" in repr(plan)
     assert not bad.exists()
     assert table.snapshots()[0].id == 1
     bad.write_bytes(b"")
@@ -353,7 +353,9 @@ def test_the_command_keeps_rows_back_and_says_so(shell, tmp_path):
     plan = shell.run_line_magic("sleeper", "ingest t a.csv --dry-run")
     assert "to load the rows that fit, and keep the others in a file: --quarantine bad.parquet" in repr(plan)
     plan = shell.run_line_magic("sleeper", "ingest t a.csv --quarantine bad.parquet --dry-run")
-    assert f"would add 1 row in 1 file, in process, and keep 1 row back in {tmp_path}/bad.parquet" in repr(plan)
+    assert f"would add 1 row in 1 file, loaded by this process, and keep 1 row back in {tmp_path}/bad.parquet" in repr(
+        plan
+    )
     loaded = shell.run_line_magic("sleeper", "ingest t a.csv --quarantine bad.parquet")
     assert loaded.kept_back == 1
     (tmp_path / "b.csv").write_text("id,n\n2,x\n")

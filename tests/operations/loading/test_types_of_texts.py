@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import sleeper_nb as sl
+from sleeper_nb.report import values_of
 
 CASES = {
     "decimal comma": ("id;x\n1;1,5\n2;-2,25\n", {"delimiter": ";", "decimal": ","}, "double", [1.5, -2.25]),
@@ -25,6 +26,22 @@ CASES = {
     "months are no dates": ("id,x\n1,202611\n2,202612\n", {"date_format": "%Y%m%d"}, "long", [202611, 202612]),
     "numbers are no dates": ("id,x\n1,20261350\n2,20260101\n", {"date_format": "%Y%m%d"}, "long",
                              [20261350, 20260101]),
+    "midnights": ("id,x\n1,2026-01-01 00:00:00\n2,2026-01-02 00:00:00\n", {}, "timestamp",
+                  [datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)]),
+    "midnights of a zone": ("id,x\n1,2026-01-01T00Z\n2,2026-01-02T01:00+01:00\n", {}, "timestamp",
+                            [datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)]),
+    "dates and a midnight": ("id,x\n1,2026-01-01\n2,2026-01-02 00:00\n", {}, "timestamp",
+                             [datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)]),
+    "days of any year": ("id,x\n1,12026-01-01\n2, 2026-01-02 \n", {}, "date", ["12026-01-01", date(2026, 1, 2)]),
+    "midnights as dates": ("id,x\n1,2026-01-01 00:00\n", {"date_format": "%Y-%m-%d %H:%M"}, "date",
+                           [date(2026, 1, 1)]),
+    "a type that was given": ("id,x\n1,2026-01-01 00:00\n", {"types": {"x": "date"}}, "date", [date(2026, 1, 1)]),
+    "whole numbers with a fraction": ("id,x\n1,1.0\n2,2.00\n", {}, "double", [1.0, 2.0]),
+    "whole numbers with an exponent": ("id,x\n1,1e3\n2,2\n", {}, "double", [1000.0, 2.0]),
+    "whole numbers as longs": ("id,x\n1,1.0\n", {"types": {"x": "long"}}, "long", [1]),
+    "whole numbers with a fraction after a comma": ("id;x\n1;1,0\n2;2\n", {"delimiter": ";", "decimal": ","}, "double",
+                                                    [1.0, 2.0]),
+    "spaces around": ("id,x\n1, 1\u00a0\n2,+2\n", {}, "long", [1, 2]),
 }  # fmt: skip
 
 
@@ -36,7 +53,16 @@ def test_types_are_found_in_texts_as_they_are_written(tmp_path: Path, case: str)
         plan = session.create_table("t", data=tmp_path / "x.csv", row_keys=["id"], dry_run=True, **options)
         assert plan.schema.to_dict()["values"] == {"x": f"{kind}?"}
         table = session.create_table("t", data=tmp_path / "x.csv", row_keys=["id"], **options)
-        assert table.scan().to_arrow().sort_by("id")["x"].to_pylist() == values
+        assert values_of(table.scan().to_arrow().sort_by("id")["x"]) == values
+
+
+def test_a_midnight_in_json_is_a_time_and_later_rows_may_have_others(tmp_path: Path):
+    (tmp_path / "x.jsonl").write_text('{"k": 1, "at": "2026-01-01T00:00:00Z", "on": "2026-01-01"}\n')
+    (tmp_path / "y.jsonl").write_text('{"k": 2, "at": "2026-01-01T10:00:00Z", "on": "2026-01-02"}\n')
+    with sl.connect(tmp_path / "w") as session:
+        table = session.create_table("t", data=tmp_path / "x.jsonl", row_keys=["k"])
+        assert table.schema.to_dict()["values"] == {"at": "timestamp?", "on": "date?"}
+        assert table.ingest(tmp_path / "y.jsonl").added_rows == 1
 
 
 def test_a_date_can_be_a_key(tmp_path: Path):
