@@ -11,6 +11,7 @@ Python's CSV parser decides.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import csv as python_csv
 import io
@@ -330,7 +331,26 @@ def _open_csv(
         check_utf8=False,  # the cast does, and names the line and the value
     )
     text = text_stream(stream, csv_format)
+    if csv_format.header and len(names) == 1:  # where an empty line is a row, it is none above the name
+        text = _FromHeader(text)
     return csv.open_csv(_WithEndRow(text, names, csv_format, quotes), read, parse, convert)
+
+
+class _FromHeader:
+    """A stream without the empty lines at its beginning."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream, self._began = stream, False
+
+    def read(self, size: int) -> bytes:
+        """Return some bytes; none at the end."""
+        block = bytes(self._stream.read(size))
+        while block and not self._began:
+            mark = block[: len(codecs.BOM_UTF8)] if block.startswith(codecs.BOM_UTF8) else b""
+            rest = block[len(mark) :].lstrip(b"\r\n")
+            self._began = bool(rest)
+            block = mark + rest if rest else bytes(self._stream.read(size))
+        return block
 
 
 class _WithEndRow(io.RawIOBase):
@@ -478,9 +498,10 @@ def _line_of(file: SourceFile, csv_format: CsvFormat, row: int) -> str:
 def _lines_of(file: SourceFile, csv_format: CsvFormat, rows: Sequence[int]) -> list[int]:
     """Return the lines on which some rows begin, in order; of those before the first that the parser cannot read."""
     wanted, lines, row, line = set(rows), [], -int(csv_format.header), 1
+    is_one_column = len(_first_record(file, csv_format)) == 1
     with contextlib.suppress(python_csv.Error, UnicodeDecodeError), _Records(file, csv_format) as records:
         for record in records.rows:
-            if record:
+            if record or (is_one_column and row >= 0):  # an empty line is a row of one column, but no name
                 if row in wanted:
                     lines.append(records.line_in_file(line))
                 row += 1

@@ -272,8 +272,8 @@ def _of_values(name: str, values: Any, mixed: Callable[[str, Any], MixedValues])
     except BAD_VALUE as error:
         described = mixed(name, values)
         problem = described.problem or f"column {name!r} has values of several types: {first_line(error)}"
-        hints = {"hint": described.hint, "hint_of_key": described.hint_of_key}
-        return DataColumn(name, None, problem=problem, is_optional=True, **hints)
+        hint, of_key = described.hint, described.hint_of_key
+        return DataColumn(name, None, problem=problem, hint=hint, is_optional=True, hint_of_key=of_key)
     return _of_type(name, found.type)
 
 
