@@ -232,7 +232,9 @@ def _check_no_comment(file: SourceFile, first: Sequence[str], csv_format: CsvFor
     below = records[len(above) :][:_LOOKED_AT]
     if not lines or not above or len(above) > _MOST_COMMENTS:
         return  # the names are in quotes, or most rows begin with #
-    is_of_other_delimiter = len(first) == 1 and any(each in "".join(record) for record in below for each in _DELIMITERS)
+    is_of_other_delimiter = len(first) == 1 and any(
+        each in "".join(record) for record in below for each in _DELIMITERS if each != csv_format.separator
+    )
     if not is_of_other_delimiter and not are_comments(lines[0], above, below):
         return
     number = csv_format.skip_lines + len(lines)

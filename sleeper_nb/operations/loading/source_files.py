@@ -491,5 +491,8 @@ def _not_in_encoding(file: SourceFile) -> StorageError:
     encoding = file.csv.encoding or "UTF-8"
     hint: HintParts = ("save it as UTF-8, or convert it: iconv -f LATIN1 -t UTF-8 old > new",)
     if file.format == "csv":
-        hint = ("say its encoding, such as ", Action("--encoding latin-1", "encoding='latin-1'"))
+        with file.open() as stream:
+            is_utf_16 = bytes(stream.read(2)) in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE}
+        likely = "utf-16" if is_utf_16 else "latin-1"
+        hint = ("say its encoding, such as ", Action(f"--encoding {likely}", f"encoding={likely!r}"))
     return StorageError(f"cannot read {file.label}: its text is not {encoding}", hint=hint)

@@ -57,3 +57,17 @@ def test_errors_name_the_line_of_the_file(session, tmp_path, content, line):
     with pytest.raises(sl.InvalidInput) as error:
         table.ingest(file_of(tmp_path, content))
     assert f"line {line}: 'x' is not a number" in str(error.value)
+
+
+def test_a_column_whose_name_begins_with_a_hash_may_have_commas_in_quotes(session, tmp_path):
+    made = session.create_table("t", data=file_of(tmp_path, '#k\n"a,b"\nc\n'), row_keys=["k"], by_name=True)
+    assert made.scan().to_arrow()["k"].to_pylist() == ["a,b", "c"]
+
+
+def test_a_file_of_utf_16_gets_that_encoding_in_its_hint(session, tmp_path):
+    path = file_of(tmp_path, "k\na\n".encode("utf-16"))
+    with pytest.raises(sl.StorageError) as error:
+        session.create_table("t", data=path, row_keys=["k"])
+    assert error.value.hint == "say its encoding, such as encoding='utf-16'"
+    made = session.create_table("t", data=path, row_keys=["k"], encoding="utf-16")
+    assert made.scan().to_arrow()["k"].to_pylist() == ["a"]
