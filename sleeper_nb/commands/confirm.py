@@ -61,6 +61,8 @@ def delete_confirmed(
     instance = "" if session is context.session else session.instance
     try:
         report = delete(force=arguments.force, dry_run=arguments.dry_run)
+        if not getattr(report, "loses_version", True):  # a savepoint whose version stays is deleted at once
+            again = line_again(arguments.words)
         return replace(report, again=again, instance=instance)
     except ConfirmationNeeded as needed:
         plan: Plan = needed.plan

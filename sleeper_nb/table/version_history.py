@@ -14,6 +14,7 @@ from sleeper_nb.errors import ConfirmationNeeded, InvalidInput
 from sleeper_nb.model.expectations import counts_line
 from sleeper_nb.model.savepoints import Savepoint, savepoint_label, savepoints_by_snapshot
 from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.operations.upkeep.expire import Retention
 from sleeper_nb.operations.versioning import row_differences, row_images
 from sleeper_nb.operations.versioning.comparison import ComparedRows, VersionComparison, compare, newer_schema
 from sleeper_nb.operations.versioning.delete_savepoint import (
@@ -66,7 +67,7 @@ def _judged(snapshot: Snapshot) -> str:
 
 def delete(table: OpenTable, savepoint: Savepoint, *, dry_run: bool, force: bool) -> SavepointDeletion:
     """Delete a savepoint; when that loses its version, only with `force`."""
-    plan = plan_savepoint_deletion(table.store, savepoint)
+    plan = plan_savepoint_deletion(table.store, savepoint, Retention.of(table.properties))
     if dry_run:
         return plan
     if plan.loses_version and not force:

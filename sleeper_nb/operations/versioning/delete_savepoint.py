@@ -19,6 +19,7 @@ from sleeper_nb.errors import Action, StorageError
 from sleeper_nb.model.file_totals import Totals
 from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.savepoints import Savepoint, savepoint_label, savepoints_by_snapshot
+from sleeper_nb.operations.upkeep.expire import Retention, plan_expiry
 from sleeper_nb.operations.upkeep.full_disk import freeing_space
 from sleeper_nb.report import Bytes, Grid, Report, counted, nothing_done
 from sleeper_nb.state_store.state_store_base import StateStore
@@ -45,6 +46,8 @@ class SavepointDeletion(Report):
         Whether this is a plan.
     again
         How to do what was planned: the whole line, where a command made the plan.
+    is_due
+        Whether the properties no longer keep the version's snapshot, so that it expires with the next expiry.
     instance
         The table's instance, if it is not the open one.
     """
@@ -57,6 +60,7 @@ class SavepointDeletion(Report):
     again: str = "--force"
     instance: str = ""
     prefix: str = ""
+    is_due: bool = False
 
     @property
     def id(self) -> int:
@@ -73,17 +77,31 @@ class SavepointDeletion(Report):
         savepoint, would = self.savepoint, "would be " if self.dry_run else ""
         name = f" {savepoint.name!r}" if savepoint.name else ""
         version = f"snapshot {savepoint.saved_snapshot_id}, {counted(savepoint.record_count, 'row')}"
-        kept = f"stays: {', '.join(self.others)}" if self.others else f"{would or 'is '}gone: nothing else keeps it"
         freed = f"{counted(self.files, 'data file')}, {Bytes(self.bytes)}" if self.files else "nothing"
-        rows = (("saved", version), ("that version", kept), ("frees for garbage collection", freed))
+        rows = (("saved", version), ("that version", self._fate()), ("frees for garbage collection", freed))
         title = f"savepoint {savepoint.id}{name} {would}deleted"
-        return Grid(
-            ("", ""), rows, title, nothing_done(Action(self.again, "force=True"), self.prefix) if self.dry_run else ""
-        )
+        in_python = "force=True" if self.loses_version else "the same without dry_run=True"
+        footer = nothing_done(Action(self.again, in_python), self.prefix) if self.dry_run else ""
+        return Grid(("", ""), rows, title, footer)
+
+    def _fate(self) -> str:
+        """Return what happens to the version."""
+        if self.loses_version:
+            return f"{'would be' if self.dry_run else 'is'} gone: nothing else keeps it"
+        savepoints = [each for each in self.others if each.startswith("savepoint")]
+        if savepoints:
+            return f"stays: {', '.join(savepoints)}"
+        due = ", which is due now" if self.is_due else ""
+        return f"stays until {self.others[0]} expires{due}"
 
 
-def plan_savepoint_deletion(store: StateStore, savepoint: Savepoint) -> SavepointDeletion:
-    """Return what deleting a savepoint would give up. Nothing is changed."""
+def plan_savepoint_deletion(
+    store: StateStore, savepoint: Savepoint, retention: Retention | None = None
+) -> SavepointDeletion:
+    """Return what deleting a savepoint would give up. Nothing is changed.
+
+    `retention` says which snapshots the properties keep; all when None.
+    """
     number, now = savepoint.saved_snapshot_id, retained(store.catalog, store.table_id)
     keepers = [f"snapshot {snapshot.id}" for snapshot in now.snapshots if snapshot.id == number]
     keepers += [
@@ -93,7 +111,9 @@ def plan_savepoint_deletion(store: StateStore, savepoint: Savepoint) -> Savepoin
     ]
     # the metadata is read only when the version would be lost
     freed = NOTHING_KEPT if keepers else kept_by_each(store, now).get(savepoint.id, NOTHING_KEPT)
-    return SavepointDeletion(savepoint, tuple(keepers), freed.files, freed.bytes, dry_run=True)
+    expiring = () if retention is None else plan_expiry(now.snapshots, retention, store.clock.now())
+    is_due = any(snapshot.id == number for snapshot in expiring)
+    return SavepointDeletion(savepoint, tuple(keepers), freed.files, freed.bytes, dry_run=True, is_due=is_due)
 
 
 def delete_savepoint(store: StateStore, savepoint: Savepoint) -> None:
