@@ -143,7 +143,7 @@ def _check_no_table(context: Context, uri: str | None) -> None:
     "check Java, Spark, packages, clocks and AWS; each check with its fix",
     positional("uri", "a warehouse; the open one, or that of the settings, if not given", "path", metavar="URI",
                optional=True),
-    option("--instance", text="which of its instances", metavar="I", default="default"),
+    option("--instance", text="which of its instances; the open one, or default if not given", metavar="I"),
     *AWS,
     flag("--cluster", "look at Spark's workers too, by a small task; Spark is started for it"),
     flag("--json", "show the answer as JSON; a console ends with 1 when anything failed"),
@@ -155,16 +155,20 @@ def _check_no_table(context: Context, uri: str | None) -> None:
 def look_at_all(context: Context, arguments: Namespace) -> DoctorReport:
     from sleeper_nb.session import doctor
 
-    aws, session = given_aws(arguments), context.session
+    aws = given_aws(arguments)
     uri = arguments.uri or vars(arguments).get("warehouse")  # an option of every command on the console
     _check_no_table(context, uri)
-    if session is not None and not session.closed and uri is None and not aws.given:
+    session = context.opened() if context.is_open and uri is None and not aws.given else None
+    if session is not None and arguments.instance in {None, session.instance}:
         report: DoctorReport = session.doctor(cluster=arguments.cluster)
     else:
-        home = find_home(arguments.instance, uri, os.environ, Path.cwd()).with_aws(aws)
+        instance = arguments.instance or "default"
+        if session is not None:  # another instance of the open warehouse
+            uri, aws = session.warehouse().root, replace(aws, **session.aws)
+        home = find_home(instance, uri, os.environ, Path.cwd()).with_aws(aws)
         report = doctor(
             home.warehouse,
-            arguments.instance,
+            instance,
             **home.aws.given,
             spark_config=home.spark,
             cluster=arguments.cluster,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import shlex
@@ -43,6 +44,7 @@ class Opened(Report):
     others: tuple[str, ...] = ()
     created: str | None = None
     next_command: str = ""
+    prefix: str = ""
 
     def grid(self) -> Grid:
         """Return where it is, and its tables."""
@@ -53,6 +55,11 @@ class Opened(Report):
             *([("other instances", ", ".join(self.others))] if self.others else []),
         )
         created = f"{self.created} at {Path(self.session.location)}" if self.created else ""
+        near = difflib.get_close_matches(self.instance, self.others, n=1, cutoff=0.75) if self.created else []
+        if near:
+            of = "" if near[0] == "default" else f" --instance {near[0]}"
+            meant = Action(f"use {shlex.quote(self.warehouse)}{of}", f"connect({self.warehouse!r}, {near[0]!r})")
+            created += f"; did you mean {near[0]}? {meant.text(self.prefix)} opens it"
         return Grid(("", ""), rows, footer=notes_line(created, self.next_command))
 
     def to_dict(self) -> dict[str, Any]:
@@ -101,6 +108,12 @@ def use(context: Context, arguments: Namespace) -> Opened:
     if not isinstance(given, Session | str | Path):
         kind = type(given).__name__
         raise InvalidInput(f"{uri} is a {kind}, not a warehouse", hint="give a session, or the address of a warehouse")
+    if isinstance(given, Session) and arguments.instance not in {None, given.instance}:
+        hint = (
+            "leave out --instance, or: ",
+            Action(f"use {shlex.quote(given.warehouse().root)} --instance {instance}"),
+        )
+        raise InvalidInput(f"{uri} is a session of instance {given.instance!r}, not of {instance!r}", hint=hint)
     created = None if isinstance(given, Session) else _created_by_opening(str(given), instance)
     paths = arguments.data_path
     if aws and not str(given).startswith("s3://"):
@@ -154,8 +167,9 @@ def _created_by_opening(uri: str, instance: str) -> str | None:
         return None
     if not folder.is_dir():
         return "new warehouse"
-    if instance_names(open_storage(str(folder))):
-        return "new instance"
+    names = instance_names(open_storage(str(folder)))
+    if names:
+        return None if instance in names else "new instance"
     if (folder / CATALOG).exists():
         of = f" --instance {shlex.quote(folder.name)}" if folder.name != "default" else ""
         raise InvalidInput(

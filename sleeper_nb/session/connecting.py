@@ -23,7 +23,7 @@ from sleeper_nb.engines.spark.source_options import InstancePlace
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.permissions import IteratorNames, Permissions
 from sleeper_nb.model.properties import METADATA_CACHE, OWN_TABLES, SYNC, TRANSACTION_ITEMS, InstanceProperties
-from sleeper_nb.operations.administration.instances import check_instance_name
+from sleeper_nb.operations.administration.instances import check_instance_name, check_other_than_case
 from sleeper_nb.operations.administration.ownership import settle_warehouse
 from sleeper_nb.operations.administration.property_files import PropertyFiles, read_text
 from sleeper_nb.operations.versioning.leases import Leases
@@ -102,6 +102,8 @@ def connect(
     aws = AwsTarget(region, endpoint_url, profile)
     whole = _folder(warehouse, aws, Network(clock, progress))
     storage = whole.below(instance)
+    if whole.local and not Path(storage.locate(paths.CATALOG)).exists():
+        check_other_than_case(whole, instance)
     PropertyFiles(storage, InstanceProperties({}), permissions).check_own_places()
     settings = _settings(storage, properties or {})
     place = InstancePlace(whole.root, instance, aws, machine=platform.node())

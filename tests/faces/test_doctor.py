@@ -42,6 +42,25 @@ def test_on_a_laptop_all_is_well_and_nothing_is_made(cell, folder):
     assert "instance default" in by_name(cell("%sleeper doctor"))["warehouse"].found
 
 
+def test_it_looks_at_another_instance_of_the_open_warehouse(cell, folder):
+    sl.connect(folder / "warehouse", "prod").close()
+    cell("%sleeper use ./warehouse")
+    assert "instance prod" in by_name(cell("%sleeper doctor --instance prod"))["warehouse"].found
+    says = by_name(cell("%sleeper doctor --instance nope"))["warehouse"]
+    assert (says.state, says.found) == ("warning", f"no instance 'nope' in {folder / 'warehouse'}")
+    assert "instance default" in by_name(cell("%sleeper doctor --instance default"))["warehouse"].found
+    cell("%sleeper use ./warehouse --instance prod")
+    assert "instance prod" in by_name(cell("%sleeper doctor"))["warehouse"].found
+
+
+def test_a_session_is_not_another_instance(cell, folder, shell):
+    session = sl.connect(folder / "warehouse", "prod")
+    shell.push({"mine": session})
+    with pytest.raises(sl.InvalidInput, match="is a session of instance 'prod', not of 'other'"):
+        cell("%sleeper use $mine --instance other")
+    assert cell("%sleeper use $mine --instance prod").instance == "prod"
+
+
 def test_a_mistyped_warehouse_or_instance_is_a_warning(sleeper, folder):
     sl.connect(folder / "ware house", "prod").close()
 

@@ -61,6 +61,15 @@ def check_instance_exists(warehouse: Storage, name: str) -> None:
         raise NotFound(error.message, hint=(*error.hint_parts, " (", creating, " creates it)"))
 
 
+def check_other_than_case(warehouse: Storage, name: str) -> None:
+    """Raise `InvalidInput` for a new instance whose name differs from that of another one only in case."""
+    names = instance_names(warehouse)
+    other = next((each for each in names if each.casefold() == name.casefold()), name)
+    if name not in names and other != name:
+        hint = ("open that one: ", creating(warehouse.root, other))
+        raise InvalidInput(f"there is no instance {name!r} in {warehouse.root}, but there is {other!r}", hint=hint)
+
+
 def add_instance(warehouse: Storage, name: str, properties: InstanceProperties) -> str:
     """Create an instance without tables, and return the address of its properties file.
 
@@ -72,6 +81,7 @@ def add_instance(warehouse: Storage, name: str, properties: InstanceProperties) 
     check_instance_name(name)
     if name in instance_names(warehouse):
         raise AlreadyExists(f"instance {name!r} already exists", hint="choose another name, or use that instance")
+    check_other_than_case(warehouse, name)
     path = f"{name}/{paths.INSTANCE_PROPERTIES}"
     warehouse.write(path, properties.to_text().encode())
     return warehouse.locate(path)
