@@ -859,7 +859,13 @@ class ChangedRows(Report, Tabular):
         shown = self.display.rows if self.limit is None else min(self.display.rows, self.limit)
         what = f"{kinds} from {self.changes.before} to {self.changes.after} of {self.changes.table}"
         footer = " · ".join(filter(None, (what, self.changes.whose_columns, self.changes.opened)))
-        return preview(self._read(shown + 1), footer, limit=shown)  # one more tells that there are more
+        rows = self._read(shown + 1)  # one more tells that there are more
+        return preview(rows, footer, limit=shown, total=self._recorded())
+
+    def _recorded(self) -> int | None:
+        """Return the number of rows, whatever the limit, where metadata has it."""
+        counts, unknown = changes.recorded_counts(self.changes._comparison)  # noqa: SLF001 - of the same module
+        return None if unknown.regions else sum(int(counts._asdict()[kind]) for kind in self.kinds)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all rows: a list of values for each column."""

@@ -112,8 +112,14 @@ def preview(rows: pa.Table, footer: str, *, limit: int = DEFAULT_DISPLAY.rows, t
     if not rows.column_names:  # the answer of a statement that is not a query; its number of rows means nothing
         return Grid((), (), footer=f"no rows · {footer}")
     shown = rows.slice(0, limit)
-    of = f"at least {limit + 1:,}" if total is None else f"{total:,}"
-    count = f"first {limit:,} of {of} rows" if rows.num_rows > limit else counted(rows.num_rows, "row")
+    if rows.num_rows <= limit:
+        count = counted(rows.num_rows, "row")
+    elif not limit:
+        count = "no row is shown" if total is None else f"no row is shown of {counted(total, 'row')}"
+    else:
+        count = (
+            f"first {counted(limit, 'row')}; there are more" if total is None else f"first {limit:,} of {total:,} rows"
+        )
     cells = data_rows(shown)
     return whole_or_bounded(Grid(tuple(shown.column_names), cells, footer=f"{count} · {footer}"))
 

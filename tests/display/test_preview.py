@@ -38,7 +38,7 @@ def test_rows_are_read_once_for_all_who_look(clock):
     first = FirstRows(read_slowly(clock, 100, asked), clock, clock.now())
     shown = [first.grid(Display(rows=10), "numbers") for _ in range(3)]
     assert (asked, shown[0]) == ([11], shown[2])
-    assert shown[0].footer == "first 10 of at least 11 rows · numbers · 2.00 s"
+    assert shown[0].footer == "first 10 rows; there are more · numbers · 2.00 s"
     assert first.upto(5).num_rows == 5
     assert first.upto(12).num_rows == 12
     assert asked == [11, 12]

@@ -60,7 +60,7 @@ def test_without_the_footer_two_runs_say_the_same(run, line):
 def test_a_scan_says_how_many_rows_there_are_where_metadata_tell(run):
     assert run("%sleeper scan numbers").grid().footer.startswith("first 20 of 40 rows · numbers at snapshot 2 · ")
     assert run("%sleeper scan numbers --limit 30").grid().footer.startswith("first 20 of 30 rows · ")
-    assert run("%sleeper scan numbers --where 'n < 30'").grid().footer.startswith("first 20 of at least 21 rows · ")
+    assert run("%sleeper scan numbers --where 'n < 30'").grid().footer.startswith("first 20 rows; there are more · ")
     assert run("%sleeper scan numbers --limit 5").grid().footer.startswith("5 rows · ")
     assert (
         run("%sleeper get numbers 7").grid().footer.startswith("1 row · numbers at snapshot 2 · 1/2 partitions, 1/2 f")

@@ -70,7 +70,7 @@ def test_what_can_go_is_told_when_it_can(store: StateStore, clock: ManualClock):
     clock.advance(timedelta(days=8))
     old = Housekeeping(4, 10**9, timedelta(minutes=15), Retention(num_retained_min=1))
     (step,) = table_status(store, "t", old).next_steps
-    assert step == Advice("expire", "3 snapshots can be forgotten")
+    assert step == Advice("expire", "3 snapshots can be expired")
     forget_all_but_newest(store)
     status = table_status(store, "t", old)
     assert status.waiting_metadata

@@ -22,8 +22,9 @@ Why it is safe, in steps:
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -35,7 +36,7 @@ from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import DeleteFiles
 from sleeper_nb.operations.upkeep.full_disk import freeing_space
-from sleeper_nb.report import CLEAN_UP, Bytes, Grid, Report, counted, nothing_done
+from sleeper_nb.report import CLEAN_UP, Bytes, Grid, Report, counted, duration_text, notes_line, nothing_done
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
 
@@ -56,6 +57,8 @@ class GarbageReport(Report):
         How many unused data files are kept: by a retained snapshot or savepoint, a reader's lease, or the delay.
     forgotten
         The addresses of files that were added where they were: the table forgets them, and they stay there.
+    held_by
+        Why they are kept, and how many for each reason: ``{"savepoints": 20, "the delay of 15 min": 4}``.
     """
 
     data_files: tuple[str, ...]
@@ -65,6 +68,7 @@ class GarbageReport(Report):
     dry_run: bool
     forgotten: tuple[str, ...] = ()
     prefix: str = ""
+    held_by: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def summary(self) -> str:
@@ -87,9 +91,9 @@ class GarbageReport(Report):
         )
         if self.forgotten:
             rows += (("would forget" if self.dry_run else "forgot", "files of others", len(self.forgotten), None),)
-        footer = (
-            nothing_done(CLEAN_UP, self.prefix) if self.dry_run and (self.data_files or self.metadata_files) else ""
-        )
+        kept = ", ".join(f"{why} {count:,}" for why, count in self.held_by.items())
+        done = nothing_done(CLEAN_UP, self.prefix) if self.dry_run and (self.data_files or self.metadata_files) else ""
+        footer = notes_line(f"kept back by {kept}" if kept else "", done)
         return Grid(("", "what", "files", "bytes"), rows, "garbage collection", footer)
 
 
@@ -140,13 +144,15 @@ def collect_garbage(
     state = store.load()
     if not dry_run:
         _release_ended_leases(store, now)
-    unused = collectable_files(state, kept_versions(store, now, forgotten), now, delay)
+    keepers = kept_versions(store, now, forgotten)
+    unused = collectable_files(state, set().union(*keepers.values()), now, delay)
     data = tuple(path for path in unused if not paths.is_foreign(path))
     leftover = leftover_files(state, noted)
     metadata = tuple(path for path, since in noted if now - since >= delay and not paths.is_data_file(path))
     garbage = (*data, *leftover, *metadata)
     _check_paths(garbage)
-    report = _report(state, unused, leftover, metadata, dry_run=dry_run)
+    held_by = _reasons(state, unused, keepers, delay)
+    report = _report(state, unused, leftover, metadata, held_by, dry_run=dry_run)
     if dry_run:
         return report
     for path in (*leftover, *metadata):
@@ -197,15 +203,41 @@ def _forget_data_files(store: StateStore, data: Sequence[str], now: datetime, au
         raise
 
 
-def kept_versions(store: StateStore, now: datetime, forgotten: Collection[int] = ()) -> set[int]:
-    """Return the snapshots that are retained, that a savepoint saves, or that a lease holds.
+def kept_versions(store: StateStore, now: datetime, forgotten: Collection[int] = ()) -> dict[str, set[int]]:
+    """Return the snapshots that are retained, that a savepoint saves, or that a lease holds, by what keeps them.
 
     The `forgotten` snapshots count as expired; a savepoint or lease keeps them all the same.
     """
     catalog, table_id = store.catalog, store.table_id
     # in this order: see step 1 of the module
     snapshots, savepoints = store.retained(), catalog.savepoints(table_id)
-    return versions_kept(snapshots, savepoints, catalog.leases(table_id), now, forgotten)
+    leases = catalog.leases(table_id)
+    return {
+        "retained snapshots": versions_kept(snapshots, (), (), now, forgotten),
+        "savepoints": versions_kept((), savepoints, (), now),
+        "readers": versions_kept((), (), leases, now),
+    }
+
+
+def _reasons(
+    state: TableState, unused: Collection[str], keepers: Mapping[str, Collection[int]], delay: timedelta
+) -> dict[str, int]:
+    """Return how many waiting files are kept, by the first of the keepers that needs them; else by the delay. Pure."""
+    reasons: dict[str, str] = {}
+    free = set(unused)
+    order = {why: place for place, why in enumerate((*keepers, ""))}
+    for file in state.files.waiting_files():
+        if file.filename in free:
+            continue
+        needs = (
+            why
+            for why, versions in keepers.items()
+            if any(file.added_snapshot <= version < file.removed_snapshot for version in versions)
+        )
+        reasons[file.filename] = min(reasons.get(file.filename, ""), next(needs, ""), key=lambda why: order[why])
+    counts = Counter(reasons.values())
+    waiting = f"the delay of {duration_text(delay.total_seconds()).removesuffix(' 0 s')}"
+    return {why or waiting: counts[why] for why in order if counts[why]}
 
 
 def versions_kept(
@@ -215,7 +247,7 @@ def versions_kept(
     now: datetime,
     forgotten: Collection[int] = (),
 ) -> set[int]:
-    """Return the snapshots that `kept_versions` returns, from what the catalog has. Pure."""
+    """Return the snapshots that these keep, as in `kept_versions`. Pure."""
     kept = {snapshot.id for snapshot in snapshots} - {*forgotten}
     kept |= {savepoint.saved_snapshot_id for savepoint in savepoints}
     return kept | {lease.snapshot_id for lease in leases if not lease.has_ended(now)}
@@ -241,7 +273,13 @@ def _release_ended_leases(store: StateStore, now: datetime) -> None:
 
 
 def _report(
-    state: TableState, data: Sequence[str], leftover: Sequence[str], metadata: tuple[str, ...], *, dry_run: bool
+    state: TableState,
+    data: Sequence[str],
+    leftover: Sequence[str],
+    metadata: tuple[str, ...],
+    held_by: Mapping[str, int],
+    *,
+    dry_run: bool,
 ) -> GarbageReport:
     sizes = {file.filename: file.bytes for file in state.files.waiting_files()}
     own = tuple(name for name in data if not paths.is_foreign(name))
@@ -252,4 +290,5 @@ def _report(
         held=len(sizes) - len(data),
         dry_run=dry_run,
         forgotten=tuple(name for name in data if paths.is_foreign(name)),
+        held_by=held_by,
     )

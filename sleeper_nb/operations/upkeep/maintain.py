@@ -29,7 +29,7 @@ from sleeper_nb.operations.versioning.periodic_savepoints import (
     SavepointKeeper,
     SavepointSchedule,
 )
-from sleeper_nb.report import Grid, Report, TableReport, counted
+from sleeper_nb.report import Grid, Report, TableReport, counted, notes_line
 from sleeper_nb.state_store.state_store_base import StateStore
 
 logger = logging.getLogger(__name__)
@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 NOTHING_DUE = "nothing due"
 DELETED_TABLES = "(deleted tables)"
 """Stands for the name of a table in the report of a deletion that could not be finished."""
+_COLUMNS = ("table", "step", "done")
 _TICK = timedelta(microseconds=1)
 
 
@@ -112,14 +113,23 @@ class MaintenanceReport(TableReport):
         """Return the report of a step by its name, for the first table; None when the step failed or does not exist."""
         return next((step.report for step in self.steps if step.step == name), None)
 
+    def cells(self) -> tuple[tuple[str, ...], Sequence[Sequence[object]]]:
+        """Return a row for each step, also for those that were not due."""
+        return _COLUMNS, tuple((step.table, step.step, step.summary) for step in self.steps)
+
     def grid(self) -> Grid:
-        """Return a row for each step."""
+        """Return a row for each step that did something, failed or was blocked, and how many tables had none."""
         tables = list(dict.fromkeys(step.table for step in self.steps))
-        rows = tuple((step.table, step.step, step.summary) for step in self.steps)
-        left = f"offline, skipped: {', '.join(self.offline)}" if self.offline else ""
+        shown = [step for step in self.steps if step.summary != NOTHING_DUE]
+        rows = tuple((step.table, step.step, step.summary) for step in shown)
+        busy = {step.table for step in shown}
+        idle = [table for table in tables if table not in busy]
+        who = idle[0] if len(idle) == 1 else counted(len(idle), "table")
+        skipped = f"offline, skipped: {', '.join(self.offline)}" if self.offline else ""
+        left = notes_line(f"{who}: {NOTHING_DUE}" if idle else "", skipped)
         what = tables[0] if len(tables) == 1 else counted(len(tables), "table")
         title = f"maintenance of {what}" + (" (dry run)" if self.dry_run else "")
-        return Grid(("table", "step", "done"), rows, title, left)
+        return Grid(_COLUMNS if rows else (), rows, title, left)
 
 
 def steps_of(

@@ -16,6 +16,9 @@ from sleeper_nb.operations.versioning.resolve import Resolved
 from sleeper_nb.report import Answer, Grid, Listing, Report, Stacked, counted
 from sleeper_nb.state_store.state_store_base import StateStore
 
+_STAY = frozenset({"alter", "migrate", "properties"})
+"""The commits that change no rows: a rollback leaves columns, the state store and properties as they are."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -30,7 +33,8 @@ class RollbackReport(Report):
     snapshot
         The new snapshot; None for a dry run, and when the table already had those contents.
     undone
-        The retained snapshots after `to`, newest first; each can still be read, and rolled back to.
+        The retained snapshots after `to`, newest first; each can still be read, and rolled back to. What ``alter``,
+        ``migrate`` and ``properties`` changed stays in effect.
     added_files, removed_files
         Files that are used again, and files that are no longer used.
     files_before, files_after
@@ -83,11 +87,16 @@ class RollbackReport(Report):
         return Grid(("", "before", "after"), tuple(rows), f"{verb} to {self.to}", footer)
 
     def undone_snapshots(self) -> Listing[Snapshot]:
-        """Return the commits that are undone, newest first."""
-        cells = tuple((s.id, s.operation, s.added_rows, s.message) for s in self.undone)
+        """Return the commits that are undone, newest first; the line below names those that stay in effect."""
+        stay = [s for s in self.undone if s.operation in _STAY]
+        undone = tuple(s for s in self.undone if s not in stay)
+        cells = tuple((s.id, s.operation, s.added_rows, s.message) for s in undone)
         verb = "would be undone, and could" if self.dry_run else "undone, which can"
-        title = f"{counted(len(self.undone), 'snapshot')} {verb} still be read"
-        return Listing(self.undone, ("snapshot", "operation", "+rows", "message"), cells, title)
+        title = f"{counted(len(undone), 'snapshot')} {verb} still be read"
+        names = ", ".join(f"{s.operation} (snapshot {s.id})" for s in stay)
+        verb = "would stay" if self.dry_run else "stay"
+        footer = f"not undone, and {verb} in effect: {names}" if stay else ""
+        return Listing(undone, ("snapshot", "operation", "+rows", "message"), cells, title, footer)
 
     def _parts(self) -> Report:
         """Return both tables; only the first where nothing is undone."""

@@ -71,8 +71,21 @@ def test_a_dry_run_names_what_the_run_deletes_and_deletes_nothing(table: StateSt
     assert "would delete" in repr(planned)
 
 
+def test_it_says_what_keeps_files_back(store: StateStore):
+    ingest(store, rows_of("a"))
+    saved = save(store)
+    ingest(store, rows_of("b"))
+    compact(store)
+    assert collect(store).held_by == {"retained snapshots": 2}
+    forget_all_but_newest(store)
+    assert collect(store, dry_run=True).held_by == {"savepoints": 1}
+    delete_savepoint(store, saved)
+    assert collect(store).held_by == {}
+
+
 def test_files_wait_for_the_delay(table: StateStore, clock: ManualClock):
     assert collect(table, QUARTER).held == 2
+    assert "kept back by the delay of 15 min 2" in repr(collect(table, QUARTER, dry_run=True))
     clock.advance(QUARTER - timedelta(minutes=1))
     assert collect(table, QUARTER, dry_run=True).data_files == ()
     clock.advance(timedelta(microseconds=10))

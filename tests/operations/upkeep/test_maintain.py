@@ -61,6 +61,23 @@ def test_nothing_is_due_on_a_new_table(session: sl.Session):
     assert said(report) == [(step, NOTHING_DUE) for step in steps]
     assert not report.due
     assert table.resolved.snapshot_id == 1
+    assert len(report) == report.to_arrow().num_rows == len(steps)
+    assert repr(report).splitlines() == ["maintenance of trips", "trips: nothing due"]
+
+
+def test_idle_tables_are_one_line(session: sl.Session):
+    for name in ("a", "b", "c"):
+        made(session, name=name)
+    for _ in range(4):
+        session.table("a").ingest([{"city": "rome"}])
+    report = session.maintain(dry_run=True)
+    lines = repr(report).splitlines()
+    assert lines[0] == "maintenance of 3 tables (dry run)"
+    assert lines[-1] == "2 tables: nothing due"
+    assert all(line.startswith("a ") for line in lines[3:-1])
+    assert len(report) == 18
+    session.table("b").set_online(False)
+    assert repr(session.maintain(dry_run=True)).splitlines()[-1] == "c: nothing due · offline, skipped: b"
 
 
 def test_what_is_due_is_done_and_told_and_the_next_run_takes_what_is_left(session: sl.Session, clock: ManualClock):
