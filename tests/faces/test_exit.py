@@ -89,9 +89,26 @@ def test_a_script_with_spark_ends_in_silence(tmp_path: Path):
     assert (ended.stderr, ended.returncode) == ("", 0)
 
 
-def _run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+@pytest.mark.spark
+def test_ipython_ends_in_silence_after_python_workers_of_spark_ran(tmp_path: Path):
+    cells = (
+        "%load_ext sleeper_nb\n%sleeper use ./warehouse\nreport = %sleeper doctor --cluster\nprint(report.ok)\nexit\n"
+    )
+    ended = _run(tmp_path, sys.executable, "-m", "IPython", "--simple-prompt", "--no-banner", typed=cells)
+    assert "True" in ended.stdout
+    assert ended.stderr == ""
+
+
+def _run(folder: Path, *words: str, typed: str | None = None) -> subprocess.CompletedProcess[str]:
     root = str(Path(__file__).parents[2])
     known = {"PYTHONPATH": root, "IPYTHONDIR": str(folder / "ipython"), "SLEEPER_PROGRESS": "off"}
     return subprocess.run(
-        words, cwd=folder, env={**os.environ, **known}, capture_output=True, text=True, timeout=180, check=False
+        words,
+        input=typed,
+        cwd=folder,
+        env={**os.environ, **known},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
     )

@@ -7,7 +7,7 @@ import logging
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.engines.spark.spark_settings import CATALOG, CATALOG_CLASS
 from sleeper_nb.errors import EngineError
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
 
 
 def silence_query_context() -> None:
@@ -74,7 +76,24 @@ def build_session(conf: Mapping[str, str]) -> SparkSession:
         # PySpark's own handler would talk to the JVM in the middle of the main thread's own request.
         if main and before is not None:
             signal.signal(signal.SIGINT, before)
+    quiet_at_the_end(session)
     return session
+
+
+def quiet_at_the_end(session: SparkSession) -> None:
+    """Keep PySpark from writing a traceback when the JVM ends first: it takes that for a failed accumulator update."""
+    server = getattr(session.sparkContext, "_accumulatorServer", None)
+    if server is None:
+        return
+    handle = server.handle_error
+
+    def handle_error(request: Any, address: Any) -> None:
+        if isinstance(sys.exception(), EOFError | ConnectionError):
+            logger.debug("Spark's JVM has closed its connection for accumulators")
+        else:
+            handle(request, address)
+
+    server.handle_error = handle_error
 
 
 def changed_settings(session: SparkSession) -> dict[str, str]:
