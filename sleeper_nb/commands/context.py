@@ -192,6 +192,15 @@ class Context:
         answer.grid()
         return answer
 
+    @property
+    def follows_widgets(self) -> bool:
+        """Whether a widget is updated where it was shown: not on the console, and not by IPython in a terminal."""
+        if self.face == "console":
+            return False
+        from IPython import get_ipython
+
+        return all(each.__name__ != "TerminalInteractiveShell" for each in type(get_ipython()).__mro__)
+
     def check_shows_widgets(self, what: str, instead: str | Action) -> None:
         """Raise `InvalidInput` on the console, with what to type there instead."""
         if self.face == "console":

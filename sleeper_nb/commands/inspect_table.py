@@ -134,8 +134,8 @@ def jobs(context: Context, arguments: Namespace) -> Any:
 
 
 def _watch_jobs(context: Context, table: str | None) -> Any:
-    """Return a notebook's widget, or on the console wait until no job runs and return the last look."""
-    if context.face == "notebook":
+    """Return a notebook's widget, or in a terminal wait until no job runs and return the last look."""
+    if context.follows_widgets:
         from sleeper_nb import widgets
 
         return widgets.watch(context.opened(), table)

@@ -283,6 +283,20 @@ def test_a_compaction_is_watched_as_typed(shell, tmp_path):
     assert "no job" in repr(after.seen)
 
 
+def test_in_a_terminal_a_compaction_that_is_watched_is_shown_once(shell, tmp_path, monkeypatch):
+    class TerminalInteractiveShell:
+        pass
+
+    shell.run_line_magic("sleeper", "use ./w")
+    shell.run_cell_magic("sleeper", "create t", "id LONG KEY")
+    monkeypatch.setattr("IPython.get_ipython", TerminalInteractiveShell)
+    with capture_output() as shown:
+        report = shell.run_line_magic("sleeper", "compact t --strategy all --watch")
+    assert "nothing to merge" in repr(report)
+    assert (shown.stdout, shown.outputs) == ("", [])
+    assert "no job" in repr(shell.run_line_magic("sleeper", "jobs t --watch"))
+
+
 def test_the_console_says_a_line_while_jobs_run_and_leaves_a_table(session, trips, clock, monkeypatch):
     gate, lines = Gate(monkeypatch), []
     work = trips.compact("all", engine="local", background=True)
