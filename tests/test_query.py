@@ -89,7 +89,13 @@ def test_parameters_are_values_and_never_text(session, engine):
             "did you mean 'before-fix'?",
         ),
         ("SELECT * FROM trips TIMESTAMP AS OF '2020-01-01'", sl.NotFound, "no version", "2026-11-01 10:00:00"),
-        ("SELECT * FROM trips VERSION AS OF 'v'", sl.InvalidInput, "no version 'v'", "snapshot.12"),
+        ("SELECT * FROM trips VERSION AS OF 'v'", sl.NotFound, "no savepoint 'v'", "available: before-fix"),
+        (
+            "SELECT * FROM trips VERSION AS OF '2026-11-01'",
+            sl.InvalidInput,
+            "no version '2026-11-01'",
+            "for a time, write TIMESTAMP AS OF '2026-11-01'",
+        ),
         ("SELECT * FROM trips TIMESTAMP AS OF 'soon'", sl.InvalidInput, "'soon' is not a time", "2026-11-01 10:00:00"),
         (
             "INSERT INTO trips VALUES (1)",
@@ -158,9 +164,9 @@ def test_a_result_says_what_it_read_and_how_much_there_is(session, engine):
     said = rf"2 rows · trips at savepoint 1 'before-fix', snapshot 3 · {engine} · 3/3 partitions, 2/2 files, at most "
     assert re.search(rf"{said}\d\.\d KiB · 0\.00 s$", repr(result))
     result.display = Display(rows=1, timed=False)
-    assert re.search(r"first 1 of at least 2 rows · .* at most \d\.\d KiB$", repr(result))
+    assert re.search(r"first 1 row; there are more · .* at most \d\.\d KiB$", repr(result))
     many = session.sql("SELECT a.city FROM trips a, trips b, trips c, trips d", engine=engine)
-    assert "first 20 of at least 21 rows" in repr(many)
+    assert "first 20 rows; there are more" in repr(many)
     assert many.to_pandas().shape == (81, 1)
     assert many.to_polars().shape == (81, 1)
     assert many.head(3).num_rows == 3

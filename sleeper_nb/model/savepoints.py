@@ -310,6 +310,11 @@ def is_file_of(savepoint: Savepoint, content: bytes) -> bool:
         return False
 
 
+_MOVING = frozenset({
+    "current", "earliest", "head", "latest", "newest", "now", "oldest", "previous", "today", "yesterday",
+})  # fmt: skip
+"""Words for versions that change with each commit, and a savepoint does not."""
+
 _SAVEPOINT_NAME = re.compile(r"[^\W\d_][\w.-]*")
 
 
@@ -324,6 +329,11 @@ def check_savepoint_name(name: str) -> str:
     if not _SAVEPOINT_NAME.fullmatch(name):
         raise InvalidInput(
             f"{name!r} is not a valid savepoint name", hint="start with a letter; then letters, digits, - _ and ."
+        )
+    if name.lower() in _MOVING:
+        raise InvalidInput(
+            f"{name!r} is not a valid savepoint name: readers of T@{name} would expect a version that changes",
+            hint="choose a name that says what is kept, such as before-fix",
         )
     meaning = _meaning(name)
     if meaning != SavepointReference(name):

@@ -186,7 +186,7 @@ VersionReference = SnapshotReference | SavepointReference | Moment
 
 
 def parse_version(version: int | str) -> SnapshotReference | SavepointReference:
-    """Read what follows ``VERSION AS OF``: ``12``, ``'snapshot.12'``, ``'savepoint.3'`` or ``'savepoint.name'``.
+    """Read what follows ``VERSION AS OF``: ``12``, ``'v12'``, ``'snapshot.12'``, ``'savepoint.3'`` or ``'name'``.
 
     Raises
     ------
@@ -195,7 +195,7 @@ def parse_version(version: int | str) -> SnapshotReference | SavepointReference:
     """
     if isinstance(version, int) and not isinstance(version, bool):
         return SnapshotReference(version)
-    text = str(version).strip()
+    text = "" if isinstance(version, bool) else str(version).strip()
     kind, dot, rest = text.partition(".")
     if text.isascii() and text.isdigit():
         return SnapshotReference(int(text))
@@ -203,8 +203,14 @@ def parse_version(version: int | str) -> SnapshotReference | SavepointReference:
         return SnapshotReference(int(rest))
     if dot and kind == "savepoint" and rest:
         return SavepointReference(int(rest) if rest.isascii() and rest.isdigit() else rest)
-    named = f"'savepoint.{text}' for the savepoint with that name" if text and not dot else "'savepoint.<name>'"
-    raise InvalidInput(f"no version {version!r}", hint=f"write 12, 'snapshot.12', 'savepoint.3' or {named}")
+    if re.fullmatch(r"v\d+", text, re.ASCII):
+        return SnapshotReference(int(text[1:]))
+    if re.match(r"[^\W\d_]", text) and not text.startswith(("snapshot.", "savepoint.")):
+        return SavepointReference(text)
+    hint = "write 12, 'snapshot.12', 'savepoint.3' or a savepoint's name"
+    if re.match(r"\d{4}-", text, re.ASCII):
+        hint = f"for a time, write TIMESTAMP AS OF '{text}'"
+    raise InvalidInput(f"no version {version!r}", hint=hint)
 
 
 def parse_moment(moment: datetime | str) -> Moment:
@@ -220,10 +226,4 @@ def parse_moment(moment: datetime | str) -> Moment:
 def parse_reference(reference: int | str) -> VersionReference:
     """Read what follows ``@``: a version, ``v12``, a savepoint's bare name, or a time that starts with its year."""
     text = str(reference).strip()
-    if re.fullmatch(r"v\d+", text, re.ASCII):
-        return SnapshotReference(int(text[1:]))
-    if re.match(r"\d{4}-", text, re.ASCII):
-        return parse_moment(text)
-    if re.match(r"[^\W\d_]", text) and not text.startswith(("snapshot.", "savepoint.")):
-        return SavepointReference(text)
-    return parse_version(text)
+    return parse_moment(text) if re.match(r"\d{4}-", text, re.ASCII) else parse_version(text)

@@ -31,7 +31,7 @@ _KINDS: dict[str, Literal["version", "timestamp"]] = {
 }  # fmt: skip
 _BEGINNINGS = frozenset({"AT", "FOR", *_KINDS})
 _TYPES = frozenset({"DATE", "TIME", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "DATETIME"})
-_HINT = "write VERSION AS OF 12, VERSION AS OF 'savepoint.3' or TIMESTAMP AS OF '2026-11-01 10:00:00'"
+_HINT = "write VERSION AS OF 12, VERSION AS OF 'before-fix' for a savepoint, or TIMESTAMP AS OF '2026-11-01 10:00:00'"
 
 
 @dataclass(frozen=True, slots=True)

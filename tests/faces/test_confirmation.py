@@ -213,8 +213,8 @@ def test_a_savepoint_that_is_not_the_last_to_keep_its_version_goes_at_once(house
         table = session.table("t")
         with pytest.raises(ConfirmationNeeded, match="only savepoint 'old' keeps"):
             table.delete_savepoint("old")
-        table.create_savepoint("now")
-        assert table.delete_savepoint("now").others
+        table.create_savepoint("kept")
+        assert table.delete_savepoint("kept").others
         assert [point.name for point in table.savepoints()] == ["old"]
 
 

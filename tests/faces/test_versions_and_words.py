@@ -139,7 +139,19 @@ def test_a_savepoint_cannot_have_a_name_that_means_another_version(run):
     for name, meant in [("savepoint.1", "savepoint.1"), ("v1", "snapshot.1"), ("snapshot.1", "snapshot.1")]:
         with pytest.raises(InvalidInput, match=f"{name!r} is not a valid savepoint name: it refers to {meant}"):
             run(f"%sleeper create-savepoint trips --name {name}")
+    for name in ("latest", "Current", "head", "now"):
+        with pytest.raises(InvalidInput, match="would expect a version that changes"):
+            run(f"%sleeper create-savepoint trips --name {name}")
     assert [point.name for point in run("%sleeper savepoints trips")] == ["before-fix"]
+
+
+@pytest.mark.parametrize("word", ["'before-fix'", "'savepoint.before-fix'", "before-fix", "'v2'"])
+def test_sql_takes_a_savepoint_by_its_name_alone(run, word):
+    result = run(f"%sleeper sql SELECT * FROM trips VERSION AS OF {word}")
+    assert result.sources[0].resolved.snapshot_id == 2
+    with pytest.raises(NotFound, match="no savepoint 'nope' of table 'trips'") as caught:
+        run("%sleeper sql SELECT * FROM trips VERSION AS OF 'nope'")
+    assert caught.value.hint.startswith("available: before-fix, savepoint.1")
 
 
 @pytest.mark.parametrize("written", ["trips before-fix", "trips@before-fix", "trips savepoint.1", "trips@savepoint.1"])

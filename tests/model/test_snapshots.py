@@ -33,6 +33,7 @@ def test_moments_survive_catalogs_to_the_microsecond(moment: datetime):
     [
         (12, SnapshotReference(12)), ("12", SnapshotReference(12)), (" snapshot.12 ", SnapshotReference(12)),
         ("savepoint.3", SavepointReference(3)), ("savepoint.fix", SavepointReference("fix")),
+        ("fix", SavepointReference("fix")), ("v12", SnapshotReference(12)),
         ("savepoint.a.b", SavepointReference("a.b")), ("savepoint.3a", SavepointReference("3a")),
     ],
 )  # fmt: skip
@@ -41,7 +42,7 @@ def test_versions_are_read_as_they_are_written(text: Any, meant: Any):
     assert parse_version(str(meant)) == meant
 
 
-@pytest.mark.parametrize("text", ["", "x", "snapshot", "snapshot.", "snapshot.x", "savepoint.", "-1", "1.5", True, "¹"])
+@pytest.mark.parametrize("text", ["", "!x", "_x", "snapshot.", "snapshot.x", "savepoint.", "-1", "1.5", True, "1¹"])
 def test_other_words_are_no_version(text: Any):
     with pytest.raises(InvalidInput) as error:
         parse_version(text)
