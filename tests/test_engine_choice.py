@@ -82,12 +82,55 @@ def test_the_line_below_the_rows_says_which_engine_and_why(without_spark: sl.Ses
         ("SELECT kk, array(SELECT 1) FROM t", "kk"),
         ("SELECT lit(1)", "lit"),
         ("DESCRIBE function", "function"),
+        ("SET threads=1", "SQL cannot change setting 'threads'"),
+        ("SET memory_limit = '1GB'", "SQL cannot change setting 'memory_limit'"),
+        ("SET spark.sql.ansi.enabled = false", "SQL cannot change setting 'spark.sql.ansi.enabled'"),
+        ("SET `spark.sql.ansi.enabled` = false;", "SQL cannot change setting 'spark.sql.ansi.enabled'"),
+        ("RESET threads", "SQL cannot change setting 'threads'"),
+        ("RESET", "SQL cannot reset all settings"),
     ],
 )
 def test_a_mistake_is_an_error_at_once_and_starts_no_spark(without_spark: sl.Session, statement: str, problem: str):
     with pytest.raises(sl.SleeperError, match=problem):
         without_spark.sql(statement)
     assert not without_spark.spark().started
+
+
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        ("SELECT k FROM t LATERAL VIEW explode(many) AS one", "LATERAL VIEW is Spark's SQL"),
+        ("SELECT k div 2 AS half FROM t", "DIV is Spark's SQL"),
+    ],
+)
+def test_duckdb_says_what_is_spark_s_sql(without_spark: sl.Session, statement: str, why: str):
+    with pytest.raises(sl.InvalidInput) as caught:
+        without_spark.sql(statement, engine="duckdb")
+    assert sl.errors.hint_text(caught.value.hint_parts, "%sleeper") == f"{why}: --engine spark"
+
+
+def test_spark_says_what_is_duckdb_s_sql_before_it_starts(without_spark: sl.Session):
+    with pytest.raises(sl.InvalidInput, match="SUMMARIZE is DuckDB's SQL") as caught:
+        without_spark.sql("SUMMARIZE t", engine="spark")
+    assert "duckdb" in str(caught.value.hint_parts)
+    assert not without_spark.spark().started
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("statement", "message", "place"),
+    [
+        ("SELECT k, FROM t WHERE", "near 't'", "LINE 1: SELECT k, FROM t WHERE\n                       ^"),
+        ("SELECT k FROM t WHERE many = abc", "`abc` cannot be resolved", ""),
+    ],
+)
+def test_spark_s_errors_name_what_was_typed(session: sl.Session, statement: str, message: str, place: str):
+    with pytest.raises(sl.InvalidInput) as caught:
+        session.sql(statement, engine="spark").to_arrow()
+    assert message in caught.value.message
+    assert place in caught.value.place
+    if not place:
+        assert caught.value.hint == "a text goes in single quotes: 'abc'"
 
 
 @pytest.mark.spark

@@ -87,10 +87,18 @@ class Queries:
         """
         text = SqlText(sql) if isinstance(sql, str) else sql
         run = partial(self._run_on, text, Variables(self.data))
-        if self.engine != "auto":
-            return run(ChosenEngine(self.engine))
         engines = self.engines
         on_spark = partial(_views_on_spark, engines, self._kept_views)
+        if self.engine == "duckdb":
+            try:
+                return run(ChosenEngine("duckdb"))
+            except (InvalidInput, NotFound) as error:
+                only = why_spark_after(error, text, on_spark, lambda _: False)
+                if only:
+                    error.hint = (f"{only}: ", Action("--engine spark", 'engine="spark"'))
+                raise
+        if self.engine == "spark":
+            return run(ChosenEngine("spark"))
         why = f"the warehouse names cluster {engines.cluster}" if engines.cluster else why_only_spark(text, on_spark)
         if not why:
             try:
@@ -139,13 +147,17 @@ class Queries:
             raise InvalidInput(
                 "the statement changes the Spark session and reads no rows", hint="run it without a dry run"
             )
+        if runner.engine == "spark":
+            from sleeper_nb.engines.spark.sql_rules import refuse_before_start
+
+            refuse_before_start(statement)
         references = table_references(statement)
         change = changed_view(statement, references, binder)
         if change is None:
             return runner.run(binder.bind(statement, references))
         if self.views is None:
             raise InvalidInput(
-                f"{change.name!r} would not exist after the statement", hint="write WITH … AS (…) SELECT …"
+                f"view {change.name!r} would be lost: no session keeps it", hint="write WITH … AS (…) SELECT …"
             )
         if self.dry_run:
             raise InvalidInput(

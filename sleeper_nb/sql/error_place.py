@@ -7,6 +7,7 @@ and then the same token in the text that the user wrote.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Final
@@ -40,10 +41,12 @@ class Texts:
     def placed(self, error: SleeperError) -> SleeperError:
         """Return an error with the place that its cause names; as it was when that is not in the statement."""
         offset = _offset(str(error.__cause__), self.run.text)
-        token = None if offset is None or error.place else self._written_at(offset)
-        if token is not None:
+        at = None if offset is None else _token_at(self.run.tokens, offset)
+        token = None if at is None or error.place else self._written_at(at)
+        if at is not None and token is not None:
             error.place = self._line_of(token)
             error.message = _IN_WORDS.sub("", error.message)
+            error.message = error.message.replace(f"near {self.run.tokens[at].text!r}", f"near {token.text!r}")
         return error
 
     def _line_of(self, token: Token) -> str:
@@ -54,17 +57,26 @@ class Texts:
         at = origin.place_of(token.start)
         return "" if at is None else line_with_caret(origin.written.text, at)
 
-    def _written_at(self, offset: int) -> Token | None:
-        """Return the token of the user's text for an offset in the text that was run."""
+    def _written_at(self, at: int) -> Token | None:
+        """Return the token of the user's text for one of the text that was run.
+
+        For one that was only added, such as the AS before a table's own name, it is the token before it.
+        """
         run, written = self.run.tokens, self.written.tokens
-        at = next((i for i, token in enumerate(run) if token.start <= offset < token.end), None)
-        if at is None or max(len(run), len(written)) > _MOST_TOKENS:
+        if max(len(run), len(written)) > _MOST_TOKENS:
             return None
         matcher = SequenceMatcher(None, [each.text for each in run], [each.text for each in written], autojunk=False)
         for kind, start, end, first, last in matcher.get_opcodes():
             if start <= at < end and first < last:
                 return written[first + at - start if kind == "equal" else first]
+            if start <= at < end and first:
+                return written[first - 1]
         return None
+
+
+def _token_at(tokens: Sequence[Token], offset: int) -> int | None:
+    """Return the index of the token at an offset."""
+    return next((i for i, token in enumerate(tokens) if token.start <= offset < token.end), None)
 
 
 def _offset(text: str, run: str) -> int | None:

@@ -17,6 +17,7 @@ from sleeper_nb.sql.variables import BoundVariable
 
 _SYNTAX = re.compile(r'DuckDB: Parser Error: syntax error at or near "(\w+)"')
 _UNKNOWN = re.compile(r'Referenced column "([^"]*)" (?:was )?not found')
+_UNKNOWN_ON_SPARK = re.compile(r"with name `([^`]+)` cannot be resolved")
 _NO_TABLE = re.compile(r'Referenced table "([^"]*)" not found')
 _UNFINISHED = 'syntax error at or near ")"'
 _NO_COLUMN = re.compile(r'"([^"]+)" does not have a column named "([^"]+)"')
@@ -38,6 +39,8 @@ def name_error(error: SleeperError, bound: Bound, names: Callable[[], tuple[str,
         return _with_quotes(error, match[1], bound)
     if match := _UNKNOWN.search(error.message):
         return _without_meaning(error, match[1], bound)
+    if match := _UNKNOWN_ON_SPARK.search(error.message):
+        return _perhaps_a_text(error, match[1], bound)
     origin = None if bound.written is None else bound.written.origin
     if origin is not None and _UNFINISHED in error.message:
         return InvalidInput(error.message, hint="write the condition to its end, such as n > 5; or the value")
@@ -121,6 +124,15 @@ def _without_meaning(error: SleeperError, name: str, bound: Bound) -> SleeperErr
         return InvalidInput(error.message, hint=f"the columns are {_listed(all_columns)}")
     columns = f"; columns are {', '.join(candidates)} and others" if candidates else ""
     return InvalidInput(error.message, hint=f"a text goes in single quotes: '{name}'{columns}")
+
+
+def _perhaps_a_text(error: SleeperError, name: str, bound: Bound) -> SleeperError:
+    """Return Spark's error about a name that is no column; as it is, unless a text seems to be meant."""
+    columns = [each.casefold() for what in bound.read for each in _names_of(what)]
+    is_near = difflib.get_close_matches(name.casefold(), columns)
+    if is_near or not error.place or not _is_compared(error, name):
+        return error
+    return InvalidInput(error.message, hint=f"a text goes in single quotes: '{name}'")
 
 
 def _alias_of(name: str, statement: Statement) -> str | None:

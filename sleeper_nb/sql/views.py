@@ -72,7 +72,7 @@ def changed_view(statement: Statement, references: tuple[TableReference, ...], b
         return _created(name, created, statement.after(statement.index_from(target.end)), binder)
     if words[:1] == ("CREATE",) and "VIEW" in words:
         hint = f"write CREATE TEMP VIEW {name} AS …, which the session keeps"
-        raise InvalidInput(f"{name!r} would not exist after the statement", hint=hint)
+        raise InvalidInput("permanent views are not supported", hint=hint)
     if words[:1] in {("CREATE",), ("REPLACE",)} and "TABLE" in words:
         raise InvalidInput(
             f"{name!r} would be in no warehouse",

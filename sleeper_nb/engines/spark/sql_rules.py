@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.engines.local_files import check_outside, no_local_files
-from sleeper_nb.errors import InvalidInput
+from sleeper_nb.errors import Action, InvalidInput
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from sleeper_nb.sql.statement import Statement
 
 CHANGEABLE: Final = frozenset(
     {
@@ -86,10 +88,39 @@ def check_change(key: str | None) -> None:
         raise InvalidInput("SQL cannot reset all settings", hint="name one: RESET spark.sql.shuffle.partitions")
     if key in CHANGEABLE:
         return
+    if not key.lower().startswith("spark."):  # the statement may have been meant for DuckDB, too
+        hint = "statements can set only what begins with spark., such as SET spark.sql.shuffle.partitions = 8"
+        raise InvalidInput(f"SQL cannot change setting {key!r}", hint=hint)
     hint = f"start with connect(…, spark_config={{{key!r}: …}}), or set it on a Spark session of your own"
     if key == _TIME_ZONE:
         hint = f"write from_utc_timestamp(COLUMN, 'Europe/London'), or {hint}"
     raise InvalidInput(f"SQL cannot change setting {key!r}", hint=hint)
+
+
+_NO_SETTINGS: Final = frozenset({"CATALOG", "ROLE", "TIME", "VAR", "VARIABLE"})
+"""What ``SET`` of Spark can set besides settings."""
+
+
+def refuse_before_start(statement: Statement) -> None:
+    """Raise for a statement that Spark would have to be started for only to refuse it, as its first words show.
+
+    What it lets pass is judged by Spark's parser (`sleeper_nb.engines.spark.spark_reads`).
+
+    Raises
+    ------
+    InvalidInput
+        It changes a setting that SQL may not change, or is only DuckDB's.
+    """
+    words, tokens = statement.words(), statement.tokens
+    verb = words[0] if words else ""
+    if verb == "SUMMARIZE":
+        hint = ("name that engine: ", Action("--engine duckdb", 'engine="duckdb"'))
+        raise InvalidInput("SUMMARIZE is DuckDB's SQL, and Spark runs the statement", hint=hint)
+    if verb in {"SET", "RESET"} and not (words[1:2] and words[1] in _NO_SETTINGS):
+        last = next((at for at, token in enumerate(tokens) if token.text in {"=", ";"}), len(tokens))
+        key = statement.text[tokens[0].end : tokens[last - 1].end].strip().strip("`")
+        if verb == "RESET" or any(token.text == "=" for token in tokens[last : last + 1]):
+            check_change(key or None)
 
 
 FORMATS: Final = ("avro", "binaryFile", "csv", "json", "orc", "parquet", "text", "xml")
