@@ -52,7 +52,7 @@ OF_A_CHANGE = (MESSAGE, JOB_ID, ENGINE, DRY_RUN, PLANNED_ROWS)
 
 @command(
     "delete-rows",
-    "delete the rows that meet a condition; older versions keep them, unless they are purged",
+    "delete rows that match a condition; older versions keep them, unless they are purged",
     TABLE,
     ROWS_WHERE,
     *OF_A_CHANGE,
@@ -81,7 +81,7 @@ def delete_rows(context: Context, arguments: Namespace) -> ChangeReport | PurgeR
 
 @command(
     "update",
-    "set columns of the rows that meet a condition; in one commit",
+    "set columns of rows that match a condition; in one commit",
     TABLE,
     option("--set", text="a column and its new value in SQL, which sees the row as it was; can be repeated",
            metavar='"a = SQL"', kind="condition", many=True),

@@ -191,7 +191,7 @@ DRY_RUN = flag("--dry-run", "show the plan and change nothing")
 COLUMNS = option("--columns", text="only these columns", metavar="a,b", kind="columns")
 AWS = (
     option("--region", text="the region of the bucket and of DynamoDB", metavar="R"),
-    option("--profile", text="the AWS profile that has the keys, which are never shown or kept", metavar="P"),
+    option("--profile", text="the AWS profile that has the keys, never displayed or stored", metavar="P"),
     option("--endpoint-url", text="the server of S3 and DynamoDB, if it is not Amazon's", metavar="U"),
 )
 """Where a bucket and DynamoDB are, and as whom; what is not given comes from the environment or the AWS profile."""

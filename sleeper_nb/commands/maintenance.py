@@ -35,7 +35,7 @@ def _check_service(arguments: Namespace) -> None:
 
 @command(
     "maintain",
-    "do all due maintenance: split, compact, save, expire, collect garbage",
+    "run all maintenance that is due: split, compact, save, expire, collect garbage",
     positional("table", "the table; all online tables if not given", "table", metavar="T", optional=True),
     DRY_RUN,
     option("--every", text="on the console: maintain all tables at this interval, one process at a time",
@@ -81,7 +81,7 @@ def compact(context: Context, arguments: Namespace) -> Any:
                            hint=("leave out --background: ", Action(f"compact {arguments.table} &")))  # fmt: skip
     table = context.table(arguments.table)
     began = context.opened().components.clock.now()
-    is_watched = arguments.watch and context.face == "notebook" and not arguments.dry_run
+    is_watched = arguments.watch and context.follows_widgets and not arguments.dry_run
     job = table.compact(
         arguments.strategy,
         engine=arguments.engine,

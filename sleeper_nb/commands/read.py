@@ -59,7 +59,7 @@ ROW_OPTIONS = (
 @command(
     "sql",
     "query tables at any version, or change them; :name is the value of a variable",
-    option("--engine", text="which runs it; auto is DuckDB unless only Spark can or much is read",
+    option("--engine", text="the engine; auto picks DuckDB, or Spark for large reads and Spark-only SQL",
            choices=("auto", "duckdb", "spark")),
     AS,
     option(

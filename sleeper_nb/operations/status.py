@@ -339,7 +339,7 @@ def advise(
             Advice("compact", f"{counted(files_merged, 'file')} would be compacted into {files_made:,}"),
         ),
         (unsaved, Advice("maintain", "a periodic savepoint is due")),
-        (expired, Advice("expire", f"{counted(expired, 'snapshot')} can be forgotten")),
+        (expired, Advice("expire", f"{counted(expired, 'snapshot')} can be expired")),
         (
             files + metadata,
             Advice("collect-garbage", f"{counted(files, 'data file')} and {counted(metadata, 'metadata file')} can go"),

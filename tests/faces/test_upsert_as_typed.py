@@ -57,7 +57,7 @@ def test_rows_match_by_row_keys_where_they_are_unique(typed, shell):
 
 
 def test_a_source_row_that_matches_several_rows_is_told_before_and_after(typed, delays):
-    said = "1 row of the source matched several rows each; the rows of a key become equal"
+    said = "1 source row matched several rows; each of them now has its values"
     plan = typed("upsert june $one --on carrier,flight --dry-run")
     assert (counts(plan), said in repr(plan)) == ((0, 3, 0), True)
     assert repr(plan).splitlines()[-1] == "nothing was changed; %sleeper upsert june $one --on carrier,flight does it"

@@ -394,8 +394,10 @@ class ChangeOfRows:
         """Return what users should know of the rows that were found."""
         several = ""
         if self.operation == "upsert" and edits.with_several:
-            several = f"{counted(edits.with_several, 'row')} of the source matched several rows each; "
-            several += "the rows of a key become equal"
+            each = "matched several rows; each of them now has its values"
+            if edits.with_several > 1:
+                each = "matched several rows each; those now have its values"
+            several = f"{counted(edits.with_several, 'source row')} {each}"
         everything = "these are all rows of the table" if edits.is_about_all_rows and edits.removed else ""
         matched = ""
         if self.operation == "merge" and edits.matched is not None:
