@@ -15,14 +15,14 @@ from traitlets import Bool, Enum, Int, default, observe
 from traitlets.config import Configurable
 
 from magics.completion import sleeper_matcher
-from sleeper_nb import logs
+from sleeper_nb import __version__, logs
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context, explained
 from sleeper_nb.commands.help import overview
 from sleeper_nb.commands.home import find_home
 from sleeper_nb.commands.line_progress import LineProgress
 from sleeper_nb.errors import SleeperError, show_for
-from sleeper_nb.report import MOST_SHOWN, Display
+from sleeper_nb.report import MOST_SHOWN, Answer, Display, Grid
 from sleeper_nb.storage.aws_target import AwsTarget
 
 if TYPE_CHECKING:
@@ -147,6 +147,8 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
         self.context.display = Display(self.display_rows, self.footer)
         interrupted = "Interrupted. Nothing was changed."
         self.context.variables, self.context.hidden = self.shell.user_ns, self.shell.user_ns_hidden
+        if line.strip() == "--version":  # as on the console
+            return Answer(Grid((), (), footer=f"sleeper-nb {__version__}"))
         try:
             invocation = COMMANDS.parse_line(line, cell)
             interrupted = invocation.interrupted

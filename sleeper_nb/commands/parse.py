@@ -21,7 +21,7 @@ from typing import Any, NoReturn, get_args
 
 from sleeper_nb.commands.command import KEPT, OUTPUT, Argument, Command, CommandGroup, TypedLine, in_quotes
 from sleeper_nb.commands.context import Context
-from sleeper_nb.errors import Action, InvalidInput, NotFound, SleeperError, show_for
+from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound, SleeperError, show_for
 from sleeper_nb.report import Report, report_for
 from sleeper_nb.sql.tokens import Dialect, tokenize
 from sleeper_nb.sql.writes import is_writing
@@ -127,6 +127,7 @@ class CommandTable:
     def _parse(self, typed: _Text | _Words, body: str | None, shared: tuple[Argument, ...] = ()) -> Invocation:
         nothing = typed.is_empty()
         first = "help" if nothing else typed.take()
+        _check_is_no_option(first, shared)
         command = self.find("help" if first in HELP else first)
         own = {name for argument in command.arguments for name in argument.names}
         extra = tuple(argument for argument in (*shared, OUTPUT) if argument.names[0] not in own)
@@ -178,7 +179,7 @@ class _Text:
         try:
             word = lexer.get_token() or ""
         except ValueError as error:
-            hint = """write -m "it's in", or 'a b' for a text with spaces"""
+            hint = """close it; a quote inside a text goes into the other kind: "it's in\""""
             raise InvalidInput(f"a quote is not closed: {self._text[:40]}", hint=hint) from error
         self.written.append(self._text[: stream.tell()].strip())
         self._text = self._text[stream.tell() :].lstrip()
@@ -204,7 +205,8 @@ class _Words:
         return not self._words
 
     def looks_like_option(self) -> bool:
-        return self._words[0].startswith("-") and not _COMMENT.match(self._words[0])
+        word = self._words[0]  # "-" alone is standard input
+        return word.startswith("-") and word != "-" and not _COMMENT.match(word)
 
     def take(self) -> str:
         self.written.append(self._words[0])
@@ -403,6 +405,16 @@ def _count(argument: Argument) -> str | None:
     if argument.many:
         return "*" if argument.optional or argument.unless else "+"
     return "?" if argument.optional or argument.unless else None
+
+
+def _check_is_no_option(first: str, shared: Sequence[Argument]) -> None:
+    """Raise `InvalidInput` for an unknown option before the command, such as a misspelt one of the console."""
+    if not first.startswith("--") or first in HELP:
+        return
+    name = first.partition("=")[0]
+    near = _near_options(name, [each for argument in shared for each in argument.names])
+    hint: Hint = (Action("help"), " lists the commands")
+    raise InvalidInput(f"no option {name!r}", hint=f"did you mean {near[0]!r}?" if near else hint)
 
 
 def _reject(word: str, command: Command, options: list[str], related: Sequence[Command]) -> NoReturn:

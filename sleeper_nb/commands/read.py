@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,6 +18,7 @@ from sleeper_nb.commands.command import (
     SCHEMA,
     VERSION,
     WHERE,
+    TypedLine,
     command,
     flag,
     option,
@@ -25,7 +27,7 @@ from sleeper_nb.commands.command import (
 from sleeper_nb.commands.confirm import confirmed, line_again
 from sleeper_nb.commands.context import Context, split_names, typed_line
 from sleeper_nb.display.chart_marks import KINDS
-from sleeper_nb.errors import ConfirmationNeeded, InvalidInput
+from sleeper_nb.errors import Action, ConfirmationNeeded, Hint, InvalidInput
 from sleeper_nb.report import Report, Stacked
 from sleeper_nb.sql.tokens import in_one_line
 from sleeper_nb.sql.writes import is_writing
@@ -56,6 +58,13 @@ ROW_OPTIONS = (
 )  # fmt: skip
 
 
+def _in_the_statement(line: TypedLine) -> Hint | None:
+    """Return the hint of ``sql --limit 3 SELECT …``: what are options of other commands is a part of the statement."""
+    options = {"--limit": "LIMIT 20", "-n": "LIMIT 20", "--where": "WHERE …", "--columns": "the columns"}
+    name = next((word.partition("=")[0] for word in line.words if word.partition("=")[0] in options), None)
+    return None if name is None else f"write {options[name]} in the statement"
+
+
 @command(
     "sql",
     "query tables at any version, or change them; :name is the value of a variable",
@@ -83,7 +92,7 @@ ROW_OPTIONS = (
          "plan and a console asks"),
     MESSAGE,
     JOB_ID,
-    positional("statement", "one statement, as it is", "sql", metavar="SQL"),
+    positional("statement", "one statement, as it is; - on the console reads it from stdin", "sql", metavar="SQL"),
     examples=(
         "sql SELECT count(*) FROM trips VERSION AS OF 'savepoint.before-fix'",
         "sql SELECT * FROM trips$savepoints",
@@ -100,12 +109,15 @@ ROW_OPTIONS = (
     words=("select", "query"),
     body=True,
     reads_only=True,
+    instead=_in_the_statement,
 )  # fmt: skip
 def sql(context: Context, arguments: Namespace) -> Any:
     from sleeper_nb.operations.changing.change import ChangeReport  # heavy: they bring pyarrow
     from sleeper_nb.query import QueryResult
 
     session = context.opened()
+    if context.face == "console" and arguments.statement.strip() == "-":
+        arguments.statement = sys.stdin.read()
     if arguments.interactive:
         context.check_shows_widgets("--interactive", "write LIMIT 20 OFFSET 20 in the statement")
     engine, params = arguments.engine or context.engine, context.own_variables()
@@ -219,6 +231,10 @@ def get(context: Context, arguments: Namespace) -> Any:
     at = context.table_at(arguments.table, arguments.schema)
     fields = at.schema.row_keys
     names = ", ".join(f"{field.name} {field.text}" for field in fields)
+    named = [word.partition("=") for word in arguments.key]
+    if named and [name for name, _, _ in named] == [field.name for field in fields[: len(named)]]:
+        by_position = Action(f"get {arguments.table} {typed_line(value for _, _, value in named)}")
+        raise InvalidInput("get takes the values alone, in the order of the row keys", hint=("write ", by_position))
     if len(arguments.key) > len(fields):
         count = len(arguments.key)
         raise InvalidInput(f"{count} values are too many for a key of {at.name!r}", hint=f"its row keys are {names}")

@@ -109,11 +109,9 @@ def use(context: Context, arguments: Namespace) -> Opened:
         kind = type(given).__name__
         raise InvalidInput(f"{uri} is a {kind}, not a warehouse", hint="give a session, or the address of a warehouse")
     if isinstance(given, Session) and arguments.instance not in {None, given.instance}:
-        hint = (
-            "leave out --instance, or: ",
-            Action(f"use {shlex.quote(given.warehouse().root)} --instance {instance}"),
-        )
-        raise InvalidInput(f"{uri} is a session of instance {given.instance!r}, not of {instance!r}", hint=hint)
+        other = Action(f"use {shlex.quote(given.warehouse().root)} --instance {instance}")
+        problem = f"{uri} is a session of instance {given.instance!r}, not of {instance!r}"
+        raise InvalidInput(problem, hint=("leave out --instance, or: ", other))
     created = None if isinstance(given, Session) else _created_by_opening(str(given), instance)
     paths = arguments.data_path
     if aws and not str(given).startswith("s3://"):

@@ -278,6 +278,12 @@ def describe(context: Context, arguments: Namespace) -> TableAt | Listing[Field]
     return at.fields() if arguments.fields else at
 
 
+def _to_widen(line: TypedLine) -> Hint | None:
+    """Return the hint of ``alter t --widen n=long``."""
+    is_meant = any(word.partition("=")[0] in {"--widen", "--type", "--types"} for word in line.words)
+    return "did you mean '--column-type'?" if is_meant else None
+
+
 @command(
     "alter",
     "change value columns, types, rules and comments; no file is rewritten, and older versions keep their columns",
@@ -317,6 +323,7 @@ def describe(context: Context, arguments: Namespace) -> TableAt | Listing[Field]
         "evolve", "add-column", "rename-column", "drop-column", "column-type", "widen", "constraint", "default",
         "comment",
     ),
+    instead=_to_widen,
 )  # fmt: skip
 def alter(context: Context, arguments: Namespace) -> AlterReport:
     table = context.table(arguments.table)
@@ -413,8 +420,10 @@ def rename(context: Context, arguments: Namespace) -> Table:
 
 
 def _to_delete_rows(line: TypedLine) -> Hint | None:
-    """Return the hint of ``delete t WHERE …``, which is about some rows, not about the table."""
+    """Return the hint of ``delete t WHERE …``, which is about rows, or of ``drop table t``."""
     words = [word.casefold() for word in line.words]
+    if words[0] == "table" and len(words) > 1:
+        return "write ", Action(f"delete {line.one_by_one(1)}")
     table = 1 if words[0] == "from" else 0
     begins = words[table + 1 : table + 2]
     start = table + (2 if begins in (["where"], ["--where"]) else 1)

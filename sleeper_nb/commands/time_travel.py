@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 from dataclasses import replace
 from functools import partial
@@ -61,7 +62,15 @@ def history(context: Context, arguments: Namespace) -> Pictured[Snapshot]:
     reads_only=True,
 )
 def show(context: Context, arguments: Namespace) -> Stacked:
-    return context.table_at(arguments.table, arguments.schema).card()
+    try:
+        return context.table_at(arguments.table, arguments.schema).card()
+    except NotFound as error:
+        if arguments.table.casefold() in {"tables", "instances"}:  # as in SHOW TABLES
+            error.hint = ("did you mean ", Action(arguments.table.casefold()), "?")
+        raise
+
+
+_RANGE = re.compile(r"(v?\d+)(?:\.{2,3}|:)(v?\d+)")
 
 
 @command(
@@ -90,6 +99,8 @@ def diff(context: Context, arguments: Namespace) -> Diff | ChangedRows:
             f"diff compares two versions, not {len(versions)}",
             hint=(Action(f"diff {name} 12 15"), "; without the second, the current one"),
         )
+    if len(versions) == 1 and (both := _RANGE.fullmatch(versions[0])):
+        raise InvalidInput(f"no version {versions[0]!r}", hint=("write ", Action(f"diff {name} {both[1]} {both[2]}")))
     if arguments.limit is not None and not arguments.rows:
         raise InvalidInput("--limit needs --rows", hint=Action(f"diff {' '.join((name, *versions))} --rows --limit 20"))
     table = context.table(name)

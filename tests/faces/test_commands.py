@@ -150,7 +150,11 @@ def test_an_unknown_command_names_the_nearest(typed, hint):
         ("ingest t", "ingest needs SRC, or --watch", "usage: ingest T SRC… [options]; for the options: ingest -h"),
         ("ingest t a -m", "ingest -m needs a value", "usage: ingest T SRC… [options]; for the options: ingest -h"),
         ("scan t --limit x", "scan --limit needs a whole number, not 'x'", "usage: scan T[@REF]"),
-        ("ingest t 'a", "a quote is not closed: 'a", 'write -m "it\'s in"'),
+        (
+            "ingest t 'a",
+            "a quote is not closed: 'a",
+            'close it; a quote inside a text goes into the other kind: "it\'s in"',
+        ),
         ("sql --engine duckdb", "sql needs a query", "usage: sql [options] "),
         ("sql --enjine duckdb select 1", "sql has no option '--enjine'", "did you mean '--engine'?"),
         ("inspect", "inspect needs T[@REF]", "usage: inspect T[@REF] SQL"),

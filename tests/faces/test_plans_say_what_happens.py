@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
+
+from sleeper_nb import cli
 
 
 @pytest.fixture
@@ -68,3 +72,31 @@ def test_a_new_instance_whose_name_is_near_another_says_so(trips):
     near = repr(trips("use ./warehouse --instance tests"))
     assert "new instance at" in near
     assert "did you mean test? %sleeper use ./warehouse --instance test opens it" in near
+
+
+NITS = [
+    ("show tables", "did you mean %sleeper tables?"),
+    ("drop table trips", "write %sleeper delete trips"),
+    ("diff trips 3..4", "write %sleeper diff trips 3 4"),
+    ("get trips city=rome", "write %sleeper get trips rome"),
+    ("sql --limit 3 SELECT 1", "write LIMIT 20 in the statement"),
+    ("alter trips --widen fare=double", "did you mean '--column-type'?"),
+    ('scan trips --where "fare < 0', 'close it; a quote inside a text goes into the other kind: "it\'s in"'),
+]
+
+
+@pytest.mark.parametrize(("line", "hint"), NITS)
+def test_a_slip_is_answered_with_the_line_that_works(refused, line, hint):
+    assert refused(line)[1] == hint
+
+
+def test_the_version_is_shown_in_a_notebook_too(typed):
+    assert repr(typed("--version")).startswith("sleeper-nb ")
+
+
+def test_the_console_reads_a_statement_from_standard_input(trips, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("SELECT 41 + 1 AS answer\n"))
+    assert cli.main(["--warehouse", "warehouse", "sql", "-"]) == 0
+    assert "42" in capsys.readouterr().out
+    assert cli.main(["--warehose", "warehouse", "tables"]) == 2
+    assert "did you mean '--warehouse'?" in capsys.readouterr().err
