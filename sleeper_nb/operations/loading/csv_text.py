@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from sleeper_nb.errors import Action, Hint
 from sleeper_nb.model.schema import FieldType
 from sleeper_nb.operations.loading.casts import BAD_VALUE, InexactValueError
+from sleeper_nb.operations.loading.requested_casts import is_word
 from sleeper_nb.operations.loading.source_files import CsvFormat
 
 _BLOCK_BYTES = 4 << 20
@@ -199,13 +200,18 @@ def null_hint(error: InexactValueError, csv_format: CsvFormat, *, empty: bool = 
     is_short = isinstance(text, str) and 0 < len(text.strip()) <= _LONGEST_NULL
     if not is_short or error.path or name in {"string", "bytearray"} or any(map(str.isdigit, text)):
         return ""
-    if not csv_format.can_be_null_text(text) or text in csv_format.nulls:
+    if is_word(text, error.target) or not csv_format.can_be_null_text(text) or text in csv_format.nulls:
         return ""
+    is_sure = text.strip().lower() in _NULL_WORDS
     if name in _NUMBERS:
         instead = f"write a number such as 12 or 1{csv_format.decimal}5, or add "
     else:
-        instead = "add " if text.strip().lower() in _NULL_WORDS else f"{error.hint}, or add "
-    return (instead, csv_format.null_option(text, empty=empty), " if it means NULL")
+        instead = "add " if is_sure else f"{error.hint}, or add "
+    return (
+        instead,
+        csv_format.null_option(text, empty=empty),
+        " if it means NULL" + "; nothing was changed" * (not is_sure),
+    )
 
 
 def hint_for(error: InexactValueError, csv_format: CsvFormat) -> Hint:

@@ -147,7 +147,7 @@ def test_a_file_is_never_written_over(table, tmp_path):
 
 def test_a_file_that_is_not_parquet_is_refused(table, tmp_path):
     for name in ("bad.csv", "bad", "folder/"):
-        with pytest.raises(InvalidInput, match=r"it is not a \.parquet file") as caught:
+        with pytest.raises(InvalidInput, match=r"quarantine needs a \.parquet file, not") as caught:
             table.ingest([{"id": 1, "n": 1}], quarantine=f"{tmp_path}/{name}")
         assert caught.value.hint == "write quarantine='bad.parquet'"
 
@@ -282,13 +282,20 @@ def test_a_file_of_such_lines_alone_is_kept_back_and_quotes_that_do_not_close_ar
 
 def test_without_a_quarantine_the_first_such_line_is_named(table, tmp_path):
     (tmp_path / "a.csv").write_text(LINES)
-    for dry_run in (False, True):
-        with pytest.raises(InvalidInput) as caught:
-            table.ingest(tmp_path / "a.csv", dry_run=dry_run)
-        assert caught.value.message == (
-            f"{tmp_path}/a.csv, line 5 has 4 values, but there are 3 columns: 3,abc,2026-02-03,extra"
-        )
-        assert "with quarantine='bad.parquet' keeps such lines in a file" in caught.value.hint
+    with pytest.raises(InvalidInput) as caught:
+        table.ingest(tmp_path / "a.csv")
+    assert caught.value.message == (
+        f"{tmp_path}/a.csv, line 5 has 4 values, but there are 3 columns: 3,abc,2026-02-03,extra"
+    )
+    assert "with quarantine='bad.parquet' keeps such lines in a file" in caught.value.hint
+
+
+def test_a_dry_run_without_a_quarantine_lists_all_such_lines_with_their_numbers(table, tmp_path):
+    (tmp_path / "a.csv").write_text(LINES)
+    differences = table.ingest(tmp_path / "a.csv", dry_run=True).differences
+    listed = {each.kind: (each.values, each.place) for each in differences if each.column == "whole line"}
+    assert listed == {"has too many values": (1, "line 5"), "has too few values": (1, "line 8")}
+    assert len(differences) > len(listed)
 
 
 def test_row_keys_that_are_taken_are_kept_back_where_keys_are_unique(session: sl.Session, tmp_path):
