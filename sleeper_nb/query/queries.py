@@ -156,9 +156,7 @@ class Queries:
         if change is None:
             return runner.run(binder.bind(statement, references))
         if self.views is None:
-            raise InvalidInput(
-                f"view {change.name!r} would be lost: no session keeps it", hint="write WITH … AS (…) SELECT …"
-            )
+            raise InvalidInput(f"view {change.name!r} would not be kept", hint="write WITH … AS (…) SELECT …")
         if self.dry_run:
             raise InvalidInput(
                 f"the statement changes view {change.name!r} and reads no rows", hint="run it without a dry run"

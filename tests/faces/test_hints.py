@@ -54,8 +54,8 @@ LINES = [
     ("sql --engine duckdb SELECT select FROM words", 'select is a word of SQL; write the column in quotes: "select"'),
     ("sql --engine duckdb SELECT id FROM words WHERE select > 1", "select is a word of SQL; write the column"),
     ("sql --engine duckdb SELECT :row", "did you mean 'rows'?"),
-    ("sql --engine duckdb SELECT city FROM trips VERSION AS OF 'half-year'",
-     "there is no savepoint yet"),
+    ("sql --engine duckdb SELECT city FROM trips VERSION AS OF 'half-yer'", "did you mean 'half-year'?"),
+    ("sql --engine duckdb SELECT city FROM trips VERSION AS OF 'nope'", "available: half-year, savepoint.1"),
 ]  # fmt: skip
 
 
@@ -72,7 +72,7 @@ INSTEAD = [
     "create-savepoint trips --name before-fix -m why",
     "sql --engine duckdb SELECT :name",
     'sql --engine duckdb SELECT "when", "select" FROM words WHERE "select" > 1',
-    "sql --engine duckdb SELECT city FROM trips VERSION AS OF 'savepoint.half-year'",
+    "sql --engine duckdb SELECT city FROM trips VERSION AS OF 'half-year'",
 ]
 
 

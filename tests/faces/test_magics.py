@@ -142,7 +142,7 @@ def test_versions_are_compared_as_typed(trips):
     assert trips("%sleeper diff trips 3 2").rows == (0, 6)
     rows = trips("%sleeper diff trips 2 --rows --limit 4")
     assert rows.to_dict()["change"] == ["added"] * 4
-    assert "first 4 rows; there are more · added and removed from snapshot 2 to snapshot 3 of trips · " in repr(rows)
+    assert "first 4 of 6 rows · added and removed from snapshot 2 to snapshot 3 of trips · " in repr(rows)
     assert rows.to_dict()["city"] == ["Zagreb", "Zagreb", "athens", "athens"]
 
 

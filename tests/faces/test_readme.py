@@ -151,7 +151,7 @@ def test_every_line_of_the_readme_shows_what_the_text_claims(shell, flights, mon
 def test_the_tour_can_be_taken_again_once_its_folders_are_deleted(shell, flights, monkeypatch):
     monkeypatch.chdir(flights)
     assert "Run each cell once." in README
-    again = re.search(r"again, delete `(\w+)` and `(\w+)`\s+first", README)
+    again = re.search(r"start over, delete `(\w+)` and `(\w+)`\s+first", README)
     for _ in range(2):
         for folder in again.groups():
             shutil.rmtree(folder, ignore_errors=True)

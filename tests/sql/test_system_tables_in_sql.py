@@ -147,7 +147,7 @@ def test_inspect_tells_what_it_read_and_what_it_does_not_know(session):
         with pytest.raises(sl.NotFound) as caught:
             trips.inspect(sql)
         assert hint in caught.value.hint
-    with pytest.raises(sl.InvalidInput, match="'v' would not exist"):
+    with pytest.raises(sl.InvalidInput, match="view 'v' would not be kept"):
         trips.inspect("CREATE TEMP VIEW v AS SELECT * FROM files")
 
 
