@@ -92,7 +92,7 @@ def test_an_option_that_is_like_no_other_names_them_all():
         ("scan.timestamp", "yesterday"),
         ("scan.timestamp-millis", "yesterday"),
         ("scan.timestamp-millis", "99999999999999999999"),
-        ("version", "twelve"),
+        ("version", "2026-11-01"),
         ("maxSnapshotsPerTrigger", "0"),
         ("maxRowsPerTrigger", "-1"),
         ("maxFilesPerTrigger", "many"),

@@ -297,7 +297,7 @@ def test_both_kinds_come_in_key_order_with_their_kind(table):
         {"change": "added", "k": "b", "n": 2}, {"change": "added", "k": "c", "n": 2}]  # fmt: skip
     assert table.changes(other, first).rows(1).to_arrow().to_pylist() == [{"change": "removed", "k": "b", "n": 2}]
     assert table.changes(other, first).rows(1).count() == 1
-    assert "first 1 row; there are more · added and removed" in repr(table.changes(other, first).rows(1))
+    assert "first 1 of 2 rows · added and removed" in repr(table.changes(other, first).rows(1))
     assert "\n2 rows · added and removed" in repr(table.changes(other, first).rows(2))
     assert repr(table.changes(first, other)).endswith(
         "2 rows · added and removed from snapshot 2 to snapshot 3 of t · reads 1/3 files"
