@@ -33,6 +33,9 @@ from sleeper_nb.report import counted
 
 A_TABLE = "<table>"
 """A placeholder in hints for the table's name, which a schema does not know; `Table` replaces it."""
+REASON, FILE, ROW = "_reason", "_file", "_row"
+"""The columns that a file of rows which were kept back has besides those of the data."""
+OF_KEPT_ROWS: Final = frozenset({REASON, FILE, ROW})
 IGNORE_EXTRA = Action("--ignore-extra", "ignore_extra=True")
 BY_NAME = Action("--by-name", "by_name=True")
 CAST = Action("--cast", "cast=True")
@@ -652,6 +655,8 @@ def _hint_to_rename(change: str, name: str, other: str, matching: Matching) -> H
 
 def _hint_to_add(name: str, kind: pa.DataType | None) -> HintParts:
     """Return how to add a column to the table; if its name is not valid there, that it must be renamed first."""
+    if name in OF_KEPT_ROWS:
+        return ("it is of rows that were kept back; leave it out", _WITH, IGNORE_EXTRA)
     try:
         Field(name, FieldType("string"))
     except InvalidInput:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, time
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,11 @@ from sleeper_nb.model.schema import Schema, is_utf8
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.loading.casts import BAD_VALUE, plain_values
 from sleeper_nb.operations.loading.conform import (
+    FILE,
+    OF_KEPT_ROWS,
     QUARANTINE,
+    REASON,
+    ROW,
     WHOLE_LINE,
     BadValue,
     Conformed,
@@ -50,10 +54,6 @@ from sleeper_nb.report import counted, values_of
 from sleeper_nb.storage.filesystem import Storage, open_parent
 
 logger = logging.getLogger(__name__)
-
-REASON, FILE, ROW = "_reason", "_file", "_row"
-"""The columns that the file has besides those of the data."""
-_OWN: Final = frozenset({REASON, FILE, ROW})
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +262,7 @@ def _exists(address: str, home: Storage | None) -> bool:
 def rows_kept_back(sorted_out: SortedOut, schema: Schema, matching: Matching) -> pa.Table:
     """Return the rows that are kept back, with all columns of their sources, the reasons, the file and the number."""
     parts = [_kept_part(part, schema, matching) for part in sorted_out.parts if part.wrong]
-    names = dict.fromkeys(name for part in parts for name in part.column_names if name not in _OWN)
+    names = dict.fromkeys(name for part in parts for name in part.column_names if name not in OF_KEPT_ROWS)
     columns = {name: _joined([_column(part, name) for part in parts]) for name in names}
     for name in (REASON, FILE, ROW):
         columns[name] = pa.chunked_array([chunk for part in parts for chunk in part[name].chunks])
@@ -296,7 +296,7 @@ def _kept_part(part: _ReadSource, schema: Schema, matching: Matching) -> pa.Tabl
         of_folders = folder_columns(part.source, list(found.columns), schema, matching)
     else:
         found, of_folders = OriginalRows(_in_memory(part.source.data, rows), [row + 1 for row in rows]), []
-    columns = {name: _storable(column) for name, column in found.columns.items() if name not in _OWN}
+    columns = {name: _storable(column) for name, column in found.columns.items() if name not in OF_KEPT_ROWS}
     for _, folder in of_folders:
         columns.setdefault(folder.name, _texts([folder.text] * len(rows)))
     reasons = ["; ".join(each.problem for each in part.wrong[row]) for row in rows]

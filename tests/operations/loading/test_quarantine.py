@@ -370,3 +370,13 @@ def test_the_command_keeps_rows_back_and_says_so(shell, tmp_path):
     assert f"no rows to add: t stays at snapshot 2; 1 row kept back in {tmp_path}/more.parquet" in repr(answer)
     with pytest.raises(InvalidInput, match="rows are kept back by loads in this process, not by Spark"):
         shell.run_line_magic("sleeper", "ingest t a.csv --quarantine c.parquet --spark")
+
+
+def test_the_columns_of_a_file_of_kept_rows_are_never_proposed_for_the_table(tmp_path: Path):
+    with sl.connect(tmp_path / "wh") as session:
+        table = session.create_table("kept", sl.Schema({"k": "int"}, values={"x": "int?"}))
+        (tmp_path / "a.csv").write_text("k,x\n1,2\n2,b\n")
+        table.ingest(tmp_path / "a.csv", quarantine=tmp_path / "bad.parquet")
+        plan = table.ingest(tmp_path / "bad.parquet", dry_run=True)
+        assert "alter" not in repr(plan)
+        assert "it is of rows that were kept back; leave it out with ignore_extra=True" in repr(plan)
