@@ -45,7 +45,8 @@ NO_HEADER = flag("--no-header", "the CSV file has no header line: its columns ar
 CSV_OPTIONS = (DELIMITER, NULL_TEXT, NO_HEADER)
 READING_OPTIONS = (
     DELIMITER,
-    replace(NULL_TEXT, many=True),
+    replace(NULL_TEXT, many=True, help="the text for NULL in a CSV, Excel or JSON file, without quotes; empty if not "
+            "given, none in JSON"),
     NO_HEADER,
     option("--quote", text='the character around values of a CSV file, or the word none; " if not given', metavar="C"),
     option("--escape", text="the character before a quote inside a value of a CSV file", metavar="C"),
@@ -161,7 +162,8 @@ def ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | Wa
     if arguments.spark and arguments.quarantine:
         raise InvalidInput("rows are kept back by loads in this process, not by Spark", hint="leave out --spark")
     if arguments.no_merge and arguments.quarantine:
-        raise InvalidInput("a load that keeps rows back sorts all rows at once", hint="leave out --no-merge")
+        hint = "leave out --no-merge: a load that keeps rows back sorts all rows at once, and has nothing to merge"
+        raise InvalidInput("--quarantine and --no-merge cannot be combined", hint=hint)
     table = context.table(arguments.table)
     sources = [source_of(context, word) for word in arguments.source]
     data = sources[0] if len(sources) == 1 else sources  # several are one commit: all of their rows are added, or none

@@ -28,7 +28,7 @@ def trips(cell, tmp_path):
 def test_a_load_forgives_what_the_line_says(trips):
     plan = trips(f"%sleeper {LINE} --dry-run")
     assert (plan.rows, plan.differences) == (2, ())
-    assert "left out, as the table lacks them: Note" in repr(plan)
+    assert "skipped, not in the table: Note" in repr(plan)
     assert trips(f"%sleeper {LINE}").added_rows == 2
     (first, second) = trips("%sleeper scan trips").to_pandas().to_dict("records")
     assert (second["city"], second["fare"], second["paid"], first["city"]) == ("oslo", 1.5, True, "7")
@@ -129,7 +129,7 @@ def test_a_load_without_a_merge_names_the_compaction_to_type_next(trips, shell, 
     [
         (
             "ingest trips more.csv --no-merge --quarantine bad.parquet",
-            "a load that keeps rows back sorts all rows at once",
+            "--quarantine and --no-merge cannot be combined",
         ),
         ("ingest trips --watch . --once --no-merge", "--no-merge cannot be combined with --watch"),
     ],

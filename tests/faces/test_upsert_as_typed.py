@@ -111,7 +111,7 @@ def test_a_change_forgives_what_a_load_forgives(typed, shell, spaced, line):
         assert option in hint_text(caught.value.hint_parts, "%sleeper")
         line += f" {option}"
     done = typed(line)
-    assert "left out, as the table lacks them: extra" in repr(done)
+    assert "skipped, not in the table: extra" in repr(done)
     assert spaced() == {1: "a", 2: "7"}
 
 

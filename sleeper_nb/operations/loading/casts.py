@@ -42,6 +42,11 @@ _MOST_SHOWN = 60
 _WHOLE = ("tinyint", "smallint", "int", "long")
 _NUMBERS = frozenset({*_WHOLE, "float", "double", "decimal"})
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_MOMENTS = {
+    "date": re.compile(r"-?\d{4,}-\d\d-\d\d[Tt ]", re.ASCII),
+    "timestamp": re.compile(r"-?\d{4,}-\d\d-\d\d", re.ASCII),
+}
+"""How a text begins that may be a time, which only does not fit: a date must have no time of day."""
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+(?:[. ]\d{3})*,\d+", re.ASCII)
 
 
@@ -119,6 +124,12 @@ class InexactValueError(Exception):
         """Whether the value is a text that should become a number but is not one."""
         is_text = self.kind == "string" and isinstance(self.value, str) and self.target.name in _NUMBERS
         return is_text and not _NUMBER.fullmatch(self.value.strip())
+
+    @property
+    def is_not_a_moment(self) -> bool:
+        """Whether the value is a text that should become a date or a time but does not begin as one."""
+        is_text = self.kind == "string" and isinstance(self.value, str) and self.target.name in _MOMENTS
+        return is_text and not _MOMENTS[self.target.name].match(self.value.strip())
 
     @property
     def is_refused(self) -> bool:

@@ -432,7 +432,7 @@ def _whole_lines(parts: Sequence[RawColumns]) -> Iterator[BadValue]:
 def extra_notes(names: Sequence[str]) -> tuple[str, ...]:
     """Return a note that names the columns that are left out because the table lacks them."""
     shown = [name if name.strip() else "a column without a name" for name in names]
-    return (f"left out, as the table lacks them: {', '.join(shown)}",) if names else ()
+    return (f"skipped, not in the table: {', '.join(shown)}",) if names else ()
 
 
 def _place_in(parts: Sequence[RawColumns]) -> Callable[[int], str]:
@@ -782,6 +782,8 @@ def inexact(
         return Difference(target.name, problem, f"{error.hint}; nothing was changed")
     if error.verdict or error.is_not_a_number:
         kind, verdict = "", error.verdict or "is not a number"
+    elif error.is_not_a_moment:
+        kind, verdict = "", f"is not a {error.target}"
     elif (error.kind, error.target.name) == ("string", "boolean") and not is_word(error.value, error.target):
         kind, verdict = "", "is not a boolean"
     if error.is_bad_text:

@@ -201,7 +201,7 @@ class QuarantineFile:
         storage, name = open_parent(address, home)
         if not name.lower().endswith(".parquet") or name.lower() == ".parquet":
             hint = ("write ", QUARANTINE)
-            raise InvalidInput(f"rows cannot be kept back in {str(address)!r}: it is not a .parquet file", hint=hint)
+            raise InvalidInput(f"quarantine needs a .parquet file, not {str(address)!r}", hint=hint)
         return cls(storage, name)
 
     @property

@@ -63,9 +63,9 @@ class RunFiles:
         most, expected = most_runs(leaves), workers * max(1, math.ceil(total_bytes / workers / max(1, run_bytes)))
         if expected <= most:
             return cls(most, expected)
-        bound = f"{most} are the most" + (f" with {leaves:,} leaves" if most < MOST_OF_LEAF else "")
+        bound = f"limit {most}" + (f" with {leaves:,} leaves" if most < MOST_OF_LEAF else "")
         note = (
-            f"sorted runs are merged: as files, each leaf would get about {expected:,}, and {bound}; "
+            f"sorted runs will be merged anyway: each leaf would get about {expected:,} files ({bound}); "
             f"a larger {IMPORT_TASK_BYTES} makes fewer"
         )
         return cls(note=note)

@@ -50,7 +50,7 @@ def test_an_import_forgives_what_an_ingest_forgives(table, tmp_path: Path, spark
     assert "by_name=True" in (error.value.hint or "")
     plan = table.bulk_import(data, dry_run=True, **FORGIVEN)
     assert (plan.rows, plan.differences, [leaf.rows for leaf in plan.leaves]) == (2, (), [1, 1])
-    assert "left out, as the table lacks them: more" in repr(plan)
+    assert "skipped, not in the table: more" in repr(plan)
     table.bulk_import(data, **FORGIVEN)
     imported = rows(table)
     table.rollback(version=1)

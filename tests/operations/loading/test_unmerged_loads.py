@@ -175,8 +175,8 @@ def test_more_files_than_there_should_be_are_merged_and_the_load_says_so(tmp_pat
     store = a_store(tmp_path, SCHEMA, ["a", "é"])
     done = load(store, files, IngestSettings(task_bytes=300_000, merge=False))
     assert not done.is_unmerged
-    assert done.runs_note.startswith("sorted runs are merged: as files, each leaf would get about ")
-    assert "and 20 are the most; a larger sleeper.table.bulk.import.task.memory.bytes makes fewer" in done.runs_note
+    assert done.runs_note.startswith("sorted runs will be merged anyway: each leaf would get about ")
+    assert "files (limit 20); a larger sleeper.table.bulk.import.task.memory.bytes makes fewer" in done.runs_note
 
 
 @pytest.mark.parametrize(
@@ -195,9 +195,9 @@ def test_few_runs_become_files(total: int, workers: int, leaves: int, expected: 
 @pytest.mark.parametrize(
     ("total", "leaves", "words"),
     [
-        (2_001, 500, "each leaf would get about 22, and 20 are the most;"),
-        (1_001, 1_000, "each leaf would get about 12, and 10 are the most with 1,000 leaves;"),
-        (1, 10_001, "each leaf would get about 2, and 0 are the most with 10,001 leaves;"),
+        (2_001, 500, "each leaf would get about 22 files (limit 20);"),
+        (1_001, 1_000, "each leaf would get about 12 files (limit 10 with 1,000 leaves);"),
+        (1, 10_001, "each leaf would get about 2 files (limit 0 with 10,001 leaves);"),
     ],
 )
 def test_many_are_merged_with_the_reason(total: int, leaves: int, words: str) -> None:
@@ -375,7 +375,7 @@ def test_a_dry_run_plans_the_files_of_all_runs(session: sl.Session) -> None:
     many = rows_with(["b"] * 2_000, range(2_000))
     plan = table.bulk_import(many, dry_run=True, merge=False)
     assert plan.files == 1
-    assert any("sorted runs are merged: as files" in note for note in plan.notes)
+    assert any("sorted runs will be merged anyway" in note for note in plan.notes)
 
 
 def test_the_property_decides_and_the_argument_overrides_it(session: sl.Session, many_runs: None) -> None:
