@@ -41,6 +41,7 @@ settings.register_profile("faults", settings.get_profile("default"), max_example
 settings.load_profile("default")
 
 
+@pytest.hookimpl(tryfirst=True)  # before the plugin of workers, which reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give the tests of a file to one worker of several (``-n``), and all that need Spark to one: it starts once.
 

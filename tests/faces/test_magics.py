@@ -590,7 +590,8 @@ def test_a_table_is_cut_by_a_file_and_an_ingest_is_planned(run, tmp_path):
     plan = run("%sleeper ingest cut trips.csv more.csv --dry-run")
     assert [(d.column, d.change.partition(";")[0]) for d in plan.differences] == [
         ("fair", "rename it to 'fare'"),
-        ("pickup", "write a time as 2026-11-21T10:30:00.123456Z, with at most 6 digits after the point"),
+        ("pickup", ("write a time as 2026-11-21T10:30:00.123456Z, with at most 6 digits after the point, "
+                    "or add null_text=['', 'soon'] if it means NULL")),
     ]  # fmt: skip
     assert run("%sleeper ingest cut trips.csv trips.csv").added_rows == 4
 

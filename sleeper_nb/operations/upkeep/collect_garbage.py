@@ -91,9 +91,9 @@ class GarbageReport(Report):
         )
         if self.forgotten:
             rows += (("would forget" if self.dry_run else "forgot", "files of others", len(self.forgotten), None),)
-        kept = ", ".join(f"{why} {count:,}" for why, count in self.held_by.items())
+        kept = ", ".join(f"{count:,} by {why}" for why, count in self.held_by.items())
         done = nothing_done(CLEAN_UP, self.prefix) if self.dry_run and (self.data_files or self.metadata_files) else ""
-        footer = notes_line(f"kept back by {kept}" if kept else "", done)
+        footer = notes_line(f"kept back: {kept}" if kept else "", done)
         return Grid(("", "what", "files", "bytes"), rows, "garbage collection", footer)
 
 

@@ -85,7 +85,7 @@ def test_it_says_what_keeps_files_back(store: StateStore):
 
 def test_files_wait_for_the_delay(table: StateStore, clock: ManualClock):
     assert collect(table, QUARTER).held == 2
-    assert "kept back by the delay of 15 min 2" in repr(collect(table, QUARTER, dry_run=True))
+    assert "kept back: 2 by the delay of 15 min" in repr(collect(table, QUARTER, dry_run=True))
     clock.advance(QUARTER - timedelta(minutes=1))
     assert collect(table, QUARTER, dry_run=True).data_files == ()
     clock.advance(timedelta(microseconds=10))
