@@ -3,13 +3,15 @@
 The checksums of a file's pages do not cover its footer: a changed bit there can give a column another name or type, and
 the pages are still right. The checksum of the whole file would take longer to compute than the rest of reading it.
 
-The footer is written with `PLACEHOLDER` in its metadata, which is then replaced by the checksum of these bytes.
+The checksum is that of the footer with `BLANK` in its place. While the footer is written, a mark stands there, which
+follows from the file's metadata, so that no name or text in the footer is like it.
 """
 
 from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,7 +20,7 @@ import pyarrow.parquet as pq
 from sleeper_nb.model.checksums import DIGITS, checksum_of
 
 KEY: Final = b"sleeper_nb.footer"
-PLACEHOLDER: Final = b"-" * DIGITS
+BLANK: Final = b"-" * DIGITS
 _TAIL: Final = 8
 """Bytes at the end of a Parquet file: the length of the footer, and a mark."""
 
@@ -35,14 +37,15 @@ def write_table(table: pa.Table, stream: pa.NativeFile, **options: Any) -> None:
     options
         Those of `pyarrow.parquet.ParquetWriter`.
     """
-    stamped = table.replace_schema_metadata({**(table.schema.metadata or {}), KEY: PLACEHOLDER})
+    stamps = dict(table.schema.metadata or {})
+    mark = checksum_of(KEY, *chain.from_iterable(sorted(stamps.items()))).encode()
+    stamped = table.replace_schema_metadata({**stamps, KEY: mark})
     sink = _Held(stream)
     with pq.ParquetWriter(pa.PythonFile(sink, "w"), stamped.schema, **options) as writer:
         writer.write_table(stamped)
         sink.holds = True
     footer = sink.held.getvalue()
-    assert footer.count(PLACEHOLDER) == 1, "the footer has one checksum"  # noqa: S101 - no name or text has 32 dashes
-    stream.write(footer.replace(PLACEHOLDER, checksum_of(footer).encode()))
+    stream.write(footer.replace(mark, checksum_of(footer.replace(mark, BLANK)).encode()))
 
 
 def is_intact(file: pq.ParquetFile, read_end: Callable[[int], bytes]) -> bool:
@@ -59,7 +62,7 @@ def is_intact(file: pq.ParquetFile, read_end: Callable[[int], bytes]) -> bool:
     if stamp is None:
         return True
     footer = read_end(_TAIL + int.from_bytes(read_end(_TAIL)[:4], "little"))
-    return bool(checksum_of(footer.replace(stamp, PLACEHOLDER, 1)).encode() == stamp)
+    return bool(checksum_of(footer.replace(stamp, BLANK)).encode() == stamp)
 
 
 class _Held:

@@ -52,6 +52,14 @@ def test_a_file_is_any_readers_and_its_footer_intact(columns, stamps):
     }
 
 
+@pytest.mark.parametrize("text", ["-" * 32, "0" * 32, "sleeper_nb.footer"])
+def test_texts_like_a_checksum_are_texts(text):
+    """Statistics of a column are in the footer, too."""
+    rows = pa.table({text: [text, text]}).replace_schema_metadata({text: text})
+    assert is_intact(file_of(rows))
+    assert pq.read_table(io.BytesIO(file_of(rows))).to_pydict() == rows.to_pydict()
+
+
 def test_a_file_without_a_checksum_counts_as_intact():
     sink = io.BytesIO()
     pq.write_table(pa.table({"a": [1]}), sink)
