@@ -23,6 +23,8 @@ KEY: Final = b"sleeper_nb.footer"
 BLANK: Final = b"-" * DIGITS
 _TAIL: Final = 8
 """Bytes at the end of a Parquet file: the length of the footer, and a mark."""
+_WRITTEN_TOGETHER: Final = 1 << 20
+"""Bytes."""
 
 
 def write_table(table: pa.Table, stream: pa.NativeFile, **options: Any) -> None:
@@ -41,8 +43,13 @@ def write_table(table: pa.Table, stream: pa.NativeFile, **options: Any) -> None:
     mark = checksum_of(KEY, *chain.from_iterable(sorted(stamps.items()))).encode()
     stamped = table.replace_schema_metadata({**stamps, KEY: mark})
     sink = _Held(stream)
-    with pq.ParquetWriter(pa.PythonFile(sink, "w"), stamped.schema, **options) as writer:
+    # Parquet writes many parts of a few bytes: they are collected before they come to Python
+    with (
+        pa.BufferedOutputStream(pa.PythonFile(sink, "w"), _WRITTEN_TOGETHER) as collected,
+        pq.ParquetWriter(collected, stamped.schema, **options) as writer,
+    ):
         writer.write_table(stamped)
+        collected.flush()
         sink.holds = True
     footer = sink.held.getvalue()
     stream.write(footer.replace(mark, checksum_of(footer.replace(mark, BLANK)).encode()))
