@@ -156,7 +156,7 @@ def test_the_first_rows_of_a_common_table_that_is_used_twice_are_shown(inputs: I
     assert result.head(7).num_rows == 7
     assert result.head(0).num_rows == 0
     assert result.head(10**6) == result.to_arrow()
-    assert "more rows" in repr(result) or "rows ·" in repr(result)
+    assert "there are more" in repr(result) or "rows ·" in repr(result)
 
 
 def test_more_keys_than_can_be_told_apart_are_ranges(inputs: Inputs):
