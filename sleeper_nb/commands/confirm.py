@@ -61,9 +61,9 @@ def delete_confirmed(
     instance = "" if session is context.session else session.instance
     try:
         report = delete(force=arguments.force, dry_run=arguments.dry_run)
-        if not getattr(report, "loses_version", True):  # a savepoint whose version stays is deleted at once
-            again = line_again(arguments.words)
-        return replace(report, again=again, instance=instance)
+        return replace(
+            report, again=again if report.needs_confirmation else line_again(arguments.words), instance=instance
+        )
     except ConfirmationNeeded as needed:
         plan: Plan = needed.plan
         planned: Plan = replace(plan, instance=instance)

@@ -165,14 +165,14 @@ def add_once(store: StateStore, job_id: str, add: Callable[[], Snapshot]) -> Sna
     The new snapshot. If the job was done before, a `MadeBefore`: the snapshot that it made, or the current one if that
     has expired.
     """
-    done = store.catalog.snapshot_of_job(store.table_id, job_id)
-    if done is None:
-        try:
-            return add()
-        except JobDone:
-            logger.info("table %s: job %s was done by another process meanwhile", store.table_id, job_id)
-            done = store.catalog.snapshot_of_job(store.table_id, job_id)
-    return _made_before(store, job_id, done)
+    made = done_before(store, job_id)
+    if made is not None:
+        return made
+    try:
+        return add()
+    except JobDone:
+        logger.info("table %s: job %s was done by another process meanwhile", store.table_id, job_id)
+        return _made_before(store, job_id, store.catalog.snapshot_of_job(store.table_id, job_id))
 
 
 def done_before(store: StateStore, job_id: str) -> MadeBefore | None:

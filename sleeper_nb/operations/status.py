@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from sleeper_nb.catalog.catalog_base import FileClaim, steady
 from sleeper_nb.errors import Action
@@ -247,7 +248,7 @@ def _status(store: StateStore, name: str, limits: Housekeeping) -> TableStatus:
         waiting_files=waiting,
         waiting_bytes=waiting_bytes,
         waiting_metadata=sum(not is_data_file(path) for path, _ in garbage),
-        next_steps=_next_steps(limits, *facts, online=online, merged=_merged(store, state, limits, claims)),
+        next_steps=_next_steps(limits, *facts, online=online, merged=partial(_merged, store, state, limits, claims)),
         overdue=_next_steps(limits.overdue, *facts, online=True) if online else (),
         online=online,
     )
@@ -268,14 +269,15 @@ def _next_steps(
     garbage: Sequence[tuple[str, datetime]],
     *,
     online: bool,
-    merged: tuple[int, int] = (0, 0),
+    merged: Callable[[], tuple[int, int]] = lambda: (0, 0),
 ) -> tuple[Advice, ...]:
     claimed = {(claim.partition_id, name) for claim in claims for name in claim.filenames}
+    full = full_leaves(state, claimed, limits.batch_size)
     return advise(
         limits,
         big=sum(held.rows >= limits.splitting_threshold for held in state.files.by_partition().values()),
-        full=full_leaves(state, claimed, limits.batch_size),
-        merged=merged,
+        full=full,
+        merged=(0, 0) if full else merged(),  # a full leaf says enough, and to plan a compaction looks at each file
         expired=len(plan_expiry(snapshots, limits.retention, now)),
         files=len(collectable_files(state, kept, now, limits.gc_delay)) + len(leftover_files(state, garbage)),
         metadata=sum(now - since >= limits.gc_delay and not is_data_file(path) for path, since in garbage),
@@ -335,7 +337,7 @@ def advise(
         (big, Advice("split", f"{_leaves(big)} {counted(limits.splitting_threshold, 'row')} or more")),
         (full, Advice("compact", f"{_leaves(full)} {limits.batch_size} files or more")),
         (
-            files_merged and not full,
+            files_merged,
             Advice("compact", f"{counted(files_merged, 'file')} would be compacted into {files_made:,}"),
         ),
         (unsaved, Advice("maintain", "a periodic savepoint is due")),

@@ -70,7 +70,7 @@ def delete(table: OpenTable, savepoint: Savepoint, *, dry_run: bool, force: bool
     plan = plan_savepoint_deletion(table.store, savepoint, Retention.of(table.properties))
     if dry_run:
         return plan
-    if plan.loses_version and not force:
+    if plan.needs_confirmation and not force:
         raise ConfirmationNeeded(
             f"this deletes snapshot {savepoint.saved_snapshot_id} of table {table.name!r} for good: "
             f"only savepoint {savepoint.name or savepoint.id!r} keeps it",

@@ -42,6 +42,7 @@ from pyspark.sql.streaming.datasource import (
 from sleeper_nb.engines.spark.read_tasks import PURPOSE, ChangeTask, FeedColumns, ReadTask, rows_of
 from sleeper_nb.engines.spark.source_table import SourceTable
 from sleeper_nb.engines.spark.spark_errors import without_stack
+from sleeper_nb.engines.spark.wanted_rows import WantedRows
 from sleeper_nb.errors import InvalidInput, StateRuleBroken, StorageError
 from sleeper_nb.model.evolution import for_later_files
 from sleeper_nb.model.processing import NOTHING
@@ -153,6 +154,7 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._opened: SourceTable | None = None
         self._held = ExitStack()
         self._last: int | None = None
+        self._wanted: WantedRows | None = None
 
     @without_stack()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's names, here and below
@@ -216,7 +218,7 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not began.full_state_done and ended.full_state_done:
             state = table.store.load(table.resolve(SnapshotReference(after)).version)
             processor = table.processor(self._schema(state), state.processing)
-            wanted = table.wanted(self.options, processor.schema)
+            wanted = self._wanted_with(processor.schema)
             plan = plan_scan(state, processing=processor.processing, reach=wanted.reach(state))
             self._hold([after], plan.bytes)
             tasks += table.tasks(plan.leaves, processor, self.source.parallelism, wanted, feed=self._feed(after))
@@ -228,7 +230,7 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         table, last = self._table, history[-1]
         processor = table.processor(self._schema(last), last.processing).in_part()
-        wanted = table.wanted(self.options, processor.schema)
+        wanted = self._wanted_with(processor.schema)
         by_row = processor.processing.only_filters
         appends = plan_appends(history, table.store.load, partial(wanted.reach, by_row=by_row))
         self._hold({append.kept_by for append in appends}, sum(append.bytes for append in appends))
@@ -248,7 +250,7 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             before, after = table.store.load(earlier), table.store.load(snapshot)
             schema = self._schema(snapshot)
             processing = table.processor(schema, snapshot.processing).processing
-            wanted = table.wanted(self.options, schema)
+            wanted = self._wanted_with(schema)
             comparison = replace(
                 compare(before, after, NOTHING, NOTHING, wanted.compared),
                 before=schema,
@@ -263,6 +265,12 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _feed(self, snapshot_id: int) -> FeedColumns | None:
         return FeedColumns(snapshot_id) if self.options.rules.changes else None
+
+    def _wanted_with(self, schema: Schema) -> WantedRows:
+        """Return which rows are wanted of files that are read with a schema; the last answer is kept."""
+        if self._wanted is None or self._wanted.schema != schema:
+            self._wanted = self._table.wanted(self.options, schema)
+        return self._wanted
 
     def _schema(self, version: TableState | Snapshot) -> Schema:
         """Return the schema with which to read the files of a version: the one that Spark was given, when that differs.

@@ -75,6 +75,11 @@ class DeletionReport(Report):
     prefix: str = ""
 
     @property
+    def needs_confirmation(self) -> bool:
+        """Whether it is done only with ``force=True``: always."""
+        return True
+
+    @property
     def summary(self) -> str:
         """What is deleted, in one line."""
         parts = [counted(self.rows, "row"), f"{counted(self.files, 'file')} ({Bytes(self.bytes)})"]

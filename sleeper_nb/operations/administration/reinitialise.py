@@ -110,6 +110,11 @@ class ReinitialiseReport(Report):
     instance: str = ""
     prefix: str = ""
 
+    @property
+    def needs_confirmation(self) -> bool:
+        """Whether it is done only with ``force=True``: always."""
+        return True
+
     def grid(self) -> Grid:
         """Return what is deleted and what is kept."""
         rows: tuple[tuple[object, ...], ...] = (

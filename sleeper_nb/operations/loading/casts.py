@@ -368,6 +368,12 @@ def plain_values(array: pa.Array) -> pa.Array:
     return array.cast(pa.large_binary()) if pa.types.is_binary_view(kind) else array
 
 
+def plain_chunks(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column as `plain_values` returns its chunks: Arrow can take rows of it, and count the different ones."""
+    chunks = [plain_values(chunk) for chunk in column.chunks]
+    return pa.chunked_array(chunks) if chunks else column
+
+
 def _check(ok: pa.Array) -> None:
     """Raise `ArrowInvalid` unless all values are true; nulls, which come from nulls, are ignored."""
     if pc.all(ok, skip_nulls=True).as_py() is False:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from sleeper_nb.model.even_partitions import MOST_LEAVES
 from sleeper_nb.model.schema import KEY_TYPES, Field, Schema
-from sleeper_nb.operations.loading.casts import BAD_VALUE, plain_values
+from sleeper_nb.operations.loading.casts import BAD_VALUE, plain_chunks, plain_values
 from sleeper_nb.operations.loading.conform import Difference, compare_column, raise_first
 from sleeper_nb.operations.loading.data_columns import DataColumn, first_values
 from sleeper_nb.operations.loading.file_formats import pieces_of
@@ -216,8 +216,6 @@ def _comparable(values: Any) -> pa.Array | pa.ChunkedArray | None:
         return None
     try:
         found = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values, from_pandas=True)
-        if isinstance(found, pa.ChunkedArray):  # of dictionaries and views, Arrow does not count the different values
-            return pa.chunked_array([plain_values(chunk) for chunk in found.chunks]) if found.chunks else found
-        return plain_values(found)
+        return plain_chunks(found) if isinstance(found, pa.ChunkedArray) else plain_values(found)
     except BAD_VALUE:
         return None

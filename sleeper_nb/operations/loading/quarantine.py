@@ -26,7 +26,7 @@ from pyarrow import parquet
 from sleeper_nb.errors import AlreadyExists, InvalidInput, OutcomeUnknown
 from sleeper_nb.model.schema import Schema, is_utf8
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.loading.casts import BAD_VALUE, plain_values
+from sleeper_nb.operations.loading.casts import BAD_VALUE, plain_chunks
 from sleeper_nb.operations.loading.conform import (
     FILE,
     OF_KEPT_ROWS,
@@ -315,13 +315,9 @@ def _in_memory(data: Any, rows: Sequence[int]) -> dict[str, Any]:
         frame = data.iloc[list(rows)]
         return {str(name): frame.iloc[:, i] for i, name in enumerate(frame.columns)}
     table, places = arrow_of(data), pa.array(rows, pa.int64())
-    return {name: _plain(column).take(places) for name, column in zip(table.column_names, table.columns, strict=True)}
-
-
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column without views and encodings, of which Arrow cannot take rows."""
-    chunks = [plain_values(chunk) for chunk in column.chunks]
-    return pa.chunked_array(chunks) if chunks else column
+    return {
+        name: plain_chunks(column).take(places) for name, column in zip(table.column_names, table.columns, strict=True)
+    }
 
 
 def _storable(column: Any) -> pa.ChunkedArray:

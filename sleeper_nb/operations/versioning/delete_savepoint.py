@@ -72,6 +72,11 @@ class SavepointDeletion(Report):
         """Whether nothing else keeps the version, so that it can never be read again."""
         return not self.others
 
+    @property
+    def needs_confirmation(self) -> bool:
+        """Whether it is done only with ``force=True``."""
+        return self.loses_version
+
     def grid(self) -> Grid:
         """Return what happens to the version and its files."""
         savepoint, would = self.savepoint, "would be " if self.dry_run else ""
@@ -80,7 +85,7 @@ class SavepointDeletion(Report):
         freed = f"{counted(self.files, 'data file')}, {Bytes(self.bytes)}" if self.files else "nothing"
         rows = (("saved", version), ("that version", self._fate()), ("frees for garbage collection", freed))
         title = f"savepoint {savepoint.id}{name} {would}deleted"
-        in_python = "force=True" if self.loses_version else "the same without dry_run=True"
+        in_python = "force=True" if self.needs_confirmation else "the same without dry_run=True"
         footer = nothing_done(Action(self.again, in_python), self.prefix) if self.dry_run else ""
         return Grid(("", ""), rows, title, footer)
 
