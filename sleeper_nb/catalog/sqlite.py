@@ -45,6 +45,7 @@ from sleeper_nb.catalog.locks import CommitLocks
 from sleeper_nb.catalog.sqlite_file import SqliteFile
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import CHECK, CatalogDamaged
+from sleeper_nb.last_used import LastUsed
 from sleeper_nb.model.jobs import Job, Lease, ServiceLease
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot, all_to_micros, from_micros, to_micros
@@ -168,6 +169,8 @@ SELECT tables.id, tables.current_snapshot, tables.current_commit,
 FROM tables LEFT JOIN snapshots ON snapshots.table_id = tables.id AND snapshots.id = tables.current_snapshot
 """  # noqa: S608 - our own column names
 _SELECT_CURRENT = f"{_SELECT_CURRENT_OF_ALL} WHERE tables.id = ?"
+_CHECKED_ROWS = 64
+"""How many rows of current snapshots are kept with what they say."""
 _SELECT_HEAD = "SELECT current_snapshot, current_commit FROM tables WHERE id = ?"
 _INSERT_SNAPSHOT = f"INSERT INTO snapshots (table_id, {_COLUMNS}) VALUES (?{', ?' * len(_SNAPSHOT)}, ?)"  # noqa: S608
 _FLOOR = """
@@ -380,6 +383,8 @@ class SqliteCatalog(Catalog):
     def __init__(self, path: Path, *, sync: bool = True) -> None:
         self._file = SqliteFile(path, sync=sync, format_version=FORMAT_VERSION, upgrade=upgrade)
         self._locks = CommitLocks(path.with_name(f"{path.name}-turns"))
+        # by the whole row: an operation reads the same current snapshot several times
+        self._checked: LastUsed[tuple[Any, ...], Snapshot] = LastUsed(_CHECKED_ROWS)
 
     def create_table(self, entry: TableEntry, first: Snapshot) -> None:
         with self._file.transaction() as run:
@@ -442,7 +447,8 @@ class SqliteCatalog(Catalog):
         rows = self._file.rows(_SELECT_CURRENT, (table_id,))
         if not rows:
             raise unknown_table_id(table_id)
-        return _CurrentRow.of(self._file.name, rows[0]).checked()
+        (row,) = rows
+        return self._checked.get(row) or self._checked.put(row, _CurrentRow.of(self._file.name, row).checked())
 
     def current_of_all(self) -> dict[str, Snapshot]:
         found = (_CurrentRow.of(self._file.name, row) for row in self._file.rows(_SELECT_CURRENT_OF_ALL))

@@ -32,14 +32,22 @@ def is_stamp(checksum: str | None) -> bool:
 
 
 class Checksum:
-    """The checksum of bytes that are added in parts."""
+    """The checksum of bytes that are added in parts.
+
+    Attributes
+    ----------
+    bytes
+        How many bytes were added.
+    """
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
+        self.bytes = 0
 
     def add(self, part: bytes | memoryview) -> None:
         """Add the next part."""
         self._hash.update(part)
+        self.bytes += len(part)
 
     @property
     def text(self) -> str:

@@ -68,10 +68,10 @@ def vectors_of(references: pa.Table) -> Iterable[DeletionVector | None]:
     return map(DeletionVector.of, references.select([each.name for each in DELETION_COLUMNS]).to_pylist())
 
 
-def deletion_columns(vectors: Sequence[DeletionVector | None]) -> dict[str, list[Any]]:
-    """Return the columns of references that have some vectors; None for a reference without one."""
+def deletion_columns(vectors: Sequence[DeletionVector | None]) -> dict[str, pa.Array]:
+    """Return the columns of references that have some vectors; NULL for a reference without one."""
     nothing = (None,) * len(DELETION_COLUMNS)
     if not any(vectors):  # as in most commits, which may have many references
-        return {each.name: [None] * len(vectors) for each in DELETION_COLUMNS}
+        return {each.name: pa.nulls(len(vectors), each.type) for each in DELETION_COLUMNS}
     cells = [nothing if vector is None else vector.cells for vector in vectors]
-    return {each.name: [row[at] for row in cells] for at, each in enumerate(DELETION_COLUMNS)}
+    return {each.name: pa.array([row[at] for row in cells], each.type) for at, each in enumerate(DELETION_COLUMNS)}

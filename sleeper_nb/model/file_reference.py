@@ -166,7 +166,7 @@ def to_batch(added: Sequence[Addition], schema: pa.Schema) -> pa.RecordBatch:
     values: dict[str, Any] = {
         "status": [ACTIVE] * len(added),
         "added_snapshot": [each.snapshot_id for each in added],
-        "removed_snapshot": [None] * len(added),
+        "removed_snapshot": pa.nulls(len(added), schema.field("removed_snapshot").type),
         "updated_at": [each.time for each in added],
     }
     values |= deletion_columns([reference.deletions for reference in references])
@@ -179,7 +179,11 @@ def to_batch(added: Sequence[Addition], schema: pa.Schema) -> pa.RecordBatch:
         if name not in values:
             values[name] = [getattr(reference, name) for reference in references]
     # column by column: building rows would take many times as long
-    return pa.RecordBatch.from_arrays([pa.array(values[f.name], f.type) for f in schema], schema=schema)
+    made = (values[f.name] for f in schema)
+    arrays = [
+        each if isinstance(each, pa.Array) else pa.array(each, f.type) for each, f in zip(made, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def stored_files(references: pa.Table) -> pa.Table:

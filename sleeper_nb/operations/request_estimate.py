@@ -62,7 +62,7 @@ class CommitCosts:
     def ingest(self, files: int) -> RequestEstimate:
         """Return what a load costs that writes so many files."""
         puts, units = self._commit(files, 0)
-        return RequestEstimate(files + puts, 2, units, 5)
+        return RequestEstimate(files + puts, 1, units, 5)
 
     def compaction(self, inputs: int, jobs: int, written: int) -> RequestEstimate:
         """Return what jobs cost that merge so many files into one each, of so many bytes in all."""
@@ -72,13 +72,13 @@ class CommitCosts:
         more = (jobs - 1) * (self._commit(1, 1)[0])  # each job is a commit of its own
         written_objects = jobs * objects(written // jobs)
         return RequestEstimate(
-            written_objects + puts + more, 1 + 4 * inputs, units + 4 * (jobs - 1) + 11 * jobs, 14 * jobs
+            written_objects + puts + more, 4 * inputs, units + 4 * (jobs - 1) + 11 * jobs, 14 * jobs
         )
 
     def change(self, files: int, leaves: int) -> RequestEstimate:
         """Return what a change costs that takes rows out of so many files, and brings rows to so many leaves."""
         puts, units = self._commit(files + leaves, files)
-        return RequestEstimate(files + leaves + puts, 4 + 7 * files, units, 9)
+        return RequestEstimate(files + leaves + puts, 3 + 6 * files, units, 9)
 
     def _commit(self, added: int, removed: int) -> tuple[int, int]:
         """Return the objects and write units of one commit."""

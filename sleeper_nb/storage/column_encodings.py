@@ -76,8 +76,10 @@ def _differs_little(values: pa.ChunkedArray) -> bool:
     if not (is_long or pa.types.is_int32(kind) or pa.types.is_date32(kind)):
         return False
     width = 64 if is_long else 32
-    numbers = values.drop_null().cast(pa.int64() if is_long else pa.int32()).to_numpy().astype(np.int64)
-    differences = np.diff(numbers)  # those that overflow are small again, as in the file
+    plain = pa.int64() if is_long else pa.int32()
+    parts = [part.drop_null().view(plain).to_numpy().astype(np.int64, copy=False) for part in values.chunks]
+    numbers = parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, np.int64), *parts])
+    differences = numbers[1:] - numbers[:-1]  # those that overflow are small again, as in the file
     blocks = differences[: len(differences) // _BLOCK * _BLOCK].reshape(-1, _BLOCK)
     if not len(blocks):
         return False

@@ -200,6 +200,7 @@ class DataFileWriter:
     ) -> None:
         self._storage, self._filename, self._settings = storage, filename, settings
         self._fields, self._schema = schema, schema.in_files
+        self._arrow = self._schema.arrow
         self._stack = contextlib.ExitStack()
         self._writer: pq.ParquetWriter | None = None
         self._checksum: Checksum | None = None
@@ -232,8 +233,9 @@ class DataFileWriter:
         if self._checksum is None:
             return None
         self._stack.close()
-        size, ends = self._storage.size(self._filename), (tuple(self._keys.least), tuple(self._keys.greatest))
-        return DataFile(self._filename, self._keys.rows, size, *ends, self._checksum.text, self._statistics.found())
+        keys, written = self._keys, self._checksum
+        ends = tuple(keys.least), tuple(keys.greatest)
+        return DataFile(self._filename, keys.rows, written.bytes, *ends, written.text, self._statistics.found())
 
     def _flush(self, *, whole_groups_only: bool) -> None:
         if not self._waiting:
@@ -248,7 +250,7 @@ class DataFileWriter:
     def _write_group(self, group: pa.Table) -> None:
         if self._fields.is_renamed:
             group = group.select(self._fields.names).rename_columns(self._schema.names)
-        rows = group.cast(self._schema.arrow).combine_chunks()
+        rows = group.combine_chunks() if group.schema == self._arrow else group.cast(self._arrow).combine_chunks()
         self._keys.see(rows)
         if not self._keys.in_order:
             raise StorageError(
@@ -266,7 +268,7 @@ class DataFileWriter:
         return self._stack.enter_context(
             pq.ParquetWriter(
                 stream,
-                self._schema.arrow,
+                self._arrow,
                 write_page_index=True,
                 write_page_checksum=True,
                 sorting_columns=order,

@@ -133,30 +133,31 @@ def read_schema(storage: Storage, schema_id: int, checksum: str | None = None) -
 
 
 def _write(storage: Storage, path: str, table: pa.Table) -> str:
+    # each chunk of a column costs as much as hundreds of its values; a large table is not copied
+    table = table.combine_chunks() if table.num_rows <= FEW_ROWS else table
     stamped = table.replace_schema_metadata({_VERSION_KEY: FORMAT_VERSION, _PATH_KEY: path})
     # a file of which the whole checksum may be too large to check
-    write = footer_checksum.write_table if table.nbytes > CHECKED_BYTES // 2 else pq.write_table
+    write = footer_checksum.write_table if table.get_total_buffer_size() > CHECKED_BYTES // 2 else pq.write_table
     with checksummed(storage, path) as (stream, checksum):
-        write(stamped, stream, write_page_checksum=True, **_encodings(table))
+        write(stamped, stream, write_page_checksum=True, **_encodings(stamped.schema, table.num_rows))
     return checksum.text
 
 
-def _encodings(table: pa.Table) -> dict[str, Any]:
+def _encodings(schema: pa.Schema, rows: int) -> dict[str, Any]:
     """Return the options of PyArrow's Parquet writer for the columns of a metadata file.
 
     The least and greatest numbers and times of files differ in almost all bits, so compressing them costs a third more
     time for an eighth of their bytes; a reader decompresses them at each load. No reader skips parts of these files by
     the values of statistics, so Parquet needs no statistics of them.
     """
-    counts = [name for name in table.column_names if name.startswith(NULLS)]
-    of_values = reference_names(table.schema)
-    plain = {name for name in of_values if not is_text(table.schema.field(name).type)}
+    of_values = reference_names(schema)
+    plain = {name for name in of_values if not is_text(schema.field(name).type)}
     # for a small table, zstd takes longer than all the rest
-    usual = "zstd" if table.num_rows > FEW_ROWS else "snappy"
+    usual = "zstd" if rows > FEW_ROWS else "snappy"
     return {
-        "compression": {name: "none" if name in plain else usual for name in table.column_names},
-        "use_dictionary": [*(name for name in _REPEATED if name in table.column_names), *counts],
-        "write_statistics": [name for name in table.column_names if name not in of_values],
+        "compression": {name: "none" if name in plain else usual for name in schema.names},
+        "use_dictionary": [name for name in schema.names if name in _REPEATED or name.startswith(NULLS)],
+        "write_statistics": [name for name in schema.names if name not in of_values],
     }
 
 

@@ -119,7 +119,7 @@ def _load(
         if in_bulk:
             loaded = _bulk_import(table, state, rows, matching, settings, message, job_id, by_spark=by_spark)
         else:
-            loaded = _ingest(table, state.schema, rows, matching, message, job_id)
+            loaded = _ingest(table, state.schema, rows, matching, settings, message, job_id)
     return _after_load(table, loaded, notes)
 
 
@@ -347,6 +347,7 @@ def _ingest(
     schema: Schema,
     data: Sequence[IngestSource],
     matching: Matching,
+    settings: IngestSettings,
     message: str | None,
     job_id: str | None,
 ) -> Snapshot:
@@ -361,7 +362,7 @@ def _ingest(
                 message=message,
                 author=table.components.author,
                 job_id=job_id,
-                settings=IngestSettings.of(table.properties),
+                settings=settings,
                 rows_schema=schema,
                 judged=read.judged,
             )

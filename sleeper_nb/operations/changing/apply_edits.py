@@ -152,7 +152,7 @@ class EditsWriter:
                 column_encoding={"position": "DELTA_BINARY_PACKED"},
                 write_page_checksum=True,
             )
-        return DeletionVector(name, len(deleted), storage.size(name), checksum.text)
+        return DeletionVector(name, len(deleted), checksum.bytes, checksum.text)
 
     def _inserted(self, rows: pa.Table) -> Iterator[FileReference]:
         """Write new rows to sorted files of their leaves."""

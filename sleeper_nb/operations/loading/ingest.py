@@ -50,7 +50,7 @@ from sleeper_nb.operations.loading.conform import (
     row_after,
 )
 from sleeper_nb.operations.loading.folder_values import with_folder_values
-from sleeper_nb.operations.loading.key_order import first_from, key_order, plain_value, sort_rows
+from sleeper_nb.operations.loading.key_order import first_from, in_order, key_order, plain_value, sort_rows
 from sleeper_nb.operations.loading.matching import EXACT, Matching
 from sleeper_nb.operations.loading.parquet_files import open_parquet, read_parquet
 from sleeper_nb.operations.loading.row_checks import NOT_JUDGED, JudgedRows, RowCheck, no_rows_judged
@@ -381,7 +381,7 @@ def sorted_by_leaf(rows: pa.Table, tree: PartitionTree, schema: Schema) -> Itera
         for leaf, part in cut_by_leaf(rows, tree, schema):
             yield leaf, sort_rows(part, schema.sort_order)
         return
-    rows, begin, first = rows.take(pa.array(order)), 0, schema.row_keys[0]
+    rows, begin, first = in_order(rows, order), 0, schema.row_keys[0]
     for leaf in tree.leaves:
         end, limit = rows.num_rows, leaf.region.ranges[0].max
         if limit is not None:

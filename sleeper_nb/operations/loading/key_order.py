@@ -44,7 +44,12 @@ def sort_rows(rows: pa.Table, names: Sequence[str]) -> pa.Table:
     order = key_order(rows, names)
     if order is None:
         return rows.sort_by([(name, "ascending") for name in names])
-    return rows.take(pa.array(order))
+    return in_order(rows, order)
+
+
+def in_order(rows: pa.Table, order: _Indices) -> pa.Table:
+    """Return the rows in an order that `key_order` returned; rows that have it already are not copied."""
+    return rows if (order[1:] > order[:-1]).all() else rows.take(pa.array(order))
 
 
 def key_order(rows: pa.Table, names: Sequence[str]) -> _Indices | None:
@@ -71,6 +76,8 @@ def _sorted(rows: int, words: Iterator[_WordsOf]) -> _Indices:
             break  # no two rows are equal any more
         mine = order[places]
         values = word(mine)
+        if len(places) == rows and (values[1:] > values[:-1]).all():
+            break  # as they came: loads of rows that are in order already are common
         by_group = _order_in_groups(groups, values)
         order[places] = mine[by_group]
         values = values[by_group]

@@ -60,6 +60,8 @@ class LoadOptions:
         InvalidInput
             When an option has a value that it cannot have.
         """
+        if not arguments:
+            return AS_IT_IS
         csv = {name: value for name, value in arguments.items() if name in _CSV_OPTIONS}
         matching = {name: value for name, value in arguments.items() if name not in {*_CSV_OPTIONS, "sheet"}}
         return cls(CsvFormat(**csv), Matching.of(matching.pop("columns", None), **matching), arguments.get("sheet"))
