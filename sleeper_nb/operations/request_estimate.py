@@ -71,9 +71,7 @@ class CommitCosts:
         puts, units = self._commit(jobs, inputs)
         more = (jobs - 1) * (self._commit(1, 1)[0])  # each job is a commit of its own
         written_objects = jobs * objects(written // jobs)
-        return RequestEstimate(
-            written_objects + puts + more, 4 * inputs, units + 4 * (jobs - 1) + 11 * jobs, 14 * jobs
-        )
+        return RequestEstimate(written_objects + puts + more, 4 * inputs, units + 4 * (jobs - 1) + 11 * jobs, 14 * jobs)
 
     def change(self, files: int, leaves: int) -> RequestEstimate:
         """Return what a change costs that takes rows out of so many files, and brings rows to so many leaves."""

@@ -398,7 +398,8 @@ class SparkResult(QueryResult):
     def _summed(self, values: Sequence[ChartValue], query: ChartQuery) -> pa.Table:
         from sleeper_nb.engines.spark import frames
 
-        return self._spark.run(lambda _: frames.summed_for_chart(self._frame, values, query), "chart")
+        made = self._spark.kept_frames(self._frame.sparkSession)
+        return self._spark.run(lambda _: frames.summed_for_chart(made, self._frame, values, query), "chart")
 
     def _plan(self) -> str:
         from sleeper_nb.engines.spark import frames

@@ -100,7 +100,7 @@ class SparkStatement:
                 named[name] = self._table(what, what.rows, with_comments=lists_columns(bound.statement, name))
             else:
                 named[name] = frames.system_table(spark, what.rows)
-        return frames.query(spark, bound.statement, named, values, session_id=self.engines.session_id)
+        return frames.query(self.planning.kept, bound.statement, named, values, session_id=self.engines.session_id)
 
     def _table(self, what: BoundSource, rows: TableRows, *, with_comments: bool) -> DataFrame:
         from sleeper_nb.engines.spark import frames

@@ -112,12 +112,15 @@ class WatchedAction(Generic[T]):
 
     def _watch(self) -> None:
         """Count tasks until the action ends; after an interrupt, cancel its jobs until it ends."""
-        context = self._session.sparkContext
-        tracker = context.statusTracker()
+        context, tracker = self._session.sparkContext, None
         try:
             while not self.ended.is_set() and not self._cancel.wait(_POLL_SECONDS):
+                tracker = tracker or context.statusTracker()
                 self.done, self.total = _tasks(tracker, self._tag)
                 self.waiting = self.done == 0 < self.total and not _has_workers(context)
+            if self._result and not self._cancelled:
+                return  # its jobs have ended: the JVM, which may run the next action, is not asked about them
+            tracker = tracker or context.statusTracker()
             # Repeatedly: an action may submit another job after one was cancelled.
             while not self.ended.wait(_CANCEL_SECONDS) or _is_active(tracker, self._tag):
                 context.cancelJobGroup(self._tag)

@@ -16,6 +16,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.engines.spark.frames import NAMES_AND_SETTINGS, type_text
+from sleeper_nb.engines.spark.gateway import java_class
 from sleeper_nb.engines.spark.plan_json import JsonNode, plans_of, tree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.sql_quotes import quoted_name
@@ -121,9 +122,9 @@ class EmptyFrame:
 
         ddl = ", ".join(f"{name} {kind}" for name, kind in zip(self.columns, self.types, strict=True))
         jvm: Any = spark
-        struct = jvm._jvm.org.apache.spark.sql.types.StructType.fromDDL(ddl)  # noqa: SLF001 - PySpark has no other way
+        struct = java_class(spark, "org.apache.spark.sql.types.StructType").fromDDL(ddl)
         # rows that the optimizer does not know to be empty: it would leave them out
-        rows = DataFrame(jvm._jsparkSession.createDataFrame(jvm._jsc.emptyRDD(), struct), spark)  # noqa: SLF001
+        rows = DataFrame(jvm._jsparkSession.createDataFrame(jvm._jsc.emptyRDD(), struct), spark)  # noqa: SLF001 - no other way
         names = zip(self.columns, self.names, strict=True)
         return rows.selectExpr(*[f"{own} AS {quoted_name(real, '`')}" for own, real in names])
 

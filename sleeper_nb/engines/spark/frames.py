@@ -28,6 +28,7 @@ from sleeper_nb.engines.spark.file_systems import jvm_opens, opened_by, scheme_f
 from sleeper_nb.engines.spark.jvm import is_local
 from sleeper_nb.engines.spark.kept_frames import KeptFrames, exact_reader
 from sleeper_nb.engines.spark.row_places import FileNumbers
+from sleeper_nb.engines.spark.spark_reads import is_query
 from sleeper_nb.errors import InvalidInput, StorageError, first_line
 from sleeper_nb.model.keys import KeyValue, plain_time
 from sleeper_nb.model.partitions import Region
@@ -172,7 +173,7 @@ def data_frame(made: KeptFrames, plan: ScanPlan, storage: Storage, *, with_place
     for (region, has_deleted), files in grouped.items():
         if not has_deleted:
             paths = [opened_by(scheme, storage.locate(file.filename)) for file in files]
-            part = made.files(stored, paths).toDF(*plan.schema.names)  # other columns than those of other uses
+            part = made.files_apart(stored, paths, plan.schema.names)
             parts.append(part if region is None else part.filter(_inside(region, plan.schema)))
     if any(has_deleted for _, has_deleted in grouped):
         parts += _live_parts(made, only_with_deletions(plan), storage, scheme)
@@ -364,7 +365,7 @@ def of_variable(spark: SparkSession, variable: BoundVariable) -> DataFrame:
 
 
 def query(
-    spark: SparkSession,
+    made: KeptFrames,
     statement: Statement,
     views: Mapping[str, DataFrame],
     parameters: Mapping[str, Any] | None = None,
@@ -377,15 +378,10 @@ def query(
     sessions offer by name it finds only those of the session `session_id`; "" for those of any. The caller has made
     sure that the statement only reads (`spark_reads.check_reads`).
     """
-    with NAMES_AND_SETTINGS, _only_names_of(spark, session_id):
-        for name, frame in views.items():
-            frame.createOrReplaceTempView(name)
-        try:
-            arguments = {name: _argument(value) for name, value in (parameters or {}).items()}
-            return spark.sql(statement.text, args=arguments) if arguments else spark.sql(statement.text)
-        finally:
-            for name in views:
-                spark.catalog.dropTempView(name)
+    spark, for_query = made.spark, is_query(statement)
+    with NAMES_AND_SETTINGS, _only_names_of(spark, session_id), made.views.named(views, for_query=for_query):
+        arguments = {name: _argument(value) for name, value in (parameters or {}).items()}
+        return spark.sql(statement.text, args=arguments) if arguments else spark.sql(statement.text)
 
 
 SESSION_ID: Final = "sleeper.session"
@@ -414,14 +410,21 @@ def _argument(value: Any) -> Any:
     return value
 
 
-def summed_for_chart(rows: DataFrame, values: Sequence[ChartValue], query: ChartQuery) -> pa.Table:
+_PICKED: Final = "__sleeper_picked"
+_AS_V: Final = f"v AS (SELECT * FROM {_PICKED})"  # noqa: S608 - our own name
+
+
+def summed_for_chart(made: KeptFrames, rows: DataFrame, values: Sequence[ChartValue], query: ChartQuery) -> pa.Table:
     """Return the answer to a query of `sleeper_nb.sql.chart_sums` over some columns, which are computed once."""
     places = {name: str(number) for number, name in enumerate(rows.columns)}
     numbered = rows.toDF(*map(str, range(len(rows.columns))))  # Spark does not tell `A` from `a`
     kinds = dict(rows.dtypes)
     kept = numbered.select(*(_chart_value(places[v.column], kinds[v.column], v) for v in values)).persist()
     try:
-        return rows.sparkSession.sql(query.of("v AS (SELECT * FROM {picked})"), picked=kept).toArrow()
+        # not `sql(…, picked=kept)`, which drops its own view of the rows, and with that what Spark has kept of them
+        with NAMES_AND_SETTINGS, made.views.named({_PICKED: kept}, for_query=True):
+            sums = made.spark.sql(query.of(_AS_V))  # Spark plans it when it is read
+        return sums.toArrow()
     finally:
         kept.unpersist()
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 logger = logging.getLogger(__name__)
 
@@ -94,6 +94,24 @@ def quiet_at_the_end(session: SparkSession) -> None:
             handle(request, address)
 
     server.handle_error = handle_error
+
+
+def java_class(session: SparkSession, name: str) -> Any:
+    """Return a class of Java or Scala by its full name.
+
+    ``jvm.org.apache.spark.…`` asks the JVM about each part of a name: six times as many requests as the call itself.
+    """
+    from py4j.java_gateway import JavaClass
+
+    return JavaClass(name, session.sparkContext._gateway._gateway_client)  # type: ignore[union-attr]  # noqa: SLF001
+
+
+def frame_of(session: SparkSession, plan: Any) -> DataFrame:
+    """Return the rows of an analyzed plan."""
+    from pyspark.sql import DataFrame
+
+    rows = java_class(session, "org.apache.spark.sql.classic.Dataset").ofRows(session._jsparkSession, plan)  # noqa: SLF001
+    return DataFrame(rows, session)
 
 
 def changed_settings(session: SparkSession) -> dict[str, str]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from sleeper_nb.engines.spark.gateway import frame_of
+from sleeper_nb.engines.spark.temporary_views import TemporaryViews
 from sleeper_nb.last_used import LastUsed
 
 if TYPE_CHECKING:
@@ -19,10 +21,10 @@ _MOST_FILES: Final = 1000
 
 
 class KeptFrames:
-    """The frames of one Spark session that were used last."""
+    """The frames of one Spark session that were used last, and what names them in its statements."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self.spark = spark
+        self.spark, self.views = spark, TemporaryViews(spark)
         self._frames = LastUsed[Hashable, "DataFrame"](_MOST_FRAMES)
 
     def frame(self, key: Hashable, make: Callable[[], DataFrame]) -> DataFrame:
@@ -37,6 +39,16 @@ class KeptFrames:
             return exact_reader(self.spark).schema(columns).parquet(*paths)
 
         return read() if len(paths) > _MOST_FILES else self.frame((columns, *paths), read)
+
+    def files_apart(self, columns: str, paths: Sequence[str], names: Sequence[str]) -> DataFrame:
+        """Return the rows of `files` under other names, with columns that differ from those of any other use of them.
+
+        Spark tells columns by numbers, so frames that have the same ones cannot be joined by conditions.
+        """
+        rows = self.files(columns, paths)
+        if rows.columns != list(names):
+            return rows.toDF(*names)
+        return frame_of(self.spark, rows._jdf.queryExecution().analyzed().newInstance())  # noqa: SLF001 - half of `toDF`
 
 
 def exact_reader(spark: SparkSession) -> DataFrameReader:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sleeper_nb.engines.spark.gateway import frame_of, java_class
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -20,13 +22,13 @@ def asks_for_time(frame: DataFrame) -> bool:
 
 def at_this_moment(frame: DataFrame) -> DataFrame:
     """Return the frame with the time of this call."""
-    return _frame_of(frame, _at_now(frame, _analyzed(frame)))
+    return frame_of(frame.sparkSession, _at_now(frame, _analyzed(frame)))
 
 
 def both_at_this_moment(first: DataFrame, second: DataFrame) -> tuple[DataFrame, DataFrame]:
     """Return two frames of a session with one time, that of this call."""
     both = _at_now(first, _analyzed(first.crossJoin(second))).children()  # one plan, so that Spark takes the time once
-    return _frame_of(first, both.apply(0)), _frame_of(second, both.apply(1))
+    return frame_of(first.sparkSession, both.apply(0)), frame_of(first.sparkSession, both.apply(1))
 
 
 def _analyzed(frame: DataFrame) -> Any:
@@ -34,13 +36,5 @@ def _analyzed(frame: DataFrame) -> Any:
 
 
 def _at_now(frame: DataFrame, plan: Any) -> Any:
-    jvm: Any = frame.sparkSession._jvm  # noqa: SLF001
-    return jvm.org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime.apply(plan)
-
-
-def _frame_of(like: DataFrame, plan: Any) -> DataFrame:
-    from pyspark.sql import DataFrame
-
-    session: Any = like.sparkSession
-    rows = session._jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan)  # noqa: SLF001
-    return DataFrame(rows, like.sparkSession)
+    rule = java_class(frame.sparkSession, "org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime")
+    return rule.apply(plan)

@@ -12,9 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from sleeper_nb.engines.spark.gateway import java_class
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_CODEGEN: Final = "org.apache.spark.sql.catalyst.expressions.codegen"
 _WALK: Final = """
 public Object generate(Object[] references) throws Exception {
   com.fasterxml.jackson.databind.ObjectMapper json = new com.fasterxml.jackson.databind.ObjectMapper();
@@ -96,11 +99,10 @@ def nodes_of(session: SparkSession, plan: Any, wanted: Mapping[str, int]) -> tup
     wanted
         The kinds of nodes, and how many of their fields matter.
     """
-    jvm: Any = session._jvm  # noqa: SLF001 - the only way to the JVM
-    to_scala = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap
-    codegen = jvm.org.apache.spark.sql.catalyst.expressions.codegen
-    compiled = codegen.CodeGenerator.compile(codegen.CodeAndComment(_WALK, to_scala({})))
-    arguments = session.sparkContext._gateway.new_array(jvm.java.lang.Object, 2)  # type: ignore[union-attr]  # noqa: SLF001
+    no_comments = java_class(session, "org.apache.spark.api.python.PythonUtils").toScalaMap({})
+    source = java_class(session, f"{_CODEGEN}.CodeAndComment")(_WALK, no_comments)
+    compiled = java_class(session, f"{_CODEGEN}.CodeGenerator").compile(source)
+    arguments = session.sparkContext._gateway.new_array(java_class(session, "java.lang.Object"), 2)  # type: ignore[union-attr]  # noqa: SLF001
     arguments[0] = plan
     arguments[1] = json.dumps(wanted)
     found = json.loads(compiled.productElement(0).generate(arguments))

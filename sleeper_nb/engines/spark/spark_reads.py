@@ -85,6 +85,11 @@ def check_reads(session: SparkSession, statement: Statement, *, local_files: boo
         _check_node(session, node, local_files=local_files)
 
 
+def is_query(statement: Statement) -> bool:
+    """Return whether a statement is a query, and not a command or the ``EXPLAIN`` of a query."""
+    return first_word(statement) in _BEGINNINGS
+
+
 def is_command(statement: Statement) -> bool:
     """Return whether a statement that only reads is no query: Spark runs a command as soon as it has a frame."""
     return first_word(statement.after(end_of_explain(statement))) not in _BEGINNINGS
