@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from itertools import groupby
@@ -201,9 +201,15 @@ class FileReferences:
         waiting = self.ready_for_gc
         return set(waiting["filename"].slice(waiting.num_rows - count).to_pylist()) if count else set()
 
-    def runs(self) -> list[tuple[str, int, int]]:
-        """Return each partition with active references, and where its rows in `active` begin and end."""
+    @cached_property
+    def runs(self) -> Sequence[tuple[str, int, int]]:
+        """Each partition with active references, and where its rows in `active` begin and end."""
         return runs_of(self.active_without_statistics)
+
+    @cached_property
+    def partitions(self) -> frozenset[str]:
+        """The partitions with active references."""
+        return frozenset(name for name, _, _ in self.runs)
 
     def by_partition(self) -> dict[str, Totals]:
         """Return the totals of each partition that has active references."""
@@ -345,7 +351,7 @@ class FileReferences:
     def _differing_partitions(self, others: FileReferences) -> set[str]:
         """Return the partitions whose references differ, or are in another order."""
         rows = [each.active_without_statistics.select(CONTENT).combine_chunks() for each in (self, others)]
-        runs = [{name: (begin, end - begin) for name, begin, end in each.runs()} for each in (self, others)]
+        runs = [{name: (begin, end - begin) for name, begin, end in each.runs} for each in (self, others)]
         same = {name for name in runs[0].keys() & runs[1].keys()
                 if rows[0].slice(*runs[0][name]).equals(rows[1].slice(*runs[1][name]))}  # fmt: skip
         return (runs[0].keys() | runs[1].keys()) - same

@@ -570,7 +570,7 @@ class ClearTable(Transaction):
     def apply(self, state: TableState, point: CommitPoint) -> TableState:
         """Mark every reference ready for garbage collection."""
         files = state.files
-        for partition_id, begin, end in files.runs():
+        for partition_id, begin, end in files.runs:
             names = state.files.active_without_statistics["filename"].slice(begin, end - begin).to_pylist()
             files = files.with_removed(names, partition_id, point.snapshot_id, point.time)
         if self.schema is not None:

@@ -113,7 +113,7 @@ def _uses(state: TableState, jobs: Sequence[CompactionJob]) -> dict[str, list[_U
     owners, *values = (active[name].to_pylist() for name in ("partition_id", *names))
     merged = [job_of.get(pair, len(jobs)) for pair in zip(owners, values[3], strict=True)]
     uses = list(map(_Use, merged, *values))
-    return {name: uses[begin:end] for name, begin, end in state.files.runs()}
+    return {name: uses[begin:end] for name, begin, end in state.files.runs}
 
 
 def _grouped_by_job(uses: Sequence[_Use], jobs: int, step: int) -> list[list[_Use]]:

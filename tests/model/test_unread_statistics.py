@@ -48,7 +48,7 @@ def assert_alike(lazy: FileReferences, eager: FileReferences) -> None:
     """Compare first what needs no statistics, then the rest."""
     assert lazy.schema == eager.schema
     assert lazy.active_without_statistics == without_statistics(eager.active)
-    assert lazy.runs() == eager.runs()
+    assert lazy.runs == eager.runs
     assert lazy.by_partition() == eager.by_partition()
     assert lazy.totals == eager.totals
     for names in ({each} for each in PARTITIONS):

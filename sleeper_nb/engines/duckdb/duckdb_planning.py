@@ -19,12 +19,12 @@ from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedStatement
 from sleeper_nb.engines.duckdb.joined_scans import joined_keys_in
 from sleeper_nb.engines.duckdb.key_values import large_tables, lookups_of
-from sleeper_nb.engines.duckdb.plain_conditions import plain_test
+from sleeper_nb.engines.duckdb.plain_conditions import plain_test, planned_conditions
 from sleeper_nb.engines.duckdb.pushed_filters import EmptyTable, pushed_filters
 from sleeper_nb.engines.duckdb.statement_time import set_moment
 from sleeper_nb.model.sql_quotes import quoted_name
 from sleeper_nb.operations.scanning.join_rules import ScanKeys
-from sleeper_nb.operations.scanning.reach import AllOf, Necessary, PlannedCondition
+from sleeper_nb.operations.scanning.reach import Necessary
 from sleeper_nb.operations.scanning.scan_plan import TableRows
 from sleeper_nb.sql.binding import Bound
 from sleeper_nb.sql.statement import Statement
@@ -113,8 +113,8 @@ class DuckDBPlanning:
         test = plain_test(selection, self.bound.tables[name].state.schema, self.values)
         if test is None:
             return None
-        parts = test.parts if isinstance(test, AllOf) else (test,)
-        return Necessary({name: test}, conditions={name: tuple(PlannedCondition("", part) for part in parts)})
+        text = self.judged.of(self.bound.statement).asked
+        return Necessary({name: test}, conditions={name: planned_conditions(selection, text, test)})
 
     def _joined_keys(self) -> dict[str, tuple[ScanKeys, ...]]:
         """Return what the rows of each scan of a table must meet, by generated name; empty when that is not known."""

@@ -1,21 +1,41 @@
 """What the rows of an answer must meet, read from the syntax tree of a statement that needs no plan for that.
 
 Such a statement reads one table, and its ``WHERE`` compares columns with constants or parameters of their own types:
-whole numbers and texts. DuckDB would compute nothing there, so planning the statement first would show the same. All of
-the condition is understood, or nothing is: then the plan is asked.
+whole numbers, texts, dates and times. DuckDB would compute nothing there, so planning the statement first would show
+the same. What compares fractions excludes no file, as these have no statistics. All of the condition is understood, or
+nothing is: then the plan is asked.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from typing import Any, Final
 
 from sleeper_nb.engines.duckdb.pushed_filters import MOST_DIGITS, SIGNS
 from sleeper_nb.model.schema import Field, Schema
-from sleeper_nb.operations.scanning.reach import AllOf, AnyOf, Compared, IsNull, OneOf, Sign, Test, swapped
+from sleeper_nb.operations.scanning.reach import (
+    ANY_ROW,
+    AllOf,
+    AnyOf,
+    Compared,
+    IsNull,
+    OneOf,
+    PlannedCondition,
+    Sign,
+    Test,
+    swapped,
+)
 
 _BITS: Final[Mapping[str, int]] = {"tinyint": 8, "smallint": 16, "int": 32, "long": 64}
+_FRACTIONS: Final = frozenset({"float", "double"})
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d{1,6})?)?", re.ASCII)
+_MOMENTS: Final = frozenset({"", "DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ"})
+"""The types of literals that DuckDB compares with a column of timestamps without converting that; "" for none."""
 
 
 def plain_test(selection: Mapping[str, Any], schema: Schema, values: Mapping[str, Any]) -> Test | None:
@@ -30,15 +50,49 @@ def plain_test(selection: Mapping[str, Any], schema: Schema, values: Mapping[str
     values
         Of its parameters.
     """
-    return plain_condition(selection["where_clause"], schema, values)
+    return _read(selection["where_clause"], schema, values, chooses_files=True)
 
 
 def plain_condition(node: Mapping[str, Any], schema: Schema, values: Mapping[str, Any]) -> Test | None:
     """Return the test that a condition on a table's columns is, from its node of a syntax tree; None of another."""
+    return _read(node, schema, values, chooses_files=False)
+
+
+def _read(node: Mapping[str, Any], schema: Schema, values: Mapping[str, Any], *, chooses_files: bool) -> Test | None:
     try:
-        return _PlainReader({_folded(each.name): each for each in schema.fields}, values).test(node)
+        return _PlainReader({_folded(each.name): each for each in schema.fields}, values, chooses_files).test(node)
     except (_NotPlain, RecursionError):
         return None
+
+
+def planned_conditions(selection: Mapping[str, Any], text: str, test: Test) -> tuple[PlannedCondition, ...]:
+    """Return the conditions of a statement, for users, with what was understood of each.
+
+    Parameters
+    ----------
+    selection, test
+        As given to and returned by `plain_test`.
+    text
+        The statement.
+    """
+    where = selection["where_clause"]
+    parts = [(where, test)]
+    if where["type"] == "CONJUNCTION_AND" and isinstance(test, AllOf):
+        parts = list(zip(where["children"], test.parts, strict=True))
+    return tuple(condition for node, part in parts for condition in _planned(node, part, text))
+
+
+def _planned(node: Mapping[str, Any], part: Test, text: str) -> list[PlannedCondition]:
+    if _excludes_nothing(part):
+        begin = node["query_location"]  # in bytes
+        written = text.encode()[begin : begin + node["query_location_length"]]
+        return [PlannedCondition(" ".join(written.decode(errors="replace").split()), part)]
+    return [PlannedCondition("", each) for each in (part.parts if isinstance(part, AllOf) else (part,))]
+
+
+def _excludes_nothing(test: Test) -> bool:
+    """Return whether a test, or a part of it, stands for a condition that no file is left out by."""
+    return test == ANY_ROW or (isinstance(test, AllOf | AnyOf) and any(map(_excludes_nothing, test.parts)))
 
 
 class _NotPlain(Exception):  # noqa: N818 - no error: the plan is asked
@@ -47,10 +101,21 @@ class _NotPlain(Exception):  # noqa: N818 - no error: the plan is asked
 
 @dataclass(frozen=True, slots=True)
 class _PlainReader:
-    """Reads conditions on the columns of a table, by their folded names; raises `_NotPlain` for others."""
+    """Reads conditions on the columns of a table; raises `_NotPlain` for others.
+
+    Parameters
+    ----------
+    columns
+        By their folded names.
+    values
+        Of parameters.
+    chooses_files
+        Whether the test only tells which files are read. If not, rows are compared by it, and it has no times.
+    """
 
     columns: Mapping[str, Field]
     values: Mapping[str, Any]
+    chooses_files: bool
 
     def test(self, node: Mapping[str, Any]) -> Test:
         """Return the test of a condition."""
@@ -76,7 +141,13 @@ class _PlainReader:
         if left.get("class") != "COLUMN_REF":
             left, sign, right = right, swapped(sign), left
         column = self._column(left)
+        if self.chooses_files and column.type.name in _FRACTIONS and self._is_number(right):
+            return ANY_ROW
         return Compared(column.name, sign, self._value(right, column))
+
+    def _is_number(self, node: Mapping[str, Any]) -> bool:
+        literal = node.get("literal") or {}
+        return literal.get("kind") == "NUMERIC" or type(self._constant(node)) in {int, float}
 
     def _column(self, node: Mapping[str, Any]) -> Field:
         """Return a column without qualifier: it is the table's, even where something else has its name as alias."""
@@ -86,22 +157,41 @@ class _PlainReader:
             raise _NotPlain
         return column
 
-    def _value(self, node: Mapping[str, Any], column: Field) -> int | str:
+    def _value(self, node: Mapping[str, Any], column: Field) -> Any:
         """Return a constant or the value of a parameter, where the column's type can hold it."""
-        literal = node.get("literal") or {}
-        value: Any = None
-        if node.get("class") == "PARAMETER":
-            value = self.values.get(node["identifier"])
-        elif literal.get("kind") == "STRING":
-            value = literal["text"]
-        elif literal.get("kind") == "INTEGER" and len(literal["text"]) <= MOST_DIGITS:
-            value = int(literal["text"])
+        value = self._constant(node)
         if type(value) is int and (bits := _BITS.get(column.type.name)):
             if -(1 << bits - 1) <= value < 1 << bits - 1:
                 return value
         elif type(value) is str and column.type.name == "string" and _is_unicode(value):
             return value
+        elif self.chooses_files:
+            return _date_or_moment(node, column.type.name)
         raise _NotPlain
+
+    def _constant(self, node: Mapping[str, Any]) -> Any:
+        """Return a whole number, a text or the value of a parameter; None of anything else."""
+        literal = node.get("literal") or {}
+        if node.get("class") == "PARAMETER":
+            return self.values.get(node["identifier"])
+        if literal.get("kind") == "STRING":
+            return literal["text"]
+        is_whole = literal.get("kind") == "INTEGER" and len(literal["text"]) <= MOST_DIGITS
+        return int(literal["text"]) if is_whole else None
+
+
+def _date_or_moment(node: Mapping[str, Any], kind: str) -> date | datetime:
+    """Return a literal that DuckDB compares with a column of dates or of timestamps as that column has them, in UTC."""
+    is_cast = node.get("class") == "CAST" and not node["try_cast"]
+    literal = (node["child"] if is_cast else node).get("literal") or {}
+    cast_to = str(node["type_expr"].get("type_name")).upper() if is_cast else ""
+    if literal.get("kind") == "STRING":
+        with suppress(ValueError):  # of a date that there is not, which DuckDB refuses
+            if kind == "date" and cast_to in {"", "DATE"} and _DATE.fullmatch(literal["text"]):
+                return date.fromisoformat(literal["text"])
+            if kind == "timestamp" and cast_to in _MOMENTS and _MOMENT.fullmatch(literal["text"]):
+                return datetime.fromisoformat(literal["text"]).replace(tzinfo=UTC)
+    raise _NotPlain
 
 
 _ENDS: Final[tuple[tuple[Sign, str], ...]] = ((">=", "lower"), ("<=", "upper"))

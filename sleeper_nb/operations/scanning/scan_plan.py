@@ -300,16 +300,16 @@ def files_by_partition(state: TableState) -> dict[str, list[PlannedFile]]:
     if not all(unshared):
         regions = (None if each else state.tree[owner].region for each, owner in zip(unshared, owners, strict=True))
     files = list(map(PlannedFile, filenames, rows, sizes, regions, exact, checksums, vectors))
-    return {name: files[begin:end] for name, begin, end in state.files.runs()}
+    return {name: files[begin:end] for name, begin, end in state.files.runs}
 
 
 def _has_leaf_files_only(state: TableState) -> bool:
     """Return whether no file belongs to a partition that was split since."""
-    return all(name in state.tree.leaf_ids for name, _, _ in state.files.runs())
+    return state.files.partitions <= state.tree.leaf_ids
 
 
 def _no_file_is_shared(state: TableState) -> bool:
-    return bool(pc.all(state.files.active_without_statistics["only_this_partition"], min_count=0).as_py())
+    return not state.files.shared.uses
 
 
 def files_of(state: TableState) -> tuple[int, int]:
@@ -323,20 +323,23 @@ def files_in(state: TableState, leaf: Partition, part: Region, reached: Regions 
 
     With `reached`, only those whose keys reach into one of these regions.
     """
-    owners = [leaf.id, *(partition.id for partition in state.tree.ancestors(leaf.id))]
-    rows = state.files.active_rows_without_statistics_in(owners)
+    above = [partition.id for partition in state.tree.ancestors(leaf.id)]
+    rows = state.files.active_rows_without_statistics_in([leaf.id, *above])
     near = None if reached is None else [each for each in reached if leaf.region.intersect(each) is not None]
     if not rows.num_rows or near == []:
         return []
-    inside = _overlap(part, rows, state.schema)
-    if near is not None:
-        inside = pc.and_(inside, reduce(pc.or_, (_overlap(each, rows, state.schema) for each in near)))
-    if not pc.all(inside, skip_nulls=False).as_py():  # to filter all columns takes longer than to test the keys
-        rows = rows.filter(inside)
+    has_other_keys = part != leaf.region or state.files.shared.uses or not state.files.partitions.isdisjoint(above)
+    tests = [_overlap(part, rows, state.schema)] if has_other_keys else []
+    if near is not None and not any(each.covers(leaf.region) for each in near):
+        tests.append(reduce(pc.or_, (_overlap(each, rows, state.schema) for each in near)))
+    if tests and not pc.all(inside := reduce(pc.and_, tests), skip_nulls=False).as_py():
+        rows = rows.filter(inside)  # all columns: this takes longer than to test the keys
     named = ("filename", "rows", "bytes", "rows_exact", "checksum")
     filenames, counts, sizes, exact, checksums = (rows[name].to_pylist() for name in named)
-    whole = keys_in(part, rows, state.schema, low="min_", high="max_").to_pylist()
-    parts = repeat(None) if all(whole) else (None if each else part for each in whole)
+    parts: Iterable[Region | None] = repeat(None)
+    if has_other_keys:
+        whole = keys_in(part, rows, state.schema, low="min_", high="max_").to_pylist()
+        parts = (None if each else part for each in whole)
     return list(map(PlannedFile, filenames, counts, sizes, parts, exact, checksums, vectors_of(rows)))
 
 

@@ -12,7 +12,8 @@ from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.sql.statement import Statement
 
-SCHEMA = sl.Schema({"k": "int"}, {}, {"v": "string?", "day": "date", "s": "struct<k int>", "Big": "long?"})
+VALUES = {"v": "string?", "day": "date", "s": "struct<k int>", "Big": "long?", "seen": "timestamp", "é": "double?"}
+SCHEMA = sl.Schema({"k": "int"}, {}, VALUES)
 ROWS = pa.table(
     {
         "k": [*range(-20, 20)],
@@ -20,6 +21,8 @@ ROWS = pa.table(
         "day": [dt.date(2026, 1, 1) + dt.timedelta(n) for n in range(40)],
         "s": [{"k": -n} for n in range(40)],
         "Big": [None if n % 9 == 0 else 2**40 + n for n in range(40)],
+        "seen": [dt.datetime(2026, 1, 1, tzinfo=dt.UTC) + dt.timedelta(hours=6 * n) for n in range(40)],
+        "é": [None if n % 8 == 0 else float("nan") if n % 7 == 0 else n / 4 for n in range(40)],
     },
     schema=SCHEMA.arrow,
 )
@@ -53,6 +56,16 @@ PLAIN = [
     ("SELECT s.k FROM t AS s WHERE k = 5", {}, 1),
     ("FROM t WHERE v = 'it''s 3' AND k < 0", {}, 2),
     ("EXPLAIN SELECT * FROM t WHERE k = 5", {}, 1),
+    ("SELECT * FROM t WHERE day = '2026-01-05'", {}, 1),
+    ("SELECT * FROM t WHERE day BETWEEN DATE '2026-01-29' AND '2026-02-03' AND k > -15", {}, 2),
+    ("SELECT * FROM t WHERE day IN ('2026-01-01', DATE '2026-02-09')", {}, 2),
+    ("SELECT * FROM t WHERE '2026-01-03 18:00:00' <= seen AND seen < DATE '2026-01-05'", {}, 1),
+    ("SELECT * FROM t WHERE seen = TIMESTAMP '2026-01-03 18:00:00'", {}, 1),
+    ("SELECT * FROM t WHERE seen >= '2026-01-08 00:00:00.5'::TIMESTAMPTZ", {}, 2),
+    ("SELECT * FROM t WHERE é > 5", {}, 4),
+    ("SELECT * FROM t WHERE -0.5 < é AND 1e1 > é AND k < -12", {}, 1),
+    ("SELECT * FROM t WHERE é > :least OR k = 3", {"least": 9.5}, 4),
+    ("SELECT * FROM t WHERE é <= :least", {"least": float("nan")}, 4),
 ]
 
 
@@ -66,6 +79,15 @@ def test_a_plain_condition_needs_no_plan(session, statement, params, files):
 
 
 PLANNED = [
+    ("SELECT * FROM t WHERE day > TIMESTAMP '2026-01-05 10:00:00'", {}, 4),
+    ("SELECT * FROM t WHERE day >= '2026-1-5' AND day < '0044-03-15 (BC)'", {}, 4),
+    ("SELECT * FROM t WHERE day < :day", {"day": dt.date(2026, 1, 5)}, 1),
+    ("SELECT * FROM t WHERE seen < :seen", {"seen": dt.datetime(2026, 1, 5, 3, tzinfo=dt.UTC)}, 2),
+    ("SELECT * FROM t WHERE seen < '2026-01-05 01:00:00+01'", {}, 2),
+    ("SELECT * FROM t WHERE day = TRY_CAST('2026-01-05' AS DATE)", {}, 1),
+    ("SELECT * FROM t WHERE day > '0000-01-01'", {}, 4),
+    ("SELECT * FROM t WHERE é = '2.5'", {}, 4),
+    ("SELECT * FROM t WHERE é > k", {}, 4),
     ("SELECT * FROM t WHERE k = '5'", {}, 1),
     ("SELECT * FROM t WHERE k = :key", {"key": "5"}, 1),
     ("SELECT * FROM t WHERE k = :key", {"key": True}, 1),
@@ -101,11 +123,32 @@ def rows_of(result):
 
 def expected(statement, params):
     with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
         connection.register("t", ROWS)
         text = statement
         for name in params:
             text = text.replace(f":{name}", f"${name}")
         return sorted(map(repr, connection.sql(text, params=params or None).to_arrow_table().to_pylist()))
+
+
+@pytest.mark.parametrize("day", ["2026-02-30", "2026-13-01"])
+def test_a_day_that_there_is_not_is_named(session, day):
+    with pytest.raises(sl.SleeperError, match=day):
+        session.sql(f"SELECT * FROM t WHERE day = '{day}'", engine="duckdb").to_arrow()
+
+
+@pytest.mark.parametrize(
+    ("condition", "keys"),
+    [
+        ("é > 5", "every key: no condition limits the row keys; not used to skip files: é > 5"),
+        ("k < -12 AND\n é<= 2.50", "k (-∞, -12); not used to skip files: é<= 2.50"),
+        ("(é > 5 OR k = 3) AND k > 0", "k [1, ∞); not used to skip files: é > 5 OR k = 3"),
+        ("day = '2026-01-05' AND é > 1", "every key: no condition limits the row keys; files by their day"),
+    ],
+)
+def test_what_is_not_used_to_skip_files_is_said_as_it_was_written(session, condition, keys):
+    (read,) = session.sql(f"SELECT v FROM t WHERE {condition}", engine="duckdb").cost().to_dict()["reads"]
+    assert read["keys"].startswith(keys)
 
 
 def test_a_sample_is_of_the_whole_table(session):
