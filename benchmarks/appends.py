@@ -46,6 +46,7 @@ def one_round(names, appends, count):
             turns[name], theirs = context.Pipe()
             process = context.Process(target=appending, args=(name, folders[name], count, theirs))
             process.start()
+            theirs.close()  # so that a writer that failed ends the wait for it
             processes.append(process)
         for begin in range(1, appends + 1, TURN):
             for name in names:

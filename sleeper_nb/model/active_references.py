@@ -131,6 +131,12 @@ class ActiveReferences:
             return pa.concat_tables(pieces)
         return self.schema.empty_table() if with_statistics else self.loaded.plain.slice(0, 0)
 
+    def has_any(self, partition_id: str) -> bool:
+        """Return whether a partition has references."""
+        before = self.replaced.get(partition_id)
+        kept = partition_id in self.loaded.slices if before is None else any(batch.num_rows for batch in before)
+        return kept or partition_id in self.added
+
     def _pieces(self, partition_id: str, with_statistics: bool) -> list[pa.Table]:
         pieces, before = [], self.replaced.get(partition_id)
         if before is None and partition_id in self.loaded.slices:

@@ -206,10 +206,9 @@ class FileReferences:
         """Each partition with active references, and where its rows in `active` begin and end."""
         return runs_of(self.active_without_statistics)
 
-    @cached_property
-    def partitions(self) -> frozenset[str]:
-        """The partitions with active references."""
-        return frozenset(name for name, _, _ in self.runs)
+    def has_any(self, partition_id: str) -> bool:
+        """Return whether a partition has active references, without looking at any other."""
+        return self._columns.has_any(partition_id)
 
     def by_partition(self) -> dict[str, Totals]:
         """Return the totals of each partition that has active references."""

@@ -106,15 +106,15 @@ class DuckDBPlanning:
 
     def _plain(self) -> Necessary | None:
         """Return what the rows of the only table must meet, where the text alone says it."""
-        selection = self.judged.of(self.bound.statement).selection
+        judged = self.judged.of(self.bound.statement)
+        selection = judged.selection
         name = "" if selection is None else selection["from_table"]["table_name"]
         if selection is None or name not in self.bound.tables or len(self.bound.named) != 1:
             return None
         test = plain_test(selection, self.bound.tables[name].state.schema, self.values)
         if test is None:
             return None
-        text = self.judged.of(self.bound.statement).asked
-        return Necessary({name: test}, conditions={name: planned_conditions(selection, text, test)})
+        return Necessary({name: test}, conditions={name: planned_conditions(selection, judged.asked, test)})
 
     def _joined_keys(self) -> dict[str, tuple[ScanKeys, ...]]:
         """Return what the rows of each scan of a table must meet, by generated name; empty when that is not known."""

@@ -1,9 +1,9 @@
 """What the rows of an answer must meet, read from the syntax tree of a statement that needs no plan for that.
 
 Such a statement reads one table, and its ``WHERE`` compares columns with constants or parameters of their own types:
-whole numbers, texts, dates and times. DuckDB would compute nothing there, so planning the statement first would show
-the same. What compares fractions excludes no file, as these have no statistics. All of the condition is understood, or
-nothing is: then the plan is asked.
+whole numbers, texts, dates and timestamps. DuckDB would compute nothing there, so planning the statement first would
+show the same. A comparison of a float or double excludes no file, as these have no statistics. All of the condition is
+understood, or nothing is: then the plan is asked.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from datetime import UTC, date, datetime
 from typing import Any, Final
 
 from sleeper_nb.engines.duckdb.pushed_filters import MOST_DIGITS, SIGNS
+from sleeper_nb.engines.duckdb.syntax_tree import tree_nodes
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.operations.scanning.reach import (
     ANY_ROW,
@@ -31,11 +32,12 @@ from sleeper_nb.operations.scanning.reach import (
 )
 
 _BITS: Final[Mapping[str, int]] = {"tinyint": 8, "smallint": 16, "int": 32, "long": 64}
-_FRACTIONS: Final = frozenset({"float", "double"})
+_FLOATS: Final = frozenset({"float", "double"})
+_NUMBERS: Final = frozenset({"INTEGER", "NUMERIC"})
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d{1,6})?)?", re.ASCII)
 _MOMENTS: Final = frozenset({"", "DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ"})
-"""The types of literals that DuckDB compares with a column of timestamps without converting that; "" for none."""
+"""The types of literals that DuckDB converts to compare them with a column of timestamps; "" for none."""
 
 
 def plain_test(selection: Mapping[str, Any], schema: Schema, values: Mapping[str, Any]) -> Test | None:
@@ -83,16 +85,18 @@ def planned_conditions(selection: Mapping[str, Any], text: str, test: Test) -> t
 
 
 def _planned(node: Mapping[str, Any], part: Test, text: str) -> list[PlannedCondition]:
-    if _excludes_nothing(part):
-        begin = node["query_location"]  # in bytes
-        written = text.encode()[begin : begin + node["query_location_length"]]
-        return [PlannedCondition(" ".join(written.decode(errors="replace").split()), part)]
+    if _has_unused_part(part):
+        inner = [each for each in tree_nodes(node) if each.get("query_location_length")]
+        begin = min(each["query_location"] for each in inner)  # that of BETWEEN and IN leaves out the column
+        end = max(each["query_location"] + each["query_location_length"] for each in inner)
+        written = text.encode()[begin:end].decode(errors="replace")
+        return [PlannedCondition(" ".join(written.split()), part)]
     return [PlannedCondition("", each) for each in (part.parts if isinstance(part, AllOf) else (part,))]
 
 
-def _excludes_nothing(test: Test) -> bool:
-    """Return whether a test, or a part of it, stands for a condition that no file is left out by."""
-    return test == ANY_ROW or (isinstance(test, AllOf | AnyOf) and any(map(_excludes_nothing, test.parts)))
+def _has_unused_part(test: Test) -> bool:
+    """Return whether a test, or a part of it, stands for a condition that cannot skip files."""
+    return test == ANY_ROW or (isinstance(test, AllOf | AnyOf) and any(map(_has_unused_part, test.parts)))
 
 
 class _NotPlain(Exception):  # noqa: N818 - no error: the plan is asked
@@ -110,7 +114,7 @@ class _PlainReader:
     values
         Of parameters.
     chooses_files
-        Whether the test only tells which files are read. If not, rows are compared by it, and it has no times.
+        Whether the test only chooses files. Otherwise it is evaluated on rows, and dates and timestamps are refused.
     """
 
     columns: Mapping[str, Field]
@@ -141,13 +145,9 @@ class _PlainReader:
         if left.get("class") != "COLUMN_REF":
             left, sign, right = right, swapped(sign), left
         column = self._column(left)
-        if self.chooses_files and column.type.name in _FRACTIONS and self._is_number(right):
+        if self.chooses_files and column.type.name in _FLOATS and (right.get("literal") or {}).get("kind") in _NUMBERS:
             return ANY_ROW
         return Compared(column.name, sign, self._value(right, column))
-
-    def _is_number(self, node: Mapping[str, Any]) -> bool:
-        literal = node.get("literal") or {}
-        return literal.get("kind") == "NUMERIC" or type(self._constant(node)) in {int, float}
 
     def _column(self, node: Mapping[str, Any]) -> Field:
         """Return a column without qualifier: it is the table's, even where something else has its name as alias."""
@@ -186,10 +186,11 @@ def _date_or_moment(node: Mapping[str, Any], kind: str) -> date | datetime:
     literal = (node["child"] if is_cast else node).get("literal") or {}
     cast_to = str(node["type_expr"].get("type_name")).upper() if is_cast else ""
     if literal.get("kind") == "STRING":
-        with suppress(ValueError):  # of a date that there is not, which DuckDB refuses
+        with suppress(ValueError):  # an invalid date; DuckDB reports it
             if kind == "date" and cast_to in {"", "DATE"} and _DATE.fullmatch(literal["text"]):
                 return date.fromisoformat(literal["text"])
-            if kind == "timestamp" and cast_to in _MOMENTS and _MOMENT.fullmatch(literal["text"]):
+            written = _DATE if cast_to == "DATE" else _MOMENT  # a cast to a date leaves out the time
+            if kind == "timestamp" and cast_to in _MOMENTS and written.fullmatch(literal["text"]):
                 return datetime.fromisoformat(literal["text"]).replace(tzinfo=UTC)
     raise _NotPlain
 

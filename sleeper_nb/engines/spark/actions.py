@@ -118,10 +118,9 @@ class WatchedAction(Generic[T]):
                 tracker = tracker or context.statusTracker()
                 self.done, self.total = _tasks(tracker, self._tag)
                 self.waiting = self.done == 0 < self.total and not _has_workers(context)
-            if self._result and not self._cancelled:
-                return  # its jobs have ended: the JVM, which may run the next action, is not asked about them
             tracker = tracker or context.statusTracker()
-            # Repeatedly: an action may submit another job after one was cancelled.
+            # Repeatedly: an action may submit another job after one was cancelled. Also after success: Spark may find
+            # an answer while a stage that it does not need still runs.
             while not self.ended.wait(_CANCEL_SECONDS) or _is_active(tracker, self._tag):
                 context.cancelJobGroup(self._tag)
                 self.left = _running(tracker, self._tag)

@@ -5,6 +5,7 @@ Spark looks up each file when a frame over it is made, which takes longer than a
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -43,12 +44,15 @@ class KeptFrames:
     def files_apart(self, columns: str, paths: Sequence[str], names: Sequence[str]) -> DataFrame:
         """Return the rows of `files` under other names, with columns that differ from those of any other use of them.
 
-        Spark tells columns by numbers, so frames that have the same ones cannot be joined by conditions.
+        Spark tells columns by ids, and two frames with the same ids cannot be joined.
         """
+        from py4j.protocol import Py4JError
+
         rows = self.files(columns, paths)
-        if rows.columns != list(names):
-            return rows.toDF(*names)
-        return frame_of(self.spark, rows._jdf.queryExecution().analyzed().newInstance())  # noqa: SLF001 - half of `toDF`
+        if rows.columns == list(names):
+            with contextlib.suppress(Py4JError):  # an extension of Spark has put another node above the files
+                return frame_of(self.spark, rows._jdf.queryExecution().analyzed().newInstance())  # noqa: SLF001
+        return rows.toDF(*names)  # takes twice as long
 
 
 def exact_reader(spark: SparkSession) -> DataFrameReader:

@@ -12,6 +12,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
+from sleeper_nb.engines.spark.gateway import frame_of
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -58,14 +60,12 @@ def in_session(frame: DataFrame, spark: SparkSession) -> DataFrame:
     """Return a DataFrame as one of `spark`, a copy of its session: its plan is computed with the settings of that."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
-    from pyspark.sql.classic.dataframe import DataFrame as OfPlan
 
     if frame.sparkSession is spark:
         return frame
     try:
-        of = spark._jvm.org.apache.spark.sql.classic.Dataset  # type: ignore[union-attr]  # noqa: SLF001 - no other way
-        plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - as above
-        return OfPlan(of.ofRows(spark._jsparkSession, plan), spark)  # noqa: SLF001 - as above
+        # not the analyzed plan: a command would run again
+        return frame_of(spark, frame._jdf.logicalPlan())  # noqa: SLF001 - PySpark has no other way
     except (Py4JError, PySparkException, TypeError) as error:
         logger.debug("Spark computes a DataFrame with the settings of its session: %s", type(error).__name__)
         return frame

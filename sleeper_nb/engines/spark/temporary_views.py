@@ -25,12 +25,17 @@ class TemporaryViews:
 
     What Spark's catalog has for the first view serves for all later ones, each with a plan of its own: a query takes
     nothing else of it. Commands such as ``DESCRIBE`` show its name and columns.
+
+    Attributes
+    ----------
+    is_quick
+        Whether views are put into the catalog; False once its methods turned out to be others.
     """
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._pattern: Any = None
-        self._has_pattern = True
+        self.is_quick = True
 
     @contextlib.contextmanager
     def named(self, frames: Mapping[str, DataFrame], *, for_query: bool) -> Iterator[None]:
@@ -50,7 +55,7 @@ class TemporaryViews:
             yield
         finally:
             for name in frames:
-                self._catalog.dropTempView(name)  # not PySpark's, which would also uncache a frame of the user's
+                self._catalog.dropTempView(name)  # not PySpark's, which would also uncache the user's frame
 
     @cached_property
     def _catalog(self) -> Any:
@@ -60,17 +65,18 @@ class TemporaryViews:
         """Put a view into the catalog; return False where this Spark must make it by a command."""
         from py4j.protocol import Py4JError
 
-        if not self._has_pattern:
+        if not self.is_quick:
             return False
-        option, plan = java_class(self._spark, "scala.Option"), frame._jdf.queryExecution().analyzed()  # noqa: SLF001
+        if self._pattern is None:
+            frame.createOrReplaceTempView(name)
         try:
             if self._pattern is None:
-                frame.createOrReplaceTempView(name)
-                made = self._catalog.getRawTempView(name).get()
-                self._pattern = made.copy(made.tableMeta(), option.empty())
-            view = self._pattern.copy(self._pattern.tableMeta(), option.apply(plan))
-            self._catalog.createTempView(name, view, True)  # noqa: FBT003 - of Java
+                made, none = self._catalog.getRawTempView(name).get(), java_class(self._spark, "scala.Option").empty()
+                self._pattern = made.copy(made.tableMeta(), none)
+            # what the frame's command returned, if it is one: the analyzed plan would run it again
+            plan = java_class(self._spark, "scala.Option").apply(frame._jdf.logicalPlan())  # noqa: SLF001
+            self._catalog.createTempView(name, self._pattern.copy(self._pattern.tableMeta(), plan), True)  # noqa: FBT003
         except Py4JError as error:
-            logger.info("views are made by commands: the catalog of this Spark is another one (%s)", error)
-            self._has_pattern = False
-        return self._has_pattern
+            logger.info("views are made by commands, as Spark's catalog lacks the methods for it: %s", error)
+            self.is_quick = False
+        return self.is_quick

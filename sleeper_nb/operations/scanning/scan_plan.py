@@ -305,7 +305,7 @@ def files_by_partition(state: TableState) -> dict[str, list[PlannedFile]]:
 
 def _has_leaf_files_only(state: TableState) -> bool:
     """Return whether no file belongs to a partition that was split since."""
-    return state.files.partitions <= state.tree.leaf_ids
+    return all(name in state.tree.leaf_ids for name, _, _ in state.files.runs)
 
 
 def _no_file_is_shared(state: TableState) -> bool:
@@ -328,8 +328,9 @@ def files_in(state: TableState, leaf: Partition, part: Region, reached: Regions 
     near = None if reached is None else [each for each in reached if leaf.region.intersect(each) is not None]
     if not rows.num_rows or near == []:
         return []
-    has_other_keys = part != leaf.region or state.files.shared.uses or not state.files.partitions.isdisjoint(above)
-    tests = [_overlap(part, rows, state.schema)] if has_other_keys else []
+    # a file of one leaf alone has only keys of that leaf
+    may_reach_beyond = part != leaf.region or state.files.shared.uses or any(map(state.files.has_any, above))
+    tests = [_overlap(part, rows, state.schema)] if may_reach_beyond else []
     if near is not None and not any(each.covers(leaf.region) for each in near):
         tests.append(reduce(pc.or_, (_overlap(each, rows, state.schema) for each in near)))
     if tests and not pc.all(inside := reduce(pc.and_, tests), skip_nulls=False).as_py():
@@ -337,7 +338,7 @@ def files_in(state: TableState, leaf: Partition, part: Region, reached: Regions 
     named = ("filename", "rows", "bytes", "rows_exact", "checksum")
     filenames, counts, sizes, exact, checksums = (rows[name].to_pylist() for name in named)
     parts: Iterable[Region | None] = repeat(None)
-    if has_other_keys:
+    if may_reach_beyond:
         whole = keys_in(part, rows, state.schema, low="min_", high="max_").to_pylist()
         parts = (None if each else part for each in whole)
     return list(map(PlannedFile, filenames, counts, sizes, parts, exact, checksums, vectors_of(rows)))

@@ -64,8 +64,8 @@ PLAIN = [
     ("SELECT * FROM t WHERE seen >= '2026-01-08 00:00:00.5'::TIMESTAMPTZ", {}, 2),
     ("SELECT * FROM t WHERE é > 5", {}, 4),
     ("SELECT * FROM t WHERE -0.5 < é AND 1e1 > é AND k < -12", {}, 1),
-    ("SELECT * FROM t WHERE é > :least OR k = 3", {"least": 9.5}, 4),
-    ("SELECT * FROM t WHERE é <= :least", {"least": float("nan")}, 4),
+    ("SELECT * FROM t WHERE seen IN ('2026-01-03 18:00:00', TIMESTAMP '2026-01-05 00:00:00')", {}, 1),
+    ("SELECT * FROM t WHERE seen BETWEEN '2026-01-03 18:00:00' AND DATE '2026-01-04'", {}, 1),
 ]
 
 
@@ -86,6 +86,12 @@ PLANNED = [
     ("SELECT * FROM t WHERE seen < '2026-01-05 01:00:00+01'", {}, 2),
     ("SELECT * FROM t WHERE day = TRY_CAST('2026-01-05' AS DATE)", {}, 1),
     ("SELECT * FROM t WHERE day > '0000-01-01'", {}, 4),
+    ("SELECT * FROM t WHERE seen = DATE '2026-01-05 18:00:00'", {}, 1),
+    ("SELECT * FROM t WHERE seen >= DATE '2026-01-08 18:00:00' AND seen < '2026-01-08 12:00:00'::DATE + 1", {}, 2),
+    ("SELECT * FROM t WHERE seen <= '2026-01-03 17:59:59.7'::TIMESTAMP(0)", {}, 2),
+    ("SELECT * FROM t WHERE day = DATE '2026-01-05 18:00:00'", {}, 1),
+    ("SELECT * FROM t WHERE é > :least OR k = 3", {"least": 9.5}, 4),
+    ("SELECT * FROM t WHERE é <= :least", {"least": float("nan")}, 4),
     ("SELECT * FROM t WHERE é = '2.5'", {}, 4),
     ("SELECT * FROM t WHERE é > k", {}, 4),
     ("SELECT * FROM t WHERE k = '5'", {}, 1),
@@ -144,6 +150,7 @@ def test_a_day_that_there_is_not_is_named(session, day):
         ("k < -12 AND\n é<= 2.50", "k (-∞, -12); not used to skip files: é<= 2.50"),
         ("(é > 5 OR k = 3) AND k > 0", "k [1, ∞); not used to skip files: é > 5 OR k = 3"),
         ("day = '2026-01-05' AND é > 1", "every key: no condition limits the row keys; files by their day"),
+        ("k < 0 AND é BETWEEN 1 AND 2", "k (-∞, 0); not used to skip files: é BETWEEN 1 AND 2"),
     ],
 )
 def test_what_is_not_used_to_skip_files_is_said_as_it_was_written(session, condition, keys):

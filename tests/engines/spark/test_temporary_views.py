@@ -50,6 +50,27 @@ def test_a_frame_that_the_user_has_cached_stays_cached(warehouse, spark):
         mine.unpersist()
 
 
+def test_a_command_in_a_frame_is_not_run_again(warehouse, spark):
+    before = spark.sql("SHOW TABLES")
+    shown = before.collect()
+    for _ in range(2):
+        rows = warehouse.sql("SELECT * FROM before WHERE tableName > ''", engine="spark", data={"before": before})
+        assert rows.to_arrow()["tableName"].to_pylist() == [each.tableName for each in shown]
+        made = warehouse.sql(
+            "SELECT count(*) AS n FROM before JOIN a ON a.k = 1", engine="spark", data={"before": before}
+        )
+        assert made.to_arrow()["n"].to_pylist() == [len(shown)]
+
+
+def test_views_are_made_without_commands(warehouse, spark_engine, spark):
+    warehouse.sql("SELECT k FROM a WHERE k > 0", engine="spark").to_arrow()
+    assert warehouse.components.engines.spark().kept_frames(spark).views.is_quick
+    views = TemporaryViews(spark)
+    with views.named({"__one": spark.range(1), "__two": spark.range(2)}, for_query=True):
+        assert spark.sql("SELECT * FROM __two").count() == 2
+    assert views.is_quick
+
+
 def test_the_rows_of_a_chart_are_computed_once(warehouse, spark):
     computed = spark.sparkContext.accumulator(0)
 
@@ -100,3 +121,4 @@ def test_views_have_the_rows_of_their_frames(spark, is_another):
             )
         assert rows.collect() == [(number, number)]
         assert not {"__one", "__two"} & set(own_views(spark))
+    assert views.is_quick != is_another
