@@ -415,3 +415,17 @@ def test_the_last_line_tells_the_rate_and_a_leaf_that_got_far_too_much(tmp_path,
     assert line.startswith("100 rows in 2 files, ")
     assert "rows/s; leaf carrier [UA, ∞) got 81% of the rows: split it" in line
     assert made.message == "mine"
+
+
+def test_a_command_in_a_frame_is_not_run_again_by_a_load(session, spark_engine):
+    spark = spark_engine.session()
+    shown = spark.sql("SHOW TABLES")
+    names = [each.tableName for each in shown.collect()]
+    spark.range(1).createOrReplaceTempView("made_after_it")
+    try:
+        schema = sl.Schema({"tableName": "string"}, {}, {"namespace": "string", "isTemporary": "boolean"})
+        table = session.create_table("shown", schema)
+        table.ingest(shown)
+        assert sorted(row["tableName"] for row in table.scan()) == sorted(names)
+    finally:
+        spark.catalog.dropTempView("made_after_it")
