@@ -170,7 +170,7 @@ FROM tables LEFT JOIN snapshots ON snapshots.table_id = tables.id AND snapshots.
 """  # noqa: S608 - our own column names
 _SELECT_CURRENT = f"{_SELECT_CURRENT_OF_ALL} WHERE tables.id = ?"
 _CHECKED_ROWS = 64
-"""How many rows of current snapshots are kept with what they say."""
+"""How many rows of current snapshots are kept decoded."""
 _SELECT_HEAD = "SELECT current_snapshot, current_commit FROM tables WHERE id = ?"
 _INSERT_SNAPSHOT = f"INSERT INTO snapshots (table_id, {_COLUMNS}) VALUES (?{', ?' * len(_SNAPSHOT)}, ?)"  # noqa: S608
 _FLOOR = """

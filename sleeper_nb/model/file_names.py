@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -55,21 +54,12 @@ class FileNames:
         wanted = {_number(name) for name in names}
         if not self.recent.isdisjoint(wanted):
             return True
-        if len(wanted) == 1:  # as in most commits: NumPy would take longer to begin than to search
-            (number,) = wanted
-            return any(_holds(array, number) for array in self.arrays)
         numbers = np.array(list(wanted), np.uint64)
         for array in self.arrays:
             places = np.minimum(np.searchsorted(array, numbers), len(array) - 1)
             if (array[places] == numbers).any():
                 return True
         return False
-
-
-def _holds(array: Numbers, number: int) -> bool:
-    """Return whether a sorted array has a number."""
-    place = bisect_left(array, number)
-    return place < len(array) and int(array[place]) == number
 
 
 def _number(name: str) -> int:

@@ -178,12 +178,12 @@ def to_batch(added: Sequence[Addition], schema: pa.Schema) -> pa.RecordBatch:
     for name in schema.names:
         if name not in values:
             values[name] = [getattr(reference, name) for reference in references]
-    # column by column: building rows would take many times as long
-    made = (values[f.name] for f in schema)
-    arrays = [
-        each if isinstance(each, pa.Array) else pa.array(each, f.type) for each, f in zip(made, schema, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def column(name: str, kind: pa.DataType) -> pa.Array:
+        return values[name] if isinstance(values[name], pa.Array) else pa.array(values[name], kind)
+
+    # column by column: building rows would take longer where there are many
+    return pa.RecordBatch.from_arrays([column(f.name, f.type) for f in schema], schema=schema)
 
 
 def stored_files(references: pa.Table) -> pa.Table:

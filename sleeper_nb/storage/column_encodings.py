@@ -77,8 +77,7 @@ def _differs_little(values: pa.ChunkedArray) -> bool:
         return False
     width = 64 if is_long else 32
     plain = pa.int64() if is_long else pa.int32()
-    parts = [part.drop_null().view(plain).to_numpy().astype(np.int64, copy=False) for part in values.chunks]
-    numbers = parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, np.int64), *parts])
+    numbers = values.combine_chunks().drop_null().view(plain).to_numpy().astype(np.int64, copy=False)
     differences = numbers[1:] - numbers[:-1]  # those that overflow are small again, as in the file
     blocks = differences[: len(differences) // _BLOCK * _BLOCK].reshape(-1, _BLOCK)
     if not len(blocks):

@@ -250,7 +250,9 @@ class DataFileWriter:
     def _write_group(self, group: pa.Table) -> None:
         if self._fields.is_renamed:
             group = group.select(self._fields.names).rename_columns(self._schema.names)
-        rows = group.combine_chunks() if group.schema == self._arrow else group.cast(self._arrow).combine_chunks()
+        if group.schema != self._arrow:
+            group = group.cast(self._arrow)
+        rows = group.combine_chunks()
         self._keys.see(rows)
         if not self._keys.in_order:
             raise StorageError(

@@ -112,13 +112,12 @@ class WatchedAction(Generic[T]):
 
     def _watch(self) -> None:
         """Count tasks until the action ends; after an interrupt, cancel its jobs until it ends."""
-        context, tracker = self._session.sparkContext, None
+        context = self._session.sparkContext
+        tracker = context.statusTracker()
         try:
             while not self.ended.is_set() and not self._cancel.wait(_POLL_SECONDS):
-                tracker = tracker or context.statusTracker()
                 self.done, self.total = _tasks(tracker, self._tag)
                 self.waiting = self.done == 0 < self.total and not _has_workers(context)
-            tracker = tracker or context.statusTracker()
             # Repeatedly: an action may submit another job after one was cancelled. Also after success: Spark may find
             # an answer while a stage that it does not need still runs.
             while not self.ended.wait(_CANCEL_SECONDS) or _is_active(tracker, self._tag):

@@ -107,7 +107,7 @@ def java_class(session: SparkSession, name: str) -> Any:
 
 
 def frame_of(session: SparkSession, plan: Any) -> DataFrame:
-    """Return the rows of an analyzed plan."""
+    """Return the rows of a plan of Catalyst whose names are resolved."""
     from pyspark.sql import DataFrame
 
     rows = java_class(session, "org.apache.spark.sql.classic.Dataset").ofRows(session._jsparkSession, plan)  # noqa: SLF001
@@ -130,7 +130,7 @@ def own_views(session: SparkSession) -> tuple[str, ...]:
 
 def has_function(session: SparkSession, name: str) -> bool:
     """Return whether a session can call a function of a name: one of Spark's, or one that was registered."""
-    identifier = session._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name)  # type: ignore[union-attr]  # noqa: SLF001
+    identifier = java_class(session, "org.apache.spark.sql.catalyst.FunctionIdentifier")(name)
     return bool(session._jsparkSession.sessionState().catalog().functionExists(identifier))  # noqa: SLF001
 
 

@@ -280,10 +280,10 @@ def _offer(spark: SparkSession, tables: NamedTables) -> None:
     from pyspark.java_gateway import ensure_callback_server_started
 
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]  # noqa: SLF001
-    _java_class(spark).getField("tables").set(None, tables)
+    _catalog_class(spark).getField("tables").set(None, tables)
 
 
-def _java_class(spark: SparkSession) -> Any:
+def _catalog_class(spark: SparkSession) -> Any:
     """Return the class of the catalog, compiled first when this JVM does not have it."""
     from py4j.protocol import Py4JJavaError
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.engines.local_files import no_local_files
+from sleeper_nb.engines.spark.gateway import java_class
 from sleeper_nb.engines.spark.parsed_plans import PlanNode, nodes_of
 from sleeper_nb.engines.spark.sql_rules import check_change, check_format, check_options, check_path, is_format
 from sleeper_nb.errors import Action, InvalidInput, NotFound
@@ -92,7 +93,7 @@ def is_query(statement: Statement) -> bool:
 
 def is_command(statement: Statement) -> bool:
     """Return whether a statement that only reads is no query: Spark runs a command as soon as it has a frame."""
-    return first_word(statement.after(end_of_explain(statement))) not in _BEGINNINGS
+    return not is_query(statement.after(end_of_explain(statement)))
 
 
 def _check_command(session: SparkSession, statement: Statement, plan: Any) -> None:
@@ -108,9 +109,7 @@ def _check_command(session: SparkSession, statement: Statement, plan: Any) -> No
     elif _is_command(session, plan, kind):
         if not (_READS.fullmatch(kind) or kind in _OF_SESSION or _drops_own_view(session, plan, kind)):
             raise _no_query(statement, kind)
-    elif first_word(statement) not in _BEGINNINGS or any(
-        _is_command(session, each, _kind(each)) for each in _children(plan, kind)
-    ):
+    elif not is_query(statement) or any(_is_command(session, each, _kind(each)) for each in _children(plan, kind)):
         raise _no_query(statement, kind)
 
 
@@ -158,8 +157,9 @@ def _in_words(kind: str) -> str:
 
 def _check_substitution(session: SparkSession, sql: str) -> None:
     """Raise when Spark would put a setting, or a variable of the process, into a statement: ``${env:HOME}``."""
-    jvm: Any = session._jvm  # noqa: SLF001 - the only way to the JVM
-    if "${" in sql and jvm.org.apache.spark.sql.internal.VariableSubstitution().substitute(sql) != sql:
+    if "${" not in sql:
+        return
+    if java_class(session, "org.apache.spark.sql.internal.VariableSubstitution")().substitute(sql) != sql:
         raise InvalidInput("SQL does not substitute ${…}", hint="write :name, and give its value as a parameter")
 
 
@@ -214,9 +214,9 @@ def _check_relation(session: SparkSession, parts: Sequence[str], *, local_files:
 
 def _is_table(session: SparkSession, database: str, name: str) -> bool:
     """Return whether a name is that of a table in a database of the Spark session, which Spark prefers to a file."""
-    jvm: Any = session._jvm  # noqa: SLF001 - the only way to the JVM
-    catalog = session._jsparkSession.sessionState().catalog()  # noqa: SLF001
-    identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(name, jvm.scala.Option.apply(database))
+    catalog = session._jsparkSession.sessionState().catalog()  # noqa: SLF001 - the only way to the JVM
+    some = java_class(session, "scala.Option").apply(database)
+    identifier = java_class(session, "org.apache.spark.sql.catalyst.TableIdentifier")(name, some)
     return bool(catalog.databaseExists(database) and catalog.tableExists(identifier))
 
 
@@ -226,10 +226,9 @@ def _is_source(session: SparkSession, name: str) -> bool:
 
     if is_format(name):
         return True
-    jvm: Any = session._jvm  # noqa: SLF001 - the only way to the JVM
-    conf = session._jsparkSession.sessionState().conf()  # noqa: SLF001
+    conf = session._jsparkSession.sessionState().conf()  # noqa: SLF001 - the only way to the JVM
     try:
-        jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource(name, conf)
+        java_class(session, "org.apache.spark.sql.execution.datasources.DataSource").lookupDataSource(name, conf)
     except Py4JJavaError:
         return False
     return True

@@ -329,7 +329,7 @@ def files_in(state: TableState, leaf: Partition, part: Region, reached: Regions 
     if not rows.num_rows or near == []:
         return []
     # a file of one leaf alone has only keys of that leaf
-    may_reach_beyond = part != leaf.region or state.files.shared.uses or any(map(state.files.has_any, above))
+    may_reach_beyond = part != leaf.region or not _no_file_is_shared(state) or any(map(state.files.has_any, above))
     tests = [_overlap(part, rows, state.schema)] if may_reach_beyond else []
     if near is not None and not any(each.covers(leaf.region) for each in near):
         tests.append(reduce(pc.or_, (_overlap(each, rows, state.schema) for each in near)))
