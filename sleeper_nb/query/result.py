@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -294,7 +295,7 @@ class DuckDBResult(QueryResult):
         if self._has_common_tables:
             with closing(self._batches(max(rows, 1))) as batches:
                 return next(batches).slice(0, rows)
-        return self._run(lambda: relations.to_arrow(self._rows.limit(rows)))
+        return self._run(lambda: relations.to_arrow(self._rows.limit(rows)), self._texts.placed_in_made_rows)
 
     def _all(self) -> pa.Table:
         from sleeper_nb.engines.duckdb import relations
@@ -304,7 +305,7 @@ class DuckDBResult(QueryResult):
     def _count(self) -> int:
         from sleeper_nb.engines.duckdb import relations
 
-        return self._run(lambda: relations.count(self._rows))
+        return self._run(lambda: relations.count(self._rows), self._texts.placed_in_made_rows)
 
     def _batches(self, rows: int) -> Generator[pa.Table]:
         from sleeper_nb.engines.duckdb import relations
@@ -316,12 +317,13 @@ class DuckDBResult(QueryResult):
     def _summed(self, values: Sequence[ChartValue], query: ChartQuery) -> pa.Table:
         from sleeper_nb.engines.duckdb import relations
 
-        return self._run(lambda: relations.summed_for_chart(self._rows, values, query))
+        summed = partial(relations.summed_for_chart, self._rows, values, query)
+        return self._run(summed, self._texts.placed_in_made_rows)
 
     def _plan(self) -> str:
         return self._run(lambda: self._rows.explain().rstrip())
 
-    def _run(self, action: Callable[[], T]) -> T:
+    def _run(self, action: Callable[[], T], placed: Callable[[SleeperError], object] | None = None) -> T:
         from sleeper_nb.engines.duckdb.database import interruptible
 
         try:
@@ -329,7 +331,7 @@ class DuckDBResult(QueryResult):
         except SleeperError as error:
             for source in self.sources:  # which names a file that is gone or was changed
                 source.check_files()
-            self._texts.placed(error)
+            (placed or self._texts.placed)(error)
             raise
 
     @property
@@ -369,7 +371,7 @@ class SparkResult(QueryResult):
 
     def _collected(self, frame: DataFrame) -> pa.Table:
         try:
-            rows = self._spark.run(lambda _: frame.toArrow(), "query")
+            rows = self._run(frame.toArrow)
         except SleeperError:
             raise
         except ValueError as error:  # Arrow has no type for the elements of an empty list
@@ -382,10 +384,10 @@ class SparkResult(QueryResult):
         return rows
 
     def _count(self) -> int:
-        return int(self._spark.run(lambda _: self._frame.count(), "query"))
+        return int(self._run(self._frame.count))
 
     def _batches(self, rows: int) -> Iterator[pa.Table]:
-        kept = self._frame.persist()  # otherwise each batch is computed again, perhaps in another order
+        kept = self._run(self._frame.persist)  # otherwise each batch is computed again, perhaps in another order
         try:
             for first in count(0, rows):
                 batch = self._collected(kept.offset(first).limit(rows))
@@ -399,12 +401,30 @@ class SparkResult(QueryResult):
         from sleeper_nb.engines.spark import frames
 
         made = self._spark.kept_frames(self._frame.sparkSession)
-        return self._spark.run(lambda _: frames.summed_for_chart(made, self._frame, values, query), "chart")
+        return self._run(lambda: frames.summed_for_chart(made, self._frame, values, query), "chart")
 
     def _plan(self) -> str:
         from sleeper_nb.engines.spark import frames
 
-        return frames.plan_of(self._frame)
+        return self._run(lambda: frames.plan_of(self._frame), "plan")
+
+    def _run(self, action: Callable[[], T], description: str = "query") -> T:
+        with self._placing():
+            return self._spark.run(lambda _: action(), description)
+
+    @contextmanager
+    def _placing(self) -> Iterator[None]:
+        """Add the place in the statement to an error of Spark."""
+        try:
+            yield
+        except SleeperError as error:
+            self._texts.placed(error)
+            raise
+
+    @contextmanager
+    def rows_to_load(self, names: Sequence[str]) -> Iterator[RowsToLoad | DataFrame]:  # noqa: D102 - in QueryResult
+        with self._placing(), super().rows_to_load(names) as rows:
+            yield rows
 
     @property
     def names(self) -> tuple[str, ...]:  # noqa: D102 - the contract is in QueryResult

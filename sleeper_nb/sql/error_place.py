@@ -18,10 +18,16 @@ from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import Token
 
 _DUCKDB: Final = re.compile(r"^LINE (\d+): (.*)\n( *)\^", re.MULTILINE)
-_SPARK: Final = re.compile(r"\bline (\d+),? pos(?:ition)? (\d+)")
+_SPARK: Final = re.compile(r"\bline (\d+),? pos (\d+)")
+_SPARK_CONTEXT: Final = re.compile(r"^== SQL \(line (\d+), position (\d+)\) ==\n(.*)", re.MULTILINE)
+"""Of an error that Spark finds while it computes rows. That of a view has its name behind ``SQL``."""
+
 _IN_WORDS: Final = re.compile(r";? \(?line \d+,? pos(?:ition)? \d+\)?;?$")
 _CUT: Final = "..."
-"""What DuckDB puts in place of the rest of a long line."""
+"""What DuckDB and Spark put in place of the rest of a long line."""
+
+_LINES_BEFORE: Final = 2
+"""How many lines DuckDB counts before a statement when another relation is made of its rows."""
 
 _PLANNED: Final = "EXPLAIN "
 """With which DuckDB was asked for the place."""
@@ -40,7 +46,13 @@ class Texts:
 
     def placed(self, error: SleeperError) -> SleeperError:
         """Return an error with the place that its cause names; as it was when that is not in the statement."""
-        offset = _offset(str(error.__cause__), self.run.text)
+        return self._at(error, _offset(str(error.__cause__), self.run.text))
+
+    def placed_in_made_rows(self, error: SleeperError) -> SleeperError:
+        """Return the error of a relation that DuckDB made of the statement's, as `placed`."""
+        return self._at(error, _offset(str(error.__cause__), self.run.text, _LINES_BEFORE))
+
+    def _at(self, error: SleeperError, offset: int | None) -> SleeperError:
         at = None if offset is None else _token_at(self.run.tokens, offset)
         token = None if at is None or error.place else self._written_at(at)
         if at is not None and token is not None:
@@ -79,23 +91,37 @@ def _token_at(tokens: Sequence[Token], offset: int) -> int | None:
     return next((i for i, token in enumerate(tokens) if token.start <= offset < token.end), None)
 
 
-def _offset(text: str, run: str) -> int | None:
+def _offset(text: str, run: str, lines_before: int = 0) -> int | None:
     """Return the offset that an engine's error names in the text that it ran; None when it names none there."""
     lines = run.split("\n")
     if found := _DUCKDB.search(text):
-        number, shown = int(found[1]), found[2]
-        column = _characters(shown, len(found[3]) - len(f"LINE {found[1]}: "))
-        if shown.startswith(_CUT):
-            shown, column = shown[len(_CUT) :], column - len(_CUT)
-        at = _found(shown.removesuffix(_CUT), lines[number - 1], number) if number <= len(lines) else None
-        column = -1 if at is None else at + column
+        number = int(found[1]) - lines_before
+        column = _shown_column(found[2], len(found[3]) - len(f"LINE {found[1]}: "), lines, number)
+    elif found := _SPARK_CONTEXT.search(text):
+        number, column = int(found[1]), int(found[2]) - 1
+        if not _is_shown(found[3], lines, number):
+            return None  # it is in the text of a DataFrame that the statement reads
     elif found := _SPARK.search(text):
         number, column = int(found[1]), int(found[2])
     else:
         return None
-    if number > len(lines) or not 0 <= column <= len(lines[number - 1]):
+    if not 0 < number <= len(lines) or not 0 <= column <= len(lines[number - 1]):
         return None
     return sum(len(line) + 1 for line in lines[: number - 1]) + column
+
+
+def _is_shown(shown: str, lines: Sequence[str], number: int) -> bool:
+    """Return whether Spark shows a part of a statement's line; it shows also the lines that follow."""
+    return 0 < number <= len(lines) and shown.removeprefix(_CUT).removesuffix(_CUT) in lines[number - 1]
+
+
+def _shown_column(shown: str, width: int, lines: Sequence[str], number: int) -> int:
+    """Return the column of DuckDB's caret in a statement's line, of which it shows a part; -1 when it does not."""
+    column = _characters(shown, width)
+    if shown.startswith(_CUT):
+        shown, column = shown[len(_CUT) :], column - len(_CUT)
+    at = _found(shown.removesuffix(_CUT), lines[number - 1], number) if 0 < number <= len(lines) else None
+    return -1 if at is None else at + column
 
 
 def _characters(text: str, width: int) -> int:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date
 from typing import Any
 
 import pytest
 
 import sleeper_nb as sl
+from sleeper_nb.query.result import QueryResult
 from tests.support.engines import ENGINES
 
 SCHEMA = sl.Schema({"k": "int"}, {}, {"v": "long", "s": "string"})
 
 
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[sl.Session]:
-    with sl.connect(tmp_path / "warehouse") as opened:
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sl.Session]:
+    with sl.connect(tmp_path_factory.mktemp("warehouse")) as opened:
         opened.create_table("t", SCHEMA).ingest([{"k": 1, "v": 1, "s": "x"}])
         yield opened
 
@@ -62,11 +63,86 @@ def test_a_long_line_is_shown_around_the_place(session: sl.Session):
     assert shown[caret.index("^") :].startswith("zz FROM t@2")
 
 
-def test_an_error_while_rows_are_read_has_its_place_too(session: sl.Session):
-    error = failed(session, "SELECT k FROM t@2 WHERE CAST(s AS INT) = 5", "duckdb")
-    shown, caret = error.place.splitlines()
-    assert shown == "LINE 1: SELECT k FROM t@2 WHERE CAST(s AS INT) = 5"
+READS: Mapping[str, Callable[[QueryResult], object]] = {
+    "to_arrow": QueryResult.to_arrow,
+    "head": QueryResult.head,
+    "repr": repr,
+    "html": QueryResult._repr_html_,
+    "len": len,
+    "iter": list,
+    "batches": lambda rows: list(rows.batches()),
+    "bar": lambda rows: rows.plot("bar"),
+    "hist": lambda rows: rows.plot("hist"),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_an_error_while_rows_are_read_has_its_place_too(
+    session: sl.Session, engine: Any, read: Callable[[QueryResult], object]
+):
+    """However they are read: DuckDB counts lines otherwise in rows that are made of the statement's, as the first."""
+    statement = "SELECT k,\n v\nFROM t@2\nWHERE v > 0 AND CAST(s AS INT) = :n"
+    result = session.sql(statement, engine=engine, params={"n": 5})
+    with pytest.raises(sl.SleeperError) as caught:
+        read(result)
+    shown, caret = caught.value.place.splitlines()
+    assert shown == "LINE 4: WHERE v > 0 AND CAST(s AS INT) = :n"
     assert shown[caret.index("^") :].startswith("CAST(s AS INT)")
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_of_two_lines_that_are_alike_the_right_one_is_shown(session: sl.Session, read: Callable[[QueryResult], object]):
+    wrong, right = ("SELECT *", "FROM t", "WHERE"), (") a, (SELECT 1 AS n FROM (VALUES ('1')) v(s) WHERE",)
+    condition = "CAST(s AS INT) = 1"
+    statement = "\n".join(("SELECT k, n FROM (", *wrong, condition, *right, condition, ") b"))
+    with pytest.raises(sl.InvalidInput) as caught:
+        read(session.sql(statement, engine="duckdb"))
+    assert caught.value.place.splitlines() == [f"LINE 5: {condition}", f"{' ' * len('LINE 5: ')}^"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_error_of_rows_that_are_inserted_has_its_place_too(session: sl.Session, engine: Any):
+    with pytest.raises(sl.SleeperError) as caught:
+        session.sql("INSERT INTO t SELECT k,\n CAST(s AS INT), s FROM t", engine=engine)
+    shown, caret = caught.value.place.splitlines()
+    assert shown == "LINE 2:  CAST(s AS INT), s FROM t"
+    assert shown[caret.index("^") :].startswith("CAST(s AS INT)")
+
+
+def test_an_error_that_duckdb_finds_in_a_constant_has_its_place(session: sl.Session):
+    session.create_table("d", sl.Schema({"k": "int"}, {}, {"day": "date"})).ingest([{"k": 1, "day": date(2026, 1, 1)}])
+    with pytest.raises(sl.InvalidInput) as caught:
+        session.sql("SELECT * FROM d WHERE day = '2026-02-30'", engine="duckdb").head()
+    shown, caret = caught.value.place.splitlines()
+    assert shown == "LINE 1: SELECT * FROM d WHERE day = '2026-02-30'"
+    assert shown[caret.index("^") :] == "'2026-02-30'"
+
+
+OVERFLOW = "SELECT k + v * 9223372036854775807 * 12 AS n FROM t"
+
+
+@pytest.mark.parametrize("read", [*READS.values(), QueryResult.explain], ids=[*READS, "explain"])
+def test_an_error_that_spark_finds_while_it_plans_is_ours_with_its_place(
+    session: sl.Session, read: Callable[[QueryResult], object]
+):
+    result = session.sql(OVERFLOW, engine="spark")
+    if read is len:
+        assert read(result) == 1  # Spark does not compute the column
+        return
+    with pytest.raises(sl.SleeperError, match="overflow") as caught:
+        read(result)
+    shown, caret = caught.value.place.splitlines()
+    assert shown == f"LINE 1: {OVERFLOW}"
+    assert shown[caret.index("^") :].startswith("v * 9")
+
+
+def test_the_place_in_another_frame_of_spark_is_not_shown_in_the_statement(session: sl.Session):
+    frame = session.spark_session.sql("SELECT CAST('x' || id AS INT) AS n FROM range(3)")
+    statement = "SELECT CAST(k AS STRING) AS s, frame.n FROM t, frame"
+    with pytest.raises(sl.SleeperError, match="malformed") as caught:
+        session.sql(statement, engine="spark", data={"frame": frame}).to_arrow()
+    assert caught.value.place == ""
 
 
 def test_a_place_that_is_not_in_the_statement_is_left_out(session: sl.Session):

@@ -11,7 +11,6 @@ cluster wrote to a folder, before anything refers to it.
 from __future__ import annotations
 
 import contextlib
-import io
 import logging
 import operator
 import os
@@ -25,6 +24,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from sleeper_nb.engines.spark.file_systems import jvm_opens, opened_by, scheme_for
+from sleeper_nb.engines.spark.gateway import java_class
 from sleeper_nb.engines.spark.jvm import is_local
 from sleeper_nb.engines.spark.kept_frames import KeptFrames, exact_reader
 from sleeper_nb.engines.spark.row_places import FileNumbers
@@ -443,10 +443,8 @@ def _chart_value(place: str, kind: str, value: ChartValue) -> Column:
 
 def plan_of(frame: DataFrame) -> str:
     """Return Spark's plan of a data frame, which is not run."""
-    output = io.StringIO()
-    with contextlib.redirect_stdout(output):
-        frame.explain("formatted")
-    return output.getvalue().strip()
+    python = java_class(frame.sparkSession, "org.apache.spark.sql.api.python.PythonSQLUtils")
+    return str(python.explainString(frame._jdf.queryExecution(), "formatted")).strip()  # noqa: SLF001
 
 
 def key_literal(value: KeyValue) -> Column:
