@@ -81,12 +81,22 @@ class Region:
         """Return whether every key of `other` is also in this region."""
         return self.intersect(other) == other
 
+    def is_before(self, other: Region) -> bool:
+        """Return whether the first row key alone says that every key is before those of another region."""
+        end: Any = self.ranges[0].max
+        return end is not None and other.ranges[0].min is not None and end <= other.ranges[0].min
+
     def narrowed(self, dimension: int, to: Range) -> Region:
         """Return the region with one of its ranges replaced."""
         return Region((*self.ranges[:dimension], to, *self.ranges[dimension + 1 :]))
 
     def comparisons(
-        self, schema: Schema, column: Callable[[Field], Any], literal: Callable[[Field, KeyValue], Any]
+        self,
+        schema: Schema,
+        column: Callable[[Field], Any],
+        literal: Callable[[Field, KeyValue], Any],
+        *,
+        with_equality: bool = False,
     ) -> list[Any]:
         """Return the conditions that a row inside the region meets, as expressions of an engine.
 
@@ -98,9 +108,14 @@ class Region:
             Returns the engine's expression for a row key.
         literal
             Returns the engine's expression for a value of a row key.
+        with_equality
+            Whether a range of one value is one test for equality, not two.
         """
         tests = []
         for key, bounds in zip(schema.row_keys, self.ranges, strict=True):
+            if with_equality and bounds.min is not None and bounds.max == key_after(key, bounds.min):
+                tests.append(column(key) == literal(key, bounds.min))
+                continue
             if bounds.min is not None:
                 tests.append(column(key) >= literal(key, bounds.min))
             if bounds.max is not None:

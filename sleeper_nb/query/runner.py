@@ -123,17 +123,18 @@ class Runner:
         from sleeper_nb.engines.duckdb.statement_time import moment_of, set_moment
 
         self._check_variables(bound)
-        judge, allowed = cache(self.engines.duckdb.connect), self.engines.local_files
-        kept = self.engines.duckdb.judged_queries
+        database = self.engines.duckdb
+        judge, kept = cache(database.connect_planning), database.judged_queries
         judged = JudgedStatement(
             {each.text: relations.parsed(judge, with_duckdb_parameters(each), kept) for each in bound.statements}
         )
-        files = judged.files(judge, values, allowed=allowed)
-        moment = moment_of(judge()) if judged.depends_on_time else {}
+        files = judged.files(database.connect, values, allowed=self.engines.local_files)
+        times = judged.time_functions
+        moment = moment_of(judge(), times) if times else {}
         if why := _why_too_large(bound, values):
             bound = bound.narrowed(Necessary({}, why))
         else:
-            planning = DuckDBPlanning(bound, judged, values, self.engines.duckdb, moment, self.dry_run)
+            planning = DuckDBPlanning(bound, judged, values, database, moment, self.dry_run)
             bound, keys = planning.narrowed()
             note = keys or note
         chosen = self._chosen_for(bound)
@@ -149,13 +150,13 @@ class Runner:
                 raise
 
         keeps = not judged.lists_names and can_be_kept(bound.plans)
-        confined = self.engines.duckdb.connect_statement(_folders(bound), files, keeps=keeps)
+        confined = database.connect_statement(_folders(bound), files, keeps=keeps)
         result = interruptible(confined.connection, lambda: rows(confined)) if judged.is_eager else rows(confined)
         origin = replace(self._origin(bound, note), engine=chosen)
         has_ctes = any("WITH" in each.words() for each in bound.statements)
         return DuckDBResult(
             *(origin, confined.connection, result, has_ctes),
-            lambda: rows(ViewsOfStatement(self.engines.duckdb.connect())),
+            lambda: rows(ViewsOfStatement(database.connect())),
             self.engines.spark,
         )
 

@@ -175,6 +175,21 @@ def test_the_time_of_a_statement_is_one_however_often_it_is_read(session: sl.Ses
     assert result.to_arrow()["v"].to_pylist() == [5]
 
 
+@pytest.mark.parametrize(
+    "time",
+    [
+        "now()", "get_current_timestamp()", "transaction_timestamp()", "current_timestamp", "current_time", "LocalTime",
+        "localtimestamp", "current_localtime()", "current_localtimestamp()", "get_current_time()", "main.now()",
+    ],
+)  # fmt: skip
+def test_each_way_to_ask_for_the_time_gives_the_moment_of_the_statement(session: sl.Session, time: str):
+    session.sql(f"CREATE OR REPLACE TEMP VIEW at AS SELECT {time} AS moment FROM t WHERE k = 1", engine="duckdb")
+    result = session.sql(f"SELECT {time} AS own, moment FROM at WHERE moment IS NOT NULL", engine="duckdb")
+    (first,), (second,) = result.to_arrow().to_pylist(), result.to_arrow().to_pylist()
+    assert first == second
+    assert first["own"] == first["moment"]
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("condition", "partitions"),

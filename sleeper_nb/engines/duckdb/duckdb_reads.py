@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.engines.duckdb.kept_views import SCHEMA_PREFIX
-from sleeper_nb.engines.duckdb.statement_time import depends_on_time, last_name, unstable_function
+from sleeper_nb.engines.duckdb.statement_time import last_name, time_functions, unstable_function
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
 from sleeper_nb.engines.local_files import absolute, check_outside, no_local_files
 from sleeper_nb.errors import InvalidInput, NotFound
@@ -82,8 +82,8 @@ class Query:
         The names in it that may be columns, in lower case; None when it may read all columns.
     is_partial
         Whether a condition or a limit in it may leave rows unread.
-    depends_on_time
-        Whether it asks for the time.
+    time_functions
+        The functions in it that return the time.
     has_conditions
         Whether it has a condition, be it of a join.
     unstable
@@ -101,7 +101,7 @@ class Query:
     is_eager: bool = False
     columns: frozenset[str] | None = None
     is_partial: bool = False
-    depends_on_time: bool = False
+    time_functions: frozenset[str] = frozenset()
     has_conditions: bool = False
     unstable: str = ""
     lists_names: bool = False
@@ -141,9 +141,9 @@ class JudgedStatement:
         return self.queries[statement.text]
 
     @property
-    def depends_on_time(self) -> bool:
-        """Whether one of them asks for the time."""
-        return any(query.depends_on_time for query in self.queries.values())
+    def time_functions(self) -> frozenset[str]:
+        """The functions in them that return the time."""
+        return frozenset[str]().union(*(query.time_functions for query in self.queries.values()))
 
     @property
     def is_eager(self) -> bool:
@@ -230,7 +230,7 @@ def judged(connection: duckdb.DuckDBPyConnection, statement: Statement) -> Query
         parameters,
         columns=_columns(nodes),
         is_partial=is_partial,
-        depends_on_time=depends_on_time(nodes),
+        time_functions=time_functions(nodes),
         has_conditions=any(map(_has_condition, nodes)),
         unstable=unstable_function(nodes),
         lists_names=any(map(_lists_names, nodes)),

@@ -14,11 +14,16 @@ if TYPE_CHECKING:
 
 _TYPES: Final = {
     "now": "TIMESTAMPTZ", "get_current_timestamp": "TIMESTAMPTZ", "transaction_timestamp": "TIMESTAMPTZ",
-    "current_timestamp": "TIMESTAMPTZ", "today": "DATE", "current_date": "DATE", "get_current_time": "TIMETZ",
-    "current_time": "TIMETZ", "localtimestamp": "TIMESTAMP", "current_localtimestamp": "TIMESTAMP",
-    "localtime": "TIME", "current_localtime": "TIME",
+    "today": "DATE", "current_date": "DATE", "get_current_time": "TIMETZ", "current_localtimestamp": "TIMESTAMP",
+    "current_localtime": "TIME",
 }  # fmt: skip
 """The functions that return the time, and the types of their values."""
+
+_KEYWORDS: Final = {
+    "current_timestamp": "get_current_timestamp", "current_time": "get_current_time",
+    "localtimestamp": "current_localtimestamp", "localtime": "current_localtime",
+}  # fmt: skip
+"""The functions that DuckDB calls for names which need no brackets; ``current_date`` calls the one of that name."""
 
 _OTHERS: Final = frozenset({
     "age", "ago", "current_catalog", "current_database", "current_schema", "current_schemas", "current_setting",
@@ -27,9 +32,10 @@ _OTHERS: Final = frozenset({
 """The other functions whose values DuckDB computes with the plan, though the next execution may have others."""
 
 
-def depends_on_time(nodes: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether nodes of a syntax tree name the time; a column of such a name counts too."""
-    return any(last_name(node) in _TYPES for node in nodes)
+def time_functions(nodes: Iterable[Mapping[str, Any]]) -> frozenset[str]:
+    """Return the functions that return the time which nodes of a syntax tree call; columns of such a name count too."""
+    names = set(map(last_name, nodes))
+    return frozenset(_TYPES.keys() & {_KEYWORDS.get(name, name) for name in names})
 
 
 def unstable_function(nodes: Iterable[Mapping[str, Any]]) -> str:
@@ -46,8 +52,8 @@ def last_name(node: Mapping[str, Any]) -> str:
     return str(names[-1]).lower()
 
 
-def moment_of(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
-    """Return the value of each function that returns the time, as SQL, all of the same moment."""
+def moment_of(connection: duckdb.DuckDBPyConnection, functions: Iterable[str]) -> dict[str, str]:
+    """Return the values of some functions that return the time, as SQL, all of the same moment."""
     ((moment,),) = connection.execute("SELECT CAST(now() AT TIME ZONE 'UTC' AS VARCHAR)").fetchall()
     at = f"CAST('{moment}' AS TIMESTAMP)"
     zoned = f"({at} AT TIME ZONE 'UTC')"
@@ -58,7 +64,7 @@ def moment_of(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
         "TIME": f"CAST({at} AS TIME)",
         "TIMETZ": f"CAST({zoned} AS TIMETZ)",
     }
-    return {name: values[kind] for name, kind in _TYPES.items()}
+    return {name: values[_TYPES[name]] for name in functions}
 
 
 def set_moment(connection: duckdb.DuckDBPyConnection, moment: Mapping[str, str]) -> None:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.engines.duckdb.database import Database
+from sleeper_nb.engines.duckdb import duckdb_planning
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.sql.statement import Statement
@@ -37,10 +37,10 @@ def session(tmp_path_factory):
 
 @pytest.fixture
 def no_plans(monkeypatch):
-    def refuse(_):
+    def refuse(*_):
         raise AssertionError("a plan is asked")
 
-    monkeypatch.setattr(Database, "connect_planning", refuse)
+    monkeypatch.setattr(duckdb_planning, "pushed_filters", refuse)
 
 
 PLAIN = [

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
 from sleeper_nb.model.file_reference import FileReference
@@ -113,7 +114,31 @@ def test_keys_give_each_row_once_however_they_overlap(tmp_path_factory, made, ke
     store, rows = filled(tmp_path_factory.mktemp("keys"), made)
     expected = [row for row in rows if any(tuple(row[n] for n in ("s", "i", "b"))[: len(k)] == k for k in keys)]
     assert in_order(scan(store, keys=keys).to_pylist()) == in_order(expected)
+    plan = plan_scan(store.load(), regions_of(SCHEMA, keys))
+    alone = [planning.ScanPlan(SCHEMA, 1, (leaf,), 1, 1, 1) for leaf in plan.leaves]
+    in_turn = [row for each in alone for row in reading.read(each, store.storage).to_pylist()]
+    found = reading.read(plan, store.storage).to_pylist()  # reads leaves together where it can
+    assert [[row[name] for name in SCHEMA.sort_order] for row in found] == [
+        [row[name] for name in SCHEMA.sort_order] for row in in_turn
+    ]
     store.catalog.close()
+
+
+def test_keys_of_many_leaves_come_in_key_order_and_without_deleted_rows(tmp_path: Path):
+    with sl.connect(tmp_path) as session:
+        points = [10 * n for n in range(1, 20)]
+        opened = session.create_table("t", sl.Schema({"k": "int"}, {}, {"v": "int"}), split_points=points)
+        opened.ingest([{"k": k, "v": -k} for k in range(200)])
+        opened.ingest([{"k": k, "v": k} for k in range(0, 200, 4)])  # a second file in each leaf
+        opened.delete("k BETWEEN 40 AND 59 OR v = 104")
+        keys = [*range(3, 200, 10), *range(4, 200, 10)]
+        left = [k for k in sorted(keys) if not 40 <= k <= 59]
+        expected = [(k, v) for k in left for v in sorted({-k, k} if k % 4 == 0 and k != 104 else {-k})]
+        found = opened.scan(keys=keys).to_arrow().to_pylist()
+        assert [row["k"] for row in found] == [k for k, _ in expected]
+        assert sorted((row["k"], row["v"]) for row in found) == expected
+        first = opened.scan(keys=keys, limit=7).to_arrow().to_pylist()
+        assert [row["k"] for row in first] == [k for k, _ in expected[:7]]
 
 
 @pytest.fixture
