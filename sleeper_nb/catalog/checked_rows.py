@@ -18,7 +18,7 @@ from sleeper_nb.model.checksums import checksum_of
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
 
-HINT = "restore the catalog from a copy; check lists the damaged rows; versions whose rows are intact can be read"
+_RESTORE = "restore the catalog from a copy; check lists the damaged rows; versions whose rows are intact can be read"
 _CHANGED = "it was changed after it was written (its checksum differs)"
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 _FIELDS = {field.name: str(field.type) for field in fields(Snapshot)}
@@ -65,7 +65,9 @@ _NO_VALUE = (ValueError, TypeError, AttributeError, LookupError, OverflowError, 
 
 def damaged(what: str, catalog: str, error: Exception) -> CatalogDamaged:
     """Return the error for a row that was changed."""
-    return CatalogDamaged(f"the row of {what} in {catalog} is damaged: {getattr(error, 'message', error)}", hint=HINT)
+    return CatalogDamaged(
+        f"the row of {what} in {catalog} is damaged: {getattr(error, 'message', error)}", hint=_RESTORE
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -343,7 +343,7 @@ class PartitionTree:
 Bounds = tuple[KeyValue | None, KeyValue | None]
 """The minimum (included) and the maximum (excluded); None is unbounded."""
 
-HINT = (
+_WRITE_RANGES = (
     "write key=[min,max): [ ] include the bound, ( ) exclude it, leave it empty for no bound; "
     "quote values with commas or brackets"
 )
@@ -384,7 +384,7 @@ def parse_region(schema: Schema, text: str) -> dict[str, Bounds]:
     while at < len(text.rstrip()):
         match = _RANGE.match(text, at)
         if match is None:
-            raise InvalidInput(f"cannot read the region at {text[at:].strip()!r}", hint=HINT)
+            raise InvalidInput(f"cannot read the region at {text[at:].strip()!r}", hint=_WRITE_RANGES)
         name, at = match[1], match.end()
         if name not in fields:
             raise InvalidInput(f"{name!r} is not a row key", hint=f"the row keys are {', '.join(fields)}")
@@ -392,7 +392,7 @@ def parse_region(schema: Schema, text: str) -> dict[str, Bounds]:
             raise InvalidInput(f"row key {name!r} has two ranges", hint="give each row key one range")
         bounds[name] = _bounds(fields[name], match)
     if not bounds:
-        raise InvalidInput("the region is empty", hint=HINT)
+        raise InvalidInput("the region is empty", hint=_WRITE_RANGES)
     return bounds
 
 
@@ -413,7 +413,7 @@ def _bounds(field: Field, match: re.Match[str]) -> Bounds:
     if match[2] is None:
         one = _value(field, match, 10)
         if one is None:
-            raise InvalidInput(f"{field.name}= has no value", hint=HINT)
+            raise InvalidInput(f"{field.name}= has no value", hint=_WRITE_RANGES)
         return one, key_after(field, one)
     low, high = _value(field, match, 3), _value(field, match, 6)
     if low is not None and match[2] == "(":

@@ -41,7 +41,7 @@ class ChosenEngine:
 
 BY_DEFAULT: Final = ChosenEngine("duckdb", f"tables of less than {LARGE_GIB} GiB")
 
-_BEGINNINGS: Final = frozenset({"CACHE", "CLEAR", "DECLARE", "REFRESH", "RESET", "SET", "UNCACHE", "USE"})
+_CHANGE_SPARK: Final = frozenset({"CACHE", "CLEAR", "DECLARE", "REFRESH", "RESET", "SET", "UNCACHE", "USE"})
 """How statements begin that change the Spark session; DuckDB would refuse them."""
 
 _SHOWN: Final = frozenset({"CATALOGS", "COLUMNS", "CREATE", "FUNCTIONS", "NAMESPACES", "TBLPROPERTIES", "VIEWS"})
@@ -78,7 +78,7 @@ def why_only_spark(sql: SqlText, views: Callable[[], Container[str]]) -> str:
         return f"Spark keeps view {name}"
     if first == "CREATE" and "USING" in words and "AS" not in words:
         return "CREATE … USING is Spark's SQL"
-    if first in _BEGINNINGS:
+    if first in _CHANGE_SPARK:
         return f"{first} is for Spark"
     has_more = len(words) > 2 or second not in {"COLUMNS", *_DESCRIBED}  # else it is the name of a table
     if has_more and (
@@ -155,7 +155,7 @@ def _kept(tokens: Sequence[Token], views: Container[str]) -> str:
 
 def changes_spark(statement: Statement) -> bool:
     """Return whether a statement changes the Spark session, or a view."""
-    return statement.words()[:1] in {(word,) for word in (*_BEGINNINGS, "CREATE", "DROP")}
+    return statement.words()[:1] in {(word,) for word in (*_CHANGE_SPARK, "CREATE", "DROP")}
 
 
 def means_the_same(statement: Statement) -> bool:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-BATCH_ROWS = 2_000
+ROWS_AT_ONCE = 2_000
 """About how many rows `QueryResult.batches` fetches at a time."""
 
 
@@ -209,7 +209,7 @@ class QueryResult(Report, Tabular, ABC):
         the answer once and caches it until then.
         """
         self._keep_files()
-        yield from self._batches(BATCH_ROWS)
+        yield from self._batches(ROWS_AT_ONCE)
 
     @checked
     def plot(

@@ -35,11 +35,11 @@ from sleeper_nb.storage.integrity import HINT, checksummed, damaged, read_checke
 FORMAT_VERSION = "1"
 FEW_ROWS = 10_000
 """Up to this many rows, threads and strong compression cost more time than they save."""
-CHECKED_BYTES = 1 << 20
+READ_WHOLE_BYTES = 1 << 20
 """The checksum of a larger local file would add more than 5% to the time of reading it."""
 _READ_TOGETHER = 1 << 16
 """Bytes of each column of a local file that are read at once."""
-_REPEATED = ("partition_id", "status", "job_id")
+_OF_FEW_VALUES = ("partition_id", "status", "job_id")
 _VERSION_KEY = b"sleeper_nb.format"
 _PATH_KEY = b"sleeper_nb.path"
 """Where the file was written: the checksums of a large file's pages do not tell that it is another version's."""
@@ -137,7 +137,7 @@ def _write(storage: Storage, path: str, table: pa.Table) -> str:
     table = table.combine_chunks() if table.num_rows <= FEW_ROWS else table
     stamped = table.replace_schema_metadata({_VERSION_KEY: FORMAT_VERSION, _PATH_KEY: path})
     # a file of which the whole checksum may be too large to check
-    write = footer_checksum.write_table if table.get_total_buffer_size() > CHECKED_BYTES // 2 else pq.write_table
+    write = footer_checksum.write_table if table.get_total_buffer_size() > READ_WHOLE_BYTES // 2 else pq.write_table
     with checksummed(storage, path) as (stream, checksum):
         write(stamped, stream, write_page_checksum=True, **_encodings(stamped.schema, table.num_rows))
     return checksum.text
@@ -156,7 +156,7 @@ def _encodings(schema: pa.Schema, rows: int) -> dict[str, Any]:
     usual = "zstd" if rows > FEW_ROWS else "snappy"
     return {
         "compression": {name: "none" if name in plain else usual for name in schema.names},
-        "use_dictionary": [name for name in schema.names if name in _REPEATED or name.startswith(NULLS)],
+        "use_dictionary": [name for name in schema.names if name in _OF_FEW_VALUES or name.startswith(NULLS)],
         "write_statistics": [name for name in schema.names if name not in of_values],
     }
 
@@ -197,7 +197,7 @@ class MetadataFile:
             When it is missing or damaged, is the file of another version, or has another format.
         """
         # From a bucket, read the whole file in one request: a server's error must not look like a damaged file.
-        is_whole = not storage.local or (checksum is not None and storage.size(path) <= CHECKED_BYTES)
+        is_whole = not storage.local or (checksum is not None and storage.size(path) <= READ_WHOLE_BYTES)
         if is_whole:
             source, part, is_checked = pa.BufferReader(read_checked(storage, path, checksum)), 0, checksum is not None
         else:

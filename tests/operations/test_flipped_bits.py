@@ -147,7 +147,7 @@ def test_every_flip_of_a_versions_metadata_is_an_error_that_names_the_file(tmp_p
 def test_metadata_too_large_for_every_read_is_looked_at_by_a_deep_check(
     table: StateStore, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(metadata_files, "CHECKED_BYTES", 0)
+    monkeypatch.setattr(metadata_files, "READ_WHOLE_BYTES", 0)
     path = located(table, table.head().files_path)
     for at in flips(path):
         if at % 97 == 0:

@@ -23,7 +23,7 @@ from tests.storage.test_metadata_files import references
 
 @pytest.fixture(autouse=True)
 def small_files_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metadata, "CHECKED_BYTES", -1)
+    monkeypatch.setattr(metadata, "READ_WHOLE_BYTES", -1)
 
 
 def file_of(rows: pa.Table) -> bytes:

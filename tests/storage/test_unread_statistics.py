@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows does not delete
 @pytest.fixture(autouse=True)
 def small_files_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata, "FEW_ROWS", 0)
-    monkeypatch.setattr(metadata, "CHECKED_BYTES", -1)
+    monkeypatch.setattr(metadata, "READ_WHOLE_BYTES", -1)
 
 
 @pytest.fixture

@@ -132,7 +132,7 @@ class EmptyFrame:
 def necessary_in(frame: DataFrame, stand_ins: Mapping[str, EmptyFrame]) -> Necessary:
     """Return what the rows of each stand-in must meet, by its name; one that the plan does not read is left out."""
     try:
-        return _necessary(plans_of(frame), stand_ins, _PlanClock(frame.sparkSession._jvm))  # noqa: SLF001 - PySpark has no other way
+        return _necessary(plans_of(frame), stand_ins, _PlanClock(frame.sparkSession))
     except RecursionError:
         return Necessary({}, "the conditions are nested too deeply")
     except Exception as error:  # noqa: BLE001 - of whatever kind: the statement itself runs after this, and may raise it
@@ -363,15 +363,16 @@ class _PlanClock:
     It is that of the session that this thread used last, which need not be the session of the plan.
     """
 
-    jvm: Any
+    session: SparkSession
 
     def instant(self, shown: str) -> Any:
         """Return the instant of a local time; `UNKNOWN` when a clock shows it twice or never."""
         local = datetime.fromisoformat(shown)
-        spark_sql = self.jvm.org.apache.spark.sql
-        name = spark_sql.internal.SQLConf.get().sessionLocalTimeZone()
-        zone = spark_sql.catalyst.util.DateTimeUtils.getZoneId(name)
-        offsets = zone.getRules().getValidOffsets(self.jvm.java.time.LocalDateTime.parse(shown.replace(" ", "T")))
+        settings = java_class(self.session, "org.apache.spark.sql.internal.SQLConf").get()
+        times = java_class(self.session, "org.apache.spark.sql.catalyst.util.DateTimeUtils")
+        zone = times.getZoneId(settings.sessionLocalTimeZone())
+        parsed = java_class(self.session, "java.time.LocalDateTime").parse(shown.replace(" ", "T"))
+        offsets = zone.getRules().getValidOffsets(parsed)
         if offsets.size() != 1:
             return UNKNOWN
         return (local - timedelta(seconds=offsets.get(0).getTotalSeconds())).replace(tzinfo=UTC)

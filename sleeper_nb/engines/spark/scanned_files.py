@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 
+from sleeper_nb.engines.spark.gateway import java_class
 from sleeper_nb.errors import SleeperError
 from sleeper_nb.operations.loading.parquet_files import open_parquet
 from sleeper_nb.operations.loading.source_files import SourceFile, find_files
@@ -97,7 +98,8 @@ def _listed(frame: DataFrame) -> Sequence[tuple[str, int, int]]:
     if _class_of(plan) != _PLAN or plan.isStreaming() or _class_of(plan.relation()) != _RELATION:
         return ()
     relation = plan.relation()
-    index, as_java = relation.location(), frame.sparkSession._jvm.scala.jdk.javaapi.CollectionConverters.asJava  # type: ignore[union-attr]  # noqa: SLF001 - as above
+    index = relation.location()
+    as_java = java_class(frame.sparkSession, "scala.jdk.javaapi.CollectionConverters").asJava
     is_plain = (_class_of(relation.fileFormat()), _class_of(index)) == (_FORMAT, _INDEX)
     if not is_plain or not relation.partitionSchema().isEmpty() or set(as_java(relation.options())) - _KNOWN_OPTIONS:
         return ()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOGICAL: Final = "org.apache.spark.sql.catalyst.plans.logical"
-_BEGINNINGS: Final = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"})
+_QUERY_WORDS: Final = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"})
 """How statements begin that are no commands."""
 
 _QUERIES: Final = frozenset({
@@ -88,7 +88,7 @@ def check_reads(session: SparkSession, statement: Statement, *, local_files: boo
 
 def is_query(statement: Statement) -> bool:
     """Return whether a statement is a query, and not a command or the ``EXPLAIN`` of a query."""
-    return first_word(statement) in _BEGINNINGS
+    return first_word(statement) in _QUERY_WORDS
 
 
 def is_command(statement: Statement) -> bool:

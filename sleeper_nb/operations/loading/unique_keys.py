@@ -34,7 +34,7 @@ from sleeper_nb.storage.data_files import run_starts
 from sleeper_nb.storage.filesystem import Storage
 
 Key = tuple[KeyValue, ...]
-_REPEATED: Final = "an earlier row has the row key"
+_SAME_KEY: Final = "an earlier row has the row key"
 _THERE: Final = "the table already has the row key"
 _LOAD_ONCE: Final = "load each row key once"
 _REPLACE: Final = ("to replace the rows that have these keys: ", Action(f"upsert {A_TABLE} $df", "table.upsert(df)"))
@@ -204,7 +204,7 @@ def _taken(rows: pa.Table, state: TableState, storage: Storage) -> Iterator[tupl
     first = keys.group_by(names).aggregate([(_INDEX, "min")])[f"{_INDEX}_min"]
     is_first = pc.is_in(keys[_INDEX], first.combine_chunks())
     if repeated := keys.filter(pc.invert(is_first)):
-        yield _REPEATED, repeated
+        yield _SAME_KEY, repeated
     region = _region_of(schema, zip(*(pc.min_max(keys[name]).as_py().values() for name in names), strict=True))
     for leaf in state.tree.leaves:
         part = leaf.region.intersect(region)
@@ -230,7 +230,7 @@ def _large_parts(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Ta
 
 def _bad_value(problem: str, key: pa.Table, rows: int, schema: Schema) -> BadValue:
     """Return the row of a key that is taken, as one of so many."""
-    hint = _LOAD_ONCE if problem == _REPEATED else _REPLACE
+    hint = _LOAD_ONCE if problem == _SAME_KEY else _REPLACE
     (values,) = key.to_pylist()
     row = values.pop(_INDEX)
     text = _text(tuple(values.values()), schema)
