@@ -299,6 +299,18 @@ def test_each_leaf_takes_its_own_rows_from_a_file_that_several_share(tmp_path: P
     assert plan_scan(store.load()).rows == 4
 
 
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_file_that_leaves_shared_keeps_its_part_when_the_other_part_was_merged(tmp_path: Path, which: int):
+    store = a_store(tmp_path, points=["m"])
+    leaves = store.load().tree.leaves
+    partial(store, *((leaf.id, 3) for leaf in leaves))
+    compact(store, partition_id=leaves[which].id)
+    for keys, expected in ((["b", "y"], ["b", "y"]), ("z", ["z"]), ("a", ["a"]), (["c", "n"], [])):
+        assert keys_in(scan(store, keys=keys)) == expected
+    assert keys_in(scan(store, region={"key": ("b", "z")})) == ["b", "y"]
+    assert keys_in(scan(store)) == ["a", "b", "y", "z"]
+
+
 def test_a_reference_of_one_leaf_gives_no_rows_to_another(tmp_path: Path):
     store = a_store(tmp_path, points=["m"])
     partial(store, (store.load().tree.leaves[0].id, 2))
