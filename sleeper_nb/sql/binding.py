@@ -6,7 +6,8 @@ these names to relations, and run the statement.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
@@ -28,7 +29,7 @@ from sleeper_nb.operations.scanning.scan_plan import ScanPlan, TableRows
 from sleeper_nb.operations.system_tables import MARK, SYSTEM_TABLES, SystemRows
 from sleeper_nb.operations.versioning.leases import ReadGuard
 from sleeper_nb.operations.versioning.resolve import Resolved
-from sleeper_nb.sql.error_place import Texts
+from sleeper_nb.sql.error_place import Texts, line_of
 from sleeper_nb.sql.parameters import with_duckdb_parameters
 from sleeper_nb.sql.references import TableReference, table_references
 from sleeper_nb.sql.statement import Replacement, Statement
@@ -291,11 +292,15 @@ class Binder:
         named: dict[TableReference, tuple[str, BoundSource | BoundVariable | Bound]] = {}
         for reference in references:
             name = f"{prefix}_{len(named)}"
-            source = self._source(reference) or self._view(reference, name) or self._variable(reference)
+            at = reference.start if reference.clause is None else reference.clause.start
+            with _placed_at(statement, at):
+                _check_system_table(statement, reference)
+                source = self._source(reference) or self._view(reference, name) or self._variable(reference)
             if source is not None:
                 named[reference] = (name, source)
             elif reference.clause is not None or _is_system_table(statement, reference):
-                raise NotFound.of("table", reference.name.partition(MARK)[0], self.tables())
+                with _placed_at(statement, reference.start):
+                    raise NotFound.of("table", reference.name.partition(MARK)[0], self.tables())
         renamed = with_names(statement, {reference: name for reference, (name, _) in named.items()})
         unknown = tuple(each for each in references if each not in named and each.role in {"read", "describe"})
         return Bound(renamed, dict(named.values()), unknown, statement)
@@ -354,6 +359,28 @@ class Binder:
         if value is None:
             raise InvalidInput(f"{clause.text!r} after AS OF is null", hint="write an expression that has a value")
         return value
+
+
+@contextmanager
+def _placed_at(statement: Statement, offset: int) -> Iterator[None]:
+    """Show the user's line for an error about what is at an offset, also when it is one of a view or an expression."""
+    try:
+        yield
+    except (InvalidInput, NotFound) as error:
+        error.place = line_of(statement, offset)
+        raise
+
+
+def _check_system_table(statement: Statement, reference: TableReference) -> None:
+    """Raise for a system table whose version does not come last: the rest would be read as a parameter."""
+    clause = reference.clause
+    if clause is None or clause.kind != "reference" or not statement.text.startswith(MARK, clause.end):
+        return
+    at = next((i for i, token in enumerate(statement.tokens) if token.start > clause.end), len(statement.tokens))
+    suffix = "".join(token.text for token in statement.tokens[at : at + 1])
+    version = statement.text[clause.start : clause.end]
+    hint = f"write the version last: {reference.name}{MARK}{suffix}{version}"
+    raise InvalidInput(f"{MARK}{suffix} stands behind a version", hint=hint)
 
 
 def _is_system_table(statement: Statement, reference: TableReference) -> bool:

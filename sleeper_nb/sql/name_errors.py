@@ -19,7 +19,7 @@ _SYNTAX = re.compile(r'DuckDB: Parser Error: syntax error at or near "(\w+)"')
 _UNKNOWN = re.compile(r'Referenced column "([^"]*)" (?:was )?not found')
 _UNKNOWN_ON_SPARK = re.compile(r"with name `([^`]+)` cannot be resolved")
 _NO_TABLE = re.compile(r'Referenced table "([^"]*)" not found')
-_UNFINISHED = 'syntax error at or near ")"'
+_UNFINISHED = re.compile(r"""syntax error at or near ['"]\)['"]\.?""", re.IGNORECASE)
 _NO_COLUMN = re.compile(r'"([^"]+)" does not have a column named "([^"]+)"')
 
 
@@ -42,8 +42,11 @@ def name_error(error: SleeperError, bound: Bound, names: Callable[[], tuple[str,
     if match := _UNKNOWN_ON_SPARK.search(error.message):
         return _perhaps_a_text(error, match[1], bound)
     origin = None if bound.written is None else bound.written.origin
-    if origin is not None and _UNFINISHED in error.message:
-        return InvalidInput(error.message, hint="write the condition to its end, such as n > 5; or the value")
+    if origin is not None and not origin.is_composed:
+        origin = None
+    if origin is not None and _UNFINISHED.search(error.message):
+        message = _UNFINISHED.sub("the condition or value is not finished", error.message)
+        return InvalidInput(message, hint="write it to its end, such as n > 5")
     if origin is not None and (match := _NO_TABLE.search(error.message)):
         alias = _alias_of(match[1], origin.written)
         return error if alias is None else InvalidInput(error.message, hint=f"it has an alias: write {alias}")
@@ -156,6 +159,9 @@ def _with_quotes(error: SleeperError, near: str, bound: Bound) -> SleeperError:
         return InvalidInput(
             error.message, hint="write CREATE TABLE t ROW KEYS (…) AS SELECT …, or INSERT INTO t SELECT …"
         )
+    line, _, caret = error.place.partition("\n")
+    if caret and _BEFORE_TABLE.search(line[: len(caret) - 1]):
+        return InvalidInput(error.message, hint=f'{near} is a word of SQL; write the table in quotes: "{near}"')
     for name in _columns(bound):
         as_value = rf"(?:\bselect|[,(=<>.])\s*{name}\s*(?:[,)=<>]|\bfrom\b|$)"
         is_meant = name.casefold() == near.casefold() or re.search(as_value, bound.statement.text, re.IGNORECASE)
@@ -163,6 +169,9 @@ def _with_quotes(error: SleeperError, near: str, bound: Bound) -> SleeperError:
             hint = f'{name} is a word of SQL; write the column in quotes: "{name}"'
             return InvalidInput(error.message, hint=hint)
     return error
+
+
+_BEFORE_TABLE = re.compile(r"\b(?:FROM|JOIN)\s+$", re.IGNORECASE)
 
 
 def _blames(error: SleeperError, name: str) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Protocol
 
@@ -67,16 +67,19 @@ class OriginSpan:
 
 @dataclass(frozen=True, slots=True)
 class TextOrigin:
-    """Where the parts of a composed statement were in the one that the user wrote.
+    """Where the parts of a statement were in the one that the user wrote.
 
     Parameters
     ----------
     spans
-        Spans of the composed text, in its order; text between them is of this package.
+        Spans of the statement's text, in its order; text between them is of this package.
+    is_composed
+        Whether there is such text.
     """
 
     written: Statement
     spans: tuple[OriginSpan, ...]
+    is_composed: bool = True
 
     def place_of(self, offset: int) -> int | None:
         """Return where the user wrote what is at an offset of the composed text; None for text of this package.
@@ -174,7 +177,11 @@ class QueryPart:
 
     def of(self, statement: Statement) -> Statement:
         """Return the query: every other character of the statement stays as it is."""
-        return statement.replaced([Replacement(self.start, self.end)])
+        query = statement.replaced([Replacement(self.start, self.end)])
+        before, after = Slice(statement.text[: self.start], 0), Slice(statement.text[self.end :], self.end)
+        rest = len(query.text) - len(after.text)
+        spans = (OriginSpan(0, self.start, before, 0), OriginSpan(rest, len(query.text), after, rest))
+        return replace(query, origin=TextOrigin(statement, spans, is_composed=False))
 
 
 class SqlPart(Protocol):

@@ -145,10 +145,46 @@ def test_the_place_in_another_frame_of_spark_is_not_shown_in_the_statement(sessi
     assert caught.value.place == ""
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("read", [QueryResult.to_arrow, QueryResult.head], ids=["to_arrow", "head"])
+@pytest.mark.parametrize(
+    "value", ["y\nLINE 1: SELECT k, CAST\n        ^\n", "\n== SQL (line 1, position 1) ==\nSELECT", "line 1 pos 8"]
+)
+def test_the_text_of_a_value_is_no_place(
+    session: sl.Session, engine: Any, read: Callable[[QueryResult], Any], value: str
+):
+    statement = "SELECT k, CAST(:value || s AS INT) AS n FROM t"
+    with pytest.raises(sl.SleeperError) as caught:
+        read(session.sql(statement, engine=engine, params={"value": value}))
+    shown, caret = caught.value.place.splitlines()
+    assert shown == f"LINE 1: {statement}"
+    assert shown[caret.index("^") :].startswith("CAST(:value")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("text", ["line 1 pos 8", "\nbad (line 1, pos 3)"])
+def test_what_a_user_raises_on_spark_is_shown_as_it_is(session: sl.Session, text: str):
+    error = failed(session, "SELECT k, raise_error(:text) FROM t", "spark", text=text)
+    assert text.strip() in error.message
+    assert error.place in {"", f"LINE 1: SELECT k, raise_error(:text) FROM t\n{' ' * 18}^"}
+
+
+def test_the_caret_is_below_its_place_after_wide_characters(session: sl.Session):
+    shown, caret = failed(session, "SELECT '日本語' AS j, CAST(s AS INT) FROM t", "duckdb").place.splitlines()
+    assert caret == " " * len("LINE 1: SELECT '") + "\u3000" * 3 + " " * len("' AS j, ") + "^"
+    assert shown[len(caret) - 1 :].startswith("CAST(s")
+
+
+@pytest.mark.parametrize("joined", ["👩\u200d👩\u200d👧", "🇩🇪", "👍🏽"])
+def test_after_characters_of_unknown_width_no_place_is_shown(session: sl.Session, joined: str):
+    assert failed(session, f"SELECT '{joined}', CAST(s AS INT) FROM t", "duckdb").place == ""
+    assert failed(session, f"SELECT '{joined}',\nCAST(s AS INT) FROM t", "duckdb").place.startswith("LINE 2")
+    assert failed(session, f"SELECT CAST(s AS INT), '{joined}' FROM t", "duckdb").place.startswith("LINE 1")
+
+
 def test_a_place_that_is_not_in_the_statement_is_left_out(session: sl.Session):
     session.sql("CREATE TEMP VIEW fails AS SELECT CAST(s AS INT) AS n FROM t", engine="duckdb")
     assert failed(session, "SELECT n FROM fails", "duckdb").place == ""
-    assert failed(session, "SELECT k FROM t VERSION AS OF 99", "duckdb").place == ""
 
 
 def test_the_place_survives_pickle_and_is_shown_by_ipython(session: sl.Session):

@@ -190,6 +190,19 @@ def test_each_way_to_ask_for_the_time_gives_the_moment_of_the_statement(session:
     assert first["own"] == first["moment"]
 
 
+def test_a_pivot_that_finds_its_columns_has_one_moment(session: sl.Session):
+    statement = "PIVOT (SELECT v, localtimestamp AS m FROM t WHERE k < 5) ON m USING count(*)"
+    result = session.sql(statement, engine="duckdb")
+    assert result.to_arrow().column_names == result.to_duckdb().columns
+
+
+def test_a_time_of_the_catalog_leaves_no_partition_out(session: sl.Session):
+    """No macro takes its place, so its value may be another when rows are read."""
+    result = session.sql("SELECT v FROM t WHERE k = year(system.main.now()) - year(now()) + 5", engine="duckdb")
+    assert result.to_arrow()["v"].to_pylist() == [5]
+    assert read(result) == ["10"]
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("condition", "partitions"),

@@ -230,7 +230,7 @@ def judged(connection: duckdb.DuckDBPyConnection, statement: Statement) -> Query
         parameters,
         columns=_columns(nodes),
         is_partial=is_partial,
-        time_functions=time_functions(nodes),
+        time_functions=time_functions(map(last_name, nodes)),
         has_conditions=any(map(_has_condition, nodes)),
         unstable=unstable_function(nodes),
         lists_names=any(map(_lists_names, nodes)),
@@ -387,7 +387,7 @@ def _without_tree(connection: duckdb.DuckDBPyConnection, explain: str, statement
     if not any(token.word in {"PIVOT", "PIVOT_WIDER"} for token in tokens):
         raise no_query("duckdb", f"no query begins with {tokens[0].text!r}")
     changing = _changing_functions(connection)
-    files, pieces = [], []
+    files, pieces, names = [], [], set[str]()
     for token, after in zip(tokens, [*tokens[1:], None], strict=True):
         if token.word in _CHANGES:
             hint = 'write the name of a column in double quotes: "copy"'
@@ -395,6 +395,7 @@ def _without_tree(connection: duckdb.DuckDBPyConnection, explain: str, statement
         if token.symbol == ";":
             raise InvalidInput("there is more than one statement", hint=NOT_ALONE)
         plain = unquote(token, dialect="duckdb")
+        names.add(plain.lower())
         _check_schema(plain, "")
         if after is not None and after.symbol == "(":
             _check_function(plain.lower())
@@ -404,7 +405,7 @@ def _without_tree(connection: duckdb.DuckDBPyConnection, explain: str, statement
             files.append(plain)
         pieces += [token.text, "" if after is None or token.end == after.start else " "]
     asked = "".join(pieces)
-    return Query(explain + asked, asked, tuple(files), is_eager=True)
+    return Query(explain + asked, asked, tuple(files), is_eager=True, time_functions=time_functions(names))
 
 
 def _changing_functions(connection: duckdb.DuckDBPyConnection) -> frozenset[str]:

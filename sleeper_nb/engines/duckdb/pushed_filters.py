@@ -20,7 +20,7 @@ from typing import Any, Final
 import duckdb
 
 from sleeper_nb.engines.duckdb.relations import columns_of
-from sleeper_nb.engines.duckdb.statement_time import time_functions, unstable_function
+from sleeper_nb.engines.duckdb.statement_time import last_name, time_functions, unstable_function
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Schema
@@ -133,7 +133,7 @@ def test_of(connection: duckdb.DuckDBPyConnection, condition: str, schema: Schem
     try:
         table.create(connection, _ROWS)
         nodes = tree_nodes(syntax_tree(connection, statement.text))
-        if time_functions(nodes) or unstable_function(nodes):
+        if time_functions(map(last_name, nodes)) or unstable_function(nodes):
             return ANY_ROW
         found = pushed_filters(connection, statement.text, {}, [table])
     except (duckdb.Error, RecursionError) as error:

@@ -27,6 +27,7 @@ from sleeper_nb.engines.duckdb.combined_rows import combined, is_exact
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries, Query
 from sleeper_nb.engines.duckdb.exact_paths import exact_path
 from sleeper_nb.engines.duckdb.kept_views import FilesView, RowlessView, View, ViewsOfStatement
+from sleeper_nb.engines.duckdb.value_errors import advised
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import FieldType, Schema
@@ -536,7 +537,8 @@ def explained(error: Exception) -> SleeperError:
         return NotFound(f"no file matches {missing[1]!r}", hint=f"a path is relative to {Path.cwd()}")
     if _IO.search(first):
         return StorageError(f"DuckDB: {first}", hint="run it again; the file may have been deleted or changed")
-    return InvalidInput(f"DuckDB: {first}", hint=_hint(lines))
+    message, advice = advised(first)
+    return InvalidInput(f"DuckDB: {message}", hint=_hint(lines) or advice)
 
 
 def _is_of_table(path: str, below: str) -> bool:

@@ -32,18 +32,22 @@ _OTHERS: Final = frozenset({
 """The other functions whose values DuckDB computes with the plan, though the next execution may have others."""
 
 
-def time_functions(nodes: Iterable[Mapping[str, Any]]) -> frozenset[str]:
-    """Return the functions that return the time which nodes of a syntax tree call; columns of such a name count too."""
-    names = set(map(last_name, nodes))
+def time_functions(names: Iterable[str]) -> frozenset[str]:
+    """Return the functions that return the time which some names call, in lower case; a column's name counts too."""
     return frozenset(_TYPES.keys() & {_KEYWORDS.get(name, name) for name in names})
 
 
 def unstable_function(nodes: Iterable[Mapping[str, Any]]) -> str:
     """Return a function in a syntax tree that may have another value in each execution, besides the time; "" if none.
 
-    A column of such a name counts too.
+    A column of such a name counts too. A function of the time that is named with its catalog is one of them: no macro
+    takes its place.
     """
-    return next((name for name in map(last_name, nodes) if name in _OTHERS), "")
+    for node in nodes:
+        name = last_name(node)
+        if name in _OTHERS or (name in _TYPES and node.get("catalog")):
+            return name
+    return ""
 
 
 def last_name(node: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 import os
 import re
@@ -41,6 +42,14 @@ _S3A_LOST: Final = re.compile(
 )
 _CONDITION: Final = re.compile(r"^\[([A-Z0-9_.]+)\] ?")
 _JAVA_CLASS: Final = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): ")
+_DATA_EXCEPTION: Final = re.compile(r"SQLSTATE: 2[12]\w{3}")
+"""The classes of errors about values: division by zero, overflow, a text that is no date, two rows in place of one."""
+_WAITING: Final = "Exception thrown in awaitResult"
+"""What Spark says where an action waits for another, whose error is the cause."""
+_CAUSE: Final = re.compile(r"^Caused by: \S+: (\[[A-Z0-9_.]+\].*)$", re.MULTILINE)
+_WHOLE: Final = "the whole error is its __cause__; in a notebook, the command why shows it"
+_TOLERANT: Final = re.compile(r"Use [`'](try_\w+)[`']")
+_ADVICE: Final = re.compile(r"\.? (?:Correct the value|Use [`']try_|If necessary set).*$")
 _SQLSTATE: Final = re.compile(r" ?SQLSTATE: \w{5}\.?")
 
 
@@ -72,10 +81,11 @@ def explain(error: BaseException) -> SleeperError | None:
         or _from_s3a(text)
         or _without_times(text)
         or _from_statement(kinds, text)
+        or _from_value(text)
         or _from_connection(kinds)
         or EngineError(
             f"Spark failed: {_first_line(text)}",
-            hint="the whole error is its __cause__; in a notebook, the command why shows it",
+            hint=_WHOLE,
         )
     )
     # not its text, which may hold values of rows
@@ -176,9 +186,22 @@ def _from_statement(kinds: set[str], text: str) -> SleeperError | None:
         )
     if near := re.search(r"Did you mean one of the following\? \[(.*?)\]", text):
         # Spark lists all of them in one long line, nearest first.
-        nearest = [candidate.replace("`", "") for candidate in near[1].split(", ")[:3]]
+        named = [candidate.replace("`", "") for candidate in near[1].split(", ")]
+        missing = re.search(r"with name `([^`]+)`", text)
+        nearest = difflib.get_close_matches(missing[1], named) if missing else []
+        nearest = nearest or named[:3]
         return InvalidInput(message.partition(" Did you mean")[0], hint=f"did you mean {' or '.join(nearest)}?")
     return InvalidInput(message, hint="check the statement against the columns and types of its tables")
+
+
+def _from_value(text: str) -> SleeperError | None:
+    """Return the error for a value that an expression cannot have; Spark's advice is the hint, but for its settings."""
+    if not _DATA_EXCEPTION.search(text):
+        return None
+    message = _first_line(text)
+    function = _TOLERANT.search(message)
+    hint = f"{function[1]} is NULL for such a value" if function else _WHOLE
+    return InvalidInput(f"Spark: {_ADVICE.sub('', message).rstrip('.')}", hint=hint)
 
 
 def _from_connection(kinds: set[str]) -> SleeperError | None:
@@ -195,6 +218,10 @@ def _first_line(text: str) -> str:
         lines = lines[1:]
     line = lines[0].removeprefix(": ") if lines else ""
     line = _JAVA_CLASS.sub("", line)
+    if line.startswith(_WAITING) and (cause := _CAUSE.search(text)):
+        line = cause[1]
+    if not _CONDITION.sub("", line) and len(lines) > 1:  # a message that begins with an empty line
+        line = lines[1]
     return _cut(_SQLSTATE.sub("", _CONDITION.sub("", line)).strip().rstrip(";").rstrip())
 
 

@@ -124,32 +124,40 @@ def stream(
     with opened_condition(where) as test:
         of_leaves = (
             leaf_rows(files, process, storage, where=test, columns=schema.names, limit=limit)
-            for files in _read_together(plan)
+            for files in _read_together(plan, storage)
         )
         for batch in limited(chain.from_iterable(of_leaves), limit):
             yield batch.cast(schema)
 
 
-def _read_together(plan: ScanPlan) -> Iterator[tuple[PlannedFile, ...]]:
+def _read_together(plan: ScanPlan, storage: Storage) -> Iterator[tuple[PlannedFile, ...]]:
     """Yield the files of each leaf; of leaves that follow each other, of which only parts are wanted, those of several.
 
-    To plan and to open them together takes half as long, and no more memory than another merge of so many bytes.
+    To plan and to open them together takes half as long, and no more memory than another merge of so many bytes. What
+    is checked of a leaf's files is checked as if it was read alone.
     """
+    for group in _groups(plan):
+        for leaf in group if len(group) > 1 else ():
+            check_contents(leaf.files, storage, is_whole=False)
+        yield tuple(file for leaf in group for file in leaf.files)
+
+
+def _groups(plan: ScanPlan) -> Iterator[list[PlannedLeaf]]:
     group: list[PlannedLeaf] = []
     for leaf in plan.leaves:
         is_joined = plan.processing.is_nothing and len(group) < _LEAVES_AT_ONCE and _is_next(group, leaf)
         if group and not is_joined:
-            yield tuple(file for each in group for file in each.files)
+            yield group
             group = []
         group.append(leaf)
     if group:
-        yield tuple(file for each in group for file in each.files)
+        yield group
 
 
 def _is_next(before: Sequence[PlannedLeaf], leaf: PlannedLeaf) -> bool:
     """Return whether a leaf can be read with others: its keys come after theirs, and all files are read in part."""
     files = [file for each in (*before, leaf) for file in each.files]
-    if any(file.region is None for file in files) or sum(file.bytes for file in files) > RANGE_BYTES:
+    if any(file.region is None for file in files) or _bytes_of(files) > RANGE_BYTES:
         return False
     return all(each.partition.region.is_before(leaf.partition.region) for each in before)
 
@@ -411,7 +419,7 @@ def key_ranges(
     Ranges begin at values of the first row key at which row groups begin, according to the footers; all rows with one
     such value are in the same range. Files that are small together form one range, and none is opened.
     """
-    if sum(file.bytes for file in files) <= range_bytes:
+    if _bytes_of(files) <= range_bytes:
         yield tuple(files)
         return
     groups = [group for file in files for group in _first_keys(file, schema, storage)]
@@ -439,6 +447,11 @@ def _range_starts(groups: list[tuple[KeyValue, float]], range_bytes: int) -> Ite
             yield key
             size = 0.0
         size, previous_key = size + group_bytes, key
+
+
+def _bytes_of(files: Iterable[PlannedFile]) -> int:
+    """Return the size of some files, of which several parts may be planned."""
+    return sum({file.filename: file.bytes for file in files}.values())
 
 
 def check_files(files: Sequence[PlannedFile], storage: Storage, *, is_whole: bool = False) -> None:
@@ -510,8 +523,9 @@ def check_contents(files: Sequence[PlannedFile], storage: Storage, *, is_whole: 
         For the first damaged file; the hint says what to do.
     """
     check_unchanged(files, storage)
-    few = len(files) <= CHECKED_FILES and sum(file.bytes for file in files) <= CHECKED_BYTES
-    for file in files if storage.local else ():
+    each = {file.filename: file for file in files}
+    few = len(each) <= CHECKED_FILES and _bytes_of(files) <= CHECKED_BYTES
+    for file in each.values() if storage.local else ():
         if (is_whole or few) and file.checksum is not None and not is_stamp(file.checksum):
             check_once(storage, file.filename, file.checksum)
         else:

@@ -141,6 +141,23 @@ def test_keys_of_many_leaves_come_in_key_order_and_without_deleted_rows(tmp_path
         assert [row["k"] for row in first] == [k for k, _ in expected[:7]]
 
 
+@pytest.mark.parametrize("keys", [range(0, 1200, 10), range(1200)], ids=["some", "each"])
+def test_a_damaged_file_is_refused_also_when_many_leaves_are_read_together(tmp_path: Path, keys: range):
+    """As when its leaf is read alone, although all leaves together have too many files to check each."""
+    with sl.connect(tmp_path) as session:
+        schema = sl.Schema({"k": "int"}, {}, {"v": "string", "w": "int"})
+        made = session.create_table("t", schema, split_points=range(100, 1200, 100))
+        for _ in range(8):
+            made.ingest([{"k": k, "v": f"{k * 2654435761 % 2**32:08x}", "w": k} for k in range(1200)])
+        folder, name = made.store.storage.root, made.files().to_arrow()["filename"][0].as_py()
+    path = Path(folder, name)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with sl.connect(tmp_path) as session, pytest.raises(StorageError, match="checksum"):
+        session.table("t").scan(["k", "v"], keys=list(keys)).to_arrow()
+
+
 @pytest.fixture
 def table(tmp_path: Path) -> StateStore:
     store = a_store(tmp_path, points=["g", "n"])
