@@ -74,7 +74,11 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        bound = signature.bind(*args, **kwargs)
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            names = ", ".join(name for name in signature.parameters if name != "self")
+            raise TypeError(f"{function.__name__}() {error}; it takes {names}") from None
         for name, argument in expected().items():
             if name in bound.arguments and not argument.plainly_fits(bound.arguments[name]):
                 bound.arguments[name] = argument.converted(bound.arguments[name], bound.arguments.get("self"))

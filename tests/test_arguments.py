@@ -111,3 +111,11 @@ def test_each_of_several_values_is_checked():
     assert join("a", "é") == "aé"
     with pytest.raises(sl.InvalidInput, match="names takes a string, not 5"):
         join("a", 5)
+
+
+def test_arguments_that_a_function_lacks_are_answered_with_those_that_it_has(tmp_path: Path):
+    with sl.connect(tmp_path) as session:
+        with pytest.raises(TypeError, match=r"sql\(\) got an unexpected .*'x'; it takes statement, engine, params, "):
+            session.sql("SELECT :x", x=60)  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match=r"sql\(\) too many positional arguments; it takes statement, engine, "):
+            session.sql("SELECT :x", {"x": 60})  # type: ignore[misc]

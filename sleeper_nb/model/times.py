@@ -7,7 +7,8 @@ is written as ``7 d``, ``6 hours``, ``1d`` or ``PT30M``.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from calendar import month_name, monthrange
+from datetime import MINYEAR, UTC, datetime, timedelta
 
 from sleeper_nb.errors import InvalidInput
 
@@ -50,6 +51,18 @@ def parse_duration(text: str) -> timedelta:
     except OverflowError as error:
         raise ValueError(text) from error
     raise ValueError(text)
+
+
+_DAY = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?!\d)")
+
+
+def days_of_month(text: str) -> str:
+    """Return how many days the month has that a text such as ``2026-02-30`` names; "" for a text of another form."""
+    day = _DAY.match(text)
+    if day is None or not 1 <= int(day[2]) <= 12 or not int(day[1]) >= MINYEAR:
+        return ""
+    year, month = int(day[1]), int(day[2])
+    return f"{month_name[month]} {year} has {monthrange(year, month)[1]} days"
 
 
 TIME_HINT = "write '2026-11-01 10:00:00'; without a zone it is UTC"

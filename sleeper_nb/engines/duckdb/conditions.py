@@ -483,13 +483,14 @@ def _no_comparison(match: re.Match[str], _where: str, _names: Sequence[str]) -> 
 def _not_converted(match: re.Match[str], _where: str, _names: Sequence[str]) -> _Fault:
     kind = type_name(match["type"])
     return _Fault(
-        f"{match['value']!r} is not a value of type {kind}", f"try_cast(… as {kind}) is NULL where a value is none"
+        f"{match['value']!r} is not a value of type {kind}",
+        f"try_cast(… as {kind}) is NULL for such a text; a text to compare with goes in quotes: '5'",
     )
 
 
 def _not_a_time(match: re.Match[str], _where: str, _names: Sequence[str]) -> _Fault:
     kind = match["type"].partition(" ")[0]
-    hint = f"write one: {_EXAMPLES.get(kind, kind)}; try_cast(… as {kind}) is NULL where a value is none"
+    hint = f"write one: {_EXAMPLES.get(kind, kind)}; try_cast(… as {kind}) is NULL for such a text"
     return _Fault(f"{match['value']!r} is not a value of type {kind}", hint)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import calendar
 import re
 from collections.abc import Callable
 from typing import Final
 
 from sleeper_nb.model.sql_quotes import quoted_name
+from sleeper_nb.model.times import days_of_month
 
 _NO_SETTINGS: Final = re.compile(r"\.? Use TRY\(\.\.\.\).*$")
 """How DuckDB proposes a setting; no statement can change settings."""
@@ -32,11 +32,7 @@ def advised(message: str) -> tuple[str, str | None]:
 
 
 def _no_day(match: re.Match[str]) -> str:
-    """Return how many days the month has that a text names; how a day is written when it names none."""
-    year, month = int(match["year"]), int(match["month"])
-    if not (1 <= month <= 12 and 1 <= year <= 9999):
-        return _A_DAY
-    return f"{calendar.month_name[month]} {year} has {calendar.monthrange(year, month)[1]} days"
+    return days_of_month(match["day"]) or _A_DAY
 
 
 def _not_cast(match: re.Match[str]) -> str:
@@ -55,7 +51,7 @@ def _overflow(match: re.Match[str]) -> str:
 
 _KNOWN: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (
     (re.compile(r"Division by zero"), "divide by NULLIF(n, 0), which is NULL for an n of zero"),
-    (re.compile(r'out of range: "?(?P<year>\d{4})-(?P<month>\d{1,2})-\d{1,2}(?!\d)'), _no_day),
+    (re.compile(r'out of range: "?(?P<day>\d{4}-\d{1,2}-\d{1,2})(?!\d)'), _no_day),
     (re.compile(r"invalid date field format|date field value out of range"), _A_DAY),
     (re.compile(r"invalid timestamp field format|timestamp field value out of range"), _A_TIME),
     (re.compile(r"invalid time field format|time field value out of range"), "write a time of day as TIME '12:00:00'"),

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from sleeper_nb.errors import Action, Hint
 from sleeper_nb.model.schema import FieldType
+from sleeper_nb.model.times import days_of_month
 from sleeper_nb.operations.loading.casts import BAD_VALUE, InexactValueError
 from sleeper_nb.operations.loading.requested_casts import is_word
 from sleeper_nb.operations.loading.source_files import CsvFormat
@@ -224,6 +225,8 @@ def hint_for(error: InexactValueError, csv_format: CsvFormat) -> Hint:
         return hint
     if error.is_not_a_number and csv_format.decimal == "," and not isinstance(error, UnreadableTextError):
         return "write a number such as 12 or 1,5, without points, or use a column of type string; nothing was changed"
+    if name == "date" and (days := days_of_month(text)):
+        return f"{days}; correct the value"
     if name == "date" and csv_format.date_format is None and has_digits:
         return ("say how dates are written: ", Action('--date-format "%d.%m.%Y"', "date_format='%d.%m.%Y'"))
     if name == "timestamp" and csv_format.timestamp_format is None and has_digits:

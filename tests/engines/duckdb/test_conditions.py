@@ -68,7 +68,7 @@ MORE_THAN_A_CONDITION = [
 ]  # fmt: skip
 FAILING = [
     ("10 % n > 1", "it divides by zero", "write nullif(n, 0) for an n that may be zero"),
-    ("cast(city as int) > 1", "'lima' is not a value of type int", "try_cast(… as int) is NULL where a value is none"),
+    ("cast(city as int) > 1", "'lima' is not a value of type int", "try_cast(… as int) is NULL for such a text"),
     ("cast(city as timestamp) > now()", "'lima' is not a value of type timestamp", "write one: TIMESTAMPTZ"),
     ("make_date(k, n, n) = day", "Date out of range: 1-0-0", "write it in SQL"),
 ]
