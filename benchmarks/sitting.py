@@ -20,7 +20,7 @@ from pathlib import Path
 
 PAGE = Path(__file__).with_name("SITTING.md")
 COMMANDS = (
-    "million_files", "aggregates --rounds 15", "sql_overhead", "pruning --spark --rounds 40", "lookups --rounds 30",
+    "million_files", "aggregates --rounds 15", "sql_overhead", "pruning --spark --rounds 40", "lookups",
     "s3_requests", "first_answer", "import_time",
     "appends", "contention --processes 1", "contention --processes 8", "contention --processes 32",
     "bulk_import --rows 20000000 --ways peer threads tasks",
