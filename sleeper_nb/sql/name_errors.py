@@ -45,8 +45,8 @@ def name_error(error: SleeperError, bound: Bound, names: Callable[[], tuple[str,
     if origin is not None and not origin.is_composed:
         origin = None
     if origin is not None and _UNFINISHED.search(error.message):
-        message = _UNFINISHED.sub("the condition or value is not finished", error.message)
-        return InvalidInput(message, hint="write it to its end, such as n > 5")
+        message = _UNFINISHED.sub("a condition or value is not finished", error.message)
+        return InvalidInput(message, hint="write the condition to its end, such as n > 5; or the value")
     if origin is not None and (match := _NO_TABLE.search(error.message)):
         alias = _alias_of(match[1], origin.written)
         return error if alias is None else InvalidInput(error.message, hint=f"it has an alias: write {alias}")

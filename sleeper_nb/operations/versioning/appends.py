@@ -341,6 +341,7 @@ def _can_have_wanted(references: pa.Table, state: TableState, reach: Reach) -> p
     if reach.regions is not None:
         reached = (keys_in(each, references, state.schema, low="max_", high="min_") for each in reach.regions)
         wanted = reduce(pc.or_, reached, pa.repeat(pa.scalar(False), references.num_rows))  # noqa: FBT003 - a value
+        wanted = pc.fill_null(wanted, fill_value=True)  # a file that waits for the collector has no ends
     met = with_files_that_can_meet(reach.test, state)
     if met is not state:
         active, left = (each.files.active_without_statistics["filename"] for each in (state, met))

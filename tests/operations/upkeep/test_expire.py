@@ -195,10 +195,3 @@ def test_a_dry_run_names_what_the_run_forgets_and_readers_of_the_rest_go_on(stor
     assert on_disk(store) == before  # files go with the garbage
     assert keys_in(scan(reopened(store), one)) == ["a", "b", "c"]
     assert "would expire 3" in repr(planned)
-
-
-def test_where_nothing_is_due_one_line_says_so(tmp_path: Path):
-    with sl.connect(tmp_path) as session:
-        table = session.create_table("t", sl.Schema({"k": "int"}))
-        assert repr(table.expire_snapshots()) == "would expire 0 snapshots, 1 kept"
-        assert repr(table.sweep_orphans()) == "orphans: would delete 0 files, 0 B"

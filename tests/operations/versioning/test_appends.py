@@ -134,6 +134,18 @@ def test_every_range_of_retained_snapshots_gives_the_rows_that_were_appended_in_
         store.catalog.close()
 
 
+@pytest.mark.parametrize("later", [("split", "b"), ("compact", "all")], ids=["split", "compacted"])
+def test_a_wanted_file_that_was_moved_or_merged_since_is_found(tmp_path: Path, later: tuple):
+    store = a_store(tmp_path)
+    for number in range(2):
+        do(store, ("ingest", ["a", "c"], False), number)
+    do(store, later, 2)
+    reach = Reach.of(OneOf("key", ("a",)), store.load().schema)
+    found = plan_appends(between(store, 1, store.head().id), store.load, lambda _: reach)
+    assert [append.snapshot_id for append in found] == [2, 3]
+    assert rows_in(store, found)[("a", 0)] == rows_in(store, found)[("a", 1)] == 1
+
+
 def counting(store: StateStore, asked: list[int]):
     def load(version: Snapshot):
         asked.append(version.id)
