@@ -31,6 +31,7 @@ _NO_MODULE: Final = re.compile(r"(?:ModuleNotFoundError|ImportError): (No module
 _STACK_END: Final = re.compile(r"^(\w[\w.]*(?:Error|Exception|Interrupt|Exit)\b(?:: .*)?)$", re.MULTILINE)
 _NO_SPACE: Final = re.compile(r"No space left on device|Disk quota exceeded|not enough space on the disk")
 _NO_MEMORY: Final = re.compile(r"java\.lang\.OutOfMemoryError: ?(.*)")
+_NOT_STARTED: Final = re.compile(r"Python worker failed to connect back")
 _LOST_IN_PART: Final = re.compile(r"map stage with indeterminate output was failed")
 _NO_JVM: Final = ("Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError")
 _S3A: Final = re.compile(r"org\.apache\.hadoop\.fs\.s3a|software\.amazon\.awssdk|\bs3a?://")
@@ -147,10 +148,12 @@ def _from_machine(text: str) -> SleeperError | None:
 
 
 def _from_lost_worker(text: str) -> SleeperError | None:
-    """Return the error for rows that are lost with a worker, where Spark must not compute only a part of them again.
+    """Return the error for a worker that did not start, or whose rows Spark must not compute again in part.
 
     The order of rows in a shuffle may be another one the second time, so a task that has ended could have read others.
     """
+    if _NOT_STARTED.search(text):
+        return EngineError("Spark lost a worker: its Python process did not answer in time", hint="run it again")
     if not _LOST_IN_PART.search(text):
         return None
     return EngineError("Spark lost a worker, and with it rows that other tasks had read in part", hint="run it again")

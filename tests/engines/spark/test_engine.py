@@ -191,6 +191,15 @@ def test_an_error_in_a_worker_comes_back_short(spark_engine, raised, kind, messa
     assert short.hint == hint if hint is None else hint in short.hint
 
 
+def test_a_worker_of_python_that_does_not_start_is_a_lost_worker():
+    from pyspark.errors import PySparkException
+
+    late = PySparkException("Query [id = 5] terminated with exception: Python worker failed to connect back.")
+    short = explain(late)
+    assert isinstance(short, EngineError)
+    assert "lost a worker" in short.message
+
+
 def test_rows_that_are_lost_in_part_with_a_worker_ask_to_run_it_again():
     from pyspark.errors import PySparkException
 
