@@ -9,7 +9,6 @@ busy machine. Every round compares the answers.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import random
 import statistics
 import tempfile
@@ -22,6 +21,7 @@ import pyarrow as pa
 
 import sleeper_nb as sl
 from benchmarks.compaction import SCHEMA, rows_of
+from benchmarks.turns import taking_turns
 
 STATEMENTS = {
     "sums of columns": "SELECT count(*) AS n, sum(number) AS s, min(price) AS low, max(price) AS high FROM {}",
@@ -85,21 +85,14 @@ def measured(pipes: dict[str, Connection], statement: str, rounds: int) -> dict[
 
 def compare(folder: str, engine: str, rounds: int) -> None:
     """Print the ratios on one engine."""
-    context, pipes, processes = multiprocessing.get_context("spawn"), {}, []
-    for name, make in (("ours", ours), ("stock", stock)):
-        pipes[name], other = context.Pipe()
-        processes.append(context.Process(target=answer, args=(make, folder, engine, other)))
-        processes[-1].start()
     print(f"{engine:20}{'ours':>10}{'stock':>10}{'ratio':>8}{'of least':>10}")
-    for called, statement in STATEMENTS.items():
-        mine, theirs = measured(pipes, statement, rounds).values()
-        own, other = statistics.median(mine), statistics.median(theirs)
-        least = min(mine) / min(theirs)
-        print(f"  {called:18}{own:7.0f} ms{other:7.0f} ms{own / other:8.2f}{least:10.2f}", flush=True)
-    for pipe in pipes.values():
-        pipe.send("")
-    for process in processes:
-        process.join()
+    makers = {"ours": (ours, folder, engine), "stock": (stock, folder, engine)}
+    with taking_turns(answer, makers) as pipes:
+        for called, statement in STATEMENTS.items():
+            mine, theirs = measured(pipes, statement, rounds).values()
+            own, other = statistics.median(mine), statistics.median(theirs)
+            least = min(mine) / min(theirs)
+            print(f"  {called:18}{own:7.0f} ms{other:7.0f} ms{own / other:8.2f}{least:10.2f}", flush=True)
 
 
 def main() -> None:

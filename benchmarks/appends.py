@@ -8,13 +8,13 @@ peers run only with the fewest appends.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import statistics
 import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
 
+from benchmarks.turns import taking_turns
 from benchmarks.writers import WRITERS, rows
 
 TURN = 20
@@ -37,24 +37,17 @@ def appending(name, folder, count, turns):
 
 def one_round(names, appends, count):
     """Return the seconds of each append of each writer."""
-    context, times, turns = multiprocessing.get_context("spawn"), {name: [] for name in names}, {}
+    times = {name: [] for name in names}
     with ExitStack() as stack:
         folders = {name: Path(stack.enter_context(tempfile.TemporaryDirectory())) for name in names}
-        processes = []
         for name in names:
             WRITERS[name].create(folders[name])
-            turns[name], theirs = context.Pipe()
-            process = context.Process(target=appending, args=(name, folders[name], count, theirs))
-            process.start()
-            theirs.close()  # so that a writer that failed ends the wait for it
-            processes.append(process)
-        for begin in range(1, appends + 1, TURN):
-            for name in names:
-                turns[name].send(range(begin, min(begin + TURN, appends + 1)))
-                times[name] += turns[name].recv()
-        for name, process in zip(names, processes, strict=True):
-            turns[name].send(())
-            process.join()
+        with taking_turns(appending, {name: (name, folders[name], count) for name in names}) as turns:
+            for begin in range(1, appends + 1, TURN):
+                for name in names:
+                    turns[name].send(range(begin, min(begin + TURN, appends + 1)))
+                    times[name] += turns[name].recv()
+        for name in names:
             if (landed := WRITERS[name].landed(folders[name])) != (appends + 1, (appends + 1) * count):
                 raise SystemExit(f"{name}: {landed} landed")
     return times

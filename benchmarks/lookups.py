@@ -14,7 +14,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ import pyarrow as pa
 
 import sleeper_nb as sl
 from benchmarks.compaction import SCHEMA, rows_of
+from benchmarks.turns import taking_turns
 
 TURN, WARMED_UP = 10, 3
 WIDTHS = {"one key": 1, "20 keys": 20, "a range of 10,000 rows": 10_000}
@@ -174,17 +174,11 @@ def looking_up(way: str, data: Data, turns: Any) -> None:
 
 def measured(data: Data, rounds: int) -> dict[str, dict[str, list[tuple[float, int]]]]:
     """Return the seconds and bytes of each lookup, by width and way."""
-    context, turns = multiprocessing.get_context("spawn"), {}
     random = np.random.default_rng(7)
     found = {name: {way: list[tuple[float, int]]() for way in WAYS} for name in WIDTHS}
-    with ExitStack() as stack:
+    with taking_turns(looking_up, {way: (way, data) for way in WAYS}) as turns:
         for way in WAYS:
-            turns[way], theirs = context.Pipe()
-            process = context.Process(target=looking_up, args=(way, data, theirs), daemon=True)
-            process.start()
-            theirs.close()  # so that a way that failed ends the wait for it
-            stack.callback(process.terminate)
-            turns[way].recv()
+            turns[way].recv()  # it is ready
         for number in range(-1, rounds):  # the first round warms up
             for name, width in WIDTHS.items():
                 for way in WAYS:

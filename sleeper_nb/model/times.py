@@ -57,12 +57,13 @@ _DAY = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?!\d)")
 
 
 def days_of_month(text: str) -> str:
-    """Return how many days the month has that a text such as ``2026-02-30`` names; "" for a text of another form."""
+    """Return how many days a month has, for a text such as ``2026-02-30`` that names a later one; "" for any other."""
     day = _DAY.match(text)
     if day is None or not 1 <= int(day[2]) <= 12 or not int(day[1]) >= MINYEAR:
         return ""
     year, month = int(day[1]), int(day[2])
-    return f"{month_name[month]} {year} has {monthrange(year, month)[1]} days"
+    last = monthrange(year, month)[1]
+    return f"{month_name[month]} {year} has {last} days" if int(day[3]) > last else ""
 
 
 TIME_HINT = "write '2026-11-01 10:00:00'; without a zone it is UTC"

@@ -6,6 +6,7 @@ these names to relations, and run the statement.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -374,13 +375,16 @@ def _placed_at(statement: Statement, offset: int) -> Iterator[None]:
 def _check_system_table(statement: Statement, reference: TableReference) -> None:
     """Raise for a system table whose version does not come last: the rest would be read as a parameter."""
     clause = reference.clause
-    if clause is None or clause.kind != "reference" or not statement.text.startswith(MARK, clause.end):
+    if clause is None or clause.kind != "reference":
         return
-    at = next((i for i, token in enumerate(statement.tokens) if token.start > clause.end), len(statement.tokens))
-    suffix = "".join(token.text for token in statement.tokens[at : at + 1])
-    version = statement.text[clause.start : clause.end]
-    hint = f"write the version last: {reference.name}{MARK}{suffix}{version}"
-    raise InvalidInput(f"{MARK}{suffix} stands behind a version", hint=hint)
+    if suffix := _SUFFIX.match(statement.text, clause.end):
+        version = statement.text[clause.start : clause.end]
+        hint = f"write the version last: {reference.name}{suffix[0]}{version}"
+        raise InvalidInput(f"{suffix[0]} comes after a version", hint=hint)
+
+
+_SUFFIX: Final = re.compile(rf"{re.escape(MARK)}\w+")
+"""How the name of a system table ends."""
 
 
 def _is_system_table(statement: Statement, reference: TableReference) -> bool:

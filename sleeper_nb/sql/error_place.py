@@ -20,7 +20,7 @@ from sleeper_nb.sql.tokens import Token
 _DUCKDB: Final = re.compile(r"^LINE (\d+): (.*)\n( *)\^", re.MULTILINE)
 _SPARK: Final = re.compile(r"\bline (\d+),? pos (\d+)")
 _SPARK_CONTEXT: Final = re.compile(r"^== SQL \(line (\d+), position (\d+)\) ==\n(.*)", re.MULTILINE)
-"""Of an error that Spark finds while it computes rows. That of a view has its name behind ``SQL``."""
+"""Of an error that Spark finds while it computes rows. That of a view has its name after ``SQL``."""
 
 _OF_STATEMENT: Final = frozenset({"ParseException", "AnalysisException"})
 """Spark's errors that name a place in words; in any other such words may be a value's."""

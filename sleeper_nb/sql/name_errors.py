@@ -42,12 +42,11 @@ def name_error(error: SleeperError, bound: Bound, names: Callable[[], tuple[str,
     if match := _UNKNOWN_ON_SPARK.search(error.message):
         return _perhaps_a_text(error, match[1], bound)
     origin = None if bound.written is None else bound.written.origin
-    if origin is not None and not origin.is_composed:
-        origin = None
-    if origin is not None and _UNFINISHED.search(error.message):
+    is_composed = origin is not None and origin.is_composed
+    if is_composed and _UNFINISHED.search(error.message):
         message = _UNFINISHED.sub("a condition or value is not finished", error.message)
         return InvalidInput(message, hint="write the condition to its end, such as n > 5; or the value")
-    if origin is not None and (match := _NO_TABLE.search(error.message)):
+    if origin is not None and is_composed and (match := _NO_TABLE.search(error.message)):
         alias = _alias_of(match[1], origin.written)
         return error if alias is None else InvalidInput(error.message, hint=f"it has an alias: write {alias}")
     unknown = bound.absent

@@ -11,7 +11,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.query.result import QueryResult
-from tests.support.engines import ENGINES
+from tests.support.engines import ENGINES, failed
 
 SCHEMA = sl.Schema({"k": "int"}, {}, {"v": "long", "s": "string"})
 
@@ -21,13 +21,6 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sl.Session]:
     with sl.connect(tmp_path_factory.mktemp("warehouse")) as opened:
         opened.create_table("t", SCHEMA).ingest([{"k": 1, "v": 1, "s": "x"}])
         yield opened
-
-
-def failed(session: sl.Session, statement: str, engine: Any, **params: object) -> sl.SleeperError:
-    """Return the error of a statement, be it when it is bound or when rows are read."""
-    with pytest.raises(sl.SleeperError) as caught:
-        session.sql(statement, engine=engine, params=params).to_arrow()
-    return caught.value
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import sleeper_nb as sl
-from tests.support.engines import ENGINES
+from tests.support.engines import ENGINES, failed
 
 SCHEMA = sl.Schema({"city": "string"}, {"n": "int"}, {"day": "date", "fare": "double"})
 
@@ -23,12 +23,6 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sl.Session]:
         yield opened
 
 
-def failed(session: sl.Session, statement: str, engine: Any) -> sl.SleeperError:
-    with pytest.raises(sl.SleeperError) as caught:
-        session.sql(statement, engine=engine, force=True).head()
-    return caught.value
-
-
 @pytest.mark.parametrize(
     ("statement", "hint"),
     [
@@ -37,6 +31,7 @@ def failed(session: sl.Session, statement: str, engine: Any) -> sl.SleeperError:
         ("SELECT * FROM t WHERE day > '2026-13-01'", "write a day as DATE '2026-01-31'"),
         ("SELECT make_date(2024, 2, 30)", "February 2024 has 29 days"),
         ("SELECT CAST('2026-04-31 10:00:00' AS TIMESTAMP)", "April 2026 has 30 days"),
+        ("SELECT CAST('2026-02-10 25:00:00' AS TIMESTAMP)", "write a time as TIMESTAMP '2026-01-31 12:00:00'"),
         ("SELECT * FROM t WHERE day > 'yesterday'", "write a day as DATE '2026-01-31'"),
         ("SELECT CAST('noon' AS TIMESTAMP)", "write a time as TIMESTAMP '2026-01-31 12:00:00'"),
         ("SELECT * FROM t WHERE n = 'abc'", "write a value of type INTEGER; TRY_CAST(… AS INTEGER) is NULL for any"),

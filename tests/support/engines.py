@@ -1,4 +1,4 @@
-"""The engines that answer SQL, and an answer as plain rows."""
+"""The engines that answer SQL, and an answer as plain rows, or as an error."""
 
 from __future__ import annotations
 
@@ -15,3 +15,10 @@ def answer(session: sl.Session, sql: str, engine: Any, **params: object) -> list
     """Return the rows of a query."""
     columns = session.sql(sql, engine=engine, params=params).to_arrow().columns
     return list(zip(*(column.to_pylist() for column in columns), strict=True))
+
+
+def failed(session: sl.Session, statement: str, engine: Any, **params: object) -> sl.SleeperError:
+    """Return the error of a statement, be it when it is bound or when rows are read."""
+    with pytest.raises(sl.SleeperError) as caught:
+        session.sql(statement, engine=engine, params=params, force=True).to_arrow()
+    return caught.value

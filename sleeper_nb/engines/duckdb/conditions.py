@@ -21,6 +21,7 @@ from sleeper_nb.engines.duckdb.database import connect_anew, interruptible
 from sleeper_nb.engines.duckdb.plain_conditions import plain_condition
 from sleeper_nb.engines.duckdb.pushed_filters import test_of
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
+from sleeper_nb.engines.duckdb.value_errors import DIVIDED, NOT_CONVERTED, OUT_OF_RANGE, WRONG_FORMAT
 from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.scanning.reach import ANY_ROW, AllOf, Compared, Comparison, OneOf, Test
@@ -515,10 +516,9 @@ _KNOWN: tuple[tuple[re.Pattern[str], _Translate], ...] = (
     (re.compile(r"WHERE clause cannot contain (aggregates|window functions)"), _many_rows),
     (re.compile(r"argument types '(?P<name>[^(]+)\((?P<types>.*)\)'"), _no_operation),
     (re.compile(r"Cannot compare values of type (.+?) and type (.+?) - an explicit cast"), _no_comparison),
-    (re.compile(r"Could not convert string ['\"](?P<value>.*?)['\"] to (?P<type>[\w ]+?(?:\([\d,]+\))?)(?: when|\n|$)"),
-     _not_converted),
-    (re.compile(r"(?P<type>date|time|timestamp) field value out of range: \"(?P<value>.*?)\""), _not_a_time),
-    (re.compile(r"invalid (?P<type>date|time|timestamp) field format: \"(?P<value>.*?)\""), _not_a_time),
-    (re.compile(r"Division by zero", re.IGNORECASE), _divided),
+    (NOT_CONVERTED, _not_converted),
+    (OUT_OF_RANGE, _not_a_time),
+    (WRONG_FORMAT, _not_a_time),
+    (DIVIDED, _divided),
     (re.compile(r"Invalid Input Error: ((?:missing|invalid|no argument|bad|unexpected)[^\n]*: .*)"), _no_pattern),
 )  # fmt: skip

@@ -12,8 +12,19 @@ from sleeper_nb.model.times import days_of_month
 _NO_SETTINGS: Final = re.compile(r"\.? Use TRY\(\.\.\.\).*$")
 """How DuckDB proposes a setting; no statement can change settings."""
 
-_A_DAY: Final = "write a day as DATE '2026-01-31'"
-_A_TIME: Final = "write a time as TIMESTAMP '2026-01-31 12:00:00'"
+DIVIDED: Final = re.compile(r"Division by zero", re.IGNORECASE)
+NOT_CONVERTED: Final = re.compile(
+    r"Could not convert string ['\"](?P<value>.*?)['\"] to (?P<type>[\w ]+?(?:\([\d,]+\))?)"
+    r"(?: when casting from source column (?P<column>[^\n]+)| when|\n|$)"
+)
+OUT_OF_RANGE: Final = re.compile(r"(?P<type>date|time|timestamp) field value out of range: \"(?P<value>.*?)\"")
+WRONG_FORMAT: Final = re.compile(r"invalid (?P<type>date|time|timestamp) field format: \"(?P<value>.*?)\"")
+"""What DuckDB says of a value, in the words of its first line; `conditions` has other hints for them."""
+
+_EXAMPLES: Final = {
+    "date": "write a day as DATE '2026-01-31'", "timestamp": "write a time as TIMESTAMP '2026-01-31 12:00:00'",
+    "time": "write a time of day as TIME '12:00:00'",
+}  # fmt: skip
 _TYPES: Final = {
     "INT8": "TINYINT", "INT16": "SMALLINT", "INT32": "INTEGER", "INT64": "BIGINT", "INT128": "HUGEINT",
     "BOOL": "BOOLEAN",
@@ -31,8 +42,12 @@ def advised(message: str) -> tuple[str, str | None]:
     return message, None
 
 
-def _no_day(match: re.Match[str]) -> str:
-    return days_of_month(match["day"]) or _A_DAY
+def _no_time(match: re.Match[str]) -> str:
+    return days_of_month(match["value"]) or _wrong_format(match)
+
+
+def _wrong_format(match: re.Match[str]) -> str:
+    return _EXAMPLES[match["type"].lower()]
 
 
 def _not_cast(match: re.Match[str]) -> str:
@@ -50,13 +65,11 @@ def _overflow(match: re.Match[str]) -> str:
 
 
 _KNOWN: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (
-    (re.compile(r"Division by zero"), "divide by NULLIF(n, 0), which is NULL for an n of zero"),
-    (re.compile(r'out of range: "?(?P<day>\d{4}-\d{1,2}-\d{1,2})(?!\d)'), _no_day),
-    (re.compile(r"invalid date field format|date field value out of range"), _A_DAY),
-    (re.compile(r"invalid timestamp field format|timestamp field value out of range"), _A_TIME),
-    (re.compile(r"invalid time field format|time field value out of range"), "write a time of day as TIME '12:00:00'"),
-    (re.compile(r"Could not convert string ['\"].*?['\"] to (?P<type>\w+(?:\([\d,]+\))?)"
-                r"(?: when casting from source column (?P<column>.+))?"), _not_cast),
+    (DIVIDED, "divide by NULLIF(n, 0), which is NULL for an n of zero"),
+    (OUT_OF_RANGE, _no_time),
+    (re.compile(r"(?P<type>Date) out of range: (?P<value>[\d-]+)"), _no_time),
+    (WRONG_FORMAT, _wrong_format),
+    (NOT_CONVERTED, _not_cast),
     (re.compile(r"out of range for the destination type"), "convert to a wider type, such as BIGINT or DOUBLE"),
     (re.compile(r"Overflow in \w+ of (\w+)"), _overflow),
     (re.compile(r"Could not parse string"), "TRY_STRPTIME is NULL for a text in another format"),

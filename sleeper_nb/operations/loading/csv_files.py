@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from sleeper_nb.errors import Action, Hint, InvalidInput
+from sleeper_nb.errors import Action, Hint, InvalidInput, StorageError
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.operations.loading.casts import BAD_VALUE, InexactValueError, exactly, first_bad, from_base64
 from sleeper_nb.operations.loading.conform import (
@@ -420,7 +420,7 @@ def csv_names(file: SourceFile, csv_format: CsvFormat, of_table: Sequence[str]) 
         for record in records.rows:
             if record:
                 return tuple(record)
-    raise pa.ArrowInvalid("the file is empty")
+    raise StorageError(f"cannot read {file.label}: the file is empty", hint="leave it out")
 
 
 def matched_names(names: tuple[str, ...], csv_format: CsvFormat, schema: Schema, matching: Matching) -> tuple[str, ...]:

@@ -225,9 +225,9 @@ def hint_for(error: InexactValueError, csv_format: CsvFormat) -> Hint:
         return hint
     if error.is_not_a_number and csv_format.decimal == "," and not isinstance(error, UnreadableTextError):
         return "write a number such as 12 or 1,5, without points, or use a column of type string; nothing was changed"
-    if name == "date" and (days := days_of_month(text)):
-        return f"{days}; correct the value"
     if name == "date" and csv_format.date_format is None and has_digits:
+        if days := days_of_month(text):
+            return f"{days}; correct the value"
         return ("say how dates are written: ", Action('--date-format "%d.%m.%Y"', "date_format='%d.%m.%Y'"))
     if name == "timestamp" and csv_format.timestamp_format is None and has_digits:
         example = "%d.%m.%Y %H:%M"

@@ -481,8 +481,7 @@ def read_errors(file: SourceFile) -> Iterator[None]:
     except (pa.ArrowException, OSError, ValueError, EOFError, LZMAError) as error:
         if isinstance(error, UnicodeError) or "invalid UTF8" in str(error):
             raise _not_in_encoding(file) from error
-        is_empty = "is empty" in str(error)
-        hint: HintParts = ("leave it out" if is_empty else "the file may be truncated or not in this format",)
+        hint: HintParts = ("the file may be truncated or not in this format",)
         if file.format == "csv" and "Expected" in str(error):
             hint = (*hint, "; to skip lines above the header, add ", Action("--skip-lines N", "skip_lines=N"))
         raise StorageError(f"cannot read {file.label}: {first_line(error)}", hint=hint) from error

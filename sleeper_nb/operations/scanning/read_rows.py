@@ -138,15 +138,14 @@ def _read_together(plan: ScanPlan, storage: Storage) -> Iterator[tuple[PlannedFi
     """
     for group in _groups(plan):
         for leaf in group if len(group) > 1 else ():
-            check_contents(leaf.files, storage, is_whole=False)
+            _check_checksums(leaf.files, storage, is_whole=False)
         yield tuple(file for leaf in group for file in leaf.files)
 
 
 def _groups(plan: ScanPlan) -> Iterator[list[PlannedLeaf]]:
     group: list[PlannedLeaf] = []
     for leaf in plan.leaves:
-        is_joined = plan.processing.is_nothing and len(group) < _LEAVES_AT_ONCE and _is_next(group, leaf)
-        if group and not is_joined:
+        if group and not (plan.processing.is_nothing and _can_join(group, leaf)):
             yield group
             group = []
         group.append(leaf)
@@ -154,12 +153,12 @@ def _groups(plan: ScanPlan) -> Iterator[list[PlannedLeaf]]:
         yield group
 
 
-def _is_next(before: Sequence[PlannedLeaf], leaf: PlannedLeaf) -> bool:
+def _can_join(group: Sequence[PlannedLeaf], leaf: PlannedLeaf) -> bool:
     """Return whether a leaf can be read with others: its keys come after theirs, and all files are read in part."""
-    files = [file for each in (*before, leaf) for file in each.files]
-    if any(file.region is None for file in files) or _bytes_of(files) > RANGE_BYTES:
+    if len(group) == _LEAVES_AT_ONCE or not group[-1].partition.region.is_before(leaf.partition.region):
         return False
-    return all(each.partition.region.is_before(leaf.partition.region) for each in before)
+    files = [file for each in (*group, leaf) for file in each.files]
+    return all(file.region is not None for file in files) and _bytes_of(files) <= RANGE_BYTES
 
 
 def placed_rows(files: Iterable[PlacedFile], schema: Schema, storage: Storage) -> Iterator[pa.RecordBatch]:
@@ -407,8 +406,9 @@ def _sorted_frame(
     read = (replace(placed[content], regions=each) for content, each in regions.items() if content in placed)
     frames += [_frame_of(context, each) for each in read]
     rows = frames[0] if len(frames) == 1 else _union(frames).sort(*_order(schema))  # each file is sorted
-    is_all = columns is None or tuple(columns) == schema.names
-    return rows if is_all else rows.select(*[_column(name) for name in columns or ()])
+    if columns is None or tuple(columns) == schema.names:
+        return rows
+    return rows.select(*[_column(name) for name in columns])
 
 
 def key_ranges(
@@ -523,6 +523,10 @@ def check_contents(files: Sequence[PlannedFile], storage: Storage, *, is_whole: 
         For the first damaged file; the hint says what to do.
     """
     check_unchanged(files, storage)
+    _check_checksums(files, storage, is_whole=is_whole)
+
+
+def _check_checksums(files: Sequence[PlannedFile], storage: Storage, *, is_whole: bool) -> None:
     each = {file.filename: file for file in files}
     few = len(each) <= CHECKED_FILES and _bytes_of(files) <= CHECKED_BYTES
     for file in each.values() if storage.local else ():

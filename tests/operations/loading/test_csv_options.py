@@ -108,6 +108,7 @@ def test_wrong_values_are_shown_with_their_line(table, tmp_path: Path, text: str
 @pytest.mark.parametrize(
     ("text", "options", "hint"),
     [
+        ("k,d\n1,2026-02-10 05\n", {}, "say how dates are written: "),
         ("k,d\n1,2026-02-30\n", {}, "February 2026 has 28 days; correct the value"),
         ("k,d\n1,30.02.2026\n", {"date_format": "%d.%m.%Y"}, "write every value as 21.11.2026, or give"),
         ("k,at\n1,x\n", {"timestamp_format": "%d.%m.%Y %H:%M"}, "write every value as 21.11.2026 10:30, or give"),
