@@ -11,6 +11,7 @@ from collections.abc import Sequence as AbstractSequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from itertools import chain
 from numbers import Integral
 from pathlib import Path
 from typing import (
@@ -39,6 +40,8 @@ _WORDS: dict[Any, str] = {
     Path: "a path",
 }
 _LONGEST = 60
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
@@ -55,8 +58,8 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         From the returned function: names the argument, the types that it takes and the value that was given.
     """
     signature = inspect.signature(function)
-
     options = next((p.name for p in signature.parameters.values() if p.kind is inspect.Parameter.VAR_KEYWORD), "")
+    shape = _Shape.of(signature)
 
     @functools.cache
     def expected() -> dict[str, _Argument]:
@@ -72,8 +75,16 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         (named,) = get_args(_hints(function)[options])
         return {name: _Argument.of(name, hint, several=False) for name, hint in get_type_hints(named).items()}
 
+    def fits_as_it_is(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        known, given = expected(), chain(zip(shape.by_place, args, strict=False), kwargs.items())
+        return shape.binds(args, kwargs) and all(
+            name not in known or known[name].plainly_fits(value) for name, value in given
+        )
+
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if fits_as_it_is(args, kwargs):
+            return function(*args, **kwargs)
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -91,6 +102,44 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         return function(*bound.args, **bound.kwargs)
 
     return call
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """Which arguments a function takes, taken apart once: `inspect.Signature.bind` takes longer than most calls.
+
+    Parameters
+    ----------
+    by_place
+        The names of the arguments that can be given by their place.
+    by_name
+        Those that can be given by their name.
+    required
+        Those without a default.
+    """
+
+    by_place: tuple[str, ...]
+    by_name: frozenset[str]
+    required: frozenset[str]
+
+    @classmethod
+    def of(cls, signature: inspect.Signature) -> _Shape:
+        kinds = {p.name: p.kind for p in signature.parameters.values()}
+        by_place = tuple(name for name, kind in kinds.items() if kind in _BY_PLACE)
+        by_name = frozenset(name for name, kind in kinds.items() if kind in _BY_NAME)
+        empty = inspect.Parameter.empty
+        required = frozenset(name for name in (*by_place, *by_name) if signature.parameters[name].default is empty)
+        return cls(by_place, by_name, required)
+
+    def binds(self, args: AbstractSequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        """Return whether the function takes these arguments; False also for ``*args`` and ``**kwargs`` of its own."""
+        placed = self.by_place[: len(args)]
+        return (
+            len(placed) == len(args)
+            and self.by_name.issuperset(kwargs)
+            and kwargs.keys().isdisjoint(placed)
+            and self.required.issubset((*placed, *kwargs))
+        )
 
 
 def _check_names(given: Iterable[str], options: Iterable[str], known: Iterable[str], function: str) -> None:
@@ -139,6 +188,8 @@ class _Argument:
         members = frozenset(lists) if plain else frozenset()
         if several:
             return cls(name, hint, several, frozenset(), frozenset(), classes)
+        if hint is Any:
+            classes = frozenset({str, list, tuple})
         return cls(name, hint, several, classes, frozenset(choice for each in literals for choice in each), members)
 
     def plainly_fits(self, value: Any) -> bool:
@@ -146,10 +197,12 @@ class _Argument:
         kind = type(value)
         if kind is str:
             return value.isascii() and (str in self.classes or value in self.choices)
+        if kind in self.classes:
+            return True
         if kind is list or kind is tuple:
             known = bool(self.members) and self.members.issuperset(map(type, value))
             return known and all(each.isascii() for each in value if type(each) is str)
-        return kind in self.classes
+        return False
 
     def converted(self, value: Any, owner: object) -> Any:
         """Return a value as the function takes it, or raise; `owner` is the function's ``self``."""

@@ -41,6 +41,10 @@ class Range:
         high = min((b for b in (self.max, other.max) if b is not None), default=None)
         return None if low is not None and high is not None and low >= high else Range(low, high)  # type: ignore[operator]
 
+    def is_one_value(self, key: Field) -> bool:
+        """Return whether the range holds one value of a row key."""
+        return self.min is not None and self.max == key_after(key, self.min)
+
     @classmethod
     def hull(cls, ranges: Sequence[Range]) -> Range:
         """Return the smallest range that contains all of `ranges`."""
@@ -86,6 +90,10 @@ class Region:
         end: Any = self.ranges[0].max
         return end is not None and other.ranges[0].min is not None and end <= other.ranges[0].min
 
+    def is_one_key(self, schema: Schema) -> bool:
+        """Return whether the region holds one value of each row key."""
+        return all(r.is_one_value(key) for r, key in zip(self.ranges, schema.row_keys, strict=True))
+
     def narrowed(self, dimension: int, to: Range) -> Region:
         """Return the region with one of its ranges replaced."""
         return Region((*self.ranges[:dimension], to, *self.ranges[dimension + 1 :]))
@@ -113,7 +121,7 @@ class Region:
         """
         tests = []
         for key, bounds in zip(schema.row_keys, self.ranges, strict=True):
-            if with_equality and bounds.min is not None and bounds.max == key_after(key, bounds.min):
+            if with_equality and bounds.min is not None and bounds.is_one_value(key):
                 tests.append(column(key) == literal(key, bounds.min))
                 continue
             if bounds.min is not None:
