@@ -120,7 +120,7 @@ class Scan(Report, Tabular):
     _first: FirstRows = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_first", FirstRows(self.head, self._clock, self._began))
+        object.__setattr__(self, "_first", FirstRows(self._clock, self._began))
 
     def plan(self) -> ScanPlan:
         """Return which partitions, files, row groups and bytes will be read, out of how many.
@@ -221,7 +221,7 @@ class Scan(Report, Tabular):
         InvalidInput
             When the scan has a limit: each column would be read of other rows.
         """
-        from sleeper_nb.engines.duckdb.database import interruptible
+        from sleeper_nb.engines.duckdb.interrupts import interruptible
         from sleeper_nb.engines.duckdb.profiling import column_profile
 
         if self.limit is not None:
@@ -333,7 +333,7 @@ class Scan(Report, Tabular):
         if total is not None and self.limit is not None:
             total = min(total, self.limit)
         source = f"{self.table} at {self.resolved}"
-        return self._first.grid(self.display, source, Reads.of([self._plan]), total=total)
+        return self._first.grid(self.head, self.display, source, Reads.of([self._plan]), total=total)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all rows: a list of values for each column."""

@@ -69,36 +69,36 @@ class FirstRows:
 
     Parameters
     ----------
-    read
-        Reads up to a number of rows.
     clock, began
         Measure how long the answer took, from `began` until the rows were read, without the time in between.
     """
 
-    __slots__ = ("_before", "_clock", "_full", "_kept", "_read", "seconds")
+    __slots__ = ("_before", "_clock", "_full", "_kept", "seconds")
 
-    def __init__(self, read: Callable[[int], pa.Table], clock: Clock, began: datetime) -> None:
-        self._read, self._clock = read, clock
-        self._before = clock.now() - began
+    def __init__(self, clock: Clock, began: datetime) -> None:
+        self._clock, self._before = clock, clock.now() - began
         self._kept: pa.Table | None = None
         self._full = False
         self.seconds = 0.0
 
-    def upto(self, rows: int) -> pa.Table:
-        """Return up to `rows` rows."""
+    def upto(self, rows: int, read: Callable[[int], pa.Table]) -> pa.Table:
+        """Return up to `rows` rows, which `read` reads when they are not kept.
+
+        `read` belongs to the answer that has these rows: kept here, it would keep the answer in memory too long.
+        """
         kept = self._kept
         if kept is not None and (self._full or rows <= kept.num_rows):
             return kept.slice(0, rows)
         began = self._clock.now()
-        found = self._read(rows)
+        found = read(rows)
         if rows <= MOST_SHOWN + 1:  # a longer answer is for a program, which keeps it itself
             self._kept, self._full = found, found.num_rows < rows
             self.seconds = (self._before + self._clock.now() - began).total_seconds()
         return found
 
-    def grid(self, display: Display, *what: object, total: int | None = None) -> Grid:
+    def grid(self, read: Callable[[int], pa.Table], display: Display, *what: object, total: int | None = None) -> Grid:
         """Return the rows to show; the footer says what they are of and how long it took."""
-        rows = self.upto(display.rows + 1)
+        rows = self.upto(display.rows + 1, read)
         took = duration_text(self.seconds) if display.timed else ""
         return preview(rows, " · ".join(filter(None, (*map(str, what), took))), limit=display.rows, total=total)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -84,7 +85,7 @@ class QueryResult(Report, Tabular, ABC):
     def __init__(self, origin: QueryOrigin) -> None:
         self.sources, self.variables = origin.sources, origin.variables
         self.chosen, self.display, self._texts = origin.engine, DEFAULT_DISPLAY, origin.texts
-        self._head, self._note = FirstRows(self._guarded_first, origin.clock, origin.began), origin.note
+        self._head, self._note = FirstRows(origin.clock, origin.began), origin.note
         self._known_count: int | None = None
 
     @property
@@ -179,7 +180,7 @@ class QueryResult(Report, Tabular, ABC):
     @checked
     def head(self, rows: int = DEFAULT_DISPLAY.rows) -> pa.Table:
         """Return the first rows, in the statement's order."""
-        return self._head.upto(max(rows, self.display.rows + 1)).slice(0, rows)
+        return self._head.upto(max(rows, self.display.rows + 1), self._guarded_first).slice(0, rows)
 
     def _guarded_first(self, rows: int) -> pa.Table:
         with guarded(self._guards(), "sql"):
@@ -188,11 +189,11 @@ class QueryResult(Report, Tabular, ABC):
     def grid(self) -> Grid:
         """Return the first rows, and below them the versions, what is read of each, and how long it took."""
         plans = (source.plan for source in self.sources if source.plan is not None)
-        return self._head.grid(self.display, self.source_text, self._note, Reads.of(plans))
+        return self._head.grid(self._guarded_first, self.display, self.source_text, self._note, Reads.of(plans))
 
     def _answered_plan(self) -> EnginePlan | None:
         """Return the plan that ``EXPLAIN`` answers, all lines in one value; None for any other statement."""
-        return EnginePlan.of_answer(self.engine, self._head.upto(self.display.rows + 1))
+        return EnginePlan.of_answer(self.engine, self._head.upto(self.display.rows + 1, self._guarded_first))
 
     def __repr__(self) -> str:
         plan = self._answered_plan()
@@ -272,9 +273,11 @@ class DuckDBResult(QueryResult):
         Returns the same rows on a connection without limits, for the caller's program.
     spark
         Returns the Spark engine.
+    leave
+        Is called when nobody can read the rows any more, unless a read failed: nothing runs on the connection then.
     """
 
-    __slots__ = ("_connection", "_free_rows", "_has_common_tables", "_rows", "_spark")
+    __slots__ = ("__weakref__", "_connection", "_free_rows", "_has_common_tables", "_leaving", "_rows", "_spark")
 
     def __init__(
         self,
@@ -284,10 +287,13 @@ class DuckDBResult(QueryResult):
         has_common_tables: bool,
         free_rows: Callable[[], duckdb.DuckDBPyRelation],
         spark: Callable[[], SparkEngine],
+        leave: Callable[[], None],
     ) -> None:
         super().__init__(origin)
         self._connection, self._rows, self._free_rows, self._spark = connection, rows, free_rows, spark
         self._has_common_tables = has_common_tables
+        self._leaving = weakref.finalize(self, leave)
+        self._leaving.atexit = False
 
     def _first(self, rows: int) -> pa.Table:
         from sleeper_nb.engines.duckdb import relations
@@ -324,11 +330,14 @@ class DuckDBResult(QueryResult):
         return self._run(lambda: self._rows.explain().rstrip())
 
     def _run(self, action: Callable[[], T], placed: Callable[[SleeperError], object] | None = None) -> T:
-        from sleeper_nb.engines.duckdb.database import interruptible
+        from sleeper_nb.engines.duckdb.interrupts import interruptible
 
         try:
             return interruptible(self._connection, action)
-        except SleeperError as error:
+        except BaseException as error:
+            self._leaving.detach()
+            if not isinstance(error, SleeperError):
+                raise
             for source in self.sources:  # which names a file that is gone or was changed
                 source.check_files()
             (placed or self._texts.placed)(error)

@@ -116,9 +116,9 @@ class Runner:
 
     def _on_duckdb(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
         from sleeper_nb.engines.duckdb import relations
-        from sleeper_nb.engines.duckdb.database import interruptible
         from sleeper_nb.engines.duckdb.duckdb_planning import DuckDBPlanning
         from sleeper_nb.engines.duckdb.duckdb_reads import JudgedStatement
+        from sleeper_nb.engines.duckdb.interrupts import interruptible
         from sleeper_nb.engines.duckdb.kept_views import ViewsOfStatement, can_be_kept
         from sleeper_nb.engines.duckdb.statement_time import moment_of, set_moment
 
@@ -140,7 +140,8 @@ class Runner:
         chosen = self._chosen_for(bound)
 
         def rows(views: ViewsOfStatement) -> duckdb.DuckDBPyRelation:
-            set_moment(views.connection, moment)
+            if moment:
+                set_moment(views.changed(), moment)
             _name_on_duckdb(views, bound, judged)
             try:
                 return relations.query(views.connection, judged.of(bound.statement), values)
@@ -150,14 +151,15 @@ class Runner:
                 raise
 
         keeps = not judged.lists_names and can_be_kept(bound.plans)
-        confined = database.connect_statement(_folders(bound), files, keeps=keeps)
-        result = interruptible(confined.connection, lambda: rows(confined)) if judged.is_eager else rows(confined)
+        views = database.connect_statement(_folders(bound), files, keeps=keeps)
+        result = interruptible(views.changed(), lambda: rows(views)) if judged.is_eager else rows(views)
         origin = replace(self._origin(bound, note), engine=chosen)
         has_ctes = any("WITH" in each.words() for each in bound.statements)
         return DuckDBResult(
-            *(origin, confined.connection, result, has_ctes),
+            *(origin, views.connection, result, has_ctes),
             lambda: rows(ViewsOfStatement(database.connect())),
             self.engines.spark,
+            views.leave,
         )
 
     def _on_spark(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
@@ -230,18 +232,17 @@ def _name_on_duckdb(views: ViewsOfStatement, bound: Bound, judged: JudgedStateme
     """Give a connection the relations that the names of a bound statement stand for."""
     from sleeper_nb.engines.duckdb import relations
 
-    connection = views.connection
     for name, what in bound.named.items():
         if isinstance(what, Bound):
             _name_on_duckdb(views, what, judged)
-            rows = relations.query(connection, judged.of(what.statement))
+            rows = relations.query(views.changed(), judged.of(what.statement))
         elif isinstance(what, BoundVariable):
-            rows = relations.of_variable(connection, what)
+            rows = relations.of_variable(views.changed(), what)
         elif isinstance(what.rows, TableRows):
             is_whole = judged.of(bound.statement).reads_most_of(what.rows.state.schema.names)
             plan, with_places = what.rows.plan, what.with_places
             relations.name_table(views, name, plan, what.storage, is_whole=is_whole, with_places=with_places)
             continue
         else:
-            rows = relations.system_table(connection, what.rows)
-        relations.name_rows(connection, name, rows)
+            rows = relations.system_table(views.changed(), what.rows)
+        relations.name_rows(views.changed(), name, rows)

@@ -17,7 +17,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from sleeper_nb.engines.duckdb.database import connect_anew, interruptible
+from sleeper_nb.engines.duckdb.database import connect_anew
+from sleeper_nb.engines.duckdb.interrupts import interruptible
 from sleeper_nb.engines.duckdb.plain_conditions import plain_condition
 from sleeper_nb.engines.duckdb.pushed_filters import test_of
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes

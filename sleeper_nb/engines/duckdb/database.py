@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.cache_folder import cache_folder
@@ -60,10 +60,11 @@ class Database:
 
     def __init__(self) -> None:
         self._lock, self._closed = threading.Lock(), False
-        self._kept: dict[Literal["first", "confined", "planning"], duckdb.DuckDBPyConnection] = {}
+        self._kept: dict[Literal["first", "planning"], duckdb.DuckDBPyConnection] = {}
+        self._confined: list[KeptViews] = []
         weakref.finalize(self, self._kept.clear)
+        weakref.finalize(self, self._confined.clear)
         self._folders: frozenset[str] = frozenset()
-        self._kept_views = KeptViews()
         self._of_thread = threading.local()
         self.judged_queries = JudgedQueries()
 
@@ -113,16 +114,16 @@ class Database:
         with self._lock:
             self._check_open()
             if not named and keeps:
-                return ViewsOfStatement(self._confined_for(wanted).cursor(), self._kept_views)
+                return ViewsOfStatement(kept=self._confined_for(wanted))
         return ViewsOfStatement(_confined(wanted, named))
 
-    def _confined_for(self, folders: frozenset[str]) -> duckdb.DuckDBPyConnection:
-        """Return the confined database; a new one when it opens other folders, or keeps too much."""
-        if "confined" not in self._kept or not folders <= self._folders or self._kept_views.is_full:
+    def _confined_for(self, folders: frozenset[str]) -> KeptViews:
+        """Return the views of the confined database; a new one when it opens other folders, or keeps too much."""
+        if not self._confined or not folders <= self._folders or self._confined[0].is_full:
             self._folders |= folders
             logger.debug("opens a confined DuckDB for %d folders", len(self._folders))
-            self._kept["confined"], self._kept_views = _confined(self._folders, [], keeps_footers=True), KeptViews()
-        return self._kept["confined"]
+            self._confined[:] = [KeptViews(_confined(self._folders, [], keeps_footers=True))]
+        return self._confined[0]
 
     def connect_planning(self) -> duckdb.DuckDBPyConnection:
         """Return a new connection that parses and plans statements, and can open no file."""
@@ -140,6 +141,7 @@ class Database:
         with self._lock:
             self._closed = True
             self._kept.clear()
+            self._confined.clear()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -187,71 +189,3 @@ def _confine(connection: duckdb.DuckDBPyConnection, folders: list[str], files: l
     connection.execute("SET GLOBAL allowed_paths = $files", {"files": files})
     connection.execute("SET GLOBAL enable_external_access = false")
     connection.execute("SET GLOBAL lock_configuration = true")
-
-
-# How a query is interrupted: while DuckDB computes, Python sees no interrupt, which could take hours.
-
-T = TypeVar("T")
-
-_AGAIN_SECONDS: Final = 0.1
-_GIVE_UP_TRIES: Final = 100
-_STILL_RUNS: Final = "DuckDB is still running: a function of the statement cannot be stopped. It ends by itself."
-
-
-def interruptible(connection: duckdb.DuckDBPyConnection, action: Callable[[], T]) -> T:
-    """Return what an action on a connection returns; an interrupt stops its query, and is then raised here.
-
-    The action runs in its own thread when this is the main thread, the only one that gets interrupts.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        The user interrupted. When DuckDB did not stop within ten seconds, a note of the error says so.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        return action()
-    running = _Running(action)
-    try:
-        running.start()
-        while not running.ended.wait(_AGAIN_SECONDS):  # some interrupts do not end a wait without a timeout
-            pass
-    except KeyboardInterrupt as stop:
-        if not running.stopped_by(connection):
-            logger.warning("DuckDB did not stop within %.1f s of an interrupt", _GIVE_UP_TRIES * _AGAIN_SECONDS)
-            stop.add_note(_STILL_RUNS)
-        raise
-    running.join()  # only its last steps are left
-    return running.result()
-
-
-class _Running(threading.Thread, Generic[T]):
-    """An action in its own thread."""
-
-    def __init__(self, action: Callable[[], T]) -> None:
-        super().__init__(name="sleeper-duckdb", daemon=True)
-        self._action, self.ended = action, threading.Event()
-        self._result: list[T] = []
-        self._error: BaseException | None = None
-
-    def run(self) -> None:
-        """Run the action."""
-        try:
-            self._result.append(self._action())
-        except BaseException as error:  # noqa: BLE001 - raised again in the calling thread
-            self._error = error
-        finally:
-            self.ended.set()
-
-    def stopped_by(self, connection: duckdb.DuckDBPyConnection) -> bool:
-        """Interrupt the connection until the action has ended; return whether it has."""
-        for _ in range(_GIVE_UP_TRIES):  # repeatedly: the query may not have started yet
-            connection.interrupt()
-            if self.ended.wait(_AGAIN_SECONDS):
-                return True
-        return False
-
-    def result(self) -> T:
-        """Return what the action returned, or raise what it raised."""
-        if self._error is not None:
-            raise self._error
-        return self._result[0]

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.engines.duckdb.kept_views import SCHEMA_PREFIX
+from sleeper_nb.engines.duckdb.statement_shapes import MaskedStatement, TreeShape
 from sleeper_nb.engines.duckdb.statement_time import last_name, time_functions, unstable_function
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
 from sleeper_nb.engines.local_files import absolute, check_outside, no_local_files
@@ -114,7 +115,12 @@ class Query:
             return "a PIVOT finds its columns itself"
         if self.unstable:
             return f"another execution may give {self.unstable}() another value"
-        return "the statement also reads files" if self.files or self.parameters else ""
+        return "the statement also reads files" if self.reads_files else ""
+
+    @property
+    def reads_files(self) -> bool:
+        """Whether it names files, or may name some by parameters."""
+        return bool(self.files or self.parameters)
 
     def reads_most_of(self, columns: Sequence[str]) -> bool:
         """Return whether it reads all rows of a table, and at least half of its columns."""
@@ -175,10 +181,14 @@ class JudgedStatement:
 
 
 class JudgedQueries:
-    """Judges statements as `judged`, and remembers those that it judged last: most are run again."""
+    """Judges statements as `judged`, and remembers those that it judged last: most are run again.
+
+    A statement that differs from one of them only in the values of literals is not judged.
+    """
 
     def __init__(self) -> None:
         self._kept = LastUsed[str, Query](_MOST_KEPT)
+        self._shapes = LastUsed[str, tuple[Query, TreeShape]](_MOST_KEPT)
 
     def of(self, connect: Callable[[], duckdb.DuckDBPyConnection], statement: Statement) -> Query:
         """Return a statement and the files that it reads, if reading is all that it does.
@@ -186,8 +196,22 @@ class JudgedQueries:
         It connects only to judge a statement that is not remembered.
         """
         text = statement.text
-        query = self._kept.get(text) or judged(connect(), statement)
-        return self._kept.put(text, query) if len(text) <= _LONGEST_KEPT else query
+        if len(text) > _LONGEST_KEPT:
+            return judged(connect(), statement)
+        return self._kept.put(text, self._kept.get(text) or self._of_shape(connect, statement))
+
+    def _of_shape(self, connect: Callable[[], duckdb.DuckDBPyConnection], statement: Statement) -> Query:
+        masked = MaskedStatement.of(statement)
+        known = None if masked is None else self._shapes.get(masked.text)
+        if masked is not None and known is not None:
+            query, shape = known
+            return replace(query, text=statement.text, asked=statement.text, selection=shape.with_literals(masked))
+        query = judged(connect(), statement)
+        if masked is not None and query.selection is not None and query.asked == query.text and not query.reads_files:
+            tree = TreeShape.of(query.selection, masked)
+            if tree is not None:
+                self._shapes.put(masked.text, (query, tree))
+        return query
 
 
 _MOST_KEPT: Final = 256

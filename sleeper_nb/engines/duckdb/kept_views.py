@@ -1,12 +1,14 @@
 """Views over data files that the statements of one DuckDB share: to make one, DuckDB opens files that never change.
 
 A statement gives each table a name, and the next one gives the same name to other rows. So each view is in a schema of
-its own, and a connection has the schemas of its statement in its search path.
+its own, and a connection has the schemas of its statement in its search path. When a statement has been read, one that
+names the same views takes its connection.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
@@ -26,6 +28,8 @@ _MOST_VIEWS: Final = 256
 _MOST_CHUNKS: Final = 200_000
 """How many column chunks the kept footers describe; DuckDB takes about 800 bytes for each."""
 _BYTES_OF_CHUNK: Final = 2**16
+_MOST_LEFT: Final = 8
+"""How many connections of statements that were read are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +99,25 @@ def can_be_kept(plans: Iterable[ScanPlan]) -> bool:
 
 
 class KeptViews:
-    """The views of one database."""
+    """The views of one database, and the connections that statements have left.
 
-    def __init__(self) -> None:
-        self._lock, self._schemas = threading.Lock(), dict[tuple[str, View], str]()
-        self._paths, self._chunks = set[str](), 0.0
+    Parameters
+    ----------
+    database
+        A connection to it.
+    """
+
+    def __init__(self, database: duckdb.DuckDBPyConnection) -> None:
+        self._database, self._lock = database, threading.Lock()
+        self._schemas, self._paths, self._chunks = dict[tuple[str, View], str](), set[str](), 0.0
+        self._left: deque[tuple[tuple[str, ...], duckdb.DuckDBPyConnection]] = deque(maxlen=_MOST_LEFT)
 
     @property
     def is_full(self) -> bool:
         """Whether it has so many views, or footers, that the next statement should begin with none."""
         return len(self._schemas) >= _MOST_VIEWS or self._chunks > _MOST_CHUNKS
 
-    def schema_of(self, connection: duckdb.DuckDBPyConnection, name: str, view: View) -> str:
+    def schema_of(self, name: str, view: View) -> str:
         """Return the schema in which a name is a view, made first if it is not there.
 
         Raises
@@ -118,11 +129,35 @@ class KeptViews:
             schema = self._schemas.get((name, view))
             if schema is None:
                 schema = f"{SCHEMA_PREFIX}_{len(self._schemas)}"
-                connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-                connection.execute(f"CREATE VIEW {schema}.{quoted_name(name)} AS {view.query}")
+                self._database.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+                self._database.execute(f"CREATE VIEW {schema}.{quoted_name(name)} AS {view.query}")
                 self._schemas[name, view] = schema
                 self._count(view)
             return schema
+
+    def connect(self, schemas: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
+        """Return a connection that searches some schemas: one that was left, or a new one."""
+        with self._lock:
+            for left in tuple(self._left):
+                if left[0] == schemas and self._is_taken(left):
+                    return left[1]
+        connection = self._database.cursor()
+        search(connection, schemas)
+        return connection
+
+    def leave(self, schemas: tuple[str, ...], connection: duckdb.DuckDBPyConnection) -> None:
+        """Keep a connection that searches some schemas, and has no other names, for a later statement.
+
+        It takes no lock: the garbage collector calls it at any time.
+        """
+        self._left.append((schemas, connection))
+
+    def _is_taken(self, left: tuple[tuple[str, ...], duckdb.DuckDBPyConnection]) -> bool:
+        try:
+            self._left.remove(left)
+        except ValueError:  # those that were left meanwhile have pushed it out
+            return False
+        return True
 
     def count(self, files: FilesView) -> None:
         """Count the footers of files that a statement reads without a view."""
@@ -135,11 +170,40 @@ class KeptViews:
         self._chunks += files.chunks * len(new) / max(len(files.paths), 1)
 
 
-class ViewsOfStatement:
-    """The views that one connection has names for: those of `kept`, or when that is None views of its own."""
+def search(connection: duckdb.DuckDBPyConnection, schemas: Iterable[str]) -> None:
+    """Let a connection find the names of some schemas, if there are any."""
+    if schemas:
+        connection.execute(f"SET SESSION search_path = '{','.join(schemas)}'")
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, kept: KeptViews | None = None) -> None:
-        self.connection, self._kept, self._path = connection, kept, list[str]()
+
+class ViewsOfStatement:
+    """The views that one statement has names for: those of `kept`, or when that is None views of its own connection."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection | None = None, kept: KeptViews | None = None) -> None:
+        self._connection, self._kept = connection, kept
+        self._schemas, self._searched = tuple[str, ...](), tuple[str, ...]()
+        self._is_changed = False
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """The connection on which the statement runs; it knows the names that were given so far."""
+        if self._connection is None:
+            assert self._kept is not None  # noqa: S101 - one of both is given
+            self._connection, self._searched = self._kept.connect(self._schemas), self._schemas
+        elif self._searched != self._schemas:
+            search(self._connection, self._schemas)
+            self._searched = self._schemas
+        return self._connection
+
+    def changed(self) -> duckdb.DuckDBPyConnection:
+        """Return the connection, for names and functions that only this statement has: no other one takes it."""
+        self._is_changed = True
+        return self.connection
+
+    def leave(self) -> None:
+        """Leave the connection to a later statement, where that finds no more than its own names."""
+        if self._kept is not None and not self._is_changed:
+            self._kept.leave(self._searched, self.connection)
 
     def count(self, files: FilesView) -> None:
         """Count the footers of files that are read without a view."""
@@ -149,7 +213,6 @@ class ViewsOfStatement:
     def name(self, name: str, view: View) -> None:
         """Give a view a name that only later statements of this connection can read; errors as in DuckDB."""
         if self._kept is None:
-            self.connection.execute(f"CREATE OR REPLACE TEMP VIEW {quoted_name(name)} AS {view.query}")
-            return
-        self._path.append(self._kept.schema_of(self.connection, name, view))
-        self.connection.execute(f"SET SESSION search_path = '{','.join(self._path)}'")
+            self.changed().execute(f"CREATE OR REPLACE TEMP VIEW {quoted_name(name)} AS {view.query}")
+        else:
+            self._schemas += (self._kept.schema_of(name, view),)

@@ -20,7 +20,8 @@ from typing import Any, Final
 import duckdb
 
 from sleeper_nb.engines.duckdb import relations
-from sleeper_nb.engines.duckdb.database import Database, interruptible
+from sleeper_nb.engines.duckdb.database import Database
+from sleeper_nb.engines.duckdb.interrupts import interruptible
 from sleeper_nb.model.keys import compared_key, first_and_last
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.operations.scanning.join_rules import ScanKeys, TableColumn

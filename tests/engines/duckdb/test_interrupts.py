@@ -1,13 +1,14 @@
 """An interrupt ends a query on DuckDB at once, also one that returns to Python only in hours."""
 
 import _thread
+import os
 import threading
+import weakref
 
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.engines.duckdb import database as interrupts
-from sleeper_nb.engines.duckdb import relations
+from sleeper_nb.engines.duckdb import interrupts, relations
 from sleeper_nb.engines.duckdb.database import Database
 
 ENDLESS = (
@@ -22,7 +23,8 @@ def interrupt():
 
 def run_on():
     """Return the threads whose work has not ended."""
-    return [thread for thread in threading.enumerate() if thread.name == "sleeper-duckdb" and not thread.ended.is_set()]
+    idle = interrupts._idle_in(os.getpid())
+    return [each for each in threading.enumerate() if each.name == "sleeper-duckdb" and each not in idle]
 
 
 @pytest.mark.parametrize(
@@ -61,20 +63,47 @@ def test_a_pivot_that_reads_at_once_is_interrupted_too(tmp_path, monkeypatch):
 
 def test_what_does_not_stop_is_said_to_run_on(monkeypatch):
     monkeypatch.setattr(interrupts, "_GIVE_UP_TRIES", 1)
-    goes_on = threading.Event()
+    goes_on, ended = threading.Event(), threading.Event()
 
     def deaf():
         interrupt()
         goes_on.wait()
+        ended.set()
 
+    connection = Database().connect()
     with pytest.raises(KeyboardInterrupt) as stop:
-        interrupts.interruptible(Database().connect(), deaf)
+        interrupts.interruptible(connection, deaf)
     assert stop.value.__notes__ == [
         "DuckDB is still running: a function of the statement cannot be stopped. It ends by itself."
     ]
-    (worker,) = run_on()
+    assert len(run_on()) == 1
+    assert interrupts.interruptible(connection, lambda: 7) == 7  # another thread takes the next one
+    assert len(run_on()) == 1
     goes_on.set()
-    worker.join()
+    assert ended.wait(60)
+
+
+def test_queries_share_a_thread_which_keeps_nothing_of_them(tmp_path):
+    class Rows:
+        pass
+
+    connection = Database().connect()
+    rows = Rows()
+    kept, threads = weakref.ref(rows), []
+    for _ in range(3):
+        assert interrupts.interruptible(connection, lambda rows=rows: [threading.current_thread(), rows])[1] is rows
+        threads += interrupts.interruptible(connection, lambda: [threading.current_thread()])
+    del rows
+    assert len(set(threads)) == 1
+    assert kept() is None
+
+
+def test_a_forked_process_has_threads_of_its_own(monkeypatch):
+    connection, threads = Database().connect(), []
+    for process in (os.getpid(), -1):  # a fork copies the memory, and no other thread
+        monkeypatch.setattr(os, "getpid", lambda process=process: process)
+        interrupts.interruptible(connection, lambda: threads.append(threading.current_thread()))
+    assert threads[0] is not threads[1]
 
 
 def test_errors_and_other_threads_are_as_ever(tmp_path):

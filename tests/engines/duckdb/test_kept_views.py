@@ -1,5 +1,7 @@
 """Statements on one DuckDB share views over data files; each reads its own rows, and lists no names of others."""
 
+import gc
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import duckdb
@@ -103,7 +105,7 @@ def test_a_name_of_the_user_is_never_taken_for_a_generated_one(session, name):
 def test_files_that_are_read_without_a_view_count_as_well(session, tmp_path):
     table = session.table("trips")
     table.delete("n = 3")  # so that DuckDB also reads the places of rows
-    kept = session.components.engines.duckdb._kept_views
+    kept = session.components.engines.duckdb._confined[0]
     session.sql("SELECT max(city) AS c, sum(n) AS s FROM trips", engine="duckdb").to_arrow()
     assert kept._chunks >= VERSIONS
     before = kept._chunks
@@ -155,15 +157,15 @@ def test_a_full_database_is_left_to_its_results_and_another_one_begins(parquet, 
 def test_views_of_many_footers_fill_a_database(parquet, tmp_path):
     other = str(tmp_path / "other.parquet")
     duckdb.sql("SELECT 7 AS a, 8 AS b").write_parquet(other)
-    views, connection = KeptViews(), duckdb.connect()
+    views = KeptViews(duckdb.connect())
     assert not views.is_full
-    views.schema_of(connection, "t", FilesView(("a",), (parquet,), 150_000))
+    views.schema_of("t", FilesView(("a",), (parquet,), 150_000))
     assert not views.is_full
-    views.schema_of(connection, "t", FilesView(("a",), (parquet,), 150_000))  # the same one again
+    views.schema_of("t", FilesView(("a",), (parquet,), 150_000))  # the same one again
     assert not views.is_full
-    views.schema_of(connection, "t", FilesView(("b",), (parquet,), 150_000))  # another view of the same file
+    views.schema_of("t", FilesView(("b",), (parquet,), 150_000))  # another view of the same file
     assert not views.is_full
-    views.schema_of(connection, "t", FilesView(("b",), (parquet, other), 150_000))
+    views.schema_of("t", FilesView(("b",), (parquet, other), 150_000))
     assert views.is_full
 
 
@@ -179,10 +181,91 @@ def test_a_statement_of_too_many_footers_keeps_none(session, tmp_path, monkeypat
 
 
 def test_a_view_that_cannot_be_made_leaves_its_name_free(parquet, tmp_path):
-    kept, connection = KeptViews(), duckdb.connect()
+    kept = KeptViews(duckdb.connect())
     for _ in range(2):
         with pytest.raises(duckdb.IOException):
-            ViewsOfStatement(connection, kept).name("t", FilesView(("a",), (str(tmp_path / "gone.parquet"),), 1))
-    statement = ViewsOfStatement(connection, kept)
+            ViewsOfStatement(kept=kept).name("t", FilesView(("a",), (str(tmp_path / "gone.parquet"),), 1))
+    statement = ViewsOfStatement(kept=kept)
     statement.name("t", FilesView(("a",), (parquet,), 1))
-    assert connection.sql("FROM t").fetchall() == [(7,)]
+    assert statement.connection.sql("FROM t").fetchall() == [(7,)]
+
+
+def naming(kept, *names, path):
+    statement = ViewsOfStatement(kept=kept)
+    for name in names:
+        statement.name(name, FilesView(("a",), (path,), 1))
+    return statement
+
+
+def test_a_statement_takes_the_connection_of_one_that_named_the_same_views(parquet):
+    kept = KeptViews(duckdb.connect())
+    first = naming(kept, "t", "u", path=parquet)
+    connection = first.connection
+    assert naming(kept, "t", "u", path=parquet).connection is not connection  # it is being read
+    first.leave()
+    for names in ((), ("t",), ("u", "t"), ("t", "v")):
+        assert naming(kept, *names, path=parquet).connection is not connection
+    second = naming(kept, "t", "u", path=parquet)
+    assert second.connection is connection
+    assert second.connection.sql("SELECT t.a + u.a FROM t, u").fetchall() == [(14,)]
+    assert naming(kept, "t", "u", path=parquet).connection is not connection
+
+
+def test_a_connection_with_other_names_is_not_taken(parquet):
+    kept = KeptViews(duckdb.connect())
+    first = naming(kept, "t", path=parquet)
+    connection = first.changed()
+    connection.execute("CREATE TEMP VIEW own AS SELECT 7")
+    first.leave()
+    assert naming(kept, "t", path=parquet).connection is not connection
+
+
+def test_an_answer_that_nobody_holds_is_gone_at_once(session):
+    answer = session.sql("SELECT n FROM trips", engine="duckdb")
+    assert repr(answer)
+    gone = weakref.ref(answer)
+    gc.disable()
+    try:
+        del answer
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_few_connections_are_left(parquet):
+    kept = KeptViews(duckdb.connect())
+    used = [naming(kept, "t", path=parquet) for _ in range(20)]
+    connections = {id(statement.connection) for statement in used}
+    for statement in used:
+        statement.leave()
+    again = [naming(kept, "t", path=parquet) for _ in range(20)]
+    assert 0 < len(connections & {id(statement.connection) for statement in again}) <= 8
+
+
+def test_rows_that_are_still_read_keep_their_connection(session):
+    many = "SELECT n + 12 * r.range AS x FROM trips, range(1000) AS r ORDER BY x"
+    batches = session.sql(many, engine="duckdb").batches()
+    first = next(batches).num_rows
+    for _ in range(3):
+        assert session.sql("SELECT count(n) AS c FROM trips", engine="duckdb").to_dict() == {"c": [VERSIONS]}
+    assert 0 < first < 12_000
+    assert first + sum(batch.num_rows for batch in batches) == 12_000
+
+
+def test_a_read_that_failed_does_not_leave_its_connection(session):
+    kept = session.components.engines.duckdb
+    for _ in range(3):
+        with pytest.raises(sl.InvalidInput, match="Conversion Error"):
+            session.sql("SELECT (city || n)::INT AS x FROM trips", engine="duckdb").to_arrow()
+    assert not kept._confined[0]._left
+    session.sql("SELECT city || n AS x FROM trips", engine="duckdb").to_arrow()
+    assert len(kept._confined[0]._left) == 1
+
+
+def test_threads_leave_and_take_connections(session):
+    def read(number):
+        version = 2 + number % 3
+        return asked(session, version).to_arrow().to_pylist() == expected(version)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(read, range(200)))
