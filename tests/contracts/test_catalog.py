@@ -81,6 +81,26 @@ def test_a_table_is_found_by_its_name_in_any_case(catalog: Catalog):
     assert catalog.find_table("Rides") is None
 
 
+def test_a_name_that_was_found_before_is_found_as_it_is_now(catalog: Catalog, opened: Callable[[], Catalog]):
+    other = opened()
+    for _ in range(2):
+        assert catalog.find_table("Table") == TableEntry("t", "table")
+    other.set_online("t", online=False)
+    assert catalog.find_table("table") == TableEntry("t", "table", online=False)
+    other.rename_table("t", "table", "new")
+    assert catalog.find_table("table") is None
+    assert catalog.find_table("new") == TableEntry("t", "new", online=False)
+    other.create_table(TableEntry("new", "table"), snapshot(1, "other"))  # its id is the name of the first
+    for _ in range(2):
+        assert catalog.find_table("table") == TableEntry("new", "table")
+        assert catalog.find_table("new") == TableEntry("t", "new", online=False)
+    other.delete_table("new", "table")
+    assert catalog.find_table("table") is None
+    other.rename_table("t", "new", "table")
+    assert catalog.find_table("new") is None
+    assert catalog.find_table("TABLE") == TableEntry("t", "table", online=False)
+
+
 @pytest.mark.parametrize("entry", [TableEntry("u", "table"), TableEntry("t", "other")])
 def test_a_name_and_an_id_are_given_once(catalog: Catalog, entry: TableEntry):
     with pytest.raises(AlreadyExists):

@@ -91,6 +91,19 @@ def test_a_warm_read_of_one_key_takes_three_requests_and_its_plan_one(counted: C
     assert len(counted.of(lambda: one_file.scan(keys="k00004").to_arrow())) <= 3
 
 
+def test_a_warm_plan_of_one_key_by_the_tables_name_takes_three_requests(counted: Counted):
+    asked: list[str] = []
+    client = counted.session.components.catalog.db.client()
+    client.meta.events.register("before-call.dynamodb", lambda model, **_: asked.append(model.name))
+
+    def plan() -> object:
+        return counted.session.table("t").scan(keys="k3-00003").plan()
+
+    plan()
+    asked.clear()
+    assert len(counted.of(plan)) + len(asked) <= 3, asked
+
+
 @pytest.mark.parametrize("s3_server", [pytest.param("versitygw", marks=pytest.mark.servers)], indirect=True)
 @pytest.mark.parametrize("kind", ["busy", "reset", "refused"])
 def test_requests_are_sent_again_when_s3_is_busy_or_connections_break(s3_server: Server, kind: str):
@@ -144,6 +157,7 @@ def capacity(session: sl.Session) -> Iterator[Counter[str]]:
         "UpdateItem",
         "DeleteItem",
         "BatchWriteItem",
+        "BatchGetItem",
     ):
         client.meta.events.register(f"provide-client-params.dynamodb.{operation}", asks)
     client.meta.events.register("after-call.dynamodb", answered)

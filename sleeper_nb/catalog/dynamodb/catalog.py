@@ -57,6 +57,7 @@ from sleeper_nb.catalog.dynamodb.rows import (
 )
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import Action, InvalidInput, NotFound, OfOtherWarehouse, StorageError
+from sleeper_nb.last_used import LastUsed
 from sleeper_nb.model.jobs import Job, Lease, ServiceLease
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
@@ -69,6 +70,8 @@ MAX_ITEMS = 100
 LOG_BYTES = 3_500_000
 """The most bytes of log in one commit; a transaction of DynamoDB has at most 4 MB."""
 PAGE = 200
+_MOST_FOUND = 1_000
+"""How many names of tables are remembered with their ids."""
 OTHER_INSTANCE = Action("--instance NAME", "instance='NAME'")
 
 
@@ -116,7 +119,7 @@ class DynamoDBCatalog(Catalog):
         self.limits = CommitLimits(snapshots=(max_items - 1) // 2, entry_bytes=70_000)
         self._index_table = KeyedTable(self.table_name("index"), "kind", "key")
         self._items_table = KeyedTable(self.table_name("tables"), "table_id", "item")
-        self._lock = threading.Lock()
+        self._lock, self._found = threading.Lock(), LastUsed[str, str](_MOST_FOUND)
         self._has_tables = self._has_warehouse = False
 
     def table_name(self, suffix: str) -> str:
@@ -133,7 +136,7 @@ class DynamoDBCatalog(Catalog):
 
     @property
     def _table_index(self) -> TableIndex:
-        return TableIndex(*map(self._index, ("name", "id", "deleted")))
+        return TableIndex(self._index("name"), self._index("id"), self._index("deleted"), self._found)
 
     def rows(self, table_id: str) -> Rows:
         """Return access to the catalog's items of a table."""
@@ -437,11 +440,20 @@ class DynamoDBCatalog(Catalog):
 
 @dataclass(frozen=True, slots=True)
 class TableIndex:
-    """The tables by name (ignoring case) and by id, and the deleted tables that may have items left."""
+    """The tables by name (ignoring case) and by id, and the deleted tables that may have items left.
+
+    Parameters
+    ----------
+    names, ids, deleted
+        Their items.
+    found
+        The ids that names had when they were found last: where one has it still, both items take one request.
+    """
 
     names: Rows
     ids: Rows
     deleted: Rows
+    found: LastUsed[str, str]
 
     def entries(self) -> tuple[TableEntry, ...]:
         """Return all tables, by name."""
@@ -451,9 +463,21 @@ class TableIndex:
 
     def find(self, name: str) -> TableEntry | None:
         """Return the table with a name, ignoring case."""
-        named = self.names.get(name.casefold())
-        row = None if named is None else self.ids.get(named["table_id"])
+        folded = name.casefold()
+        before = self.found.get(folded)
+        named, row = (self.names.get(folded), None) if before is None else self._both(folded, before)
+        if named is None:
+            return None
+        table_id = self.found.put(folded, named["table_id"])
+        if row is None or table_id != before:
+            row = self.ids.get(table_id)
         return None if row is None else _entry(row)
+
+    def _both(self, folded: str, table_id: str) -> tuple[Item | None, Item | None]:
+        """Return the items of a name and of an id, as far as they exist."""
+        keys = (self.names.key(folded), self.ids.key(table_id))
+        rows = {row["kind"]: row for row in self.ids.db.get_batches(self.ids.table, keys)}
+        return rows.get(self.names.owner), rows.get(self.ids.owner)
 
     def entry(self, table_id: str) -> TableEntry | None:
         """Return the table with an id."""

@@ -343,14 +343,20 @@ class DynamoDB:
             start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
 
     def get_batches(self, table: KeyedTable, keys: Iterable[Item]) -> list[Item]:
-        """Return those of the items that exist, as they are now, in any order; each is read by itself."""
+        """Return those of the items that exist, as they are now, in any order; each is read by itself.
+
+        There are none when the DynamoDB table does not exist.
+        """
         found: list[Item] = []
         for chunk in in_chunks(map(encode_item, keys), GETS):
             left = chunk
             for attempt in range(RETRY.max_attempts):
                 if attempt:
                     RETRY.wait(self.clock, attempt)
-                answer = self.call("BatchGetItem", RequestItems={table.name: {"Keys": left, "ConsistentRead": True}})
+                wanted = {table.name: {"Keys": left, "ConsistentRead": True}}
+                answer = self.call("BatchGetItem", handled=(MISSING,), RequestItems=wanted)
+                if "Error" in answer:
+                    return []
                 found += map(decode_item, answer["Responses"].get(table.name, ()))
                 left = answer["UnprocessedKeys"].get(table.name, {}).get("Keys", [])
                 if not left:
