@@ -157,7 +157,7 @@ class Runner:
         has_ctes = any("WITH" in each.words() for each in bound.statements)
         return DuckDBResult(
             *(origin, views.connection, result, has_ctes),
-            lambda: rows(ViewsOfStatement(database.connect())),
+            lambda: rows(ViewsOfStatement.of_its_own(database.connect())),
             self.engines.spark,
             views.leave,
         )

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, Self, TypeAlias
 
 from sleeper_nb.engines.duckdb.exact_paths import exact_path
 from sleeper_nb.model.sql_quotes import quoted_name, quoted_text
@@ -177,19 +177,36 @@ def search(connection: duckdb.DuckDBPyConnection, schemas: Iterable[str]) -> Non
 
 
 class ViewsOfStatement:
-    """The views that one statement has names for: those of `kept`, or when that is None views of its own connection."""
+    """The views that one statement has names for, on a connection that it alone uses meanwhile.
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection | None = None, kept: KeptViews | None = None) -> None:
-        self._connection, self._kept = connection, kept
+    Parameters
+    ----------
+    connect
+        Returns a connection that searches some schemas.
+    kept
+        Has the views, in schemas that it made; None for views of the connection itself.
+    """
+
+    def __init__(self, connect: Callable[[tuple[str, ...]], duckdb.DuckDBPyConnection], kept: KeptViews | None) -> None:
+        self._connect, self._kept, self._is_changed = connect, kept, False
+        self._connection: duckdb.DuckDBPyConnection | None = None
         self._schemas, self._searched = tuple[str, ...](), tuple[str, ...]()
-        self._is_changed = False
+
+    @classmethod
+    def kept_in(cls, kept: KeptViews) -> Self:
+        """Return the views of a statement that shares them with others."""
+        return cls(kept.connect, kept)
+
+    @classmethod
+    def of_its_own(cls, connection: duckdb.DuckDBPyConnection) -> Self:
+        """Return the views of a statement that has a connection to itself."""
+        return cls(lambda _: connection, None)
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
         """The connection on which the statement runs; it knows the names that were given so far."""
         if self._connection is None:
-            assert self._kept is not None  # noqa: S101 - one of both is given
-            self._connection, self._searched = self._kept.connect(self._schemas), self._schemas
+            self._connection, self._searched = self._connect(self._schemas), self._schemas
         elif self._searched != self._schemas:
             search(self._connection, self._schemas)
             self._searched = self._schemas

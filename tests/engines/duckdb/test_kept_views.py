@@ -184,14 +184,14 @@ def test_a_view_that_cannot_be_made_leaves_its_name_free(parquet, tmp_path):
     kept = KeptViews(duckdb.connect())
     for _ in range(2):
         with pytest.raises(duckdb.IOException):
-            ViewsOfStatement(kept=kept).name("t", FilesView(("a",), (str(tmp_path / "gone.parquet"),), 1))
-    statement = ViewsOfStatement(kept=kept)
+            ViewsOfStatement.kept_in(kept).name("t", FilesView(("a",), (str(tmp_path / "gone.parquet"),), 1))
+    statement = ViewsOfStatement.kept_in(kept)
     statement.name("t", FilesView(("a",), (parquet,), 1))
     assert statement.connection.sql("FROM t").fetchall() == [(7,)]
 
 
 def naming(kept, *names, path):
-    statement = ViewsOfStatement(kept=kept)
+    statement = ViewsOfStatement.kept_in(kept)
     for name in names:
         statement.name(name, FilesView(("a",), (path,), 1))
     return statement
