@@ -88,13 +88,13 @@ class Reader:
 
 FILE = {"input": 1}
 """The property file of a table. The schema in it is parsed by a session once, as long as its text is the same."""
-ENTRY = {"sqlite": {"find_table": 1}, "dynamodb": {"get_item": 2}}
-"""DynamoDB has one item that leads from a name to an id, and one with the table itself."""
+ENTRY = {"sqlite": {"find_table": 1}, "dynamodb": {"batch_get_item": 1}}
+"""DynamoDB has one item that leads from a name to an id, and one with the table itself; it is asked for both at once."""
 
 
 def test_opening_a_table_reads_its_entry_and_its_file_once(reader: Reader):
     session = reader.session
-    # the first time also the current snapshot, which names the class of the state store
+    # the first time also the current snapshot, which names the class of the state store, and one item after the other
     first = {"find_table": 1, "current": 1}, {"get_item": 3, "query": 1}
     reader.takes(lambda: session.table("t"), *({**FILE, **each, "schema": 1} for each in first))
     reader.takes(lambda: session.table("T"), *({**FILE, **each} for each in ENTRY.values()))
@@ -108,7 +108,9 @@ def test_a_scan_adds_one_look_at_the_current_version(reader: Reader):
     reader.takes(table.scan, {"current": 1, **metadata}, {"query": 1, **metadata})
     reader.takes(table.scan, {"current": 1}, {"query": 1})
     reader.takes(
-        lambda: session.table("t").scan(), {"find_table": 1, "current": 1, **FILE}, {"get_item": 2, "query": 1, **FILE}
+        lambda: session.table("t").scan(),
+        {"find_table": 1, "current": 1, **FILE},
+        {"batch_get_item": 1, "query": 1, **FILE},
     )
     reader.takes(table.card, {"current": 1}, {"query": 1})
 
