@@ -89,7 +89,7 @@ class Reader:
 FILE = {"input": 1}
 """The property file of a table. The schema in it is parsed by a session once, as long as its text is the same."""
 ENTRY = {"sqlite": {"find_table": 1}, "dynamodb": {"batch_get_item": 1}}
-"""DynamoDB has one item that leads from a name to an id, and one with the table itself; it is asked for both at once."""
+"""DynamoDB has one item that leads from a name to an id, and one with the table itself: both take one request."""
 
 
 def test_opening_a_table_reads_its_entry_and_its_file_once(reader: Reader):
