@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -19,6 +20,8 @@ T = TypeVar("T")
 
 _AGAIN_SECONDS: Final = 0.1
 _GIVE_UP_TRIES: Final = 100
+_SEEN: Final = "Query interrupted"
+"""What DuckDB says of an interrupt that it sees itself."""
 _STILL_RUNS: Final = "DuckDB is still running: a function of the statement cannot be stopped. It ends by itself."
 
 
@@ -34,10 +37,10 @@ def interruptible(connection: duckdb.DuckDBPyConnection, action: Callable[[], T]
     """
     if threading.current_thread() is not threading.main_thread():
         return action()
-    running, worker = _Running(action), _worker()
+    running = _Running(action)
     try:
-        worker.actions.put(running)
-        while not running.ended.wait(_AGAIN_SECONDS):  # some interrupts do not end a wait without a timeout
+        _workers(os.getpid()).run(running)
+        while not running.ends():
             pass
     except KeyboardInterrupt as stop:
         if not running.stopped_by(connection):
@@ -47,25 +50,58 @@ def interruptible(connection: duckdb.DuckDBPyConnection, action: Callable[[], T]
     return running.result()
 
 
+@contextmanager
+def seen_by_duckdb() -> Iterator[None]:
+    """Raise an interrupt as one: where DuckDB runs in the main thread and sees it, it raises another error.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        The user interrupted.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if str(error) != _SEEN:
+            raise
+        raise KeyboardInterrupt from error
+
+
 class _Running(Generic[T]):
-    """An action that another thread runs."""
+    """An action that another thread runs.
+
+    It ends by a plain lock: an interrupt can come between any two steps of Python, and would leave an `Event` locked.
+    """
 
     def __init__(self, action: Callable[[], T]) -> None:
-        self.ended = threading.Event()
         self._actions, self._results, self._errors = [action], list[T](), list[BaseException]()
+        self._has_ended, self._end = False, threading.Lock()
+        self._end.acquire()
 
     def run(self) -> None:
-        """Run the action; nothing of it is kept afterwards, as its thread goes on."""
+        """Run the action, unless it was stopped before; nothing of it is kept afterwards, as its thread goes on."""
         try:
             self._results.append(self._actions.pop()())
         except BaseException as error:  # noqa: BLE001 - raised again in the calling thread
             self._errors.append(error)
 
+    def end(self) -> None:
+        """Say that the action has ended."""
+        self._has_ended = True
+        self._end.release()
+
+    def ends(self) -> bool:
+        """Wait a moment for the end, and return whether it has come."""
+        return self._has_ended or self._end.acquire(timeout=_AGAIN_SECONDS)
+
     def stopped_by(self, connection: duckdb.DuckDBPyConnection) -> bool:
-        """Interrupt the connection until the action has ended; return whether it has."""
-        for _ in range(_GIVE_UP_TRIES):  # repeatedly: the query may not have started yet
+        """Interrupt the connection until the action has ended, or let it never begin; return whether that is so."""
+        with suppress(IndexError):
+            self._actions.pop()
+            return True
+        for _ in range(_GIVE_UP_TRIES):  # repeatedly: its query may not have started yet
             connection.interrupt()
-            if self.ended.wait(_AGAIN_SECONDS):
+            if self.ends():
                 return True
         return False
 
@@ -76,39 +112,34 @@ class _Running(Generic[T]):
         return self._results.pop()
 
 
-class _Worker(threading.Thread):
-    """A thread that runs one action after the other: to begin one for each takes longer than many a query.
+class _Workers:
+    """Threads that run one action after the other: to begin one for each takes longer than many a query.
 
-    Parameters
-    ----------
-    idle
-        Where the thread puts itself when it has nothing to do.
+    There is one, and another for each action that could not be stopped.
     """
 
-    def __init__(self, idle: list[_Worker]) -> None:
-        super().__init__(name="sleeper-duckdb", daemon=True)
-        self.actions, self._idle = SimpleQueue[_Running[Any]](), idle
+    def __init__(self) -> None:
+        self._actions, self._waiting = SimpleQueue[_Running[Any]](), list[int]()
 
-    def run(self) -> None:
-        """Run the actions as they come."""
+    def run(self, running: _Running[Any]) -> None:
+        """Let a thread run an action."""
+        if not self._waiting:
+            threading.Thread(target=self._work, name="sleeper-duckdb", daemon=True).start()
+        self._actions.put(running)
+
+    def _work(self) -> None:
+        this = threading.get_ident()
+        self._waiting.append(this)
         while True:
-            running = self.actions.get()
+            running = self._actions.get()
+            self._waiting.remove(this)
             running.run()
-            self._idle.append(self)
-            running.ended.set()
-
-
-def _worker() -> _Worker:
-    """Return a thread that has nothing to do; a new one where the last is still running what could not be stopped."""
-    idle = _idle_in(os.getpid())
-    if idle:
-        return idle.pop()
-    worker = _Worker(idle)
-    worker.start()
-    return worker
+            self._waiting.append(this)
+            running.end()
+            del running  # an interrupted action may have a result that nobody took
 
 
 @cache
-def _idle_in(process: int) -> list[_Worker]:  # noqa: ARG001 - a forked process has no other threads
-    """Return the threads of a process that wait for an action."""
-    return []
+def _workers(process: int) -> _Workers:  # noqa: ARG001 - a forked process has no other threads
+    """Return the threads of a process."""
+    return _Workers()

@@ -8,9 +8,9 @@ names the same views takes its connection.
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, ClassVar, Final, Self, TypeAlias
 
 from sleeper_nb.engines.duckdb.exact_paths import exact_path
@@ -98,6 +98,10 @@ def can_be_kept(plans: Iterable[ScanPlan]) -> bool:
     return sum(map(chunks_of, plans)) <= _MOST_CHUNKS
 
 
+_Left: TypeAlias = "tuple[tuple[str, ...], duckdb.DuckDBPyConnection]"
+"""The schemas that a connection searches, and the connection."""
+
+
 class KeptViews:
     """The views of one database, and the connections that statements have left.
 
@@ -110,7 +114,7 @@ class KeptViews:
     def __init__(self, database: duckdb.DuckDBPyConnection) -> None:
         self._database, self._lock = database, threading.Lock()
         self._schemas, self._paths, self._chunks = dict[tuple[str, View], str](), set[str](), 0.0
-        self._left: deque[tuple[tuple[str, ...], duckdb.DuckDBPyConnection]] = deque(maxlen=_MOST_LEFT)
+        self._left, self._leaving = list[_Left](), SimpleQueue[_Left]()
 
     @property
     def is_full(self) -> bool:
@@ -138,9 +142,13 @@ class KeptViews:
     def connect(self, schemas: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
         """Return a connection that searches some schemas: one that was left, or a new one."""
         with self._lock:
-            for left in tuple(self._left):
-                if left[0] == schemas and self._is_taken(left):
-                    return left[1]
+            while not self._leaving.empty():
+                self._left.append(self._leaving.get())
+            del self._left[:-_MOST_LEFT]
+            for number, (searched, connection) in enumerate(self._left):
+                if searched == schemas:
+                    del self._left[number]
+                    return connection
         connection = self._database.cursor()
         search(connection, schemas)
         return connection
@@ -148,16 +156,10 @@ class KeptViews:
     def leave(self, schemas: tuple[str, ...], connection: duckdb.DuckDBPyConnection) -> None:
         """Keep a connection that searches some schemas, and has no other names, for a later statement.
 
-        It takes no lock: the garbage collector calls it at any time.
+        The garbage collector calls it at any time, also while this thread is in another method: it takes no lock.
         """
-        self._left.append((schemas, connection))
-
-    def _is_taken(self, left: tuple[tuple[str, ...], duckdb.DuckDBPyConnection]) -> bool:
-        try:
-            self._left.remove(left)
-        except ValueError:  # those that were left meanwhile have pushed it out
-            return False
-        return True
+        if self._leaving.qsize() < _MOST_LEFT:
+            self._leaving.put((schemas, connection))
 
     def count(self, files: FilesView) -> None:
         """Count the footers of files that a statement reads without a view."""

@@ -2,6 +2,7 @@
 
 import _thread
 import os
+import sys
 import threading
 import weakref
 
@@ -23,8 +24,8 @@ def interrupt():
 
 def run_on():
     """Return the threads whose work has not ended."""
-    idle = interrupts._idle_in(os.getpid())
-    return [each for each in threading.enumerate() if each.name == "sleeper-duckdb" and each not in idle]
+    waiting = interrupts._workers(os.getpid())._waiting
+    return [each for each in threading.enumerate() if each.name == "sleeper-duckdb" and each.ident not in waiting]
 
 
 @pytest.mark.parametrize(
@@ -87,15 +88,15 @@ def test_queries_share_a_thread_which_keeps_nothing_of_them(tmp_path):
     class Rows:
         pass
 
-    connection = Database().connect()
-    rows = Rows()
-    kept, threads = weakref.ref(rows), []
+    connection, rows = Database().connect(), Rows()
+    kept = weakref.ref(rows)
+    assert interrupts.interruptible(connection, lambda rows=rows: rows) is rows
+    threads = threading.active_count()
     for _ in range(3):
-        assert interrupts.interruptible(connection, lambda rows=rows: [threading.current_thread(), rows])[1] is rows
-        threads += interrupts.interruptible(connection, lambda: [threading.current_thread()])
+        assert interrupts.interruptible(connection, threading.current_thread) is not threading.main_thread()
     del rows
-    assert len(set(threads)) == 1
     assert kept() is None
+    assert threading.active_count() == threads
 
 
 def test_a_forked_process_has_threads_of_its_own(monkeypatch):
@@ -115,3 +116,57 @@ def test_errors_and_other_threads_are_as_ever(tmp_path):
         thread.start()
         thread.join()
     assert found == [{"n": [7]}]
+
+
+def interrupted_before(step, action):
+    """Return whether an interrupt came before a number of lines of our code and of `threading` had run."""
+    lines = 0
+
+    def trace(frame, event, _):
+        nonlocal lines
+        if frame.f_code.co_filename not in (interrupts.__file__, threading.__file__):
+            return None
+        lines += event == "line"
+        if lines == step:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        action()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
+
+
+def test_an_interrupt_at_any_step_of_a_query_leaves_the_next_one_alone():
+    connection = Database().connect()
+
+    def query():
+        assert interrupts.interruptible(connection, lambda: connection.sql("SELECT 7").fetchall()) == [(7,)]
+
+    query()
+    threads, running, step = threading.active_count(), run_on(), 1
+    while interrupted_before(step, query):
+        query()
+        step += 1
+    assert step > 10
+    assert (threading.active_count(), run_on()) == (threads, running)
+
+
+def test_an_interrupt_that_duckdb_sees_itself_is_one(tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise RuntimeError("Query interrupted")
+
+    with sl.connect(tmp_path) as session:
+        table = session.create_table("t", sl.Schema({"k": "long"}, {}, {"v": "long"}))
+        monkeypatch.setattr("sleeper_nb.engines.duckdb.pushed_filters.pushed_filters", interrupted)
+        monkeypatch.setattr("sleeper_nb.engines.duckdb.duckdb_planning.pushed_filters", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            session.sql("SELECT * FROM t WHERE k + v > 5", engine="duckdb")
+        monkeypatch.setattr("sleeper_nb.engines.duckdb.conditions.DuckDBCondition.of", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            table.scan(where="k + v > 5")

@@ -232,6 +232,24 @@ def test_an_answer_that_nobody_holds_is_gone_at_once(session):
         gc.enable()
 
 
+def test_the_garbage_collector_may_leave_connections_at_any_time():
+    class Row:
+        pass
+
+    kept, connections = KeptViews(duckdb.connect()), [object() for _ in range(3)]
+    before = gc.get_threshold()
+    gc.set_threshold(3, 2, 2)
+    try:
+        for number in range(3_000):
+            answer = Row()
+            answer.itself = answer  # so that only the collector frees it
+            weakref.finalize(answer, kept.leave, ("main",) * (number % 2), connections[number % 3])
+            del answer
+            kept.connect(("main",) * (number % 3 % 2))
+    finally:
+        gc.set_threshold(*before)
+
+
 def test_few_connections_are_left(parquet):
     kept = KeptViews(duckdb.connect())
     used = [naming(kept, "t", path=parquet) for _ in range(20)]
@@ -257,9 +275,9 @@ def test_a_read_that_failed_does_not_leave_its_connection(session):
     for _ in range(3):
         with pytest.raises(sl.InvalidInput, match="Conversion Error"):
             session.sql("SELECT (city || n)::INT AS x FROM trips", engine="duckdb").to_arrow()
-    assert not kept._confined[0]._left
+    assert kept._confined[0]._leaving.empty()
     session.sql("SELECT city || n AS x FROM trips", engine="duckdb").to_arrow()
-    assert len(kept._confined[0]._left) == 1
+    assert kept._confined[0]._leaving.qsize() == 1
 
 
 def test_threads_leave_and_take_connections(session):
