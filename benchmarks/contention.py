@@ -56,7 +56,7 @@ def commit_only(_name, folder, worker, commits, _count, ready, ended):
 
 def timed(work, name, folder, given):
     context = multiprocessing.get_context("spawn")
-    ready, ended = context.Barrier(given.processes + 1, timeout=60), context.Queue()
+    ready, ended = context.Barrier(given.processes + 1, timeout=300), context.Queue()
     workers = [
         context.Process(target=work, args=(name, folder, worker, given.appends, given.rows, ready, ended))
         for worker in range(given.processes)
