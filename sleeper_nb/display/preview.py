@@ -81,10 +81,10 @@ class FirstRows:
         self._full = False
         self.seconds = 0.0
 
-    def upto(self, rows: int, read: Callable[[int], pa.Table]) -> pa.Table:
+    def upto(self, read: Callable[[int], pa.Table], rows: int) -> pa.Table:
         """Return up to `rows` rows, which `read` reads when they are not kept.
 
-        `read` belongs to the answer that has these rows: kept here, it would keep the answer in memory too long.
+        `read` refers to the answer that has these rows: kept here, the two would be a cycle, freed late.
         """
         kept = self._kept
         if kept is not None and (self._full or rows <= kept.num_rows):
@@ -98,7 +98,7 @@ class FirstRows:
 
     def grid(self, read: Callable[[int], pa.Table], display: Display, *what: object, total: int | None = None) -> Grid:
         """Return the rows to show; the footer says what they are of and how long it took."""
-        rows = self.upto(display.rows + 1, read)
+        rows = self.upto(read, display.rows + 1)
         took = duration_text(self.seconds) if display.timed else ""
         return preview(rows, " · ".join(filter(None, (*map(str, what), took))), limit=display.rows, total=total)
 

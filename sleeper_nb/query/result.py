@@ -180,7 +180,7 @@ class QueryResult(Report, Tabular, ABC):
     @checked
     def head(self, rows: int = DEFAULT_DISPLAY.rows) -> pa.Table:
         """Return the first rows, in the statement's order."""
-        return self._head.upto(max(rows, self.display.rows + 1), self._guarded_first).slice(0, rows)
+        return self._head.upto(self._guarded_first, max(rows, self.display.rows + 1)).slice(0, rows)
 
     def _guarded_first(self, rows: int) -> pa.Table:
         with guarded(self._guards(), "sql"):
@@ -193,7 +193,7 @@ class QueryResult(Report, Tabular, ABC):
 
     def _answered_plan(self) -> EnginePlan | None:
         """Return the plan that ``EXPLAIN`` answers, all lines in one value; None for any other statement."""
-        return EnginePlan.of_answer(self.engine, self._head.upto(self.display.rows + 1, self._guarded_first))
+        return EnginePlan.of_answer(self.engine, self._head.upto(self._guarded_first, self.display.rows + 1))
 
     def __repr__(self) -> str:
         plan = self._answered_plan()
@@ -274,7 +274,7 @@ class DuckDBResult(QueryResult):
     spark
         Returns the Spark engine.
     leave
-        Is called when nobody can read the rows any more, unless a read failed: nothing runs on the connection then.
+        Is called once nothing refers to the result, unless a read failed: nothing runs on the connection then.
     """
 
     __slots__ = ("__weakref__", "_connection", "_free_rows", "_has_common_tables", "_leaving", "_rows", "_spark")

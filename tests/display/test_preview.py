@@ -39,15 +39,15 @@ def test_rows_are_read_once_for_all_who_look(clock):
     shown = [first.grid(read, Display(rows=10), "numbers") for _ in range(3)]
     assert (asked, shown[0]) == ([11], shown[2])
     assert shown[0].footer == "first 10 rows; there are more · numbers · 2.00 s"
-    assert first.upto(5, read).num_rows == 5
-    assert first.upto(12, read).num_rows == 12
+    assert first.upto(read, 5).num_rows == 5
+    assert first.upto(read, 12).num_rows == 12
     assert asked == [11, 12]
 
 
 def test_more_is_not_asked_for_than_there_is(clock):
     asked = []
     first, read = FirstRows(clock, clock.now()), read_slowly(clock, 3, asked)
-    assert [first.upto(n, read).num_rows for n in (10, 2, 50)] == [3, 2, 3]
+    assert [first.upto(read, n).num_rows for n in (10, 2, 50)] == [3, 2, 3]
     assert asked == [10]
 
 
@@ -63,9 +63,9 @@ def test_the_time_is_that_of_the_work_and_not_of_who_thinks_meanwhile(clock):
 def test_rows_for_a_program_are_not_kept(clock):
     asked = []
     first, read = FirstRows(clock, clock.now()), read_slowly(clock, 10_000, asked)
-    first.upto(21, read)
-    assert first.upto(5_000, read).num_rows == 5_000
-    assert first.upto(21, read).num_rows == 21
+    first.upto(read, 21)
+    assert first.upto(read, 5_000).num_rows == 5_000
+    assert first.upto(read, 21).num_rows == 21
     assert asked == [21, 5_000]
 
 

@@ -202,13 +202,15 @@ class JudgedQueries:
 
     def _of_shape(self, connect: Callable[[], duckdb.DuckDBPyConnection], statement: Statement) -> Query:
         masked = MaskedStatement.of(statement)
-        known = None if masked is None else self._shapes.get(masked.text)
-        if masked is not None and known is not None:
+        if masked is None:
+            return judged(connect(), statement)
+        if (known := self._shapes.get(masked.text)) is not None:
             query, shape = known
-            return replace(query, text=statement.text, asked=statement.text, selection=shape.with_literals(masked))
+            selection = shape.with_literals(masked.literals)
+            return replace(query, text=statement.text, asked=statement.text, selection=selection)
         query = judged(connect(), statement)
-        if masked is not None and query.selection is not None and query.asked == query.text and not query.reads_files:
-            tree = TreeShape.of(query.selection, masked)
+        if query.selection is not None and query.asked == query.text and not query.reads_files:
+            tree = TreeShape.of(query.selection, masked.literals)
             if tree is not None:
                 self._shapes.put(masked.text, (query, tree))
         return query

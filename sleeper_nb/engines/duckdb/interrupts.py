@@ -136,7 +136,7 @@ class _Workers:
             running.run()
             self._waiting.append(this)
             running.end()
-            del running  # an interrupted action may have a result that nobody took
+            del running  # the result of an interrupted action was not taken
 
 
 @cache

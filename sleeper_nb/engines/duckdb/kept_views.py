@@ -114,7 +114,7 @@ class KeptViews:
     def __init__(self, database: duckdb.DuckDBPyConnection) -> None:
         self._database, self._lock = database, threading.Lock()
         self._schemas, self._paths, self._chunks = dict[tuple[str, View], str](), set[str](), 0.0
-        self._left, self._leaving = list[_Left](), SimpleQueue[_Left]()
+        self._left = SimpleQueue[_Left]()
 
     @property
     def is_full(self) -> bool:
@@ -142,13 +142,12 @@ class KeptViews:
     def connect(self, schemas: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
         """Return a connection that searches some schemas: one that was left, or a new one."""
         with self._lock:
-            while not self._leaving.empty():
-                self._left.append(self._leaving.get())
-            del self._left[:-_MOST_LEFT]
-            for number, (searched, connection) in enumerate(self._left):
-                if searched == schemas:
-                    del self._left[number]
-                    return connection
+            left = [self._left.get() for _ in range(self._left.qsize())]
+            taken = next((each for each in left if each[0] == schemas), None)
+            for each in [each for each in left if each is not taken][1 - _MOST_LEFT :]:  # and one that comes back
+                self._left.put(each)
+        if taken is not None:
+            return taken[1]
         connection = self._database.cursor()
         search(connection, schemas)
         return connection
@@ -158,8 +157,8 @@ class KeptViews:
 
         The garbage collector calls it at any time, also while this thread is in another method: it takes no lock.
         """
-        if self._leaving.qsize() < _MOST_LEFT:
-            self._leaving.put((schemas, connection))
+        if self._left.qsize() < _MOST_LEFT:
+            self._left.put((schemas, connection))
 
     def count(self, files: FilesView) -> None:
         """Count the footers of files that a statement reads without a view."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
-from typing import Any, Final
+from itertools import chain, zip_longest
+from typing import Any, Final, NamedTuple
 
 from sleeper_nb.engines.duckdb.syntax_tree import tree_nodes
 from sleeper_nb.sql.statement import Statement
+from sleeper_nb.sql.tokens import Token
 
 _HIDDEN: Final = "\0"
 """Takes the place of each character of a literal; no statement with this character is masked."""
@@ -24,6 +25,34 @@ _INTEGER: Final = re.compile(r"0|[1-9]\d{0,17}", re.ASCII)
 _STRING: Final = re.compile(r"'[^']*'")
 
 
+class Literal(NamedTuple):
+    """A plain integer or string of a statement.
+
+    Attributes
+    ----------
+    kind
+        ``INTEGER`` or ``STRING``, as DuckDB calls them.
+    text
+        The literal without quotes.
+    place
+        Where it begins, and how many characters it has.
+    """
+
+    kind: str
+    text: str
+    place: tuple[int, int]
+
+    @classmethod
+    def of(cls, token: Token) -> Literal | None:
+        """Return the literal that a token is; None for any other token."""
+        place = (token.start, len(token.text))
+        if token.kind == "number" and _INTEGER.fullmatch(token.text):
+            return cls("INTEGER", token.text, place)
+        if token.kind == "string" and _STRING.fullmatch(token.text):
+            return cls("STRING", token.text[1:-1], place)
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class MaskedStatement:
     """A statement whose literals are hidden.
@@ -31,19 +60,13 @@ class MaskedStatement:
     Parameters
     ----------
     text
-        The statement, with another character for each one of a literal.
-    places
-        Where the literals begin, and how many characters they have.
-    kinds
-        ``INTEGER`` or ``STRING``, as DuckDB calls them.
-    values
-        The literals without quotes.
+        The statement, with the first letter of its kind and a hidden character for each one of a literal.
+    literals
+        What is hidden, in its order.
     """
 
     text: str
-    places: tuple[tuple[int, int], ...]
-    kinds: tuple[str, ...]
-    values: tuple[str, ...]
+    literals: tuple[Literal, ...]
 
     @classmethod
     def of(cls, statement: Statement) -> MaskedStatement | None:
@@ -54,24 +77,12 @@ class MaskedStatement:
         text = statement.text
         if not text.isascii() or _HIDDEN in text:
             return None
-        literals = [
-            ("INTEGER" if token.kind == "number" else "STRING", token)
-            for token in statement.tokens
-            if (token.kind == "number" and _INTEGER.fullmatch(token.text))
-            or (token.kind == "string" and _STRING.fullmatch(token.text))
-        ]
-        if not literals:
-            return None
-        masked, at = [], 0
-        for kind, token in literals:
-            masked += [text[at : token.start], kind[0], _HIDDEN * len(token.text)]
-            at = token.end
-        return cls(
-            "".join((*masked, text[at:])),
-            tuple((token.start, len(token.text)) for _, token in literals),
-            tuple(kind for kind, _ in literals),
-            tuple(token.text.strip("'") for _, token in literals),
-        )
+        literals = tuple(filter(None, map(Literal.of, statement.tokens)))
+        masked, at = "", 0
+        for kind, _, (start, length) in literals:
+            masked += f"{text[at:start]}{kind[0]}{_HIDDEN * length}"
+            at = start + length
+        return cls(masked + text[at:], literals) if literals else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +93,16 @@ class TreeShape:
     ----------
     pieces
         Its JSON, cut where a literal is.
-    literals
+    numbers
         Which of the statement's literals follows each piece but the last.
     """
 
     pieces: tuple[str, ...]
-    literals: tuple[int, ...]
+    numbers: tuple[int, ...]
 
     @classmethod
-    def of(cls, tree: Mapping[str, Any], masked: MaskedStatement) -> TreeShape | None:
-        """Return the shape of a statement's tree; None unless each hidden literal is one constant of it, as written."""
+    def of(cls, tree: Mapping[str, Any], literals: Sequence[Literal]) -> TreeShape | None:
+        """Return the shape of a statement's tree; None unless each literal is one constant of it, as written."""
         written = json.dumps(tree)
         if _CUT in written:  # a quoted name that has these characters
             return None
@@ -100,20 +111,15 @@ class TreeShape:
             if node.get("class") == "CONSTANT" and "literal" in node:
                 place = (node["query_location"], node["query_location_length"])
                 constants.setdefault(place, []).append(node["literal"])
-        for number, literal in enumerate(zip(masked.places, masked.kinds, masked.values, strict=True)):
-            place, kind, value = literal
-            if constants.get(place) != [{"kind": kind, "text": value}]:
+        for number, (kind, text, place) in enumerate(literals):
+            if constants.get(place) != [{"kind": kind, "text": text}]:
                 return None
             constants[place][0]["text"] = f"{_HIDDEN}{number}{_HIDDEN}"
         pieces = json.dumps(copied).split(_CUT)
         return cls(tuple(pieces[::2]), tuple(map(int, pieces[1::2])))
 
-    def with_literals(self, masked: MaskedStatement) -> dict[str, Any]:
+    def with_literals(self, literals: Sequence[Literal]) -> dict[str, Any]:
         """Return the tree of a statement of the same shape."""
-        return json.loads("".join(self._parts(masked.values)))  # type: ignore[no-any-return]
-
-    def _parts(self, values: tuple[str, ...]) -> Iterator[str]:
-        for piece, number in zip_longest(self.pieces, self.literals):
-            yield piece
-            if number is not None:
-                yield json.dumps(values[number])[1:-1]
+        texts = [json.dumps(literals[number].text)[1:-1] for number in self.numbers]
+        parts = chain.from_iterable(zip_longest(self.pieces, texts, fillvalue=""))
+        return json.loads("".join(parts))  # type: ignore[no-any-return]

@@ -163,7 +163,6 @@ def test_an_interrupt_that_duckdb_sees_itself_is_one(tmp_path, monkeypatch):
 
     with sl.connect(tmp_path) as session:
         table = session.create_table("t", sl.Schema({"k": "long"}, {}, {"v": "long"}))
-        monkeypatch.setattr("sleeper_nb.engines.duckdb.pushed_filters.pushed_filters", interrupted)
         monkeypatch.setattr("sleeper_nb.engines.duckdb.duckdb_planning.pushed_filters", interrupted)
         with pytest.raises(KeyboardInterrupt):
             session.sql("SELECT * FROM t WHERE k + v > 5", engine="duckdb")

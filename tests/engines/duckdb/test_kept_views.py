@@ -220,7 +220,7 @@ def test_a_connection_with_other_names_is_not_taken(parquet):
     assert naming(kept, "t", path=parquet).connection is not connection
 
 
-def test_an_answer_that_nobody_holds_is_gone_at_once(session):
+def test_an_answer_is_gone_with_its_last_reference(session):
     answer = session.sql("SELECT n FROM trips", engine="duckdb")
     assert repr(answer)
     gone = weakref.ref(answer)
@@ -275,9 +275,9 @@ def test_a_read_that_failed_does_not_leave_its_connection(session):
     for _ in range(3):
         with pytest.raises(sl.InvalidInput, match="Conversion Error"):
             session.sql("SELECT (city || n)::INT AS x FROM trips", engine="duckdb").to_arrow()
-    assert kept._confined[0]._leaving.empty()
+    assert kept._confined[0]._left.empty()
     session.sql("SELECT city || n AS x FROM trips", engine="duckdb").to_arrow()
-    assert kept._confined[0]._leaving.qsize() == 1
+    assert kept._confined[0]._left.qsize() == 1
 
 
 def test_threads_leave_and_take_connections(session):
