@@ -78,8 +78,7 @@ class PartitionsPage(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships
 
     def show(self, shown: Preview, ranges: Ranges | None, chosen: str, rows: Preview | None) -> None:
         """Show the partitions and the rows of the selected one; without ranges, show neither."""
-        self._line.value, self._listing.value = (same_as(shown.line) if shown.line else ""), shown.listing
-        self._picture.value = shown.picture
+        self._listing.value, self._picture.value = shown.listing, shown.picture
         line = same_as(rows.line) if rows is not None and rows.line else ""
         self._rows.value = "" if rows is None else f'{line}<div role="status">{rows.html}</div>'
         if self._shown != ranges:
@@ -88,6 +87,7 @@ class PartitionsPage(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships
         named = {} if ranges is None else ranges.named
         options = tuple((words, name) for name, words in named.items())
         self._ranges.show(options, chosen if chosen in named else "")
+        self._line.value = same_as(shown.line) if shown.line else ""  # last: it says of which version all this is
 
     def _made(self, ranges: Ranges) -> tuple[ipywidgets.Button, ...]:
         """Return a button over each box of the picture; it selects the leaf, or the first of a group of leaves."""
@@ -118,8 +118,8 @@ class RowsPage(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no ty
 
     def show(self, line: str, model: RowGridModel, page: GridPage) -> None:
         """Show a page of a version, and its command."""
-        self._line.value, self._source.value = same_as(line), html.escape(page.source)
         self.grid.show(model, page)
+        self._line.value, self._source.value = same_as(line), html.escape(page.source)  # last: of the rows shown now
         self._set_parts(self._line, self.grid, self._source)
 
     def show_failure(self, model: RowGridModel | None) -> None:

@@ -26,6 +26,11 @@ _STOP = """() => {
     window.done = false;
     void window.jupyterapp.shell.currentWidget.sessionContext.shutdown().then(() => { window.done = true; });
 }"""
+_BOX = """e => {
+    e.scrollIntoView({block: "center", behavior: "instant"});
+    const {x, y, width, height} = e.getBoundingClientRect();
+    return {x, y, width, height};
+}"""
 _THEME = "name => { void window.jupyterapp.commands.execute('apputils:change-theme', {theme: name}); }"
 
 
@@ -123,6 +128,10 @@ class Lab:
         self.page.wait_for_function("window.done")
         cells = nbformat.read(self.server.folder / self.name, as_version=4)["cells"]  # joins what the file has in lines
         return [output for cell in cells for output in cell.get("outputs", ())]
+
+    def box_of(self, place: Any) -> dict[str, float]:
+        """Scroll to a place, and return where it is then; in one step, as a widget may draw it again at any time."""
+        return dict(place.evaluate(_BOX))
 
     def stop_kernel(self) -> None:
         self.page.evaluate(_STOP)

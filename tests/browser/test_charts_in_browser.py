@@ -27,10 +27,9 @@ def test_a_chart_is_drawn_with_tooltips_and_nobody_is_asked(in_theme, line):
     opened = in_theme(SETUP, MAGICS, line)
     canvas = opened.page.locator(".jp-RenderedVegaLite canvas")
     expect(canvas).to_be_visible(timeout=30_000)
-    canvas.scroll_into_view_if_needed()
     opened.shot(f"chart-{line.split()[5]}", canvas)
     assert canvas.evaluate(INK) > 2000
-    box = canvas.bounding_box()
+    box = opened.box_of(canvas)
     before = canvas.evaluate("canvas => canvas.toDataURL()")
     tip = opened.page.locator("#vg-tooltip-element.visible")
     rows = range(46, 56) if line == LINE else (80,)  # around the middle point of the line; near the foot of the bars

@@ -48,8 +48,7 @@ def test_every_tab_and_version_is_reached_by_mouse(in_theme):
     explorer.locator(".lm-TabBar-tab", has_text="Partitions").click()
     expect(preview).to_contain_text("%sleeper partitions flights@3")
     picture = explorer.locator(".sleeper-map svg[role=img]")
-    picture.scroll_into_view_if_needed()
-    box = picture.bounding_box()
+    box = opened.box_of(picture)
     opened.page.mouse.click(box["x"] + box["width"] * 0.6, box["y"] + box["height"] - 10)  # the third of four leaves
     expect(explorer.locator(".sleeper-found")).to_contain_text('%sleeper scan flights@3 --region "carrier=[MQ,UA)"')
     expect(explorer.locator(".sleeper-range option:checked")).to_contain_text("carrier [MQ, UA)")
@@ -112,8 +111,7 @@ def test_typing_narrows_a_long_list_and_a_click_on_a_group_of_ranges_chooses_its
     explorer.locator(".lm-TabBar-tab", has_text="Partitions").click()
     expect(explorer.locator(".sleeper-leaves button")).to_have_count(50)
     picture = explorer.locator(".sleeper-map svg[role=img]")
-    picture.scroll_into_view_if_needed()
-    box = picture.bounding_box()
+    box = opened.box_of(picture)
     opened.page.mouse.click(box["x"] + box["width"] * 1.5 / 50, box["y"] + box["height"] - 10)  # 50 groups of 4
     expect(explorer.locator(".sleeper-range option:checked")).to_contain_text("k [3, 4)")
     opened.look("filter-ranges", explorer)
@@ -149,7 +147,6 @@ def test_notebook_01_runs_in_the_browser(lab):
     opened.run_all(seconds=240)
     explorer = opened.page.locator(".sleeper-explorer").last
     label, preview = explorer.locator(".sleeper-version"), explorer.locator(".sleeper-preview")
-    explorer.scroll_into_view_if_needed()
     opened.shot("notebook-01", explorer)
     before, rows = label.inner_text(), preview.inner_text()
     explorer.locator(".noUi-handle").focus()

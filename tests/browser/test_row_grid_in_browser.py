@@ -168,8 +168,7 @@ def test_it_fits_700_pixels_and_is_used_by_touch(server, chromium, cells):
     touch = opened.page.context.new_cdp_session(opened.page)
     bars = head(grid, "flight").locator(".sleeper-grid-bars")
     expect(bars.locator(".sleeper-grid-bar-of")).not_to_have_count(0)
-    bars.scroll_into_view_if_needed()
-    at = bars.bounding_box()
+    at = opened.box_of(bars)
     point = {"x": at["x"] + 3, "y": at["y"] + 10}
     touch.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [point]})
     touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})

@@ -85,7 +85,6 @@ def test_an_answer_has_a_chart_which_stays_in_the_saved_notebook_as_a_picture(in
     canvas = explorer.locator("canvas")
     expect(canvas).to_be_visible(timeout=30_000)
     expect(explorer).to_contain_text("--plot bar")
-    canvas.scroll_into_view_if_needed()
     opened.shot("sql-chart", explorer)  # the menu of Vega has a picture without a name
     explorer.get_by_label("Colours", exact=True).select_option("carrier")
     expect(explorer.locator(".sleeper-error")).to_contain_text("needs two columns")
