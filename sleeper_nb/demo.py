@@ -259,7 +259,7 @@ def _ask(session: Session, data: pd.DataFrame, watch: Progress) -> tuple[TimeTra
         watch.update(f"querying {words}", done, len(questions))
         answers = {}
         for engine in ENGINES:
-            result = session.sql(QUESTION + clause, engine=engine)
+            result = session.sql(QUESTION + clause, data={}, engine=engine)
             answers[engine] = tuple(column[0].as_py() for column in result.to_arrow().columns)
         _check(words, answers, data[data["month"] <= months])
         count, departed, delay = map(int, answers["spark"])

@@ -210,7 +210,7 @@ def _options(context: Context, arguments: Namespace) -> dict[str, Any]:
 def _names(context: Context) -> dict[str, Any]:
     """Return what SQL may name, besides tables: the values of variables, and those with rows."""
     variables = context.own_variables()
-    return {"params": variables, "data": variables if context.reads_variables else None}
+    return {"params": variables, "data": variables if context.reads_variables else {}}
 
 
 def _new_rows(context: Context, arguments: Namespace) -> Any:

@@ -125,7 +125,7 @@ def sql(context: Context, arguments: Namespace) -> Any:
         engine = "spark"
     _check_form(arguments)
     reads_nothing = arguments.dry_run or arguments.explain
-    data = params if context.reads_variables else None
+    data = params if context.reads_variables else {}
     notes = {"message": arguments.message, "job_id": arguments.job_id}
     run = partial(session.sql, arguments.statement, engine=engine, params=params, data=data, **notes)
     try:

@@ -123,12 +123,17 @@ class Queries:
         self, text: SqlText, variables: Variables, chosen: ChosenEngine, limit: float = math.inf
     ) -> QueryResult:
         """Return the result on an engine; raise `BetterOnSpark` for one that reads `limit` bytes or more."""
-        clock = self.clock
-
-        def tables() -> tuple[str, ...]:
-            return (*self.tables(), *variables.names)
-
-        runner = Runner(chosen, tables, self.parameters, self.engines, clock, limit, clock.now(), self.dry_run)
+        runner = Runner(
+            chosen,
+            self.tables,
+            variables,
+            self.parameters,
+            self.engines,
+            self.clock,
+            limit,
+            began=self.clock.now(),
+            dry_run=self.dry_run,
+        )
         kept = self._kept_views
         binder = Binder(
             chosen.name, self.lookup, self.tables, lambda each: runner.value(binder.bind(each)), kept, variables

@@ -26,7 +26,7 @@ from sleeper_nb.sql.binding import Bound, BoundSource
 from sleeper_nb.sql.name_errors import name_error
 from sleeper_nb.sql.parameters import plain_values, with_duckdb_parameters
 from sleeper_nb.sql.statement import Statement
-from sleeper_nb.sql.variables import BoundVariable
+from sleeper_nb.sql.variables import BoundVariable, Variables
 from sleeper_nb.storage.paths import DATA, STATE_STORE, is_foreign
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ class Runner:
         The engine, and why.
     tables, parameters, engines, clock
         As in `sleeper_nb.query.queries.Queries`.
+    variables
+        What statements may read by name besides tables.
     limit
         From how many bytes on a statement is not run, and `BetterOnSpark` is raised.
     dry_run
@@ -69,6 +71,7 @@ class Runner:
 
     chosen: ChosenEngine
     tables: Callable[[], tuple[str, ...]]
+    variables: Variables
     parameters: Mapping[str, Any]
     engines: Engines
     clock: Clock
@@ -95,7 +98,7 @@ class Runner:
                 return self.hand_over(bound, values)
             return self.of_any_size().hand_over(answer.bound, answer.values, note=answer.note)
         except SleeperError as error:
-            ours = name_error(bound.texts.placed(error), bound, self.tables)
+            ours = name_error(bound.texts.placed(error), bound, self.tables, self.variables)
             if ours is error:
                 raise
             ours.place = error.place

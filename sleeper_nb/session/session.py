@@ -51,6 +51,7 @@ from sleeper_nb.session.maintenance_service import (
 from sleeper_nb.session.sql_writes import SqlWriter, check_takes_no_notes, writing_statement
 from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.sql.binding import lookup_in
+from sleeper_nb.sql.caller_variables import readable
 from sleeper_nb.sql.statement import SqlText, Statement
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.aws_target import AS_BOTO3_FINDS_IT, AwsTarget
@@ -688,8 +689,9 @@ class Session:
             Values of ``:name`` in the statement; they are bound, never pasted.
         data
             Data frames and the like that the statement may read by name, ``FROM df``: pandas, Polars, Arrow, DuckDB and
-            Spark tables, and everything here that has `to_arrow`. A table or view of the same name is read instead. A
-            view that reads one reads the variable that is passed each time.
+            Spark tables, and everything here that has `to_arrow`. When None, those among the variables of the code that
+            calls, first of its function, then of its module; ``data={}`` reads none. A table or view of the same name
+            is read instead. A view that reads one reads the variable of that name each time.
         dry_run
             Change nothing: of a statement that changes the warehouse, return what it would do. One that changes a view
             is refused. A query is for callers that only want `QueryResult.cost` or `QueryResult.explain`, neither of
@@ -718,22 +720,23 @@ class Session:
         self._check_open()
         text = SqlText(statement)
 
-        queries = Queries(
-            engine=engine,
-            engines=self.components.engines,
-            clock=self.components.clock,
-            lookup=lookup_in(self._tables.find),
-            tables=self._tables.names,
-            parameters=params or {},
-            data=data or {},
-            views=self._views,
-            dry_run=dry_run,
-        )
-        writing = writing_statement(text, engine)
-        if writing is None:
-            check_takes_no_notes(message, job_id)
-            return queries.run(text)
-        return SqlWriter(self, writing, text, queries, force, dry_run, message, job_id).run()
+        with readable(data) as variables:
+            queries = Queries(
+                engine=engine,
+                engines=self.components.engines,
+                clock=self.components.clock,
+                lookup=lookup_in(self._tables.find),
+                tables=self._tables.names,
+                parameters=params or {},
+                data=variables,
+                views=self._views,
+                dry_run=dry_run,
+            )
+            writing = writing_statement(text, engine)
+            if writing is None:
+                check_takes_no_notes(message, job_id)
+                return queries.run(text)
+            return SqlWriter(self, writing, text, queries, force, dry_run, message, job_id).run()
 
     def spark(self) -> SparkEngine:
         """Return the Spark engine; Spark itself starts with its first work."""

@@ -13,7 +13,7 @@ from sleeper_nb.operations.system_tables import MARK, SYSTEM_TABLES
 from sleeper_nb.sql.binding import Bound, BoundSource
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import DUCKDB_RESERVED, unquote
-from sleeper_nb.sql.variables import BoundVariable
+from sleeper_nb.sql.variables import BoundVariable, Variables
 
 _SYNTAX = re.compile(r'DuckDB: Parser Error: syntax error at or near "(\w+)"')
 _UNKNOWN = re.compile(r'Referenced column "([^"]*)" (?:was )?not found')
@@ -23,7 +23,9 @@ _UNFINISHED = re.compile(r"""syntax error at or near ['"]\)['"]\.?""", re.IGNORE
 _NO_COLUMN = re.compile(r'"([^"]+)" does not have a column named "([^"]+)"')
 
 
-def name_error(error: SleeperError, bound: Bound, names: Callable[[], tuple[str, ...]]) -> SleeperError:
+def name_error(
+    error: SleeperError, bound: Bound, names: Callable[[], tuple[str, ...]], variables: Variables
+) -> SleeperError:
     """Return an engine's error with our words and hint, when it is about a column or a table that may be ours.
 
     Any other error is returned as it is.
@@ -32,6 +34,8 @@ def name_error(error: SleeperError, bound: Bound, names: Callable[[], tuple[str,
     ----------
     names
         Returns the names of all tables.
+    variables
+        What the statement may read besides.
     """
     if match := _NO_COLUMN.search(error.message):
         return _without_column(match[2], match[1], bound)
@@ -57,7 +61,9 @@ def name_error(error: SleeperError, bound: Bound, names: Callable[[], tuple[str,
             return NotFound(f"no table {reference.name!r}", hint=f"write {table}{MARK}{part}")
     ours = [reference for reference in unknown if len(reference.parts) == 1 or reference.parts[-1] in tables]
     missing = next((reference.name for reference in ours if _blames(error, reference.parts[-1])), None)
-    return error if missing is None else NotFound.of("table", missing, tables)
+    if missing is None:
+        return error
+    return variables.why_not(missing) or NotFound.of("table", missing, (*tables, *variables.names))
 
 
 def _without_column(name: str, table: str, bound: Bound) -> InvalidInput:

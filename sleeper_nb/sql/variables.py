@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sleeper_nb.errors import EngineError, InvalidInput, SleeperError, first_line
+from sleeper_nb.errors import EngineError, InvalidInput, NotFound, SleeperError, first_line
 from sleeper_nb.operations.loading.casts import plain_values
 from sleeper_nb.operations.loading.in_memory import arrow_of, is_pandas, is_spark, is_table
 
@@ -68,6 +68,19 @@ class Variables:
     def names(self) -> tuple[str, ...]:
         """The names of those that have rows."""
         return tuple(name for name, value in self._values.items() if is_table(value))
+
+    def why_not(self, name: str) -> NotFound | None:
+        """Return why a variable with values cannot be read as a table; None when there is none, or it has no values."""
+        value = self._values.get(name)
+        if isinstance(value, type) or is_table(value):
+            return None
+        if isinstance(value, pa.RecordBatchReader):
+            problem, hint = "can be read only once", f"write {name} = {name}.read_all()"
+        elif isinstance(value, list | tuple | dict) or hasattr(value, "__array__"):
+            problem, hint = "is no data frame", f"make one of it, such as pd.DataFrame({name})"
+        else:
+            return None
+        return NotFound(f"no table {name!r}; variable {name!r} ({type(value).__name__}) {problem}", hint=hint)
 
     def find(self, name: str) -> BoundVariable | None:
         """Return the variable of a name; None when there is none with rows.

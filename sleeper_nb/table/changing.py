@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -454,7 +455,7 @@ class ChangedVersion:
                 raise InvalidInput(f"the condition of a purge cannot read table {name!r} itself", hint=hint)
             return own if has_name and version is None else queries.lookup(name, version)
 
-        return replace(queries, lookup=found, data={**queries.data, **rows})
+        return replace(queries, lookup=found, data=ChainMap({**rows}, queries.data))  # type: ignore[arg-type]  # only read
 
     def _source(self) -> BoundSource:
         store, number = self.table.store, self.state.snapshot_id

@@ -71,6 +71,7 @@ from sleeper_nb.progress import BackgroundJob, finishing
 from sleeper_nb.query import Engine
 from sleeper_nb.report import Answer, Grid, Listing, Report, Stacked
 from sleeper_nb.sql.binding import BoundSource
+from sleeper_nb.sql.caller_variables import readable
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.table import changing, configuring, loading, maintaining, purging, version_history, watching
 from sleeper_nb.table.change_methods import ChangesOf
@@ -821,7 +822,8 @@ class Table(Report):
         params
             Values of ``:name`` in it.
         data
-            Data frames and the like that it may read by name.
+            Data frames and the like that it may read by name; as in `Session.sql`, those of the code that calls when
+            None.
         engine
             Which engine finds the rows: ``"duckdb"`` or ``"spark"``.
         message, job_id
@@ -854,10 +856,11 @@ class Table(Report):
         ConflictError
             When other writers changed the same rows in each of ten attempts.
         """
-        statement = ChangesOf(self._opened, engine, params, data).delete(where)
-        if purge:
-            return purging.purge(statement, dry_run=dry_run, force=force, message=message, job_id=job_id)
-        return statement.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
+        with readable(data) as variables:
+            statement = ChangesOf(self._opened, engine, params, variables).delete(where)
+            if purge:
+                return purging.purge(statement, dry_run=dry_run, force=force, message=message, job_id=job_id)
+            return statement.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
 
     @checked
     def update(
@@ -894,9 +897,10 @@ class Table(Report):
         ConfirmationNeeded, InvalidInput, ConflictError
             As `delete`; also when a new value does not fit its column, or breaks a rule of the table.
         """
-        statement = ChangesOf(self._opened, engine, params, data)
-        change = statement.update(updates or {}, new_values or {}, where)
-        return change.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
+        with readable(data) as variables:
+            statement = ChangesOf(self._opened, engine, params, variables)
+            change = statement.update(updates or {}, new_values or {}, where)
+            return change.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
 
     @checked
     def upsert(

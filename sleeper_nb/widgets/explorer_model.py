@@ -262,7 +262,7 @@ class ShownTable:
             runs.
         """
         statement = _at_version(statement, self.name, number)
-        result = self._session.sql(statement, engine="duckdb", dry_run=True)
+        result = self._session.sql(statement, engine="duckdb", data={}, dry_run=True)
         return SqlAnswer(_shown(sql_line(statement), result.grid()), result)
 
     def static(self, number: int, *tab: Preview, page: GridPage | None = None) -> Preview:

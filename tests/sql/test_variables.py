@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -145,11 +147,12 @@ def test_rows_are_those_of_the_moment_the_statement_began(session: sl.Session):
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        ([1, 2], "no table 'df'"),
-        (pd.Series([1]), "no table 'df'"),
-        (pl.Series([1]), "no table 'df'"),
-        (pa.chunked_array([[1]]), "no table 'df'"),
-        (pa.table({"k": [1]}).to_reader(), "no table 'df'"),
+        ([1, 2], r"no table 'df'; variable 'df' \(list\) is no data frame"),
+        ({"k": [1, 2]}, r"no table 'df'; variable 'df' \(dict\) is no data frame"),
+        (pd.Series([1]), r"no table 'df'; variable 'df' \(Series\) is no data frame"),
+        (pl.Series([1]), r"no table 'df'; variable 'df' \(Series\) is no data frame"),
+        (pa.chunked_array([[1]]), r"no table 'df'; variable 'df' \(ChunkedArray\) is no data frame"),
+        (pa.table({"k": [1]}).to_reader(), r"no table 'df'; variable 'df' .* can be read only once"),
         (None, "no table 'df'"),
         (pd.DataFrame({"a": [1, "b"]}), "variable 'df' cannot be converted to Arrow: .* column a"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "variable 'df' has two columns 'a'"),
@@ -186,3 +189,82 @@ def test_a_type_that_spark_lacks_is_an_error_that_names_the_variable(session: sl
     with pytest.raises(sl.InvalidInput, match="Spark cannot read variable counts"):
         session.sql("SELECT * FROM counts", engine="spark", data={"counts": counts})
     assert len(session.sql("SELECT * FROM counts", data={"counts": counts}).to_arrow()) == 1
+
+
+module_rows = pa.table({"k": [3, 8], "name": ["three", "eight"]})
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_variables_of_the_code_that_calls_are_read_without_passing_them(session: sl.Session, engine: Any):
+    local_rows = pd.DataFrame({"k": [8]})
+    statement = "SELECT name, v FROM t JOIN module_rows USING (k) JOIN local_rows USING (k)"
+    result = session.sql(statement, engine=engine)
+    assert result.to_dict() == {"name": ["eight"], "v": [80]}
+    assert "variable module_rows, variable local_rows" in repr(result)
+    module_rows = local_rows.assign(name="mine")  # noqa: F841 - the function's own comes first
+    assert session.sql("SELECT name FROM module_rows", engine=engine).to_dict() == {"name": ["mine"]}
+
+
+def test_statements_and_methods_that_write_read_them_too(session: sl.Session):
+    table = session.table("t")
+    few = pl.DataFrame({"k": pl.Series([20, 21], dtype=pl.Int32), "v": [1, 2]})  # noqa: F841 - SQL reads it
+    session.sql("INSERT INTO t SELECT * FROM few")
+    assert len(table.scan().to_arrow()) == 12
+    table.update({"v": "v + 100"}, "k IN (SELECT k FROM few)")
+    assert [row["v"] for row in table.scan(where="k >= 20").to_arrow().to_pylist()] == [101, 102]
+    plan = table.delete("k IN (SELECT k FROM few WHERE k > 20)", dry_run=True)
+    assert plan.changed_rows().column("k").to_pylist() == [21]  # rows that are read after the call
+    table.delete("k IN (SELECT k FROM few)", purge=True, force=True)
+    assert len(table.scan().to_arrow()) == 10
+    session.sql("CREATE TABLE made ROW KEYS (k) AS SELECT * FROM few")
+    assert len(session.table("made").scan().to_arrow()) == 2
+
+
+def test_a_helper_reads_its_own_variables_and_those_of_its_module_only(session: sl.Session):
+    hidden = pd.DataFrame({"k": [1]})
+
+    def ask(statement: str, mine: pd.DataFrame) -> Any:
+        return session.sql(statement).to_dict()
+
+    assert ask("SELECT k FROM mine", hidden) == {"k": [1]}
+    assert ask("SELECT max(k) AS k FROM module_rows", hidden) == {"k": [8]}
+    with pytest.raises(sl.NotFound, match="no table 'hidden'"):
+        ask("SELECT k FROM hidden", hidden)
+
+
+def test_an_empty_dictionary_or_another_one_leaves_the_callers_variables_out(session: sl.Session):
+    df = pd.DataFrame({"k": [1]})
+    for data in ({}, {"other": df}):
+        with pytest.raises(sl.NotFound, match="no table 'df'"):
+            session.sql("FROM df", data=data)
+    with pytest.raises(sl.NotFound, match="no table 'df'"):
+        session.table("t").delete("k IN (SELECT k FROM df)", data={})
+
+
+def test_a_misspelt_variable_of_the_caller_is_suggested(session: sl.Session):
+    frame = pd.DataFrame({"k": [1]})
+    with pytest.raises(sl.NotFound) as caught:
+        session.sql("SELECT * FROM frme")
+    assert "did you mean 'frame'" in str(caught.value.hint)
+    assert len(frame) == 1
+
+
+def test_what_the_statement_did_not_name_is_not_kept_alive_by_its_answer(session: sl.Session):
+    class Large(pd.DataFrame):
+        pass
+
+    def ask() -> tuple[Any, Any, Any]:
+        large = Large({"k": [1, 2]})
+        df = pd.DataFrame({"k": [1]})  # noqa: F841 - SQL reads it
+        answer = session.sql("SELECT max(k) AS k FROM df")
+        plan = session.table("t").delete("k IN (SELECT k FROM df)", dry_run=True)
+        return answer, plan, weakref.ref(large)
+
+    gc.disable()
+    try:
+        answer, plan, large = ask()
+        assert large() is None
+    finally:
+        gc.enable()
+    assert answer.to_dict() == {"k": [1]}
+    assert plan.changed_rows().num_rows == 1
