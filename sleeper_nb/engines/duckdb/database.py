@@ -15,6 +15,7 @@ from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries
 from sleeper_nb.engines.duckdb.exact_paths import exact_path
 from sleeper_nb.engines.duckdb.kept_views import KeptViews, ViewsOfStatement
 from sleeper_nb.errors import SessionClosed
+from sleeper_nb.forks import check_has_threads
 
 if TYPE_CHECKING:
     import duckdb
@@ -144,6 +145,7 @@ class Database:
             self._confined.clear()
 
     def _check_open(self) -> None:
+        check_has_threads()
         if self._closed:
             raise SessionClosed.of("the session's DuckDB")
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from sleeper_nb.forks import check_has_threads
 
 if TYPE_CHECKING:
     import duckdb
@@ -34,12 +35,15 @@ def interruptible(connection: duckdb.DuckDBPyConnection, action: Callable[[], T]
     ------
     KeyboardInterrupt
         The user interrupted. When DuckDB did not stop within ten seconds, a note of the error says so.
+    EngineError
+        This process was forked from one that has read rows.
     """
+    check_has_threads()
     if threading.current_thread() is not threading.main_thread():
         return action()
     running = _Running(action)
     try:
-        _workers(os.getpid()).run(running)
+        _workers().run(running)
         while not running.ends():
             pass
     except KeyboardInterrupt as stop:
@@ -140,6 +144,6 @@ class _Workers:
 
 
 @cache
-def _workers(process: int) -> _Workers:  # noqa: ARG001 - a forked process has no other threads
-    """Return the threads of a process."""
+def _workers() -> _Workers:
+    """Return the threads of this process."""
     return _Workers()

@@ -35,6 +35,7 @@ from sleeper_nb.errors import (
     SleeperError,
     StorageError,
 )
+from sleeper_nb.forks import check_has_threads
 from sleeper_nb.model.checksums import is_stamp
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.keys import KeyValue, arrow_value
@@ -284,6 +285,7 @@ def _read_by_position(files: Sequence[PlannedFile], schema: Schema, storage: Sto
 
 def _checked_context(files: Sequence[PlannedFile], storage: Storage, *, is_whole: bool) -> tuple[SessionContext, bool]:
     """Return the DataFusion session that reads some files, and whether they were checked; as `check_files`."""
+    check_has_threads()
     if storage.access is None:
         check_files(files, storage, is_whole=is_whole)
         return _local_context(), True

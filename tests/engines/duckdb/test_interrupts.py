@@ -1,7 +1,6 @@
 """An interrupt ends a query on DuckDB at once, also one that returns to Python only in hours."""
 
 import _thread
-import os
 import sys
 import threading
 import weakref
@@ -24,7 +23,7 @@ def interrupt():
 
 def run_on():
     """Return the threads whose work has not ended."""
-    waiting = interrupts._workers(os.getpid())._waiting
+    waiting = interrupts._workers()._waiting
     return [each for each in threading.enumerate() if each.name == "sleeper-duckdb" and each.ident not in waiting]
 
 
@@ -97,14 +96,6 @@ def test_queries_share_a_thread_which_keeps_nothing_of_them(tmp_path):
     del rows
     assert kept() is None
     assert threading.active_count() == threads
-
-
-def test_a_forked_process_has_threads_of_its_own(monkeypatch):
-    connection, threads = Database().connect(), []
-    for process in (os.getpid(), -1):  # a fork copies the memory, and no other thread
-        monkeypatch.setattr(os, "getpid", lambda process=process: process)
-        interrupts.interruptible(connection, lambda: threads.append(threading.current_thread()))
-    assert threads[0] is not threads[1]
 
 
 def test_errors_and_other_threads_are_as_ever(tmp_path):
