@@ -184,17 +184,21 @@ class Storage:
         """
         from pyarrow import dataset
 
+        from sleeper_nb.storage.streamed_dataset import StreamedFiles
+
         located = [self.locate(path).removeprefix("s3://") for path in files]
+        conditions = [dataset.scalar(True)] * len(located) if met is None else met  # noqa: FBT003 - a value
         with self._read(files[0]):
             filesystem = self.place.readable
             # verifies the checksums of pages, where files have them
             options = dataset.ParquetFragmentScanOptions(page_checksum_verification=True)
             parquet = dataset.ParquetFileFormat(default_fragment_scan_options=options)
-            if met is None:
-                return dataset.dataset(located, schema=schema, filesystem=filesystem, format=parquet)
-            return dataset.FileSystemDataset.from_paths(
-                located, schema=schema, filesystem=filesystem, format=parquet, partitions=list(met)
-            )
+            parts = [
+                parquet.make_fragment(path, filesystem, condition)
+                for path, condition in zip(located, conditions, strict=True)
+            ]
+            made = dataset.FileSystemDataset if self.local else StreamedFiles
+            return made(parts, schema or parts[0].physical_schema, parquet, filesystem)
 
     @contextlib.contextmanager
     def output(self, path: str) -> Iterator[pa.NativeFile]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -103,8 +103,13 @@ def _is_a(data: Any, library: str, name: str) -> bool:
     return any(kind.__name__ == name and kind.__module__.partition(".")[0] == library for kind in kinds)
 
 
+_LIBRARIES: Final = frozenset({"pandas", "polars", "pyarrow"})
+
+
 def _library(data: Any) -> str:
-    return type(data).__module__.partition(".")[0]
+    """Return which of these libraries a class of the data is from, its own or one that it extends; or ""."""
+    homes = (kind.__module__.partition(".")[0] for kind in type(data).__mro__)
+    return next((home for home in homes if home in _LIBRARIES), "")
 
 
 def _has_stream(data: Any) -> bool:

@@ -51,6 +51,8 @@ def dataset_of(plan: ScanPlan, state: TableState, storage: Storage, columns: Seq
     NotFound, StorageError
         When a file is gone, or has changed.
     """
+    from sleeper_nb.storage.streamed_dataset import StreamedUnion
+
     schema = pa.schema(selected_fields(plan.schema.names if columns is None else columns, plan.schema))
     _check(plan, schema)
     check_files(plan.files, storage)
@@ -62,7 +64,7 @@ def dataset_of(plan: ScanPlan, state: TableState, storage: Storage, columns: Seq
         parts.append(storage.dataset(names, schema, [ranges[name].expression(plan) for name in names]))
     if cut or not parts:
         parts.append(_in_memory(plan, cut, storage, schema))
-    return parts[0] if len(parts) == 1 else _union(schema, parts)
+    return parts[0] if len(parts) == 1 else StreamedUnion(schema, parts)
 
 
 def _check(plan: ScanPlan, schema: pa.Schema) -> None:
@@ -193,9 +195,3 @@ def _in_memory(plan: ScanPlan, names: set[str], storage: Storage, schema: pa.Sch
 
     leaves = tuple(replace(leaf, files=files) for leaf in plan.leaves if (files := of(leaf.files)))
     return dataset.dataset(read(replace(plan, leaves=leaves), storage, columns=schema.names))
-
-
-def _union(schema: pa.Schema, parts: list[Dataset]) -> Dataset:
-    from pyarrow import dataset
-
-    return dataset.UnionDataset(schema, parts)
