@@ -30,6 +30,8 @@ _SAVED_AS: dict[str, Literal["png", "svg", "pdf", "json"]] = {
 }  # fmt: skip
 _TO = " to "  # in the label of a range
 _MOST_BLOCKS, _MOST_TEXT_LINES = 80, 10
+_LENGTHS = "▏▎▍▌▋▊▉█"
+_BAR_BLOCKS, _MOST_NAMED_BARS, _LONGEST_NAME = 40, 20, 40
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -146,7 +148,9 @@ class Chart:
         return "\n".join([self.title, *self._text_lines(), " · ".join((self.range_text(), *self.notes))])
 
     def _text_lines(self) -> list[str]:
-        """Return the heights as blocks, a line for each series; of a scatter, where its points are."""
+        """Return the heights as blocks, a line for each series or named bar; of a scatter, where its points are."""
+        if self._has_named_bars:
+            return _named_bars(sorted(self.points, key=lambda point: point.x))
         if self.kind == "scatter":
             ends = sorted(self.points, key=lambda point: point.x)
             return [f"{self.x} from {ends[0].label.split(_TO)[0]} to {ends[-1].label.split(_TO)[-1]}"]
@@ -162,6 +166,13 @@ class Chart:
         more = [f"… and {len(lines) - _MOST_TEXT_LINES} more"] if len(lines) > _MOST_TEXT_LINES else []
         ends = sorted(self.points, key=lambda point: point.x)
         return [*lines[:_MOST_TEXT_LINES], *more, f"{ends[0].label} … {ends[-1].label}"]
+
+    @property
+    def _has_named_bars(self) -> bool:
+        """Whether each bar has room for a line of text with its name."""
+        is_single = self.columns.color is None and self.columns.facet is None and not self.columns.is_log("y")
+        names_fit = len(self.points) <= _MOST_NAMED_BARS and max(len(p.label) for p in self.points) <= _LONGEST_NAME
+        return self.kind == "bar" and is_single and names_fit and min(p.y for p in self.points) >= 0
 
     def _height(self, y: float) -> float:
         return math.log10(y) if self.columns.is_log("y") and y > 0 else y
@@ -187,6 +198,25 @@ class Chart:
         low = min(point.y if point.least is None else point.least for point in self.points)
         high = max(point.y if point.greatest is None else point.greatest for point in self.points)
         return f"{self.y} from {cell_text(low)} to {cell_text(high)}"
+
+
+def _named_bars(points: Sequence[Point]) -> list[str]:
+    """Return a line for each point: its name, a bar as long as it is high, and its height."""
+    _, high = span([point.y for point in points])
+    names, heights = max(len(point.label) for point in points), [cell_text(point.y) for point in points]
+    bars = [_bar(_BAR_BLOCKS * _share(point.y, 0, high)) for point in points]
+    longest, digits = max(map(len, bars)), max(map(len, heights))
+    return [
+        f"{point.label:<{names}}  {bar:<{longest}}  {height:>{digits}}"
+        for point, bar, height in zip(points, bars, heights, strict=True)
+    ]
+
+
+def _bar(length: float) -> str:
+    """Return a bar so many characters long, to the eighth."""
+    eighths = round(len(_LENGTHS) * length)
+    whole, part = divmod(eighths, len(_LENGTHS))
+    return _LENGTHS[-1] * whole + (_LENGTHS[part - 1] if part else "")
 
 
 def _blocks(heights: Sequence[float], low: float, high: float) -> str:

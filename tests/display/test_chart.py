@@ -72,10 +72,26 @@ def test_bars_are_in_the_order_of_the_rows_and_each_is_named():
     assert said(made) == "flights from 25 to 29 · trips at snapshot 2"
     assert repr(made).splitlines() == [
         "flights by month",
-        "█▇█",
-        "jan … mar",
+        f"jan  {'█' * 37}▎    27",
+        f"feb  {'█' * 34}▌       25",
+        f"mar  {'█' * 40}  29",
         "flights from 25 to 29 · trips at snapshot 2",
     ]
+
+
+@pytest.mark.parametrize("heights", [[*range(21)], [1, -2], [1] * 3], ids=["too many", "below zero", "names too long"])
+def test_bars_without_room_for_names_are_one_line_of_text(heights):
+    name = "x" * 41 if len(heights) == 3 else "month"
+    made = chart(pa.table({"month": [f"{name}{n}" for n in range(len(heights))], "flights": heights}), "bar")
+    _, blocks, ends, _ = repr(made).splitlines()
+    assert (len(blocks), ends) == (len(heights), f"{name}0 … {name}{len(heights) - 1}")
+
+
+def test_bars_of_nothing_and_of_very_large_values_have_their_names_too():
+    made = chart(pa.table({"month": ["jan", "feb"], "flights": [0.0, 0.0]}), "bar")
+    assert repr(made).splitlines()[1:3] == ["jan    0", "feb    0"]
+    made = chart(pa.table({"month": ["jan", "feb"], "flights": [1e300, 5e299]}), "bar")
+    assert repr(made).splitlines()[1:3] == [f"jan  {'█' * 40}  1e+300", f"feb  {'█' * 20}{' ' * 20}  5e+299"]
 
 
 def test_a_line_goes_by_time_whatever_the_order_and_leaves_out_nulls_aloud():
