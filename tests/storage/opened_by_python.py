@@ -17,7 +17,7 @@ from pyarrow import dataset, fs
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.local import LocalPlace
 
-FILES, ROWS, SCANS, WAIT_SECONDS = 12, 10, 1_500, 20
+FILES, ROWS, SCANS, WAIT_SECONDS = 12, 10, 300, 20
 
 
 class Opened(fs.FileSystemHandler):
