@@ -462,8 +462,9 @@ class TableAt(Report):
             A condition on one row, in DuckDB's SQL: ``"dep_delay > 60"``. It means the same as after ``WHERE`` in
             `Session.sql` on DuckDB, but cannot have a subquery.
         keys
-            One key or a list of keys. A key is a value of the first row key, or a tuple of values of the first few;
-            dates and timestamps may be ISO text, and are UTC without a zone.
+            One key or several: a list, set or range of keys, or a column or array of pandas, Polars, NumPy or Arrow. A
+            key is a value of the first row key, or a tuple of values of the first few; dates and timestamps may be ISO
+            text, and are UTC without a zone.
         region
             For some row keys ``(min, max)``: min included, max excluded, None unbounded. Or as text:
             ``"carrier=[AA,DL) flight=[1,100]"``, ``"at=[2013-01-01,2013-02-01)"``.

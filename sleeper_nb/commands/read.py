@@ -193,6 +193,14 @@ def _rows_of(context: Context, result: QueryResult, arguments: Namespace) -> Any
     return context.shown(result)
 
 
+def _to_get(line: TypedLine) -> Hint | None:
+    """Return the hint of ``scan t --keys HA``, as the option is named in Python."""
+    option = next((i for i, word in enumerate(line.words) if word in {"--key", "--keys"}), None)
+    if option is None or option == 0 or option + 1 == len(line.words):
+        return None
+    return "write ", Action(f"get {line.words[0]} {line.one_by_one(option + 1)}")
+
+
 @command(
     "scan",
     "show rows of a version",
@@ -207,6 +215,7 @@ def _rows_of(context: Context, result: QueryResult, arguments: Namespace) -> Any
     ),
     words=("head", "rows", "peek"),
     reads_only=True,
+    instead=_to_get,
 )
 def scan(context: Context, arguments: Namespace) -> Any:
     at = context.table_at(arguments.table, arguments.schema)

@@ -30,7 +30,7 @@ _SAVED_AS: dict[str, Literal["png", "svg", "pdf", "json"]] = {
 }  # fmt: skip
 _TO = " to "  # in the label of a range
 _MOST_BLOCKS, _MOST_TEXT_LINES = 80, 10
-_LENGTHS = "▏▎▍▌▋▊▉█"
+_LENGTHS, _BELOW = "▏▎▍▌▋▊▉█", "▐█"
 _BAR_BLOCKS, _MOST_NAMED_BARS, _LONGEST_NAME = 40, 20, 40
 
 
@@ -172,7 +172,7 @@ class Chart:
         """Whether each bar has room for a line of text with its name."""
         is_single = self.columns.color is None and self.columns.facet is None and not self.columns.is_log("y")
         names_fit = len(self.points) <= _MOST_NAMED_BARS and max(len(p.label) for p in self.points) <= _LONGEST_NAME
-        return self.kind == "bar" and is_single and names_fit and min(p.y for p in self.points) >= 0
+        return self.kind == "bar" and is_single and names_fit
 
     def _height(self, y: float) -> float:
         return math.log10(y) if self.columns.is_log("y") and y > 0 else y
@@ -201,22 +201,24 @@ class Chart:
 
 
 def _named_bars(points: Sequence[Point]) -> list[str]:
-    """Return a line for each point: its name, a bar as long as it is high, and its height."""
-    _, high = span([point.y for point in points])
+    """Return a line for each point: its name, a bar as long as it is high, to the left below zero, and its height."""
+    low, high = span([point.y for point in points])
     names, heights = max(len(point.label) for point in points), [cell_text(point.y) for point in points]
-    bars = [_bar(_BAR_BLOCKS * _share(point.y, 0, high)) for point in points]
-    longest, digits = max(map(len, bars)), max(map(len, heights))
+    zero = _BAR_BLOCKS * _share(0, low, high)
+    below = [_bar(zero - _BAR_BLOCKS * _share(min(point.y, 0), low, high), _BELOW)[::-1] for point in points]
+    above = [_bar(_BAR_BLOCKS * _share(max(point.y, 0), low, high) - zero, _LENGTHS) for point in points]
+    left, right, digits = (max(map(len, each)) for each in (below, above, heights))
+    axis = "│" if low < 0 else ""
     return [
-        f"{point.label:<{names}}  {bar:<{longest}}  {height:>{digits}}"
-        for point, bar, height in zip(points, bars, heights, strict=True)
+        f"{point.label:<{names}}  {to_left:>{left}}{axis}{to_right:<{right}}  {height:>{digits}}"
+        for point, to_left, to_right, height in zip(points, below, above, heights, strict=True)
     ]
 
 
-def _bar(length: float) -> str:
-    """Return a bar so many characters long, to the eighth."""
-    eighths = round(len(_LENGTHS) * length)
-    whole, part = divmod(eighths, len(_LENGTHS))
-    return _LENGTHS[-1] * whole + (_LENGTHS[part - 1] if part else "")
+def _bar(length: float, steps: str) -> str:
+    """Return a bar so many characters long; the last of them is one of the steps to a whole."""
+    whole, part = divmod(round(len(steps) * length), len(steps))
+    return steps[-1] * whole + (steps[part - 1] if part else "")
 
 
 def _blocks(heights: Sequence[float], low: float, high: float) -> str:

@@ -16,6 +16,7 @@ KINDS: tuple[ChartKind, ...] = ("line", "bar", "hist", "scatter", "area")
 RANGES = 30
 """Of a histogram."""
 MOST_NEIGHBOURS = 300
+_MOST_NAMED = 5
 LEAST_SPAN = 1e-300
 """Of an axis: Vega computes with doubles, so its span must be one too."""
 
@@ -87,6 +88,13 @@ class ChartColumns:
     def is_log(self, axis: Literal["x", "y"]) -> bool:
         """Return whether an axis is logarithmic."""
         return self.log is not None and axis in self.log
+
+    def with_not_drawn(self, names: Iterable[str], footer: str) -> str:
+        """Return a footer that names the columns of an answer that the chart leaves out: ``not drawn: origin · …``."""
+        left = [name for name in names if name not in {self.x, self.y, self.color, self.facet}]
+        more = f" and {len(left) - _MOST_NAMED} more" if len(left) > _MOST_NAMED else ""
+        note = f"not drawn: {', '.join(left[:_MOST_NAMED])}{more}" if left else ""
+        return " · ".join(filter(None, (note, footer)))
 
     @property
     def title(self) -> str:

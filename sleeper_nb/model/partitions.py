@@ -200,6 +200,15 @@ class PartitionTree:
         except KeyError:
             raise NotFound.of("partition", partition_id, self._by_id) from None
 
+    def check_is_leaf(self, partition_id: str) -> None:
+        """Raise, naming the nearest leaves, when there is no such partition, or it is not a leaf."""
+        leaves = [leaf.id for leaf in self.leaves]
+        if partition_id not in self:
+            raise NotFound.of("leaf partition", partition_id, leaves)
+        if not self[partition_id].is_leaf:
+            kept = NotFound.of("leaf partition", partition_id, leaves)
+            raise InvalidInput(f"partition {partition_id!r} is not a leaf", hint=kept.hint_parts)
+
     def __contains__(self, partition_id: str) -> bool:
         return partition_id in self._by_id
 

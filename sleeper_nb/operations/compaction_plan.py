@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from sleeper_nb.catalog.catalog_base import FileClaim
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import NotFound
 from sleeper_nb.model.partitions import Partition
 from sleeper_nb.model.processing import NOTHING, DataProcessing
 from sleeper_nb.model.properties import TableProperties
@@ -267,8 +267,8 @@ def plan_compaction(
     """
     processing = processing.in_compaction(state.schema)
     strategy_named(strategy)
-    if partition_id is not None and not state.tree[partition_id].is_leaf:
-        raise InvalidInput(f"partition {partition_id!r} is not a leaf", hint="name a leaf that partitions lists")
+    if partition_id is not None:
+        state.tree.check_is_leaf(partition_id)
     claimed_files = {(claim.partition_id, name) for claim in claims for name in claim.filenames}
     running = Counter(claim.partition_id for claim in claims)
     files_of_leaf = files_by_partition(state)

@@ -251,10 +251,8 @@ def selected_leaves(state: TableState, request: SplitRequest) -> Iterator[tuple[
     count.
     """
     rows = {name: totals.rows for name, totals in state.files.by_partition().items()}
-    if request.partition_id is not None and not state.tree[request.partition_id].is_leaf:
-        raise InvalidInput(
-            f"partition {request.partition_id!r} is not a leaf", hint="name a leaf that partitions lists"
-        )
+    if request.partition_id is not None:
+        state.tree.check_is_leaf(request.partition_id)
     leaves = [leaf for leaf in state.tree.leaves if request.partition_id in {None, leaf.id}]
     if request.at is None:
         yield from ((leaf, rows[leaf.id]) for leaf in leaves if rows.get(leaf.id, 0) >= request.threshold)

@@ -233,9 +233,11 @@ class QueryResult(Report, Tabular, ABC):
         with guarded(self._guards(), "sql"):
             rows = with_distinct_names(self._first(0) if kind == "hist" else self.head(MOST_POINTS + 1))
             columns = columns_of_chart(rows.schema, kind, x, y, color=color, facet=facet, log=log)
+            is_chosen = x is not None and (y is not None or columns.kind == "hist")
+            footer = self.source_text if is_chosen else columns.with_not_drawn(rows.column_names, self.source_text)
             if can_draw(rows, columns):
-                return chart_of_rows(rows, columns, self.source_text)
-            return chart_of_sums(self._summed(*query_of_chart(columns)), columns, self.source_text)
+                return chart_of_rows(rows, columns, footer)
+            return chart_of_sums(self._summed(*query_of_chart(columns)), columns, footer)
 
     @property
     def source_text(self) -> str:

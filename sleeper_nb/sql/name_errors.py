@@ -130,8 +130,19 @@ def _without_meaning(error: SleeperError, name: str, bound: Bound) -> SleeperErr
     all_columns = list(dict.fromkeys(column for what in bound.read for column in _names_of(what)))
     if all_columns and not _is_compared(error, name):
         return InvalidInput(error.message, hint=f"the columns are {_listed(all_columns)}")
-    columns = f"; columns are {', '.join(candidates)} and others" if candidates else ""
-    return InvalidInput(error.message, hint=f"a text goes in single quotes: '{name}'{columns}")
+    columns = f"; the columns are {_listed(all_columns or candidates)}" if candidates else ""
+    outer = _outer_quotes(error, name) if bound.written is not None else ""
+    return InvalidInput(error.message, hint=f"a text goes in single quotes: '{name}'{outer}{columns}")
+
+
+def _outer_quotes(error: SleeperError, name: str) -> str:
+    """Return what to write around a condition; "" when its word was written in double quotes.
+
+    A shell takes the quotes of ``--where city='rome'``, and Python those of ``where='rome'``, for quotes around it.
+    """
+    line, _, caret = error.place.partition("\n")
+    is_bare = caret and not line[len(caret) - 1 :].startswith('"')
+    return f", with double quotes around an option or a text of Python: \"… = '{name}'\"" if is_bare else ""
 
 
 def _perhaps_a_text(error: SleeperError, name: str, bound: Bound) -> SleeperError:

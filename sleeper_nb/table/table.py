@@ -556,7 +556,8 @@ class Table(Report):
         The snapshot that holds the rows; the current one when there were none. For a job that was done before, a
         `MadeBefore` with the snapshot that it made then, or with the current one where that has expired. When the
         property ``savepoint.create-interval`` made a savepoint due, a `LoadedAndSaved` that says what became of it.
-        With `quarantine`, a `CheckedLoad` that says how many rows were kept back. For a dry run the plan.
+        With `quarantine`, a `CheckedLoad` that says how many rows were kept back. When there are no rows, an
+        `AddedNothing` with the current snapshot. For a dry run the plan.
 
         Raises
         ------

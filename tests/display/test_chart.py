@@ -79,7 +79,16 @@ def test_bars_are_in_the_order_of_the_rows_and_each_is_named():
     ]
 
 
-@pytest.mark.parametrize("heights", [[*range(21)], [1, -2], [1] * 3], ids=["too many", "below zero", "names too long"])
+def test_bars_below_zero_are_left_of_it():
+    made = chart(pa.table({"month": ["jan", "feb", "mar"], "flights": [1.5, -0.5, 0.0]}), "bar")
+    assert repr(made).splitlines()[1:4] == [
+        f"jan            │{'█' * 30}   1.5",
+        f"feb  {'█' * 10}│{' ' * 30}  -0.5",
+        f"mar            │{' ' * 30}     0",
+    ]
+
+
+@pytest.mark.parametrize("heights", [[*range(21)], [1] * 3], ids=["too many", "names too long"])
 def test_bars_without_room_for_names_are_one_line_of_text(heights):
     name = "x" * 41 if len(heights) == 3 else "month"
     made = chart(pa.table({"month": [f"{name}{n}" for n in range(len(heights))], "flights": heights}), "bar")
@@ -560,3 +569,13 @@ def test_a_chart_is_saved_as_picture_or_specification(tmp_path):
     with pytest.raises(InvalidInput, match=r"chart\.html"):
         made.save(tmp_path / "chart.html")
     assert not (tmp_path / "chart.html").exists()
+
+
+def test_a_chart_names_the_columns_of_the_answer_that_it_leaves_out(tmp_path):
+    statement = "SELECT month, origin, n FROM rows ORDER BY month"
+    rows = pa.table({"month": ["jan", "feb"], "origin": ["JFK", "LGA"], "n": [1, 2]})
+    with sl.connect(tmp_path) as session:
+        answer = session.sql(statement, data={"rows": rows}, engine="duckdb")
+        assert answer.plot("bar").notes[0].startswith("not drawn: origin · variable rows")
+        for options in ({"x": "month", "y": "n"}, {"color": "origin"}):
+            assert "not drawn" not in repr(answer.plot("bar", **options))

@@ -31,7 +31,9 @@ def hint_of(cell, shell):
     [
         ("delete-rows t --where city='a'", TEXT.format("a")),
         ("delete-rows t --where 'city = \"position\"'", TEXT.format("position")),
-        ("update t --set city=hello --where id=1", TEXT.format("hello")),
+        ("delete-rows t --where city='a'", TEXT.format("a") + ", with double quotes around an option"),
+        ("update t --set city='hello' --where id=1", TEXT.format("hello") + ", with double quotes around an option"),
+        ("scan t --keys 1", "write %sleeper get t 1"),
         ('sql DELETE FROM t WHERE city = "a"', TEXT.format("a")),
         ('sql SELECT * FROM t WHERE city = "a"', TEXT.format("a")),
         ('sql MERGE INTO t USING df s ON t.id = s.id AND t.city = "row" WHEN MATCHED THEN DELETE', TEXT.format("row")),

@@ -150,3 +150,12 @@ def test_regions_are_shown_with_their_ends():
     assert Region((Range("a", None), Range(None, 5))).text(schema) == "city [a, ∞), n (-∞, 5)"
     assert Region((Range("a", "b"), Range())).text(schema) == "city [a, b)"
     assert Region.whole(schema).text(schema) == "every key"
+
+
+def test_only_leaves_are_proposed_where_a_leaf_is_wanted():
+    tree = PartitionTree((Partition("root", Region.whole(TWO)),)).split("root", 0, 5, ("low", "high"))
+    tree.check_is_leaf("low")
+    for name, kind in (("root", InvalidInput), ("zz", NotFound)):
+        with pytest.raises(kind) as caught:
+            tree.check_is_leaf(name)
+        assert caught.value.hint == "available: low, high"

@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from sleeper_nb.errors import Action
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.loading.row_checks import JudgedRows
 from sleeper_nb.report import Grid
+
+
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class AddedNothing(Snapshot):
+    """The current snapshot, after a load that had no rows and made no other.
+
+    Its own card would show rows that an earlier load added.
+    """
+
+    @classmethod
+    def at(cls, head: Snapshot) -> AddedNothing:
+        """Return the current snapshot as the outcome of such a load."""
+        return cls(**_values(head))
+
+    def grid(self) -> Grid:
+        """Return one sentence."""
+        return Grid((), (), footer=f"no rows to add: the table stays at snapshot {self.id:,}")
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
@@ -27,6 +45,8 @@ class CheckedLoad(Snapshot):
         What became of the sorted runs of a bulk load that was not to merge them; "" for other loads.
     to_merge
         What merges the files that such a load added; None where there is nothing to merge.
+    nothing
+        What the report says instead of the snapshot's card, when the load added no rows.
     """
 
     note: str
@@ -35,18 +55,24 @@ class CheckedLoad(Snapshot):
     runs: str = ""
     to_merge: Action | None = None
     prefix: str = ""
+    nothing: str = ""
 
     @classmethod
     def of(cls, loaded: Snapshot, note: str, *, kept_back: int = 0, quarantine: str | None = None) -> CheckedLoad:
         """Return a snapshot that a load made, or the current one if it added no rows, with its outcome."""
-        values = {field.name: getattr(loaded, field.name) for field in fields(Snapshot)}
-        return cls(**values, note=note, kept_back=kept_back, quarantine=quarantine)
+        nothing = loaded.grid().footer if isinstance(loaded, AddedNothing) else ""
+        return cls(**_values(loaded), note=note, kept_back=kept_back, quarantine=quarantine, nothing=nothing)
 
     def grid(self) -> Grid:
         """Return the snapshot as a card, with the note below unless its message has it, and what became of runs."""
         note = "" if self.note in (self.message or "") else self.note
         runs = self.runs if self.to_merge is None else f"{self.runs}: {self.to_merge.text(self.prefix)}"
-        return replace(Snapshot.grid(self), footer="\n".join(filter(None, (note, runs))))
+        card = Grid((), ()) if self.nothing else Snapshot.grid(self)
+        return replace(card, footer="\n".join(filter(None, (self.nothing, note, runs))))
+
+
+def _values(snapshot: Snapshot) -> dict[str, Any]:
+    return {field.name: getattr(snapshot, field.name) for field in fields(Snapshot)}
 
 
 def with_broken_expectations(loaded: Snapshot, judged: JudgedRows) -> Snapshot:

@@ -36,6 +36,7 @@ from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import AddFiles
+from sleeper_nb.operations.loading.checked_load import AddedNothing
 from sleeper_nb.operations.loading.conform import (
     QUARANTINE,
     Conformed,
@@ -218,7 +219,7 @@ def write_and_commit(
 
     Returns
     -------
-    The new snapshot, or the current one when nothing was written.
+    The new snapshot; when nothing was written, the current one as an `AddedNothing`.
 
     Raises
     ------
@@ -230,7 +231,7 @@ def write_and_commit(
 
     def add_files(references: tuple[FileReference, ...]) -> Snapshot:
         if not references:
-            return head
+            return AddedNothing.at(head)
         files = AddFiles(references)
         unique = UniqueKeysOfLoad(store.storage, store.clock, files) if schema.unique_keys else None
         if unique is not None:  # before the table gets other partitions: bad input changes nothing

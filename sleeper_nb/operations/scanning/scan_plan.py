@@ -25,6 +25,7 @@ from sleeper_nb.model.processing import NOTHING, DataProcessing
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.scanning.file_statistics import with_files_that_can_meet
+from sleeper_nb.operations.scanning.given_keys import keys_given
 from sleeper_nb.operations.scanning.reach import WHOLE, Reach, Regions
 from sleeper_nb.report import Bytes, Grid, TableReport
 
@@ -387,8 +388,7 @@ def regions_of(schema: Schema, keys: Any = None, region: Mapping[str, Any] | str
     if keys is not None and region is not None:
         raise InvalidInput("a scan takes keys or a region, not both", hint="omit one of them")
     if keys is not None:
-        wanted = [key if isinstance(key, tuple) else (key,) for key in (keys if isinstance(keys, list) else [keys])]
-        checked = dict.fromkeys(_checked(schema, key) for key in wanted)
+        checked = dict.fromkeys(keys_given(schema, keys))
         # A key that starts with another given key lies in the other's region already; no row may be read twice.
         return [
             _region_of_key(schema, key) for key in checked if not any(key[:n] in checked for n in range(1, len(key)))
@@ -408,12 +408,6 @@ def regions_of(schema: Schema, keys: Any = None, region: Mapping[str, Any] | str
         low, high = (None if b is None else check_key(schema.row_keys[i], b) for b in bounds)
         wanted_region = wanted_region.narrowed(i, Range(low, high))
     return [wanted_region]
-
-
-def _checked(schema: Schema, key: tuple[Any, ...]) -> tuple[KeyValue, ...]:
-    if not 1 <= len(key) <= len(schema.row_keys):
-        raise InvalidInput(f"key {key!r} has {len(key)} values", hint=f"there are {len(schema.row_keys)} row keys")
-    return tuple(check_key(field, value, what="key") for field, value in zip(schema.row_keys, key, strict=False))
 
 
 def _region_of_key(schema: Schema, key: tuple[KeyValue, ...]) -> Region:
