@@ -312,14 +312,14 @@ class Grid:
     def text(self) -> str:
         """Return the grid as aligned plain text."""
         cells = [list(line) for row in self.rows for line in zip_longest(*map(_lines_of, row), fillvalue="")]
-        table = [list(self.columns), *cells] if self._has_head else cells
+        table = [list(self.columns), *cells] if any(self.columns) else cells
         widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))] if table else []
         right = [self._holds_numbers(i) for i in range(len(widths))]
         lines = [
             "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True)).rstrip()
             for line in table
         ]
-        if self._has_head:
+        if any(self.columns):
             lines.insert(1, "  ".join("-" * w for w in widths))
         return "\n".join([*([self.title] if self.title else []), *lines, *([self.footer] if self.footer else [])])
 
@@ -330,7 +330,7 @@ class Grid:
             parts.append(f"<div><b>{escaped(self.title)}</b></div>")
         parts.append(f'<table style="{_TABLE}">')
         right = [self._holds_numbers(i) for i in range(len(self.columns))]
-        if self._has_head:
+        if any(self.columns):
             heads = (
                 f'<th scope="col" style="{_CELL}{_NUMBER if r else _TEXT}">{escaped(name)}</th>'
                 for name, r in zip(self.columns, right, strict=True)
@@ -348,11 +348,6 @@ class Grid:
         if self.footer:
             parts.append(f'<div style="opacity:0.75;">{escaped(self.footer)}</div>')
         return "".join([*parts, "</div>"])
-
-    @property
-    def _has_head(self) -> bool:
-        """Whether the names of columns are shown; a title that counts no rows says enough."""
-        return any(self.columns) and bool(self.rows or not self.title)
 
     def _holds_numbers(self, column: int) -> bool:
         values = [value for row in self.rows if not is_missing(value := row[column])]

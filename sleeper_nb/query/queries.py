@@ -86,8 +86,8 @@ class Queries:
             When the engine cannot read the statement.
         """
         text = SqlText(sql) if isinstance(sql, str) else sql
-        run = partial(self._run_on, text, Variables(self.data))
         engines = self.engines
+        run = partial(self._run_on, text, Variables(self.data, partial(_own_of_spark, engines)))
         on_spark = partial(_views_on_spark, engines, self._kept_views)
         if self.engine == "duckdb":
             try:
@@ -223,8 +223,13 @@ def _is_spark_function(engines: Engines, name: str) -> bool:
 
 def _views_on_spark(engines: Engines, views: Mapping[str, Statement]) -> frozenset[str]:
     """Return the names, in lower case, of the views that only Spark can read: the session's and its own."""
+    own = _own_of_spark(engines)
+    return frozenset(own - views.keys() | {name for name, query in views.items() if query.dialect == "spark"})
+
+
+def _own_of_spark(engines: Engines) -> frozenset[str]:
+    """Return the names, in lower case, of the temporary views that Spark itself has; none before it has started."""
     from sleeper_nb.engines.spark.gateway import own_views
 
     spark = engines.spark()
-    own = {name.casefold() for name in own_views(spark.session())} if spark.started else set()
-    return frozenset(own - views.keys() | {name for name, query in views.items() if query.dialect == "spark"})
+    return frozenset(map(str.casefold, own_views(spark.session()))) if spark.started else frozenset()

@@ -333,6 +333,8 @@ class Binder:
     def _variable(self, reference: TableReference) -> BoundVariable | None:
         if reference.clause is not None or reference.role == "write" or len(reference.parts) > 1:
             return None
+        if reference.role == "describe" and reference.name.casefold() in _SHOWN_BY_DUCKDB:
+            return None
         return self.variables.find(reference.name)
 
     def _version(self, clause: VersionClause | None) -> VersionReference | None:
@@ -393,6 +395,10 @@ def _is_system_table(statement: Statement, reference: TableReference) -> bool:
     return not quoted and reference.name.rpartition(MARK)[2].casefold() in SYSTEM_TABLES and MARK in reference.name
 
 
+_SHOWN_BY_DUCKDB: Final = frozenset({"schemas", "variables"})
+"""What ``SHOW`` lists, and no variable of that name."""
+
+
 def with_names(statement: Statement, names: Mapping[TableReference, str]) -> Statement:
     """Return a statement with generated names in place of tables; every other character stays as it is.
 
@@ -430,7 +436,7 @@ def _edits(reference: TableReference, name: str, dialect: Dialect) -> list[Repla
     clause = reference.clause
     if clause is not None and clause.start >= reference.end:
         edits.append(Replacement(clause.start, clause.end))
-    if reference.alias_at is not None:
+    if reference.alias_at is not None and reference.role != "describe":
         alias = quote_name(reference.parts[-1], dialect=dialect)
         edits.append(Replacement(reference.alias_at, reference.alias_at, (("word", "AS"), ("quoted", alias))))
     return edits

@@ -24,7 +24,8 @@ class CallerVariables(Mapping[str, Any]):
     """The variables that the calling code can name: those of its function, then those of its module.
 
     None is looked up before a statement names something that is no table. After the ``with`` it has only those that
-    were looked up: an answer would otherwise keep every variable of its caller alive.
+    were looked up: an answer would otherwise keep every variable of its caller alive. Until Python 3.13, a function
+    whose variables were looked up itself keeps them all until it returns.
 
     Parameters
     ----------
@@ -34,7 +35,7 @@ class CallerVariables(Mapping[str, Any]):
 
     def __init__(self, frame: FrameType) -> None:
         caller: FrameType | None = frame
-        while caller is not None and caller.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+        while caller is not None and str(caller.f_globals.get("__name__")).partition(".")[0] == _PACKAGE:
             caller = caller.f_back
         self._caller = caller
         self._read: dict[str, Any] = {}
@@ -47,12 +48,15 @@ class CallerVariables(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         for variables in self._scopes():
-            if name in variables:
+            try:
                 return self._read.setdefault(name, variables[name])
+            except KeyError:  # which is not asked for before: another thread may take the variable away meanwhile
+                continue
         raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys(chain.from_iterable(self._scopes())))
+        scopes = [list(variables) for variables in self._scopes() if isinstance(variables, Mapping)]
+        return iter(dict.fromkeys(chain.from_iterable(scopes)))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -63,7 +63,9 @@ def name_error(
     missing = next((reference.name for reference in ours if _blames(error, reference.parts[-1])), None)
     if missing is None:
         return error
-    return variables.why_not(missing) or NotFound.of("table", missing, (*tables, *variables.names))
+    not_found = NotFound.of("table", missing, (*variables.near(missing), *tables))
+    is_near = str(not_found.hint).startswith("did you mean")
+    return not_found if is_near else variables.why_not(missing) or not_found
 
 
 def _without_column(name: str, table: str, bound: Bound) -> InvalidInput:

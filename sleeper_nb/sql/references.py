@@ -324,7 +324,10 @@ class _Walk:
         if self.word(at) in _QUERIES or spells(self.tokens, at, "("):
             group.fresh, group.expects = True, False
             return at
-        return at if self.word(at) in _NO_TABLES else self._named(at, group, "describe")
+        if self.word(at) in _NO_TABLES:
+            group.expects = False
+            return at
+        return self._named(at, group, "describe")
 
     def _target(self, at: int, group: _Group) -> int:
         """Read what a statement writes to or defines."""

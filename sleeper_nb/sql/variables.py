@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
+import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -15,6 +17,11 @@ from sleeper_nb.operations.loading.in_memory import arrow_of, is_pandas, is_spar
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+logger = logging.getLogger(__name__)
+
+_MOST_NEAR: Final = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,26 +64,36 @@ class Variables:
     Parameters
     ----------
     values
-        The user's variables, by name.
+        The user's variables, by name. Only those that a statement names, or nearly names, are looked at: others may be
+        objects that do something when they are.
+    hidden
+        Returns the names, in lower case, of what Spark itself has, which is read instead.
     """
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values = values
+    def __init__(self, values: Mapping[str, Any], hidden: Callable[[], frozenset[str]] = frozenset) -> None:
+        self._values, self._hidden = values, hidden
         self._bound: dict[str, BoundVariable] = {}
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of those that have rows."""
-        return tuple(name for name, value in self._values.items() if is_table(value))
+    def near(self, name: str) -> tuple[str, ...]:
+        """Return names of variables with rows that a name may be meant as."""
+        names = difflib.get_close_matches(name, list(self._values), n=_MOST_NEAR, cutoff=0.6)
+        return tuple(each for each in names if self._table(each) is not None)
+
+    def _table(self, name: str) -> Any:
+        """Return the value of a variable with rows; None for any other."""
+        try:
+            value = self._values.get(name)
+            return value if is_table(value) else None
+        except Exception as error:  # noqa: BLE001 - objects that stand for others may raise whatever is asked of them
+            logger.debug("variable %s is not read: %s", name, error)
+            return None
 
     def why_not(self, name: str) -> NotFound | None:
         """Return why a variable with values cannot be read as a table; None when there is none, or it has no values."""
-        value = self._values.get(name)
-        if isinstance(value, type) or is_table(value):
-            return None
+        value = None if self._table(name) is not None else self._values.get(name)
         if isinstance(value, pa.RecordBatchReader):
             problem, hint = "can be read only once", f"write {name} = {name}.read_all()"
-        elif isinstance(value, list | tuple | dict) or hasattr(value, "__array__"):
+        elif isinstance(value, list | tuple | dict) or hasattr(type(value), "__array__"):
             problem, hint = "is no data frame", f"make one of it, such as pd.DataFrame({name})"
         else:
             return None
@@ -93,9 +110,12 @@ class Variables:
         InvalidInput
             When its rows cannot be read, their values would be changed, or two columns have the same name.
         """
-        if name not in self._bound and is_table(self._values.get(name)):
-            self._bound[name] = _bound(name, self._values[name])
-        return self._bound.get(name)
+        if name not in self._bound:
+            value = self._table(name)
+            if value is None or name.casefold() in self._hidden():
+                return None
+            self._bound[name] = _bound(name, value)
+        return self._bound[name]
 
 
 def _bound(name: str, data: Any) -> BoundVariable:

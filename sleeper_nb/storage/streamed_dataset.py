@@ -53,4 +53,6 @@ class StreamedScanner:
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_scanner":  # of a copy that is being made
+            raise AttributeError(name)
         return getattr(self._scanner, name)

@@ -71,7 +71,6 @@ from sleeper_nb.progress import BackgroundJob, finishing
 from sleeper_nb.query import Engine
 from sleeper_nb.report import Answer, Grid, Listing, Report, Stacked
 from sleeper_nb.sql.binding import BoundSource
-from sleeper_nb.sql.caller_variables import readable
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.table import changing, configuring, loading, maintaining, purging, version_history, watching
 from sleeper_nb.table.change_methods import ChangesOf
@@ -823,8 +822,7 @@ class Table(Report):
         params
             Values of ``:name`` in it.
         data
-            Data frames and the like that it may read by name; as in `Session.sql`, those of the code that calls when
-            None.
+            Data frames and the like that it may read by name.
         engine
             Which engine finds the rows: ``"duckdb"`` or ``"spark"``.
         message, job_id
@@ -857,11 +855,10 @@ class Table(Report):
         ConflictError
             When other writers changed the same rows in each of ten attempts.
         """
-        with readable(data) as variables:
-            statement = ChangesOf(self._opened, engine, params, variables).delete(where)
-            if purge:
-                return purging.purge(statement, dry_run=dry_run, force=force, message=message, job_id=job_id)
-            return statement.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
+        statement = ChangesOf(self._opened, engine, params, data or {}).delete(where)
+        if purge:
+            return purging.purge(statement, dry_run=dry_run, force=force, message=message, job_id=job_id)
+        return statement.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
 
     @checked
     def update(
@@ -898,10 +895,9 @@ class Table(Report):
         ConfirmationNeeded, InvalidInput, ConflictError
             As `delete`; also when a new value does not fit its column, or breaks a rule of the table.
         """
-        with readable(data) as variables:
-            statement = ChangesOf(self._opened, engine, params, variables)
-            change = statement.update(updates or {}, new_values or {}, where)
-            return change.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
+        statement = ChangesOf(self._opened, engine, params, data or {})
+        change = statement.update(updates or {}, new_values or {}, where)
+        return change.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
 
     @checked
     def upsert(

@@ -205,19 +205,71 @@ def test_the_variables_of_the_code_that_calls_are_read_without_passing_them(sess
     assert session.sql("SELECT name FROM module_rows", engine=engine).to_dict() == {"name": ["mine"]}
 
 
-def test_statements_and_methods_that_write_read_them_too(session: sl.Session):
+def test_statements_that_write_read_them_too(session: sl.Session):
     table = session.table("t")
     few = pl.DataFrame({"k": pl.Series([20, 21], dtype=pl.Int32), "v": [1, 2]})  # noqa: F841 - SQL reads it
     session.sql("INSERT INTO t SELECT * FROM few")
     assert len(table.scan().to_arrow()) == 12
-    table.update({"v": "v + 100"}, "k IN (SELECT k FROM few)")
+    session.sql("UPDATE t SET v = v + 100 WHERE k IN (SELECT k FROM few)")
     assert [row["v"] for row in table.scan(where="k >= 20").to_arrow().to_pylist()] == [101, 102]
-    plan = table.delete("k IN (SELECT k FROM few WHERE k > 20)", dry_run=True)
+    plan = session.sql("DELETE FROM t WHERE k IN (SELECT k FROM few WHERE k > 20)", dry_run=True)
     assert plan.changed_rows().column("k").to_pylist() == [21]  # rows that are read after the call
-    table.delete("k IN (SELECT k FROM few)", purge=True, force=True)
-    assert len(table.scan().to_arrow()) == 10
     session.sql("CREATE TABLE made ROW KEYS (k) AS SELECT * FROM few")
     assert len(session.table("made").scan().to_arrow()) == 2
+
+
+def test_methods_of_a_table_read_what_is_passed_only(session: sl.Session):
+    session.create_table("few", SCHEMA).ingest([{"k": 9, "v": 1}])
+    few = pd.DataFrame({"k": [1]})
+    with pytest.raises(sl.NotFound, match="no table 'few'"):  # a statement would read the table, not the variable
+        session.table("t").delete("k IN (SELECT k FROM few)")
+    assert session.table("t").delete("k IN (SELECT k FROM few)", data={"few": few}).deleted == 1
+
+
+@pytest.mark.spark
+def test_a_view_that_spark_itself_keeps_wins(tmp_path: Path, spark_engine: Any):
+    spark = spark_engine.session()
+    spark.sql("SELECT 1 AS k").createOrReplaceTempView("kept_by_spark")
+    kept_by_spark = pd.DataFrame({"k": [2]})  # noqa: F841 - SQL would read it
+    try:
+        with sl.connect(tmp_path / "warehouse", spark=spark) as session:
+            table = session.create_table("t", SCHEMA)
+            table.ingest([{"k": n, "v": n} for n in range(5)])
+            for engine in ("spark", "auto"):
+                assert session.sql("SELECT k FROM KEPT_BY_SPARK", engine=engine).to_dict() == {"k": [1]}
+            session.sql("DELETE FROM t WHERE k IN (SELECT k FROM kept_by_spark)", engine="spark")
+            assert table.scan().to_arrow()["k"].to_pylist() == [0, 2, 3, 4]
+    finally:
+        spark.catalog.dropTempView("kept_by_spark")
+
+
+def test_what_duckdb_lists_is_no_variable(session: sl.Session):
+    schemas = variables = databases = tables = df = pd.DataFrame({"zz": [1]})  # noqa: F841 - SQL reads one of them
+    for statement in ("SHOW schemas", "DESC schemas", "SHOW variables", "FROM (SHOW databases)", "FROM (SHOW tables)"):
+        found, without = (session.sql(statement, engine="duckdb", data=data) for data in (None, {}))
+        assert found.to_arrow() == without.to_arrow(), statement
+    for described in ("DESCRIBE df", "FROM (DESCRIBE df)", "SELECT x.* FROM (SUMMARIZE df) AS x"):
+        assert session.sql(described, engine="duckdb").to_dict()["column_name"] == ["zz"], described
+    assert session.sql("FROM (DESCRIBE t)", engine="duckdb").to_dict()["column_name"] == ["k", "v"]
+
+
+def test_no_other_variable_is_looked_at(session: sl.Session):
+    class Proxy:
+        def __getattr__(self, name: str) -> Any:
+            raise RuntimeError("nobody asked for me")
+
+    request = tt = Proxy()  # noqa: F841
+    for name in ("nowhere", "reques", "request"):
+        with pytest.raises(sl.NotFound, match=f"no table '{name}'"):
+            session.sql(f"SELECT * FROM {name}")
+
+
+@pytest.mark.parametrize("name", [None, 3, "sleeper_nb_of_mine"])
+def test_code_of_any_name_can_call(session: sl.Session, name: Any):
+    code = "df = pd.DataFrame({'k': [4]})\nfound = session.sql('SELECT k FROM df').to_dict()"
+    names = {"__name__": name, "session": session, "pd": pd}
+    exec(code, names)  # noqa: S102 - code of this test
+    assert names["found"] == {"k": [4]}
 
 
 def test_a_helper_reads_its_own_variables_and_those_of_its_module_only(session: sl.Session):
@@ -237,8 +289,6 @@ def test_an_empty_dictionary_or_another_one_leaves_the_callers_variables_out(ses
     for data in ({}, {"other": df}):
         with pytest.raises(sl.NotFound, match="no table 'df'"):
             session.sql("FROM df", data=data)
-    with pytest.raises(sl.NotFound, match="no table 'df'"):
-        session.table("t").delete("k IN (SELECT k FROM df)", data={})
 
 
 def test_a_misspelt_variable_of_the_caller_is_suggested(session: sl.Session):
@@ -257,7 +307,7 @@ def test_what_the_statement_did_not_name_is_not_kept_alive_by_its_answer(session
         large = Large({"k": [1, 2]})
         df = pd.DataFrame({"k": [1]})  # noqa: F841 - SQL reads it
         answer = session.sql("SELECT max(k) AS k FROM df")
-        plan = session.table("t").delete("k IN (SELECT k FROM df)", dry_run=True)
+        plan = session.sql("DELETE FROM t WHERE k IN (SELECT k FROM df)", dry_run=True)
         return answer, plan, weakref.ref(large)
 
     gc.disable()
