@@ -137,6 +137,22 @@ def test_a_scan_in_a_bucket_is_a_data_set_that_opens_only_the_files_it_needs(con
             table.scan().to_dataset()
 
 
+def test_an_answer_whose_file_is_gone_before_it_is_read_names_the_file(connect):
+    with connect() as session:
+        table = session.create_table("trips", SCHEMA)
+        for city in ("rome", "bern"):
+            table.ingest([{"city": city, "fare": 1.0}])
+        answer = session.sql("SELECT city, fare FROM trips WHERE fare > 0", engine="duckdb")
+        data = table.scan().to_dataset()
+        gone = table.store.load().files.active["filename"][0].as_py()
+        table.store.storage.delete(gone)
+        for read in (answer.to_arrow, answer.head, lambda: session.sql("SELECT max(fare) AS f FROM trips").to_arrow()):
+            with pytest.raises(NotFound, match=f"no file s3://.*{gone.rpartition('/')[2]}"):
+                read()
+        with pytest.raises(Exception, match="no file s3://"):
+            data.to_table()
+
+
 @pytest.mark.parametrize("tables", ["shared", "own"])
 def test_a_deleted_table_leaves_nothing_in_the_bucket_and_nothing_in_dynamodb(connect, tables):
     with connect(properties={OWN_TABLES: tables}) as session:

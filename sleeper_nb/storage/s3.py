@@ -202,7 +202,8 @@ class S3Object(io.RawIOBase):
 
     def __init__(self, ask: Ask, bucket: str, key: str) -> None:
         self._ask, self._bucket, self._key, self._at = ask, bucket, key, 0
-        self._size = int(ask("HeadObject", lambda client: client.head_object(Bucket=bucket, Key=key))["ContentLength"])
+        answer = self._explained("HeadObject", lambda client: client.head_object(Bucket=bucket, Key=key))
+        self._size = int(answer["ContentLength"])
 
     def readable(self) -> bool:
         """Return True."""
@@ -228,20 +229,19 @@ class S3Object(io.RawIOBase):
         if not count:
             return b""
         wanted = f"bytes={self._at}-{self._at + count - 1}"
-        content = self._explained(wanted, count)
+        content: bytes = self._explained(
+            "GetObject", lambda client: _part(client, self._bucket, self._key, wanted, count)
+        )
         self._at += count
         return content
 
-    def _explained(self, wanted: str, count: int) -> bytes:
+    def _explained(self, operation: str, request: Callable[[Any], Any]) -> Any:
         # Arrow and DuckDB pass the error through their own code, so it is translated here.
         try:
-            content: bytes = self._ask(
-                "GetObject", lambda client: _part(client, self._bucket, self._key, wanted, count)
-            )
+            return self._ask(operation, request)
         except Exception as error:
             explained = explain_s3(error, f"s3://{self._bucket}/{self._key}", self._bucket, lambda: None)
             raise error if explained is None else explained from error
-        return content
 
 
 class _Readable(fs.FileSystemHandler):  # type: ignore[misc]
