@@ -384,7 +384,8 @@ class Programs(RuleBasedStateMachine):
         left = {"upsert": old, "delete": [each for each in old if each[1] is None]}
         rows = [{**row, **(other or {})} for row, other in left.get(how, [each for each in old if each[1] is not None])]
         inserted = [row for key, row in new.items() if key not in met]
-        updated, deleted = (0 if how == "delete" else matched), len(old) - len(rows)
+        has_more = any(each.role != "row" for each in model.now.columns)  # otherwise an upsert has nothing to set
+        updated, deleted = (matched if how == "replace" or (how == "upsert" and has_more) else 0), len(old) - len(rows)
         counts = {"updated": updated, "deleted": deleted, "inserted": len(inserted)}
         self.note_change(model, table, planned, done, [*rows, *inserted], **counts)
 

@@ -93,7 +93,7 @@ class ExpiryReport(TableReport):
         rows = tuple((s.id, s.time, s.operation, s.rows) for s in self.expired)
         footer = nothing_done(CLEAN_UP, self.prefix) if self.dry_run and self.expired else ""
         title = f"{self._verb_and_count()}, {self.kept:,} kept"
-        return Grid(("snapshot", "time", "operation", "rows") if rows else (), rows, title, footer)
+        return Grid(("snapshot", "time", "operation", "rows"), rows, title, footer)
 
 
 def plan_expiry(snapshots: Sequence[Snapshot], retention: Retention, now: datetime) -> tuple[Snapshot, ...]:

@@ -47,7 +47,7 @@ class OrphanReport(TableReport):
         rows = tuple((file.path, Bytes(file.bytes), file.modified) for file in self.files)
         title = f"orphans: {verb} {counted(len(self.files), 'file')}, {Bytes(self.bytes)}"
         footer = nothing_done(CLEAN_UP, self.prefix) if self.dry_run and self.files else ""
-        return Grid(("file", "bytes", "written") if rows else (), rows, title, footer)
+        return Grid(("file", "bytes", "written"), rows, title, footer)
 
 
 def sweep_orphans(

@@ -20,6 +20,7 @@ from sleeper_nb.model.transactions import ReplaceFileReferences
 from sleeper_nb.operations import check as checking
 from sleeper_nb.operations.compact import run_job
 from sleeper_nb.operations.compaction_plan import StrategySettings, plan_compaction
+from sleeper_nb.operations.loading.checked_load import AddedNothing
 from sleeper_nb.operations.loading.ingest import (
     IngestSettings,
     cut_by_leaf,
@@ -72,7 +73,9 @@ def test_each_leaf_with_rows_gets_one_sorted_file(tmp_path: Path):
 
 
 def test_no_rows_make_no_snapshot(store: StateStore):
-    assert ingest(store, []) == store.head()
+    made = ingest(store, [])
+    assert isinstance(made, AddedNothing)
+    assert (made.id, made.commit_id) == (store.head().id, store.head().commit_id)
     assert store.head().id == 1
 
 
