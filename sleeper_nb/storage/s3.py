@@ -197,12 +197,18 @@ def _part(client: Any, bucket: str, key: str, wanted: str, size: int | None) -> 
     return content
 
 
+def _list_one(ask: Ask, bucket: str) -> None:
+    """Send a request whose answer has a body, which says what is wrong with the bucket or the keys."""
+    ask("ListObjectsV2", lambda client: client.list_objects_v2(Bucket=bucket, MaxKeys=1))
+
+
 class S3Object(io.RawIOBase):
     """One object, read range by range."""
 
     def __init__(self, ask: Ask, bucket: str, key: str) -> None:
         self._ask, self._bucket, self._key, self._at = ask, bucket, key, 0
-        answer = self._explained("HeadObject", lambda client: client.head_object(Bucket=bucket, Key=key))
+        head = lambda client: client.head_object(Bucket=bucket, Key=key)  # noqa: E731
+        answer = self._explained("HeadObject", head, lambda: _list_one(ask, bucket))
         self._size = int(answer["ContentLength"])
 
     def readable(self) -> bool:
@@ -235,12 +241,12 @@ class S3Object(io.RawIOBase):
         self._at += count
         return content
 
-    def _explained(self, operation: str, request: Callable[[Any], Any]) -> Any:
+    def _explained(self, operation: str, request: Callable[[Any], Any], look: Callable[[], None] = lambda: None) -> Any:
         # Arrow and DuckDB pass the error through their own code, so it is translated here.
         try:
             return self._ask(operation, request)
         except Exception as error:
-            explained = explain_s3(error, f"s3://{self._bucket}/{self._key}", self._bucket, lambda: None)
+            explained = explain_s3(error, f"s3://{self._bucket}/{self._key}", self._bucket, look)
             raise error if explained is None else explained from error
 
 
@@ -552,11 +558,7 @@ class S3Place:
                 raise
 
     def explain(self, error: Exception, located: str) -> SleeperError | None:  # noqa: D102
-        return explain_s3(error, located, self.bucket, self._list_one)
-
-    def _list_one(self) -> None:
-        """Send a request whose answer has a body, which says what is wrong with the bucket or the keys."""
-        self.connection.ask("ListObjectsV2", lambda client: client.list_objects_v2(Bucket=self.bucket, MaxKeys=1))
+        return explain_s3(error, located, self.bucket, lambda: _list_one(self.connection.ask, self.bucket))
 
     def _at(self, path: str) -> str:
         return "/".join(part for part in (self.key, path) if part)
