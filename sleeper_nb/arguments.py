@@ -212,9 +212,8 @@ class _Argument:
 
     def _converted(self, value: Any, owner: object) -> Any:
         """Return a number of NumPy as Python's, and a one-pass iterable as a tuple; any other value as it is."""
-        if type(value).__module__ == "numpy" and isinstance(value, Integral):
-            value = int(value)
-        elif type(value).__module__ == "numpy" and type(value).__name__ in {"bool", "bool_"}:
+        value = plain_integer(value)
+        if type(value).__module__ == "numpy" and type(value).__name__ in {"bool", "bool_"}:
             value = bool(value)
         is_iterable = _is_container(value, Iterable) and not isinstance(value, AbstractSequence)
         if is_iterable and not _fits_a_dict(value, self.hint):
@@ -367,6 +366,11 @@ def _word(hint: Any) -> str:
         return "a list of strings" if get_args(hint)[:1] == (str,) else "a list"
     name = getattr(hint, "__name__", str(hint))
     return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
+
+
+def plain_integer(value: Any) -> Any:
+    """Return an integer of NumPy as Python's; any other value as it is."""
+    return int(value) if type(value).__module__ == "numpy" and isinstance(value, Integral) else value
 
 
 def described(value: object) -> str:

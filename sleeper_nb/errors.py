@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,21 +172,26 @@ class NotFound(SleeperError, LookupError):  # noqa: N818
             Text that follows the name: ``" of table 'flights'"``.
         """
         known = list(dict.fromkeys(map(str, candidates)))
-        near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.6) or _containing(str(name), known)
+        near = nearest(str(name), known)
         if near:
             hint = "did you mean " + " or ".join(repr(n) for n in near) + "?"
         elif known:
-            hint = f"available: {_joined(known)}"
+            hint = f"available: {joined(known)}"
         else:
             hint = f"there is no {kind} yet"
         return cls(f"no {kind} {str(name)!r}{where}", hint=hint)
 
 
-def _joined(names: list[str]) -> str:
+def joined(names: list[str]) -> str:
     """Return the first names, as many as fit into one line, and how many more there are."""
     ends = itertools.accumulate(len(name) + 2 for name in names)
     fit = max(1, sum(end <= _LONGEST_LIST for end in itertools.islice(ends, 8)))
     return ", ".join(names[:fit]) + (f" and {len(names) - fit} more" if len(names) > fit else "")
+
+
+def nearest(name: str, known: Sequence[str]) -> list[str]:
+    """Return up to three names that an unknown one may be meant as, the nearest first."""
+    return difflib.get_close_matches(name, known, n=3, cutoff=0.6) or _containing(name, known)
 
 
 def _containing(part: str, names: Iterable[str]) -> list[str]:

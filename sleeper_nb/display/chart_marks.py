@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from sleeper_nb.errors import joined
 from sleeper_nb.report import Data
 
 ChartKind = Literal["line", "bar", "hist", "scatter", "area"]
@@ -16,7 +17,6 @@ KINDS: tuple[ChartKind, ...] = ("line", "bar", "hist", "scatter", "area")
 RANGES = 30
 """Of a histogram."""
 MOST_NEIGHBOURS = 300
-_MOST_NAMED = 5
 LEAST_SPAN = 1e-300
 """Of an axis: Vega computes with doubles, so its span must be one too."""
 
@@ -92,9 +92,7 @@ class ChartColumns:
     def with_not_drawn(self, names: Iterable[str], footer: str) -> str:
         """Return a footer that names the columns of an answer that the chart leaves out: ``not drawn: origin · …``."""
         left = [name for name in names if name not in {self.x, self.y, self.color, self.facet}]
-        more = f" and {len(left) - _MOST_NAMED} more" if len(left) > _MOST_NAMED else ""
-        note = f"not drawn: {', '.join(left[:_MOST_NAMED])}{more}" if left else ""
-        return " · ".join(filter(None, (note, footer)))
+        return " · ".join(filter(None, (f"not drawn: {joined(left)}" if left else "", footer)))
 
     @property
     def title(self) -> str:

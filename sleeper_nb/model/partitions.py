@@ -202,12 +202,12 @@ class PartitionTree:
 
     def check_is_leaf(self, partition_id: str) -> None:
         """Raise, naming the nearest leaves, when there is no such partition, or it is not a leaf."""
-        leaves = [leaf.id for leaf in self.leaves]
-        if partition_id not in self:
-            raise NotFound.of("leaf partition", partition_id, leaves)
-        if not self[partition_id].is_leaf:
-            kept = NotFound.of("leaf partition", partition_id, leaves)
-            raise InvalidInput(f"partition {partition_id!r} is not a leaf", hint=kept.hint_parts)
+        if partition_id in self.leaf_ids:
+            return
+        unknown = NotFound.of("leaf partition", partition_id, (leaf.id for leaf in self.leaves))
+        if partition_id in self:
+            raise InvalidInput(f"partition {partition_id!r} is not a leaf", hint=unknown.hint_parts)
+        raise unknown
 
     def __contains__(self, partition_id: str) -> bool:
         return partition_id in self._by_id

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.snapshots import (
@@ -310,9 +310,9 @@ def is_file_of(savepoint: Savepoint, content: bytes) -> bool:
         return False
 
 
-_MOVING = frozenset({
-    "current", "earliest", "head", "latest", "newest", "now", "oldest", "previous", "today", "yesterday",
-})  # fmt: skip
+NEWEST: Final = frozenset({"current", "head", "latest", "newest", "now"})
+"""Words for the newest version in other tools."""
+_MOVING: Final = NEWEST | {"earliest", "oldest", "previous", "today", "yesterday"}
 """Words for versions that change with each commit, and a savepoint does not."""
 
 _SAVEPOINT_NAME = re.compile(r"[^\W\d_][\w.-]*")

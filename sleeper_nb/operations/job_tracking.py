@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from typing import Literal, get_args
@@ -188,8 +188,7 @@ def _made_before(store: StateStore, job_id: str, done: int | None) -> MadeBefore
     note = f"job {job_id!r} was done before, in snapshot {done:,}"
     if made is None:
         note += f", which has expired; the table is at snapshot {shown.id:,}"
-    values = {field.name: getattr(shown, field.name) for field in fields(Snapshot)}
-    return MadeBefore(**values, note=f"{note}{_since(store, snapshots, done or 0)}")
+    return MadeBefore(**shown.own_parameters(), note=f"{note}{_since(store, snapshots, done or 0)}")
 
 
 def _since(store: StateStore, snapshots: Sequence[Snapshot], done: int) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 
-from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
+from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, nearest
 from sleeper_nb.operations.system_tables import MARK, SYSTEM_TABLES
 from sleeper_nb.sql.binding import Bound, BoundSource
 from sleeper_nb.sql.statement import Statement
@@ -63,9 +63,9 @@ def name_error(
     missing = next((reference.name for reference in ours if _blames(error, reference.parts[-1])), None)
     if missing is None:
         return error
-    not_found = NotFound.of("table", missing, (*variables.near(missing), *tables))
-    is_near = str(not_found.hint).startswith("did you mean")
-    return not_found if is_near else variables.why_not(missing) or not_found
+    known = (*variables.near(missing), *tables)
+    why = None if nearest(missing, known) else variables.why_not(missing)
+    return why or NotFound.of("table", missing, known)
 
 
 def _without_column(name: str, table: str, bound: Bound) -> InvalidInput:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sleeper_nb.errors import EngineError, InvalidInput, NotFound, SleeperError, first_line
+from sleeper_nb.errors import EngineError, InvalidInput, NotFound, SleeperError, first_line, nearest
 from sleeper_nb.operations.loading.casts import plain_values
 from sleeper_nb.operations.loading.in_memory import arrow_of, is_pandas, is_spark, is_table
 
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger(__name__)
-
-_MOST_NEAR: Final = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,8 +73,7 @@ class Variables:
 
     def near(self, name: str) -> tuple[str, ...]:
         """Return names of variables with rows that a name may be meant as."""
-        names = difflib.get_close_matches(name, list(self._values), n=_MOST_NEAR, cutoff=0.6)
-        return tuple(each for each in names if self._table(each) is not None)
+        return tuple(each for each in nearest(name, list(self._values)) if self._table(each) is not None)
 
     def _table(self, name: str) -> Any:
         """Return the value of a variable with rows; None for any other."""

@@ -207,8 +207,11 @@ class S3Object(io.RawIOBase):
 
     def __init__(self, ask: Ask, bucket: str, key: str) -> None:
         self._ask, self._bucket, self._key, self._at = ask, bucket, key, 0
-        head = lambda client: client.head_object(Bucket=bucket, Key=key)  # noqa: E731
-        answer = self._explained("HeadObject", head, lambda: _list_one(ask, bucket))
+        answer = self._explained(
+            "HeadObject",
+            lambda client: client.head_object(Bucket=bucket, Key=key),
+            lambda: _list_one(ask, bucket),
+        )
         self._size = int(answer["ContentLength"])
 
     def readable(self) -> bool:

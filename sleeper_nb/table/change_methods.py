@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -68,7 +68,7 @@ class ChangesOf:
     table: OpenTable
     engine: Engine
     params: Mapping[str, Any] | None = None
-    data: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] | None = None
 
     def delete(self, where: str | None) -> TableChange:
         """Return a deletion."""
@@ -180,7 +180,7 @@ class ChangesOf:
             lookup=lookup_in(self._own),
             tables=lambda: (self.table.name,),
             parameters={**(self.params or {}), **(parameters or {})},
-            data=self.data if data is None else data,
+            data={**(self.data or {}), **(data or {})},
         )
         asked = AskedChange.of(text, queries, conversion)
         return change_of(self.table, operation, asked, new_rows, remarks)

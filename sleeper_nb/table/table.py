@@ -855,7 +855,7 @@ class Table(Report):
         ConflictError
             When other writers changed the same rows in each of ten attempts.
         """
-        statement = ChangesOf(self._opened, engine, params, data or {}).delete(where)
+        statement = ChangesOf(self._opened, engine, params, data).delete(where)
         if purge:
             return purging.purge(statement, dry_run=dry_run, force=force, message=message, job_id=job_id)
         return statement.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
@@ -895,7 +895,7 @@ class Table(Report):
         ConfirmationNeeded, InvalidInput, ConflictError
             As `delete`; also when a new value does not fit its column, or breaks a rule of the table.
         """
-        statement = ChangesOf(self._opened, engine, params, data or {})
+        statement = ChangesOf(self._opened, engine, params, data)
         change = statement.update(updates or {}, new_values or {}, where)
         return change.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from sleeper_nb.errors import Action
 from sleeper_nb.model.snapshots import Snapshot
@@ -21,7 +20,7 @@ class AddedNothing(Snapshot):
     @classmethod
     def at(cls, head: Snapshot) -> AddedNothing:
         """Return the current snapshot as the outcome of such a load."""
-        return cls(**_values(head))
+        return cls(**head.own_parameters())
 
     def grid(self) -> Grid:
         """Return one sentence."""
@@ -61,7 +60,7 @@ class CheckedLoad(Snapshot):
     def of(cls, loaded: Snapshot, note: str, *, kept_back: int = 0, quarantine: str | None = None) -> CheckedLoad:
         """Return a snapshot that a load made, or the current one if it added no rows, with its outcome."""
         nothing = loaded.grid().footer if isinstance(loaded, AddedNothing) else ""
-        return cls(**_values(loaded), note=note, kept_back=kept_back, quarantine=quarantine, nothing=nothing)
+        return cls(**loaded.own_parameters(), note=note, kept_back=kept_back, quarantine=quarantine, nothing=nothing)
 
     def grid(self) -> Grid:
         """Return the snapshot as a card, with the note below unless its message has it, and what became of runs."""
@@ -69,10 +68,6 @@ class CheckedLoad(Snapshot):
         runs = self.runs if self.to_merge is None else f"{self.runs}: {self.to_merge.text(self.prefix)}"
         card = Grid((), ()) if self.nothing else Snapshot.grid(self)
         return replace(card, footer="\n".join(filter(None, (self.nothing, note, runs))))
-
-
-def _values(snapshot: Snapshot) -> dict[str, Any]:
-    return {field.name: getattr(snapshot, field.name) for field in fields(Snapshot)}
 
 
 def with_broken_expectations(loaded: Snapshot, judged: JudgedRows) -> Snapshot:

@@ -51,6 +51,8 @@ def dataset_of(plan: ScanPlan, state: TableState, storage: Storage, columns: Seq
     NotFound, StorageError
         When a file is gone, or has changed.
     """
+    from pyarrow.dataset import UnionDataset
+
     from sleeper_nb.storage.streamed_dataset import StreamedUnion
 
     schema = pa.schema(selected_fields(plan.schema.names if columns is None else columns, plan.schema))
@@ -64,7 +66,8 @@ def dataset_of(plan: ScanPlan, state: TableState, storage: Storage, columns: Seq
         parts.append(storage.dataset(names, schema, [ranges[name].expression(plan) for name in names]))
     if cut or not parts:
         parts.append(_in_memory(plan, cut, storage, schema))
-    return parts[0] if len(parts) == 1 else StreamedUnion(schema, parts)
+    union = UnionDataset if storage.local else StreamedUnion
+    return parts[0] if len(parts) == 1 else union(schema, parts)
 
 
 def _check(plan: ScanPlan, schema: pa.Schema) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from numbers import Integral
 from typing import Any, Final
 
-from sleeper_nb.arguments import described
+from sleeper_nb.arguments import described, plain_integer
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.keys import KeyValue, check_key
 from sleeper_nb.model.schema import Schema
@@ -59,17 +58,13 @@ def _checked(schema: Schema, key: tuple[Any, ...]) -> tuple[KeyValue, ...]:
     if isinstance(key[0], list):
         raise InvalidInput(f"key {key[0]!r} is a list", hint=f"a key of several values is a tuple: {tuple(key[0])!r}")
     return tuple(
-        check_key(field, _plain(value), what="key") for field, value in zip(schema.row_keys, key, strict=False)
+        check_key(field, plain_integer(value), what="key") for field, value in zip(schema.row_keys, key, strict=False)
     )
-
-
-def _plain(value: Any) -> Any:
-    return int(value) if type(value).__module__ == "numpy" and isinstance(value, Integral) else value
 
 
 def _are_all(schema: Schema, values: tuple[Any, ...]) -> bool:
     """Return whether each value is a key by itself."""
     try:
-        return all(check_key(schema.row_keys[0], _plain(value)) is not None for value in values)
+        return all(check_key(schema.row_keys[0], plain_integer(value)) is not None for value in values)
     except InvalidInput:
         return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sleeper_nb.errors import SleeperError
@@ -244,5 +244,4 @@ def saved_if_due(store: StateStore, loaded: Snapshot, interval: timedelta | None
         logger.warning("table %s: periodic savepoint of snapshot %d failed: %s", store.table_id, loaded.id, why)
     if not note:
         return loaded
-    values = {field.name: getattr(loaded, field.name) for field in fields(Snapshot)}
-    return LoadedAndSaved(**values, savepoint=savepoint, note=note)
+    return LoadedAndSaved(**loaded.own_parameters(), savepoint=savepoint, note=note)

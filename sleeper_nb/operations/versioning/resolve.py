@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.errors import NotFound
-from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.savepoints import NEWEST, Savepoint
 from sleeper_nb.model.snapshots import (
     Moment,
     SavepointReference,
@@ -103,13 +103,9 @@ def _savepoint(savepoints: Sequence[Savepoint], reference: SavepointReference, o
         # the id is written savepoint.1, because a bare 1 after @ means snapshot 1
         names += [savepoint.reference, str(SavepointReference(savepoint.id))]
     unknown = NotFound.of("savepoint", reference.id_or_name, list(dict.fromkeys(names)), where=of_table)
-    if str(reference.id_or_name).casefold() in _NEWEST:
+    if str(reference.id_or_name).casefold() in NEWEST:
         unknown.hint = ("the name of a table alone is its newest version; ", *unknown.hint_parts)
     raise unknown
-
-
-_NEWEST = frozenset({"current", "head", "latest", "newest", "now"})
-"""Words for the newest version in other tools; no savepoint can have one as its name."""
 
 
 def _snapshot(catalog: Catalog, table_id: str, reference: SnapshotReference) -> Snapshot | Savepoint | None:
