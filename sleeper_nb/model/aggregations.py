@@ -8,9 +8,8 @@ them, a load of rows with the same keys changes rows.
   compared by these values, in the order of the fields: the greatest wins, and nulls come first. So the order in which
   files are merged never matters. A row without a sequence loses against all others.
 - ``last_not_null`` takes the last value that is not null, of each field by itself.
-- A row in which the column of deletes is true wins against rows of the same sequence, and hides its key. It stays in
-  the files until a compaction merges all files of its leaf, so that no older row can come back. A row with a smaller
-  sequence that is loaded later, or while that compaction runs, is then the last one of its key.
+- A row in which the column of deletes is true wins against rows of the same sequence, and hides its key. Compaction
+  keeps it, so that a row with a smaller sequence stays hidden whenever it is loaded.
 """
 
 from __future__ import annotations

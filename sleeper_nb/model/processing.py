@@ -116,7 +116,7 @@ class DataProcessing:
     keeps_winners
         Whether a key keeps each row that wins one of the comparisons, because later rows must be compared with it.
     keeps_marks
-        Whether keys are not hidden, because the rows that hide them may have to hide later rows too.
+        Whether rows that hide their keys are kept, because rows with a smaller sequence may be loaded later.
     """
 
     filters: tuple[AgeOff, ...] = ()
@@ -216,10 +216,6 @@ class DataProcessing:
         last, first = ({each.sequence for each in self.aggregations if each.operation == op} for op in (LAST, FIRST))
         is_older = any(each.operation == LAST_NOT_NULL for each in self.aggregations) or bool(last & first)
         return replace(self, keeps_winners=is_older, keeps_marks=bool(self.delete_column))
-
-    def of_whole_leaf(self) -> DataProcessing:
-        """Return how a compaction combines all rows of a leaf: marks of deletion have nothing left to hide."""
-        return replace(self, keeps_marks=False)
 
     def __str__(self) -> str:
         iterator = (f"{self.iterator.name}({self.iterator.config})",) if self.iterator else ()

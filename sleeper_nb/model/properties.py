@@ -222,7 +222,7 @@ PROPERTIES: dict[str, Property] = {
                  "how rows of equal keys are combined in queries and compactions; "
                  "last(a,c), last_not_null(a,c) and first(a,c) take the value that has the greatest or least c"),
         Property(DELETE_COLUMN, "", _line, "the name of a boolean value field; or empty",
-                 "a row in which it is true hides its key, if it is the last row of the key"),
+                 "a row in which it is true hides its key, if it is the last row of the key; compaction keeps it"),
         Property(INGEST_STRATEGY, ONE_FILE_PER_LEAF, _one_of(ONE_FILE_PER_LEAF, ONE_REFERENCE_PER_LEAF),
                  f"{ONE_FILE_PER_LEAF} or {ONE_REFERENCE_PER_LEAF}",
                  "whether an ingest writes one file for each leaf, or one file that several leaves refer to"),

@@ -15,11 +15,10 @@ from typing import NamedTuple
 from sleeper_nb.catalog.catalog_base import FileClaim
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import NotFound
-from sleeper_nb.model.partitions import Partition
 from sleeper_nb.model.processing import NOTHING, DataProcessing
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.scanning.scan_plan import PlannedFile, files_by_partition, files_in
+from sleeper_nb.operations.scanning.scan_plan import PlannedFile, files_by_partition
 from sleeper_nb.report import counted
 from sleeper_nb.storage import paths
 
@@ -291,17 +290,10 @@ def plan_compaction(
         region = leaf.region.text(state.schema)
         for batch in batches:
             exact = all(file.rows_exact for file in batch)
-            is_whole = processing.keeps_marks and _is_whole_leaf(batch, state, leaf)
-            done = processing.of_whole_leaf() if is_whole else processing
-            jobs.append(CompactionJob(clock.new_id(), leaf.id, region, tuple(batch), exact, done))
+            jobs.append(CompactionJob(clock.new_id(), leaf.id, region, tuple(batch), exact, processing))
     within_limit = jobs[: max(0, settings.jobs - len(claims))]
     blocked_by = tuple(claim for claim in claims if claim.partition_id in blocked)
     return CompactionPlan(tuple(within_limit), proposed - len(within_limit), blocked_by)
-
-
-def _is_whole_leaf(batch: Sequence[PlannedFile], state: TableState, leaf: Partition) -> bool:
-    """Return whether no other file has rows of the leaf."""
-    return {file.filename for file in batch} >= {file.filename for file in files_in(state, leaf, leaf.region)}
 
 
 _MOST_CLAIMS = 3

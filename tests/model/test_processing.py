@@ -209,7 +209,6 @@ def test_rows_of_a_part_are_kept_apart_only_where_one_row_does_not_say_all():
     def kept(text: str, deletes: str = "") -> tuple[bool, bool]:
         found = DataProcessing.of(TableProperties({AGGREGATIONS: text, DELETE_COLUMN: deletes}), CHANGING, NOW)
         part = found.in_compaction(CHANGING)
-        assert not part.of_whole_leaf().keeps_marks
         return part.keeps_winners, part.keeps_marks
 
     assert kept("last(*,at)") == (False, False)
