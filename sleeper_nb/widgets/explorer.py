@@ -270,7 +270,7 @@ class Explorer(LiveWidget):
 
     def run(self) -> None:
         """Run the statement of the SQL tab, and show its first rows and its chart, or its error."""
-        self.tab = "sql"
+        self.tab, self._error.value = "sql", ""
         statement, version, opened = self.statement, self.version, self._open_table
         ask = lambda: self._queries.run(statement, lambda: opened().sql(statement, version))  # noqa: E731
         self.preview = _answer(sql_line(statement), ask)
@@ -293,9 +293,9 @@ class Explorer(LiveWidget):
     def _show_answer(self) -> None:
         """Show the answer of the last query, and draw the chart that is chosen."""
         answer, failure, self._drawn = self._queries.answer, "", None
-        if answer is not None:
+        if answer is not None and answer.result is not None:
             with self._without_events():
-                self.plot = self.plot.within(answer.result.names)
+                self.plot = self.plot.within(answer.columns)
             try:
                 chart = self.plot.drawn(answer)
                 self._drawn = None if chart is None else DrawnChart.of(chart)

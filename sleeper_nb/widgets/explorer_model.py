@@ -26,7 +26,8 @@ from sleeper_nb.model.file_totals import Totals
 from sleeper_nb.model.partitions import write_region
 from sleeper_nb.operations.scanning.scan_plan import files_of
 from sleeper_nb.operations.system_tables import MARK
-from sleeper_nb.report import counted, notes_line
+from sleeper_nb.query import QueryResult
+from sleeper_nb.report import counted, notes_line, report_for
 from sleeper_nb.sql.references import table_references
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import quote_name
@@ -34,7 +35,6 @@ from sleeper_nb.widgets.row_grid_model import FIRST_COLUMNS, GridPage, RowGridMo
 
 if TYPE_CHECKING:
     from sleeper_nb.model.state import TableState
-    from sleeper_nb.query import QueryResult
     from sleeper_nb.report import Grid
     from sleeper_nb.session import Session
     from sleeper_nb.table import Table
@@ -117,18 +117,23 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class SqlAnswer:
-    """The answer of a query.
+    """The answer of a statement.
 
     Parameters
     ----------
     preview
-        Its first rows.
+        The first rows of a query; what another statement would do.
     result
-        All of it, for a chart.
+        All rows of a query, for a chart; None of another statement.
     """
 
     preview: Preview
-    result: QueryResult
+    result: QueryResult | None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of a query; none of another statement."""
+        return () if self.result is None else self.result.names
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,19 +256,22 @@ class ShownTable:
         return timeline(self._retained.snapshots, self._retained.savepoints, version, before, name=self.name)
 
     def sql(self, statement: str, number: int) -> SqlAnswer:
-        """Return the answer of a query, which DuckDB answers; every table is opened for it.
+        """Return the answer of a query, which DuckDB answers, or the plan of a statement that changes tables.
 
-        Where the query names this table without a version, it reads the version `number`.
+        Every table is opened for it. Where the statement reads this table without a version, it reads the version
+        `number`.
 
         Raises
         ------
         InvalidInput
-            When the statement is not a query: making a view, writing a file or changing a setting is refused before it
-            runs.
+            When the statement is neither: a view, a written file or a changed setting is refused before anything runs.
         """
         statement = _at_version(statement, self.name, number)
         result = self._session.sql(statement, engine="duckdb", data={}, dry_run=True)
-        return SqlAnswer(_shown(sql_line(statement), result.grid()), result)
+        if isinstance(result, QueryResult):
+            return SqlAnswer(_shown(sql_line(statement), result.grid()), result)
+        plan = report_for(result, "%sleeper").grid()
+        return SqlAnswer(_shown(sql_line(statement, "--dry-run"), plan), None)
 
     def static(self, number: int, *tab: Preview, page: GridPage | None = None) -> Preview:
         """Return the picture that stays in a saved notebook: a tab's content, or partitions and first rows.

@@ -67,8 +67,8 @@ class ChartChoice:
         return " ".join(["--plot", *([] if self.kind == BY_TYPES else [self.kind]), *columns])
 
     def drawn(self, answer: SqlAnswer) -> Chart | None:
-        """Return the chart of an answer; None when no chart is chosen."""
-        if self.kind == NO_CHART:
+        """Return the chart of an answer; None when no chart is chosen, or there are no rows to draw."""
+        if self.kind == NO_CHART or answer.result is None:
             return None
         kind: ChartKind | None = next((kind for kind in KINDS if kind == self.kind), None)
         return answer.result.plot(kind, self.x or None, self.y or None, color=self.color or None)
@@ -171,7 +171,7 @@ class SqlModel:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the answer."""
-        return () if self.answer is None else self.answer.result.names
+        return () if self.answer is None else self.answer.columns
 
     def words(self, typed: str, text: str) -> tuple[str, tuple[str, ...]]:
         """Return the end of what was typed, and the words that may replace it: what Tab offers in a cell, and SQL's."""

@@ -67,12 +67,13 @@ class SqlPage(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no typ
         self._answer.value = f'{same_as(shown.line)}<div role="status">{shown.html}</div>' if shown.line else ""
         self._failure.value, self._choice = failure, choice
         columns = self._model.columns
+        fitting = choice.within(columns)
         with self._without_events():
             for name, control in self._controls.items():
                 if name != "kind":
                     first = _ONE_COLOUR if name == "color" else _CHOSEN_BY_TYPES
                     control.options = (first, *((column, column) for column in dict.fromkeys(columns)))
-                control.value = getattr(choice, name)
+                control.value = getattr(fitting, name)
         has_chart = choice.kind != CHART_KINDS[0]
         shown_controls = [self._controls["kind"], *(self._controls[name] for name in ("x", "y", "color") if has_chart)]
         if choice.kind == "hist":

@@ -82,6 +82,40 @@ def test_a_query_that_fails_says_so_and_is_remembered(explorer):
 
 
 @pytest.mark.parametrize(
+    ("statement", "says"),
+    [
+        ("DELETE FROM flights WHERE carrier = 'AA'", "nothing was changed"),
+        ("UPDATE flights SET note = 'x' WHERE carrier = 'AA'", "what would change in snapshot 4"),
+        ("INSERT INTO flights SELECT * FROM flights@3", "would add 90 rows"),
+        ("CREATE TABLE copied ROW KEYS (carrier) AS SELECT * FROM flights@4", "would create copied with 180 rows"),
+        ("CREATE TABLE made (k INT) ROW KEYS (k)", "made"),
+        ("DROP TABLE airports", "nothing was changed; --force does it"),
+        ("DESCRIBE HISTORY flights", "ingest"),
+    ],
+)
+def test_a_statement_that_changes_tables_shows_its_plan_and_changes_nothing(session, explorer, statement, says):
+    send(explorer, "run", text="SELECT * FROM flihgts")
+    tables, before = session.tables().to_arrow(), session.table("flights").resolved
+    explorer.plot = ChartChoice("bar", x="carrier")
+    send(explorer, "run", text=statement)
+    assert says in explorer._sql._answer.value
+    assert 'role="alert"' not in shown(explorer)
+    assert explorer.preview.line == f"%%sleeper sql --engine duckdb --dry-run\n{statement}"
+    assert (drawn(explorer), explorer._sql._choices.children) == ([], ())
+    assert (session.tables().to_arrow(), session.table("flights").resolved) == (tables, before)
+    send(explorer, "run", text=COUNTS)
+    assert len(drawn(explorer)) == 1
+    assert 'role="alert"' not in shown(explorer)
+
+
+def test_an_error_of_an_action_goes_with_the_next_answer(explorer):
+    send(explorer, "drop", table="flights")
+    assert "cannot do" in explorer._error.value
+    send(explorer, "run", text=COUNTS)
+    assert explorer._error.value == ""
+
+
+@pytest.mark.parametrize(
     ("before", "words"),
     [
         ("SELECT * FROM fl", ["flights"]),
