@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from sleeper_nb.catalog.catalog_base import Catalog, TableEntry
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.duckdb.database import Database
-from sleeper_nb.engines.duckdb.interrupts import seen_by_duckdb
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.expectations import Expectation
 from sleeper_nb.model.processing import DataProcessing
@@ -62,7 +61,6 @@ class Engines:
         session = active_session()
         return session is not None and not is_local(session.sparkContext.master)
 
-    @seen_by_duckdb()
     def condition(self, text: str, schema: Schema, *, repeatable: bool = False) -> Condition:
         """Return a user's condition, parsed and checked against a schema; `InvalidInput` says what is wrong with it.
 

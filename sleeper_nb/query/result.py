@@ -19,6 +19,7 @@ from sleeper_nb.display.chart_marks import KINDS, ChartKind, LogAxes
 from sleeper_nb.display.chart_points import MOST_POINTS, can_draw, chart_of_rows, columns_of_chart
 from sleeper_nb.display.chart_ranges import chart_of_sums, query_of_chart
 from sleeper_nb.display.preview import DEFAULT_DISPLAY, FirstRows, Reads
+from sleeper_nb.engines.duckdb.interrupts import interruptible, undisturbed
 from sleeper_nb.errors import DEEP_CHECK, InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.schema import is_utf8
 from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
@@ -332,8 +333,6 @@ class DuckDBResult(QueryResult):
         return self._run(lambda: self._rows.explain().rstrip())
 
     def _run(self, action: Callable[[], T], placed: Callable[[SleeperError], object] | None = None) -> T:
-        from sleeper_nb.engines.duckdb.interrupts import interruptible
-
         try:
             return interruptible(self._connection, action)
         except BaseException as error:
@@ -347,11 +346,13 @@ class DuckDBResult(QueryResult):
 
     @property
     def names(self) -> tuple[str, ...]:  # noqa: D102 - the contract is in QueryResult
-        return tuple(self._rows.columns)
+        with undisturbed():
+            return tuple(self._rows.columns)
 
     @property
     def kinds(self) -> tuple[str, ...]:  # noqa: D102 - the contract is in QueryResult
-        return tuple(map(str, self._rows.types))
+        with undisturbed():
+            return tuple(map(str, self._rows.types))
 
     def _to_load(self, names: Sequence[str]) -> RowsToLoad:
         return RowsToLoad(self._batches(LOADED_ROWS), names)

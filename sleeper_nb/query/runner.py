@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import Engines
-from sleeper_nb.engines.duckdb.interrupts import interruptible, seen_by_duckdb
+from sleeper_nb.engines.duckdb.interrupts import interruptible
 from sleeper_nb.errors import SleeperError, StorageError
 from sleeper_nb.operations.scanning.reach import Necessary
 from sleeper_nb.operations.scanning.scan_plan import TableRows
@@ -118,7 +118,6 @@ class Runner:
         run = self._on_duckdb if self.engine == "duckdb" else self._on_spark
         return run(bound, values, note)
 
-    @seen_by_duckdb()
     def _on_duckdb(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
         from sleeper_nb.engines.duckdb import relations
         from sleeper_nb.engines.duckdb.duckdb_planning import DuckDBPlanning

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sleeper_nb.engines.duckdb.database import connect_anew
-from sleeper_nb.engines.duckdb.interrupts import interruptible
+from sleeper_nb.engines.duckdb.interrupts import fetched, interruptible, undisturbed
 from sleeper_nb.engines.duckdb.plain_conditions import plain_condition
 from sleeper_nb.engines.duckdb.pushed_filters import test_of
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
@@ -142,7 +142,7 @@ class DuckDBCondition:
     def opened(self) -> Iterator[OpenedCondition]:
         """Return the condition, ready for one read: the read is one transaction, so `now()` has one value."""
         with contextlib.closing(self.connect()) as connection:
-            connection.begin()
+            fetched(connection, "BEGIN")
             yield OpenedCondition(self, connection)
 
 
@@ -178,12 +178,14 @@ class OpenedCondition:
         schema, numbers = self.condition.schema, pa.array(np.arange(batch.num_rows))
         columns = [batch[each.name].cast(each.type) for each in schema]
         rows = pa.table([*columns, numbers], names=[*schema.names, _NUMBER])
-        self.connection.register(_ROWS, rows)
         try:
-            query = _select(self.condition.text)
-            kept = interruptible(self.connection, lambda: self.connection.sql(query).to_arrow_table())
+            return interruptible(self.connection, lambda: self._kept_of(rows))
         except duckdb.Error as error:
             raise _translated("compute", self.condition.text, error, self.condition.names) from error
+
+    def _kept_of(self, rows: pa.Table) -> Any:
+        self.connection.register(_ROWS, rows)
+        kept = self.connection.sql(_select(self.condition.text)).to_arrow_table()
         self.connection.unregister(_ROWS)
         return kept[_NUMBER].to_numpy()
 
@@ -193,6 +195,7 @@ def _select(text: str) -> str:
     return f'SELECT "{_NUMBER}" FROM "{_ROWS}" WHERE (\n{text}\n)'  # noqa: S608 - judged by `_parsed`
 
 
+@undisturbed()
 def _parsed(connection: duckdb.DuckDBPyConnection, text: str, names: tuple[str, ...]) -> Any:
     """Return DuckDB's own syntax tree of a condition.
 
@@ -251,7 +254,7 @@ def _check_repeatable(
     connection: duckdb.DuckDBPyConnection, text: str, nodes: Iterable[Mapping[str, Any]], names: Iterable[str]
 ) -> None:
     """Raise for a condition with the time, a random value, or anything else that is not only of the row."""
-    changing = {name for (name,) in connection.execute(_CHANGING).fetchall()} | _OF_NOW
+    changing = {name for (name,) in fetched(connection, _CHANGING)} | _OF_NOW
     columns = {name.casefold() for name in names}
     for node in nodes:
         name = str(node.get("function_name", "")).casefold()
@@ -275,6 +278,7 @@ _OF_NOW: Final = frozenset({
 """Functions of the moment or the session that DuckDB does not list as such; most are written without brackets."""
 
 
+@undisturbed()
 def _bind(
     connection: duckdb.DuckDBPyConnection,
     text: str,

@@ -13,6 +13,7 @@ from sleeper_nb.clock import Clock
 from sleeper_nb.engines.cache_folder import cache_folder
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries
 from sleeper_nb.engines.duckdb.exact_paths import exact_path
+from sleeper_nb.engines.duckdb.interrupts import undisturbed
 from sleeper_nb.engines.duckdb.kept_views import KeptViews, ViewsOfStatement
 from sleeper_nb.errors import SessionClosed
 from sleeper_nb.forks import check_has_threads
@@ -69,6 +70,7 @@ class Database:
         self._of_thread = threading.local()
         self.judged_queries = JudgedQueries()
 
+    @undisturbed()
     def connection_of_thread(self) -> duckdb.DuckDBPyConnection:
         """Return the connection of this thread's relations: DuckDB combines only relations of one connection.
 
@@ -83,6 +85,7 @@ class Database:
             self._of_thread.connection = weakref.ref(connection)
         return connection
 
+    @undisturbed()
     def connect(self) -> duckdb.DuckDBPyConnection:
         """Return a new connection without limits, which shows times in UTC."""
         with self._lock:
@@ -95,6 +98,7 @@ class Database:
         """Return a new connection that can open only files of some folders, has no network and locked settings."""
         return self.connect_statement(folders).connection
 
+    @undisturbed()
     def connect_statement(
         self, folders: Iterable[str], files: Iterable[str] = (), *, keeps: bool = True
     ) -> ViewsOfStatement:
@@ -126,6 +130,7 @@ class Database:
             self._confined[:] = [KeptViews(_confined(self._folders, [], keeps_footers=True))]
         return self._confined[0]
 
+    @undisturbed()
     def connect_planning(self) -> duckdb.DuckDBPyConnection:
         """Return a new connection that parses and plans statements, and can open no file."""
         with self._lock:

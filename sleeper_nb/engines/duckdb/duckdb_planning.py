@@ -17,10 +17,12 @@ import duckdb
 
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedStatement
+from sleeper_nb.engines.duckdb.interrupts import fetched
 from sleeper_nb.engines.duckdb.joined_scans import joined_keys_in
 from sleeper_nb.engines.duckdb.key_values import large_tables, lookups_of
 from sleeper_nb.engines.duckdb.plain_conditions import plain_test, planned_conditions
 from sleeper_nb.engines.duckdb.pushed_filters import EmptyTable, pushed_filters
+from sleeper_nb.engines.duckdb.relations import name_rows
 from sleeper_nb.engines.duckdb.statement_time import set_moment
 from sleeper_nb.model.sql_quotes import quoted_name
 from sleeper_nb.operations.scanning.join_rules import ScanKeys
@@ -142,16 +144,16 @@ class DuckDBPlanning:
             if isinstance(what, Bound):
                 self._name_stand_ins(connection, what)
                 query = self.judged.of(what.statement).asked
-                connection.execute(f"CREATE TEMP VIEW {quoted_name(name)} AS {query}")
+                fetched(connection, f"CREATE TEMP VIEW {quoted_name(name)} AS {query}")
             elif isinstance(what, BoundVariable):
                 table = self._variable_table(name)
-                connection.register(f"{table}_rows", what.to_arrow().slice(0, 0))
-                connection.execute(f"CREATE TEMP TABLE {table} AS FROM {table}_rows")
-                connection.execute(f"CREATE TEMP VIEW {quoted_name(name)} AS FROM {table}")
+                name_rows(connection, f"{table}_rows", what.to_arrow().slice(0, 0))
+                fetched(connection, f"CREATE TEMP TABLE {table} AS FROM {table}_rows")
+                fetched(connection, f"CREATE TEMP VIEW {quoted_name(name)} AS FROM {table}")
             elif isinstance(what.rows, TableRows):
                 self._stand_ins[name].create(connection, name)
             else:
-                connection.register(name, what.rows.columns())
+                name_rows(connection, name, what.rows.columns())
 
     def _variable_table(self, name: str) -> str:
         """Return the name of the empty table that stands in for a variable with a generated name."""

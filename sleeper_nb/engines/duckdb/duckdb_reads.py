@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from sleeper_nb.engines.duckdb.interrupts import fetched, interruptible, undisturbed
 from sleeper_nb.engines.duckdb.kept_views import SCHEMA_PREFIX
 from sleeper_nb.engines.duckdb.statement_shapes import MaskedStatement, TreeShape
 from sleeper_nb.engines.duckdb.statement_time import last_name, time_functions, unstable_function
@@ -241,7 +242,8 @@ def judged(connection: duckdb.DuckDBPyConnection, statement: Statement) -> Query
     _check_beginning(explained)
     tree = _tree(connection, explained.text)
     if tree.get("error_type") == "parser":
-        connection.extract_statements(explained.text)  # raises, and says where
+        with undisturbed():
+            connection.extract_statements(explained.text)  # raises, and says where
     if tree["error"]:
         return _without_tree(connection, explain, explained)
     _check_count(tree["statements"])
@@ -436,10 +438,10 @@ def _without_tree(connection: duckdb.DuckDBPyConnection, explain: str, statement
 
 def _changing_functions(connection: duckdb.DuckDBPyConnection) -> frozenset[str]:
     """Return the table functions of this DuckDB that are not known to read only."""
-    rows = connection.execute(
+    query = (
         "SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE function_type IN ('table', 'table_macro')"
     )
-    return frozenset(name for (name,) in rows.fetchall()) - _TABLE_FUNCTIONS
+    return frozenset(name for (name,) in fetched(connection, query)) - _TABLE_FUNCTIONS
 
 
 def named_files(
@@ -476,7 +478,8 @@ def _matches(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[str]:
     """Return the local files that match a pattern."""
     if "://" in pattern and not pattern.startswith("file:"):
         return []  # DuckDB would look for an extension to read it with
-    return [name for (name,) in connection.execute("SELECT file FROM glob($p)", {"p": pattern}).fetchall()]
+    rows = interruptible(connection, lambda: connection.execute("SELECT file FROM glob($p)", {"p": pattern}).fetchall())
+    return [name for (name,) in rows]
 
 
 def _texts(values: Iterable[Any]) -> Iterator[str]:

@@ -1,13 +1,20 @@
-"""Let an interrupt stop a query of DuckDB: while DuckDB computes, Python sees no interrupt, which could take hours."""
+"""The two ways in which all calls of DuckDB are made, so that an interrupt is KeyboardInterrupt and nothing else.
+
+While DuckDB computes, Python sees no interrupt, which could take hours: what reads rows is `interruptible`. A call in
+the main thread that sees one raises an error of its own instead, or leaves names half made: what only parses, plans and
+names is `undisturbed`.
+"""
 
 from __future__ import annotations
 
 import logging
+import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from queue import SimpleQueue
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from sleeper_nb.forks import check_has_threads
@@ -21,8 +28,6 @@ T = TypeVar("T")
 
 _AGAIN_SECONDS: Final = 0.1
 _GIVE_UP_TRIES: Final = 100
-_SEEN: Final = "Query interrupted"
-"""What DuckDB says of an interrupt that it sees itself."""
 _STILL_RUNS: Final = "DuckDB is still running: a function of the statement cannot be stopped. It ends by itself."
 
 
@@ -55,20 +60,26 @@ def interruptible(connection: duckdb.DuckDBPyConnection, action: Callable[[], T]
 
 
 @contextmanager
-def seen_by_duckdb() -> Iterator[None]:
-    """Raise an interrupt as one: where DuckDB runs in the main thread and sees it, it raises another error.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        The user interrupted.
-    """
+def undisturbed() -> Iterator[None]:
+    """Let an interrupt wait until short calls have ended; it then does what it would have done at once."""
+    usual = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(usual):
+        yield
+        return
+    came: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
     try:
         yield
-    except RuntimeError as error:
-        if str(error) != _SEEN:
-            raise
-        raise KeyboardInterrupt from error
+    finally:
+        signal.signal(signal.SIGINT, usual)
+        if came:
+            usual(*came[0])
+
+
+def fetched(connection: duckdb.DuckDBPyConnection, text: str, values: Mapping[str, Any] | None = None) -> list[Any]:
+    """Return the rows of a short statement, which reads no data, as tuples."""
+    with undisturbed():
+        return connection.execute(text, values).fetchall()
 
 
 class _Running(Generic[T]):

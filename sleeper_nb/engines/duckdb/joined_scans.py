@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from sleeper_nb.engines.duckdb.interrupts import fetched
 from sleeper_nb.operations.scanning import join_rules
 from sleeper_nb.operations.scanning.join_rules import Operator, Origin, ScanKeys
 from sleeper_nb.sql.parameters import with_duckdb_variables
@@ -86,10 +87,10 @@ def joined_keys_in(
         When DuckDB cannot plan the statement.
     """
     for name, value in values.items():
-        connection.execute(f'SET VARIABLE "{name}" = $value', {"value": value})
+        fetched(connection, f'SET VARIABLE "{name}" = $value', {"value": value})
     text = with_duckdb_variables(statement).text  # a plan with parameters cannot be serialized
     query = "SELECT json_serialize_plan($text::VARCHAR, optimize := true)"
-    ((text,),) = connection.execute(query, {"text": text}).fetchall()
+    ((text,),) = fetched(connection, query, {"text": text})
     found = json.loads(text)
     if found["error"] or "BOUND_SUBQUERY" in text:
         return {}

@@ -14,6 +14,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, ClassVar, Final, Self, TypeAlias
 
 from sleeper_nb.engines.duckdb.exact_paths import exact_path
+from sleeper_nb.engines.duckdb.interrupts import fetched, undisturbed
 from sleeper_nb.model.sql_quotes import quoted_name, quoted_text
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ class KeptViews:
         """Whether it has so many views, or footers, that the next statement should begin with none."""
         return len(self._schemas) >= _MOST_VIEWS or self._chunks > _MOST_CHUNKS
 
+    @undisturbed()
     def schema_of(self, name: str, view: View) -> str:
         """Return the schema in which a name is a view, made first if it is not there.
 
@@ -133,12 +135,13 @@ class KeptViews:
             schema = self._schemas.get((name, view))
             if schema is None:
                 schema = f"{SCHEMA_PREFIX}_{len(self._schemas)}"
-                self._database.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-                self._database.execute(f"CREATE VIEW {schema}.{quoted_name(name)} AS {view.query}")
+                fetched(self._database, f"CREATE SCHEMA IF NOT EXISTS {schema}")
+                fetched(self._database, f"CREATE VIEW {schema}.{quoted_name(name)} AS {view.query}")
                 self._schemas[name, view] = schema
                 self._count(view)
             return schema
 
+    @undisturbed()
     def connect(self, schemas: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
         """Return a connection that searches some schemas: one that was left, or a new one."""
         with self._lock:
@@ -174,7 +177,7 @@ class KeptViews:
 def search(connection: duckdb.DuckDBPyConnection, schemas: Iterable[str]) -> None:
     """Let a connection find the names of some schemas, if there are any."""
     if schemas:
-        connection.execute(f"SET SESSION search_path = '{','.join(schemas)}'")
+        fetched(connection, f"SET SESSION search_path = '{','.join(schemas)}'")
 
 
 class ViewsOfStatement:
@@ -231,6 +234,6 @@ class ViewsOfStatement:
     def name(self, name: str, view: View) -> None:
         """Give a view a name that only later statements of this connection can read; errors as in DuckDB."""
         if self._kept is None:
-            self.changed().execute(f"CREATE OR REPLACE TEMP VIEW {quoted_name(name)} AS {view.query}")
+            fetched(self.changed(), f"CREATE OR REPLACE TEMP VIEW {quoted_name(name)} AS {view.query}")
         else:
             self._schemas += (self._kept.schema_of(name, view),)

@@ -207,8 +207,9 @@ class _Source:
         with guarded([] if what.guard is None else [what.guard], "sql"):
             rows = relations.relation(connection, plan, storage, is_whole=False)
             condition = _expression(self.test, plan.schema)
-            met = rows if condition is None else rows.filter(condition)
-            return interruptible(connection, lambda: self._values_in(met))
+            return interruptible(
+                connection, lambda: self._values_in(rows if condition is None else rows.filter(condition))
+            )
 
     def _values_in(self, rows: duckdb.DuckDBPyRelation) -> _Values:
         column = relations.column(self.column)

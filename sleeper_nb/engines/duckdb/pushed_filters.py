@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import duckdb
 
+from sleeper_nb.engines.duckdb.interrupts import fetched
 from sleeper_nb.engines.duckdb.relations import columns_of
 from sleeper_nb.engines.duckdb.statement_time import last_name, time_functions, unstable_function
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
@@ -83,9 +84,9 @@ class EmptyTable:
         with_places = len(self.columns) > len(self.schema.names)
         columns = list(zip(self.columns, columns_of(self.schema, with_places=with_places), strict=True))
         typed = ", ".join(f"{own} {kind}" for own, (_, kind) in columns)
-        connection.execute(f"CREATE TEMP TABLE {self.table} ({typed})")
+        fetched(connection, f"CREATE TEMP TABLE {self.table} ({typed})")
         renamed = ", ".join(f"{own} AS {quoted_name(real)}" for own, (real, _) in columns)
-        connection.execute(f"CREATE TEMP VIEW {quoted_name(name)} AS SELECT {renamed} FROM {self.table}")  # noqa: S608 - names only
+        fetched(connection, f"CREATE TEMP VIEW {quoted_name(name)} AS SELECT {renamed} FROM {self.table}")  # noqa: S608 - names only
 
 
 def pushed_filters(
@@ -109,7 +110,7 @@ def pushed_filters(
     duckdb.Error
         When DuckDB cannot plan the statement.
     """
-    ((_, plan),) = connection.execute(f"EXPLAIN (FORMAT json) {text}", dict(values) or None).fetchall()
+    ((_, plan),) = fetched(connection, f"EXPLAIN (FORMAT json) {text}", dict(values) or None)
     nodes, by_name = json.loads(plan), {table.table: table for table in tables}
     scans: dict[str, list[tuple[PlannedCondition, ...]]] = {}
     for name, conditions in _scans(nodes):

@@ -26,6 +26,7 @@ from sleeper_nb import errors
 from sleeper_nb.engines.duckdb.combined_rows import combined, is_exact
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries, Query
 from sleeper_nb.engines.duckdb.exact_paths import exact_path
+from sleeper_nb.engines.duckdb.interrupts import undisturbed
 from sleeper_nb.engines.duckdb.kept_views import FilesView, RowlessView, View, ViewsOfStatement
 from sleeper_nb.engines.duckdb.value_errors import advised
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
@@ -192,21 +193,22 @@ def _relation(
 ) -> duckdb.DuckDBPyRelation:
     if not is_native(plan):
         logger.debug("rows of snapshot %s are processed by our own reader, not by DuckDB", plan.snapshot_id)
-        return _with_uuids(connection.from_arrow(_processed_stream(plan, storage)), plan.schema)
+        return _with_uuids(_of_arrow(connection, _processed_stream(plan, storage)), plan.schema)
     _check(plan, storage, is_whole)
     parts, grouped = [], plan.by_region_and_deletions()
     for (region, has_deleted), files in grouped.items():
         if not has_deleted:
             part = data_files(connection, storage, [file.filename for file in files], plan.schema)
-            parts.append(part if region is None else part.filter(_inside(region, plan.schema)))
+            parts.append(part if region is None else _within(region, part, plan.schema))
     if any(has_deleted for _, has_deleted in grouped):
         parts += _live_parts(connection, only_with_deletions(plan), storage)
     if not parts:
-        return connection.sql(_rowless(plan.schema).query)
-    rows = _union(parts)
-    if tuple(rows.columns) != plan.schema.names:
-        rows = rows.select(*map(column, plan.schema.names))
-    return _with_uuids(processed(rows, plan), plan.schema)
+        return _no_rows(connection, plan.schema)
+    with undisturbed():
+        rows = _union(parts)
+        if tuple(rows.columns) != plan.schema.names:
+            rows = rows.select(*map(column, plan.schema.names))
+        return _with_uuids(processed(rows, plan), plan.schema)
 
 
 def _relation_with_places(
@@ -214,12 +216,12 @@ def _relation_with_places(
 ) -> duckdb.DuckDBPyRelation:
     files = placed_files(plan)
     if not files:
-        return connection.sql(_rowless(plan.schema, with_places=True).query)
+        return _no_rows(connection, plan.schema, with_places=True)
     _check(plan, storage, is_whole)
     parts = _placed_parts(connection, plan, storage)
     if parts is None:
         placed = ArrowStream(placed_schema(plan.schema.arrow), lambda: placed_rows(files, plan.schema, storage))
-        parts = [connection.from_arrow(placed)]
+        parts = [_of_arrow(connection, placed)]
     return _with_uuids(_union(parts), plan.schema, PLACES.names)
 
 
@@ -230,6 +232,7 @@ def _check(plan: ScanPlan, storage: Storage, is_whole: bool) -> None:
         check_contents(plan.files, storage, is_whole=is_whole)
 
 
+@undisturbed()
 def _union(parts: Sequence[duckdb.DuckDBPyRelation]) -> duckdb.DuckDBPyRelation:
     return reduce(lambda rows, part: rows.union(part), parts)
 
@@ -247,8 +250,9 @@ def _live_parts(
     """Return the rows of files with deletion vectors, without deleted ones, which nothing processes."""
     parts = _placed_parts(connection, plan, storage)
     if parts is None:
-        return [connection.from_arrow(_processed_stream(plan, storage))]
-    return [part.select(*map(column, plan.schema.names)) for part in parts]
+        return [_of_arrow(connection, _processed_stream(plan, storage))]
+    with undisturbed():
+        return [part.select(*map(column, plan.schema.names)) for part in parts]
 
 
 def _placed_parts(
@@ -264,11 +268,12 @@ def _placed_parts(
         if part is None:
             return None
         if region is not None:
-            part = part.filter(_inside(region, plan.schema))
+            part = _within(region, part, plan.schema)
         if has_deleted:
-            deleted = connection.from_arrow(_places(files, numbers, storage))
+            deleted = _of_arrow(connection, _places(files, numbers, storage))
             place = f'"{FILE_NUMBER}"::BIGINT * {1 << _POSITION_BITS} + "{POSITION}"'
-            part = part.join(deleted, f'{place} = "{_DELETED}"', how="anti")
+            with undisturbed():
+                part = part.join(deleted, f'{place} = "{_DELETED}"', how="anti")
         parts.append(part)
     return parts
 
@@ -287,11 +292,12 @@ def _placed(
     DuckDB reads such a column instead.
     """
     rows = _files(connection, storage, list(numbers), schema)
-    if {_FILE_INDEX, _ROW_NUMBER} & {name.casefold() for name in rows.columns}:
-        return None
-    places = (f"{_number_of_file(list(numbers.values()))}::INTEGER", _ROW_NUMBER)
-    added = (duckdb.SQLExpression(each).alias(name) for each, name in zip(places, PLACES.names, strict=True))
-    return rows.select(*_fields_of(connection, rows, schema), *added)
+    with undisturbed():
+        if {_FILE_INDEX, _ROW_NUMBER} & {name.casefold() for name in rows.columns}:
+            return None
+        places = (f"{_number_of_file(list(numbers.values()))}::INTEGER", _ROW_NUMBER)
+        added = (duckdb.SQLExpression(each).alias(name) for each, name in zip(places, PLACES.names, strict=True))
+        return rows.select(*_fields_of(connection, rows, schema), *added)
 
 
 def _number_of_file(numbers: Sequence[int]) -> str:
@@ -301,6 +307,7 @@ def _number_of_file(numbers: Sequence[int]) -> str:
     return f"[{', '.join(map(str, numbers))}][{_FILE_INDEX}::BIGINT + 1]"
 
 
+@undisturbed()
 def _with_uuids(rows: duckdb.DuckDBPyRelation, schema: Schema, others: Iterable[str] = ()) -> duckdb.DuckDBPyRelation:
     """Return rows with the texts of UUIDs as DuckDB's UUIDs, also inside other values; `others` are other columns."""
     if not any(field.type.holds("uuid") for field in schema.fields):
@@ -351,7 +358,8 @@ def data_files(
 ) -> duckdb.DuckDBPyRelation:
     """Return the rows of data files with the fields of a schema; files of an altered table may have other fields."""
     rows = _files(connection, storage, files, schema)
-    return rows.select(*_fields_of(connection, rows, schema)) if schema.is_altered else rows
+    with undisturbed():
+        return rows.select(*_fields_of(connection, rows, schema)) if schema.is_altered else rows
 
 
 def _files(
@@ -373,7 +381,7 @@ def _fields_of(
         # a star where it is the same: DuckDB's package compares each expression with each column
         is_all = rows.columns == list(schema.names)
         return [duckdb.StarExpression()] if is_all else [column(name) for name in schema.names]
-    types = connection.from_arrow(schema.arrow.empty_table()).types
+    types = _of_arrow(connection, schema.arrow.empty_table()).types
     in_files, chosen = set(rows.columns), []
     for field, kind in zip(schema.fields, types, strict=True):
         value = column(field.column) if field.column in in_files else duckdb.ConstantExpression(None)
@@ -393,21 +401,34 @@ def parquet(
     if storage.local:
         located = [exact_path(storage.locate(path)) for path in files]
         # the folders of added files may look like partitions of Hive, whose values would replace columns
-        return connection.read_parquet(located, union_by_name=look_into_each, hive_partitioning=False)
-    return connection.from_arrow(storage.dataset(files, schema))
+        with undisturbed():
+            return connection.read_parquet(located, union_by_name=look_into_each, hive_partitioning=False)
+    return _of_arrow(connection, storage.dataset(files, schema))
+
+
+@undisturbed()
+def _of_arrow(connection: duckdb.DuckDBPyConnection, rows: object) -> duckdb.DuckDBPyRelation:
+    return connection.from_arrow(rows)
+
+
+@undisturbed()
+def _no_rows(
+    connection: duckdb.DuckDBPyConnection, schema: Schema, *, with_places: bool = False
+) -> duckdb.DuckDBPyRelation:
+    return connection.sql(_rowless(schema, with_places=with_places).query)
 
 
 def system_table(connection: duckdb.DuckDBPyConnection, rows: SystemRows) -> duckdb.DuckDBPyRelation:
     """Return the rows of a system table as a relation."""
     if rows.path is not None:
         return parquet(connection, rows.storage, [rows.path])
-    return connection.from_arrow(rows.columns())
+    return _of_arrow(connection, rows.columns())
 
 
 def of_variable(connection: duckdb.DuckDBPyConnection, variable: BoundVariable) -> duckdb.DuckDBPyRelation:
     """Return the rows of a variable as a relation; `SleeperError` when DuckDB cannot read them, or Spark fails."""
     try:
-        return connection.from_arrow(variable.to_arrow())
+        return _of_arrow(connection, variable.to_arrow())
     except duckdb.Error as error:
         ours = explained(error)
         raise InvalidInput(f"{variable}: {ours.message}", hint="convert the column first, or leave it out") from error
@@ -426,6 +447,7 @@ def parsed(connect: Callable[[], duckdb.DuckDBPyConnection], statement: Statemen
         raise explained(error) from error
 
 
+@undisturbed()
 def query(
     connection: duckdb.DuckDBPyConnection, statement: Query, parameters: Mapping[str, Any] | None = None
 ) -> duckdb.DuckDBPyRelation:
@@ -458,6 +480,7 @@ def _with_place(
     return error
 
 
+@undisturbed()
 def filtered(rows: duckdb.DuckDBPyRelation, condition: str) -> duckdb.DuckDBPyRelation:
     """Return the rows that meet a condition, which was checked before (`sleeper_nb.engines.duckdb.conditions`)."""
     try:
@@ -466,8 +489,9 @@ def filtered(rows: duckdb.DuckDBPyRelation, condition: str) -> duckdb.DuckDBPyRe
         raise explained(error) from error
 
 
-def name_rows(connection: duckdb.DuckDBPyConnection, name: str, rows: duckdb.DuckDBPyRelation) -> None:
-    """Give rows a name that only later statements of this connection can read."""
+@undisturbed()
+def name_rows(connection: duckdb.DuckDBPyConnection, name: str, rows: object) -> None:
+    """Give rows, of this connection or of Arrow, a name that only later statements of this connection can read."""
     connection.register(name, rows)  # a temporary view, which `create_view` does not make
 
 
@@ -559,9 +583,10 @@ def _hint(lines: Sequence[str]) -> str | None:
     return f"{lines[at]} {'; '.join([*items[:_MOST_LISTED], *more])}" if items else None
 
 
-def _inside(region: Region, schema: Schema) -> duckdb.Expression:
+@undisturbed()
+def _within(region: Region, rows: duckdb.DuckDBPyRelation, schema: Schema) -> duckdb.DuckDBPyRelation:
     tests = region.comparisons(schema, lambda key: column(key.name), lambda _, value: duckdb.ConstantExpression(value))
     met = duckdb.ConstantExpression(True)  # noqa: FBT003 - the constant of an expression
     for test in tests:
         met &= test
-    return met
+    return rows.filter(met)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from sleeper_nb.engines.duckdb.interrupts import fetched
+
 if TYPE_CHECKING:
     import duckdb
 
@@ -58,7 +60,7 @@ def last_name(node: Mapping[str, Any]) -> str:
 
 def moment_of(connection: duckdb.DuckDBPyConnection, functions: Iterable[str]) -> dict[str, str]:
     """Return the values of some functions that return the time, as SQL, all of the same moment."""
-    ((moment,),) = connection.execute("SELECT CAST(now() AT TIME ZONE 'UTC' AS VARCHAR)").fetchall()
+    ((moment,),) = fetched(connection, "SELECT CAST(now() AT TIME ZONE 'UTC' AS VARCHAR)")
     at = f"CAST('{moment}' AS TIMESTAMP)"
     zoned = f"({at} AT TIME ZONE 'UTC')"
     values = {
@@ -74,4 +76,4 @@ def moment_of(connection: duckdb.DuckDBPyConnection, functions: Iterable[str]) -
 def set_moment(connection: duckdb.DuckDBPyConnection, moment: Mapping[str, str]) -> None:
     """Let the functions return the values of a moment, on this connection only."""
     for name, value in moment.items():
-        connection.execute(f"CREATE OR REPLACE TEMP MACRO {name}() AS {value}")
+        fetched(connection, f"CREATE OR REPLACE TEMP MACRO {name}() AS {value}")

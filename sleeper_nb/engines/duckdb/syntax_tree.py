@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from sleeper_nb.engines.duckdb.interrupts import fetched
+
 if TYPE_CHECKING:
     import duckdb
 
@@ -18,7 +20,7 @@ def syntax_tree(connection: duckdb.DuckDBPyConnection, text: str) -> dict[str, A
         The text is nested too deeply for Python's JSON.
     """
     query = "SELECT json_serialize_sql($text::VARCHAR)"
-    ((serialized,),) = connection.execute(query, {"text": text}).fetchall()
+    ((serialized,),) = fetched(connection, query, {"text": text})
     return json.loads(serialized)  # type: ignore[no-any-return]
 
 

@@ -1,10 +1,14 @@
 """An interrupt ends a query on DuckDB at once, also one that returns to Python only in hours."""
 
 import _thread
+import signal
 import sys
 import threading
 import weakref
+from functools import wraps
 
+import duckdb
+import pyarrow as pa
 import pytest
 
 import sleeper_nb as sl
@@ -148,15 +152,79 @@ def test_an_interrupt_at_any_step_of_a_query_leaves_the_next_one_alone():
     assert (threading.active_count(), run_on()) == (threads, running)
 
 
-def test_an_interrupt_that_duckdb_sees_itself_is_one(tmp_path, monkeypatch):
-    def interrupted(*_, **__):
-        raise RuntimeError("Query interrupted")
+@pytest.fixture
+def usual_interrupts():
+    """Let an interrupt raise KeyboardInterrupt, as in a notebook, wherever the tests run."""
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, usual)
 
+
+@pytest.fixture
+def calls(monkeypatch, usual_interrupts):
+    """Return the names of what DuckDB is asked in the main thread while an interrupt would be raised in it."""
+    found = []
+
+    def watched(name, method):
+        @wraps(method)
+        def call(*values, **named):
+            if threading.current_thread() is threading.main_thread() and not is_test():
+                found.append((name, signal.getsignal(signal.SIGINT) is signal.default_int_handler))
+            return method(*values, **named)
+
+        return call
+
+    def is_test():
+        return sys._getframe(2).f_code.co_filename == __file__
+
+    for kind in (duckdb.DuckDBPyConnection, duckdb.DuckDBPyRelation):
+        for name in dir(kind):
+            method = getattr(kind, name)
+            if not name.startswith("_") and name not in ("close", "interrupt") and callable(method):
+                monkeypatch.setattr(kind, name, watched(name, method))
+    return found
+
+
+def test_no_call_of_duckdb_sees_an_interrupt_of_which_it_would_make_an_error_of_its_own(tmp_path, calls):
+    rows = pa.table({"k": range(1000), "v": range(1000)})
     with sl.connect(tmp_path) as session:
-        table = session.create_table("t", sl.Schema({"k": "long"}, {}, {"v": "long"}))
-        monkeypatch.setattr("sleeper_nb.engines.duckdb.duckdb_planning.pushed_filters", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            session.sql("SELECT * FROM t WHERE k + v > 5", engine="duckdb")
-        monkeypatch.setattr("sleeper_nb.engines.duckdb.conditions.DuckDBCondition.of", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            table.scan(where="k + v > 5")
+        table = session.create_table("t", sl.Schema({"k": "long"}, {}, {"v": "long"}), split_points=[500])
+        table.ingest(rows)
+        assert table.scan(where="k + v > 5").to_arrow().num_rows == 997
+        table.delete("v = 3")
+        table.alter(rename_columns={"v": "w"})
+        table.alter(checks={"positive": "w >= 0"})
+        assert session.sql("SELECT now(), * FROM t WHERE k + w > 5", engine="duckdb").to_arrow().num_rows == 996
+        table.upsert(pa.table({"k": [1], "w": [2]}))
+        table.overwrite(pa.table({"k": [1], "w": [4]}), where="k = 1")
+        session.sql("UPDATE t SET w = w + 1 WHERE k < 10")
+        session.sql("CREATE TABLE u ROW KEYS (k) AS SELECT k, w FROM t")
+        session.sql("SELECT k FROM t$snapshots, rows", engine="duckdb", data={"rows": rows}).plot("hist", "k")
+        result = session.sql("WITH s AS (SELECT t.k FROM t JOIN u ON t.k = u.w) SELECT * FROM s", engine="duckdb")
+        assert (result.names, result.kinds, len(result)) == (("k",), ("BIGINT",), 998)
+        table.scan().to_duckdb()
+        table.profile()
+        with pytest.raises(sl.InvalidInput):
+            session.sql("SELECT nothing FROM t", engine="duckdb")
+    assert len(calls) > 100
+    assert not [name for name, is_seen in calls if is_seen]
+
+
+def test_an_interrupt_waits_for_the_end_of_a_short_call_and_then_does_what_it_always_does(usual_interrupts):
+    connection, came = Database().connect(), []
+
+    @interrupts.undisturbed()
+    def interrupted(statement):
+        signal.raise_signal(signal.SIGINT)
+        connection.execute(statement)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted("CREATE TABLE made AS SELECT 7 AS n")
+    assert interrupts.fetched(connection, "FROM made") == [(7,)]
+    with pytest.raises(KeyboardInterrupt):
+        interrupted("FROM nothing")  # its error is of no interest any more
+    signal.signal(signal.SIGINT, lambda number, _: came.append(number))  # as asyncio's
+    with interrupts.undisturbed(), interrupts.undisturbed():
+        signal.raise_signal(signal.SIGINT)
+        assert not came
+    assert came == [signal.SIGINT]
