@@ -16,6 +16,7 @@ from sleeper_nb.catalog.catalog_base import TABLE_ID_DIGITS, TableEntry
 from sleeper_nb.errors import (
     Action,
     AlreadyExists,
+    HintParts,
     InvalidInput,
     NotFound,
     OutcomeUnknown,
@@ -75,7 +76,7 @@ from sleeper_nb.operations.loading.matching import Matching, valid_name
 from sleeper_nb.operations.loading.named_columns import check_named_columns
 from sleeper_nb.operations.loading.odd_texts import OddTexts, odd_texts
 from sleeper_nb.operations.loading.row_checks import RowCheck
-from sleeper_nb.operations.loading.source_files import SourceFile
+from sleeper_nb.operations.loading.source_files import SourceFile, hidden_note
 from sleeper_nb.operations.loading.sources import IngestSource, InMemory
 from sleeper_nb.operations.loading.unique_keys import UniqueKeysOfLoad
 from sleeper_nb.operations.split import initial_split_points
@@ -273,12 +274,12 @@ def _replaced(tables: TableOpener, new: NewTable, schema: Schema, settings: Tabl
     return _Target(table.store, settings, publish)
 
 
-def create_table(tables: TableOpener, request: TableRequest, *, dry_run: bool) -> CreatePlan | tuple[OddTexts, ...]:
+def create_table(tables: TableOpener, request: TableRequest, *, dry_run: bool) -> CreatePlan | tuple[HintParts, ...]:
     """Create a table as a user wants it, or return what would be created.
 
     Returns
     -------
-    The plan of a dry run; or else the columns that are text only because of a few values.
+    The plan of a dry run; or else notes: the columns that are text only because of a few values, and what was left out.
     """
     request.check()
     tree = None
@@ -287,12 +288,14 @@ def create_table(tables: TableOpener, request: TableRequest, *, dry_run: bool) -
     if request.data is not None:
         with _opened(tables, request) as sources:
             load = _Load.of(tables, request, tree, sources)
+            left_out = tuple(filter(None, [hidden_note(each for each in sources if isinstance(each, SourceFile))]))
             if dry_run:
-                return load.plan()
+                plan = load.plan()
+                return replace(plan, notes=(*plan.notes, *left_out))
             odd = load.odd_texts()  # first: after the load, a file that is gone would be an error
             with _definition_in_hints():
                 load.run()
-            return odd
+            return (*(each.line for each in odd), *((note,) for note in left_out))
     assert request.schema is not None  # noqa: S101 - checked above
     settings, new_tree = planned(tables, request.new, request.schema)
     if dry_run:

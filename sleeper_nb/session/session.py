@@ -13,7 +13,7 @@ from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import Components, Engines, OpenTable
 from sleeper_nb.engines.duckdb.database import Database
-from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound, SessionClosed, SleeperError
+from sleeper_nb.errors import AlreadyExists, HintParts, InvalidInput, NotFound, SessionClosed, SleeperError
 from sleeper_nb.model.jobs import KEPT_JOBS, Job
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, IteratorNames, Permissions
 from sleeper_nb.model.properties import INSTANCE_PROPERTIES, LOCAL_FILES, InstanceProperties
@@ -31,7 +31,6 @@ from sleeper_nb.operations.administration.split_points_estimate import SplitPoin
 from sleeper_nb.operations.alerts import Alert, InstanceStatus, alerts_of
 from sleeper_nb.operations.loading.data_columns import SchemaChoice
 from sleeper_nb.operations.loading.load_options import LoadArguments, LoadOptions
-from sleeper_nb.operations.loading.odd_texts import OddTexts
 from sleeper_nb.operations.status import TableStatus
 from sleeper_nb.operations.system_tables import MARK, SystemRows
 from sleeper_nb.operations.upkeep.maintain import MaintenanceReport
@@ -321,7 +320,7 @@ class Session:
         )
         if if_not_exists and or_replace:
             raise InvalidInput(f"table {name!r} is to be left as it is, and replaced", hint="give one of the two")
-        made: CreatePlan | tuple[OddTexts, ...] = ()
+        made: CreatePlan | tuple[HintParts, ...] = ()
         existing = self._tables.find(name) if if_not_exists else None
         try:
             made = () if existing is not None else creating.create_table(self._tables, request, dry_run=dry_run)
@@ -334,7 +333,7 @@ class Session:
         if isinstance(made, CreatePlan):
             return made
         table = self.table(name)
-        table.notes = tuple(each.line for each in made)
+        table.notes = made
         return table
 
     @checked

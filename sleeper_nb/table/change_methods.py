@@ -26,6 +26,7 @@ from sleeper_nb.operations.loading.conform import (
 from sleeper_nb.operations.loading.load_options import AS_IT_IS, LoadOptions
 from sleeper_nb.operations.loading.named_columns import check_named_columns
 from sleeper_nb.operations.loading.row_checks import values_text
+from sleeper_nb.operations.loading.source_files import SourceFile, hidden_note
 from sleeper_nb.operations.loading.sources import opened_sources, read_source
 from sleeper_nb.operations.scanning.scan_plan import regions_of
 from sleeper_nb.operations.versioning.resolve import Resolved
@@ -97,14 +98,14 @@ class ChangesOf:
         columns = self._on(on) if predicate is None else []
         _check_same_columns(data, columns)
         with hints_of_change(self.table.name, by_hand):
-            rows, writer = source_given(data, state.schema, self.table.store.storage), self._writer
+            (rows, left_out), writer = source_given(data, state.schema, self.table.store.storage), self._writer
         if predicate is None:
             match = writer.equal(columns, rows.column_names)
             _check_has_values(rows, columns)
         else:
             match = writer.expression(predicate, "a predicate")
 
-        remarks = (_matched_by(columns),) if columns else ()
+        remarks = (*([_matched_by(columns)] if columns else []), *left_out)
 
         def run(text: str, *, dry_run: bool, force: bool, message: str | None, job_id: str | None) -> ChangeReport:
             change = self._change("merge", text, data={NEW_ROWS: rows}, remarks=remarks)
@@ -206,6 +207,7 @@ def rows_given(
     with opened_sources(data if variable is None else variable.to_arrow(), storage, options) as sources:
         check_named_columns(sources, matching, schema)
         read = [read_source(source, schema, matching) for source in sources]
+        hidden = hidden_note(source for source in sources if isinstance(source, SourceFile))
     different = [each for part in read for each in part.differences if each.kind != MISSING]
     if not any(part.rows for part in read):  # of no rows, neither types nor missing columns matter
         raise_first([each for each in different if each.column not in schema.names])
@@ -215,19 +217,22 @@ def rows_given(
     if any(each.column_names != tables[0].column_names for each in tables):
         raise InvalidInput("the files have different columns", hint="give files with different columns one at a time")
     left_out = dict.fromkeys(name for part in read for name in part.left_out)
-    return pa.concat_tables(tables), extra_notes(tuple(left_out))
+    return pa.concat_tables(tables), (*extra_notes(tuple(left_out)), *filter(None, [hidden]))
 
 
-def source_given(data: Any, schema: Schema, storage: Storage) -> pa.Table:
-    """Return the rows of a merge's source: also columns that the table lacks, such as the kind of a change."""
+def source_given(data: Any, schema: Schema, storage: Storage) -> tuple[pa.Table, tuple[str, ...]]:
+    """Return the rows of a merge's source, also columns that the table lacks, such as the kind of a change; and notes.
+
+    Files have the columns of the table.
+    """
     if _is_nothing(data):
-        return schema.arrow.empty_table()
+        return schema.arrow.empty_table(), ()
     variable = Variables({"data": data}).find("data")
     if variable is not None:
-        return variable.to_arrow()
+        return variable.to_arrow(), ()
     if isinstance(data, list) and data and all(isinstance(each, dict) for each in data):
-        return pa.Table.from_pylist(data)
-    return rows_given(data, schema, storage)[0]
+        return pa.Table.from_pylist(data), ()
+    return rows_given(data, schema, storage)
 
 
 def _is_nothing(data: Any) -> bool:

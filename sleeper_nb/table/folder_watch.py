@@ -9,6 +9,7 @@ with ``_`` or have no ending of data, are never loaded: writers use such names u
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shlex
 from collections import Counter
@@ -33,7 +34,15 @@ from sleeper_nb.model.jobs import MadeBefore, check_job_id
 from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
 from sleeper_nb.operations.loading.checked_load import CheckedLoad
 from sleeper_nb.operations.loading.conform import QUARANTINE
-from sleeper_nb.operations.loading.source_files import ENDINGS_TEXT, WILDCARD, SourceFile, find_files, other_files
+from sleeper_nb.operations.loading.source_files import (
+    ENDINGS_TEXT,
+    WILDCARD,
+    FoundFiles,
+    SourceFile,
+    is_hidden,
+    other_files,
+    search,
+)
 from sleeper_nb.progress import Progress
 from sleeper_nb.report import Grid, TableReport, counted, notes_line
 from sleeper_nb.storage.filesystem import Storage
@@ -93,6 +102,8 @@ class WatchReport(TableReport):
         The number of files in which an earlier watch found no rows to add: all were kept back, or there are none.
     passed_over
         The endings of the files that were there at the first look and have none of data, and how many have each.
+    hidden
+        How many files were left out at the last look as their names are hidden; "" for none.
     """
 
     table: str
@@ -101,6 +112,7 @@ class WatchReport(TableReport):
     loaded_before: int = 0
     without_rows_before: int = 0
     passed_over: Mapping[str, int] = field(default_factory=dict)
+    hidden: str = ""
     prefix: str = ""
 
     def of(self, state: State) -> tuple[WatchedFile, ...]:
@@ -136,7 +148,7 @@ class WatchReport(TableReport):
              hint_text(each.hint, self.prefix)) for each in self.files
         )  # fmt: skip
         columns = ("file", "state", "rows", "kept back", "snapshot", "reason", "what to change")
-        footer = "\n".join(filter(None, (self.summary, passed_over_text(self.passed_over))))
+        footer = "\n".join(filter(None, (self.summary, self.hidden, passed_over_text(self.passed_over))))
         return Grid(columns, rows, f"{self.folder} into {self.table}", footer)
 
 
@@ -211,27 +223,23 @@ class WatchedFolder:
         """The address without links and ``..`` above its wildcards: the names of files are below the root."""
         return self.address if self.is_remote else str(Path(self.root, *self._path.parts[len(self._plain.parts) :]))
 
-    def files(self) -> dict[str, SourceFile]:
-        """Return the data files that are in it now, by their paths below it, in their order."""
+    def files(self) -> tuple[dict[str, SourceFile], str]:
+        """Return the data files that are in it now, by their paths below it, in their order; and what was left out."""
         found = self._found()
-        named = {_below(self.root, each.address): each for each in found}
-        return {name: file for name, file in named.items() if not _is_hidden(name)}
+        return {_below(self.root, each.address): each for each in found.files}, found.note
 
     def passed_over(self) -> dict[str, int]:
         """Return the endings of the files in it that are no data files, and how many have each; none of a glob."""
         if WILDCARD.search(self.address) if self.is_remote else self._path != self._plain:
             return {}
         others = other_files(self.root, self.home)
-        return Counter(PurePosixPath(name).suffix.lower() for name in others if not _is_hidden(name))
+        return Counter(PurePosixPath(name).suffix.lower() for name in others if not is_hidden(name))
 
-    def _found(self) -> list[SourceFile]:
+    def _found(self) -> FoundFiles:
         for _ in range(_LOOKS_AGAIN):
-            try:
-                return find_files(self._resolved, self.home)
-            except NotFound as error:  # nothing matches; or a file went while it was listed
-                if "any more" not in error.message:
-                    break
-        return []
+            with contextlib.suppress(NotFound):  # a file went while it was listed
+                return search(self._resolved, self.home)
+        return FoundFiles(())
 
 
 def _before_wildcards(parts: tuple[str, ...]) -> Iterator[str]:
@@ -250,10 +258,6 @@ def _is_of_file(error: SleeperError, file: SourceFile) -> bool:
 
 def _below(root: str, address: str) -> str:
     return address.removeprefix(root).lstrip("/") if address.startswith(root) else address
-
-
-def _is_hidden(name: str) -> bool:
-    return any(part.startswith((".", "_")) for part in name.split("/"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +340,7 @@ class FolderWatch:
     _before: set[str] = field(default_factory=set)
     _without_rows_before: set[str] = field(default_factory=set)
     _passed_over: Mapping[str, int] = field(default_factory=dict)
+    _hidden: str = ""
 
     def run(self, *, once: bool) -> WatchReport:
         """Load files until an interrupt, or once: those that are in the folder now and are not being written.
@@ -385,12 +390,15 @@ class FolderWatch:
         """What was done until now."""
         files, without_rows = tuple(self._files.values()), len(self._without_rows_before)
         return WatchReport(
-            self.table, self.folder.root, files, len(self._before), without_rows, passed_over=self._passed_over
+            *(self.table, self.folder.root, files, len(self._before), without_rows),
+            passed_over=self._passed_over,
+            hidden=self._hidden,
         )
 
     def look(self) -> None:
         """Look at the folder, and load each file that is new and whole."""
-        for name, file in self.folder.files().items():
+        files, self._hidden = self.folder.files()
+        for name, file in files.items():
             now = _Look.at(file, is_remote=self.folder.is_remote)
             if now is None or self._ended.get(name) == now:
                 continue

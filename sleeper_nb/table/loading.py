@@ -29,6 +29,7 @@ from sleeper_nb.operations.loading.bulk_load import BulkLoad, ending_at_first
 from sleeper_nb.operations.loading.checked_load import (
     CheckedLoad,
     message_with,
+    noted,
     with_broken_expectations,
     with_runs,
 )
@@ -42,7 +43,7 @@ from sleeper_nb.operations.loading.named_columns import check_named_columns
 from sleeper_nb.operations.loading.quarantine import QuarantineFile, SortedOut, sort_out
 from sleeper_nb.operations.loading.row_checks import RowCheck
 from sleeper_nb.operations.loading.run_files import RunFiles, unmerged_note
-from sleeper_nb.operations.loading.source_files import SourceFile
+from sleeper_nb.operations.loading.source_files import SourceFile, hidden_note
 from sleeper_nb.operations.loading.sources import IngestSource
 from sleeper_nb.operations.request_estimate import CommitCosts
 from sleeper_nb.operations.split_before_import import LeavesWanted
@@ -81,14 +82,23 @@ def load(
     """
     progress, home = table.components.progress, table.store.storage
     with sources.opened_sources(data, home, options, progress) as rows:
+        note = hidden_note(each for each in rows if isinstance(each, SourceFile))
         if quarantine is not None:
             file = QuarantineFile.of(quarantine, home)
             load = _CheckedIngest(table, _readable_again(rows), options.matching, file)
-            return _unless_done(table, load.plan(), job_id) if dry_run else load.run(message, job_id)
+            done = _unless_done(table, load.plan(), job_id) if dry_run else load.run(message, job_id)
+            return _noted(done, note)
         settings = IngestSettings.of(table.properties)
         settings = settings if merge is None else replace(settings, merge=merge)
         matching = options.matching
-        return _load(table, rows, matching, settings, message=message, job_id=job_id, dry_run=dry_run, engine=engine)
+        done = _load(table, rows, matching, settings, message=message, job_id=job_id, dry_run=dry_run, engine=engine)
+        return _noted(done, note)
+
+
+def _noted(done: Snapshot | IngestPlan, note: str) -> Snapshot | IngestPlan:
+    if isinstance(done, Snapshot):
+        return noted(done, note)
+    return replace(done, notes=(*done.notes, note)) if note else done
 
 
 def _load(
@@ -228,13 +238,15 @@ def add_files(
     if copy:
         return load(table, given, LoadOptions(), message=message, job_id=job_id, dry_run=dry_run)
     found = adding.find_parquet(table.store, given)
+    note = hidden_note(found.values())
     statistics, progress = DataFileSettings.of(table.properties).statistics, table.components.progress
     row_checks = table.load_checks
     rules = MovingRules.of(_stores_of_all(table), table.store.storage.root, found) if move else None
     if dry_run:
         plan = adding.plan_files(table.store, table.store.load(), found, statistics, progress, row_checks, rules)
         refused = tuple(replace(each, hint=for_table(each.hint, table.name)) for each in plan.refused)
-        return _unless_done(table, replace(plan, refused=refused), job_id)
+        notes = (*plan.notes, *filter(None, [note]))
+        return _unless_done(table, replace(plan, refused=refused, notes=notes), job_id)
     author = table.components.author
 
     def add() -> Snapshot:
@@ -253,7 +265,7 @@ def add_files(
 
     with table_in_hints(table.name):
         added = add() if job_id is None else _once(table, "ingest", job_id, add)
-    return saved_if_due(table.store, added, table.properties[SAVEPOINT_INTERVAL], author)
+    return noted(saved_if_due(table.store, added, table.properties[SAVEPOINT_INTERVAL], author), note)
 
 
 def _addresses(files: str | Path | Iterable[str | Path]) -> list[str | Path]:

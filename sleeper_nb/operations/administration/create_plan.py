@@ -122,7 +122,7 @@ class CreatePlan(Report):
         footer = f"based on {counted(looked_at, 'row')}; choose with {choose}, the column you filter on most first"
         for each in self.differences:
             footer += f"\n{each.problem}: {hint_text(each.hint, self.prefix)}"
-        footer = "\n".join((footer, *self._text_notes()))
+        footer = "\n".join((footer, *self.notes, *self._text_notes()))
         return Grid(("column", "type", "distinct", "nulls", "can be a key"), rows, title, footer)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from sleeper_nb.errors import Action
+from sleeper_nb.model.jobs import MadeBefore
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.loading.row_checks import JudgedRows
+from sleeper_nb.operations.versioning.periodic_savepoints import LoadedAndSaved
 from sleeper_nb.report import Grid
 
 
@@ -73,6 +75,15 @@ class CheckedLoad(Snapshot):
 def with_broken_expectations(loaded: Snapshot, judged: JudgedRows) -> Snapshot:
     """Return a snapshot that a load made, with what its report says of rows that break expectations, if any do."""
     return CheckedLoad.of(loaded, "\n".join(judged.notes)) if judged.broken else loaded
+
+
+def noted(loaded: Snapshot, note: str) -> Snapshot:
+    """Return a snapshot that a load made, with one more line of its report, if there is something to say."""
+    if not note or isinstance(loaded, MadeBefore):
+        return loaded
+    if isinstance(loaded, CheckedLoad | LoadedAndSaved):
+        return replace(loaded, note="\n".join(filter(None, (loaded.note, note))))
+    return CheckedLoad.of(loaded, note)
 
 
 def with_runs(loaded: Snapshot, runs: str, to_merge: Action | None) -> Snapshot:

@@ -6,12 +6,15 @@ import codecs
 import contextlib
 import glob
 import io
+import logging
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import lru_cache
+from fnmatch import fnmatchcase
+from functools import lru_cache, partial
 from lzma import LZMAError
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
@@ -19,8 +22,12 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from sleeper_nb.errors import Action, HintParts, InvalidInput, NotFound, SleeperError, StorageError, first_line
+from sleeper_nb.operations.loading.lake_tables import check_no_lake_table, check_no_local_lake_table
 from sleeper_nb.operations.loading.xz_text import XzText
+from sleeper_nb.report import counted
 from sleeper_nb.storage.filesystem import Storage, open_near
+
+logger = logging.getLogger(__name__)
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".xz": "xz"}
 """The endings of compressed CSV and JSON files, and their compression; Parquet has its own."""
@@ -282,6 +289,8 @@ class SourceFile:
         The address from which it was downloaded; "" for other files.
     modified
         When it was last written, if a listing of a bucket says so.
+    hidden
+        How many files the search that found it left out, as their names are hidden; of the first that it found.
     """
 
     storage: Storage
@@ -292,6 +301,7 @@ class SourceFile:
     sheet: str | None = None
     web: str = ""
     modified: datetime | None = field(default=None, compare=False)
+    hidden: int = field(default=0, compare=False)
 
     @property
     def label(self) -> str:
@@ -340,7 +350,7 @@ def find_files(source: str | Path, home: Storage | None = None) -> list[SourceFi
     source
         A file of any name; a folder, meaning all files below it with one of `SOURCE_ENDINGS`; or a glob, in which
         ``**`` matches any number of folders; a folder that it matches means all such files below it. In a bucket
-        likewise: an object, a prefix, or a glob.
+        likewise: an object, a prefix, or a glob. Files with hidden names are only found by their own.
     home
         The table's storage. If it is a bucket, its region and endpoint are also used for other buckets.
 
@@ -348,13 +358,59 @@ def find_files(source: str | Path, home: Storage | None = None) -> list[SourceFi
     ------
     NotFound
         When nothing matches.
+    InvalidInput
+        When files of a folder or glob belong to a table in a lake format.
     StorageError
         When a file cannot be looked at, such as a link to no file.
     """
-    files = _in_bucket(str(source), home) if str(source).startswith("s3://") else _in_folder(source)
-    if not files:
-        raise NotFound(f"no data file matches {str(source)!r}", hint=_HINT)
-    return files
+    found = search(source, home)
+    if not found.files:
+        hint = f"{found.note}; name such a file to load it" if found.hidden else _HINT
+        raise NotFound(f"no data file matches {str(source)!r}", hint=hint)
+    return [replace(found.files[0], hidden=found.hidden), *found.files[1:]]
+
+
+def search(source: str | Path, home: Storage | None = None) -> FoundFiles:
+    """Return what `find_files` does, and how many files with hidden names it leaves out; perhaps there is nothing."""
+    return _in_bucket(str(source), home) if str(source).startswith("s3://") else _in_folder(source)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFiles:
+    """The files that a user's words name, and how many more there are with hidden names."""
+
+    files: Sequence[SourceFile]
+    hidden: int = 0
+
+    @property
+    def note(self) -> str:
+        """How many files were left out as their names are hidden; "" for none."""
+        names = "its name or folder begins" if self.hidden == 1 else "their names or folders begin"
+        return f"{counted(self.hidden, 'file')} left out, as {names} with . or _" if self.hidden else ""
+
+
+def is_hidden(path: str, pattern: str = "") -> bool:
+    """Return whether a name in a path begins with ``.`` or ``_``: writers and tools use such names for other files.
+
+    Parameters
+    ----------
+    path
+        Below the folder that the user named; a folder such as ``_year=2026`` gives a value to a column.
+    pattern
+        The glob that found it: what it names so is not hidden.
+    """
+    named = [each for each in pattern.split("/") if each.startswith((".", "_"))]
+    return any(
+        name.startswith((".", "_"))
+        and not (name.startswith("_") and "=" in name)
+        and not any(fnmatchcase(name, each) for each in named)
+        for name in path.split("/")
+    )
+
+
+def hidden_note(files: Iterable[SourceFile]) -> str:
+    """Return how many files the searches that found some files left out as their names are hidden; "" for none."""
+    return FoundFiles((), sum(each.hidden for each in files)).note
 
 
 def other_files(folder: str, home: Storage | None = None) -> list[str]:
@@ -368,17 +424,22 @@ def other_files(folder: str, home: Storage | None = None) -> list[str]:
     return [name for name in names if not name.lower().endswith(SOURCE_ENDINGS)]
 
 
-def _in_folder(source: str | Path) -> list[SourceFile]:
+def _in_folder(source: str | Path) -> FoundFiles:
     text = str(Path(str(source).removeprefix("file://")).expanduser())
     if Path(text).is_file():  # first, since a file name can contain brackets
-        return [_of_path(Path(text), Path(text).parent)]
-    if Path(text).is_dir():
-        return [_of_path(path, Path(text)) for path in sorted(_below(Path(text)))]
-    found = map(Path, glob.glob(text, recursive=True))  # noqa: PTH207 - Path.glob needs a folder to start from
-    paths = sorted({path for each in found for path in (_below(each) if each.is_dir() else [each])})
-    wildcard = WILDCARD.search(text)
-    folder = Path(text[: wildcard.start() if wildcard else None].rpartition("/")[0])
-    return [_of_path(path, folder) for path in paths]
+        return FoundFiles([_of_path(Path(text), Path(text).parent)])
+    folder, pattern = Path(text), ""
+    if folder.is_dir():
+        paths = sorted(_below(folder))
+    else:
+        pattern, wildcard = text, WILDCARD.search(text)
+        found = map(Path, glob.glob(text, recursive=True, include_hidden=True))  # noqa: PTH207 - Path.glob needs a folder
+        paths = sorted({path for each in found for path in (_below(each) if each.is_dir() else [each])})
+        folder = Path(text[: wildcard.start() if wildcard else None].rpartition("/")[0])
+    above = len(folder.parts)
+    visible = [path for path in paths if not is_hidden("/".join(path.parts[above:]), pattern)]
+    check_no_local_lake_table(str(path.absolute()) for path in visible)
+    return FoundFiles([_of_path(path, folder) for path in visible], len(paths) - len(visible))
 
 
 def _below(folder: Path) -> Iterator[Path]:
@@ -425,32 +486,68 @@ def _decoded(part: str) -> str:
         raise InvalidInput(f"{part!r} in the name of a folder is not UTF-8", hint="rename the folder") from error
 
 
-def _in_bucket(source: str, home: Storage | None) -> list[SourceFile]:
+def _in_bucket(source: str, home: Storage | None) -> FoundFiles:
+    """Return the object of a key, the data files below a prefix, or the objects that match a glob."""
     bucket, _, key = source.removeprefix("s3://").partition("/")
-    return list(_matching(open_near(f"s3://{bucket}", home), key))
-
-
-def _matching(storage: Storage, key: str) -> Iterator[SourceFile]:
-    """Yield the object of a key, the data files below a prefix, or the objects that match a glob."""
+    storage = open_near(f"s3://{bucket}", home)
     if key and not key.endswith("/"):
         try:  # first, since a key can contain brackets
-            yield SourceFile(storage, key, storage.size(key), folder_values=_folder_values(key.split("/")[:-1], ()))
+            values = _folder_values(key.split("/")[:-1], ())
+            return FoundFiles([SourceFile(storage, key, storage.size(key), folder_values=values)])
         except NotFound:
             pass
-        else:
-            return
     wildcard = WILDCARD.search(key)
+    pattern = "" if wildcard is None else key
     folder = key.rstrip("/") if wildcard is None else key[: wildcard.start()].rpartition("/")[0]
-    for file in storage.list(folder):
-        if wildcard is None:
-            matches = file.path.lower().endswith(SOURCE_ENDINGS)
-        else:
-            matches = _glob_pattern(key).fullmatch(file.path) is not None
-        if matches:
-            named = folder.split("/") if folder else []
-            below = file.path.split("/")[len(named) : -1]
-            values = _folder_values(named, below)
-            yield SourceFile(storage, file.path, file.bytes, folder_values=values, modified=file.modified)
+    named = folder.split("/") if folder else []
+    listed = storage.list(folder)
+    matching = [file for file in listed if _matches(file.path, pattern)]
+    visible = [file for file in matching if not is_hidden("/".join(file.path.split("/")[len(named) :]), pattern)]
+    if visible:
+        names = partial(_names_in_bucket, storage, folder, _names_by_folder(file.path for file in listed))
+        check_no_lake_table((file.path for file in visible), names, storage.locate)
+    files = [
+        SourceFile(
+            *(storage, file.path, file.bytes),
+            folder_values=_folder_values(named, file.path.split("/")[len(named) : -1]),
+            modified=file.modified,
+        )
+        for file in visible
+    ]
+    return FoundFiles(files, len(matching) - len(visible))
+
+
+def _matches(path: str, pattern: str) -> bool:
+    """Return whether a file is a data file or, with a glob, matches that."""
+    return _glob_pattern(pattern).fullmatch(path) is not None if pattern else path.lower().endswith(SOURCE_ENDINGS)
+
+
+def _names_by_folder(paths: Iterable[str]) -> Mapping[str, set[str]]:
+    """Return the names of the files and folders in each folder."""
+    names: defaultdict[str, set[str]] = defaultdict(set)
+    for path in paths:
+        below = path
+        while below:
+            folder, _, name = below.rpartition("/")
+            if name in names[folder]:
+                break
+            names[folder].add(name)
+            below = folder
+    return names
+
+
+def _names_in_bucket(storage: Storage, listed_folder: str, listed: Mapping[str, set[str]], folder: str) -> set[str]:
+    """Return the names in a folder: from the listing below it, or by a request for a folder above the listed one."""
+    path = "" if folder == "." else folder
+    if not listed_folder or path == listed_folder or path.startswith(f"{listed_folder}/"):
+        return listed.get(path, set())
+    try:
+        if path.endswith("/metadata"):
+            return {file.path.rpartition("/")[2] for file in storage.list(path)}
+        return set(storage.folders(path))
+    except SleeperError as error:  # a folder above may be forbidden
+        logger.debug("%s is not looked at: %s", storage.locate(path), error)
+        return set()
 
 
 @lru_cache(maxsize=16)

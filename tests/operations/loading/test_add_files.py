@@ -110,6 +110,16 @@ def test_other_libraries_read_them(session, lake):
     assert session.sql("select max(n), count(*) as c from t", engine="duckdb").to_arrow()["c"].to_pylist() == [200]
 
 
+def test_hidden_files_of_a_folder_are_not_added_and_said(session, lake):
+    table = session.table("t")
+    for file in [*lake.rglob("*.parquet")][1:]:
+        file.rename(file.with_name(f"_{file.name}"))
+    text = "1 file left out, as its name or folder begins with . or _"
+    for report in (table.add_files(lake, dry_run=True), table.add_files(lake)):
+        assert repr(report).count(text) == 1
+    assert len(content(table)) == 100
+
+
 def test_an_added_file_is_added_once(session, lake):
     table = session.table("t")
     table.add_files(lake / "city=nowhere/a.parquet")

@@ -4,6 +4,7 @@ import gzip
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -15,11 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import dataset
 
+import sleeper_nb as sl
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.loading import sources
-from sleeper_nb.operations.loading.source_files import find_files
+from sleeper_nb.operations.loading import source_files, sources
+from sleeper_nb.operations.loading.source_files import find_files, hidden_note
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.storage.filesystem import Storage
 from tests.support.builders import a_store, ingest, on_disk, rows_of, scan
 
 SCHEMA = Schema({"k": "string", "n": "int"}, {"t": "timestamp"}, {"v": "double?", "d": "date?"})
@@ -274,3 +277,97 @@ def test_a_file_that_is_gone_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "is_symlink", lambda _: False)  # as a file that was deleted after it was listed
     with pytest.raises(NotFound, match=r"data file '.*a\.csv' does not exist any more"):
         find_files(tmp_path)
+
+
+HIDDEN = "1 file left out, as its name or folder begins with . or _"
+
+
+@pytest.fixture
+def beside_hidden(tmp_path: Path) -> Path:
+    """A folder with one row in a file, and others in files of tools."""
+    folder = tmp_path / ".home" / "_mine" / "d1"
+    (folder / ".ipynb_checkpoints").mkdir(parents=True)
+    (folder / "data.csv").write_text("k,v\na,1\n")
+    (folder / ".ipynb_checkpoints" / "data-checkpoint.csv").write_text("k,v\nb,1\n")
+    return folder
+
+
+@pytest.mark.parametrize("ending", ["", "/**/*.csv", "/../*"])
+def test_hidden_files_are_left_out_and_counted_by_every_load(tmp_path: Path, beside_hidden: Path, ending: str):
+    data = f"{beside_hidden}{ending}"
+    with sl.connect(tmp_path / "w") as session:
+        made = session.create_table("made", data, row_keys=["k"])
+        assert ([row["k"] for row in made.scan().to_arrow().to_pylist()], repr(made).count(HIDDEN)) == (["a"], 1)
+        assert repr(session.create_table("other", data, row_keys=["k"], dry_run=True)).count(HIDDEN) == 1
+        assert repr(session.create_table("other", data, dry_run=True)).count(HIDDEN) == 1
+        loads = [made.ingest, made.bulk_import, made.upsert, partial(made.ingest, quarantine=tmp_path / "q.parquet")]
+        for load in loads:
+            assert repr(load(data, dry_run=True)).count(HIDDEN) == 1
+            assert repr(load(data)).count(HIDDEN) == 1
+        assert repr(made.merge(data, on=["k"]).when_matched_delete().execute()).count(HIDDEN) == 1
+        assert made.scan().to_arrow().to_pylist() == []
+
+
+def test_a_hidden_file_that_is_named_is_read_and_one_alone_in_a_folder_is_said(beside_hidden: Path):
+    hidden = beside_hidden / ".ipynb_checkpoints"
+    (beside_hidden / "_year=2026").mkdir()
+    (beside_hidden / "_year=2026" / "c.csv").write_text("k\nc\n")
+    found = [find_files(f"{beside_hidden}/{each}") for each in (
+        ".ipynb_checkpoints", ".ipynb_checkpoints/data-checkpoint.csv", ".ipynb*/*", "_*/*")]  # fmt: skip
+    assert [[file.path for file in each] for each in found[:3]] == [["data-checkpoint.csv"]] * 3
+    assert [[value.name for value in file.folder_values] for file in found[3]] == [["_year"]]
+    hidden.rename(beside_hidden / "_tmp")
+    (beside_hidden / "data.csv").unlink()
+    (beside_hidden / "_year=2026" / "c.csv").unlink()
+    with pytest.raises(NotFound) as refused:
+        find_files(beside_hidden)
+    assert refused.value.hint == f"{HIDDEN}; name such a file to load it"
+
+
+LAKES = {
+    "Delta": ["_delta_log/00000000000000000000.json"],
+    "Iceberg": ["metadata/v1.metadata.json"],
+    "Hudi": [".hoodie/hoodie.properties"],
+    "Paimon": ["snapshot/LATEST", "schema/schema-0", "manifest/manifest-0"],
+    "DuckLake": ["ducklake-0198a5b1-7d3c-7b0e-9d1c-1f2e3d4c5b6a.parquet"],
+}
+
+
+@pytest.mark.parametrize("kind", LAKES)
+def test_folders_and_globs_in_tables_of_lake_formats_are_refused_by_name(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+):
+    table = tmp_path / "lake" / "t"
+    for name in (*LAKES[kind], "p=1/a.parquet"):
+        (table / name).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"k": ["a"]}), table / name)
+    if kind == "DuckLake":
+        (table / "p=1" / "a.parquet").unlink()
+    inside = table if kind == "DuckLake" else table / "p=1"
+    for named in (table, inside, tmp_path / "lake", tmp_path / "*", table / "**" / "*.parquet", inside / "*.parquet"):
+        with pytest.raises(InvalidInput, match=rf"lake/t is a {kind} table"):
+            find_files(named)
+    alone = next(inside.glob("*.parquet"))
+    assert [file.path for file in find_files(alone)] == [alone.name]
+    key = alone.relative_to(tmp_path).as_posix()
+    monkeypatch.setattr(source_files, "open_near", lambda *_: Storage(tmp_path))  # it lists as a bucket does
+    prefix = key.rpartition("/")[0]
+    for named in ("lake/t/", prefix, "lake", "", "lake/**/*.parquet", f"{prefix}/*"):
+        with pytest.raises(InvalidInput, match=rf"{tmp_path}/lake/t is a {kind} table"):
+            find_files(f"s3://bucket/{named}")
+    assert [file.path for file in find_files(f"s3://bucket/{key}")] == [key]
+
+
+def test_hidden_objects_of_a_bucket_are_left_out(tmp_path: Path, beside_hidden: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(source_files, "open_near", lambda *_: Storage(tmp_path))  # it lists as a bucket does
+    for named in ("d1", "d1/**/*.csv", "*/**/*.csv"):
+        found = find_files(f"s3://bucket/.home/_mine/{named}")
+        assert ([file.path for file in found], hidden_note(found)) == ([".home/_mine/d1/data.csv"], HIDDEN)
+    assert len(find_files("s3://bucket/.home/_mine/d1/.*/*")) == 1
+
+
+def test_folders_that_only_have_such_names_are_read(tmp_path: Path):
+    for name in ("metadata/notes.json", "schema/x.csv", "snapshot/x.csv", "data/a.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("k\na\n")
+    assert [file.path for file in find_files(tmp_path / "data")] == ["a.csv"]

@@ -149,8 +149,16 @@ def test_names_that_writers_use_until_a_file_is_whole_are_left_alone(table, inco
         incoming.write(name, "x,1")
     report = once(table, incoming)
     assert (report.files, report.passed_over) == ((), {".part": 1, ".tmp": 1, ".txt": 1})
+    assert "\n4 files left out, as their names or folders begin with . or _\n" in str(report)
     (incoming.folder / "_b.csv").rename(incoming.folder / "b.csv")
     assert states(once(table, incoming)) == {"b.csv": "loaded"}
+
+
+def test_a_watch_of_a_table_in_a_lake_format_ends(table, incoming):
+    incoming.write("_delta_log/00000000000000000000.json", header="{}")
+    incoming.write("a.csv", "a,1")
+    with pytest.raises(InvalidInput, match="is a Delta table"):
+        once(table, incoming)
 
 
 class Lines(Silent):
