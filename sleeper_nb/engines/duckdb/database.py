@@ -171,6 +171,8 @@ def _opened(**settings: int) -> duckdb.DuckDBPyConnection:
     config = {**_CONFIG, **settings, "temp_directory": str(_spill_folder())}
     connection = duckdb.connect(":memory:", config=config)
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
+    # the type of a column is the table's: GeoParquet's footer would make GEOMETRY of bytes, which are others then
+    connection.execute("SET GLOBAL enable_geoparquet_conversion = false")
     return connection
 
 

@@ -463,6 +463,7 @@ class _Examiner:
         with file.storage.input(file.path) as stream, pq.ParquetFile(stream, pre_buffer=in_advance) as opened:
             columns, metadata = opened.schema_arrow, opened.metadata  # each is made anew whenever it is asked for
             self._check_columns(columns)
+            _check_bytes(metadata.schema)
             self._check_folders(file, columns)
             if not metadata.num_rows:
                 return _Examined(address)
@@ -650,6 +651,8 @@ class _Examiner:
 
 _WHOLE_NUMBERS = frozenset({"int", "long", "date", "timestamp"})
 _FLOATS = frozenset({"FLOAT", "DOUBLE"})
+_BYTES = frozenset({"NONE", "STRING", "DECIMAL"})
+"""The logical types of byte arrays that all engines read alike, as what the table has."""
 
 
 def _column_chunks(metadata: pq.FileMetaData) -> Iterator[pq.ColumnChunkMetaData]:
@@ -676,6 +679,14 @@ def _check_column(values: pa.Array, of: Field, before: int) -> None:
     if of.type.holds("uuid") and not loaded.equals(values.cast(of.type.arrow)):
         problem = f"has UUIDs in column {of.name!r} that are not written in lower case, with hyphens"
         raise _RefusedError(problem, _COPY)
+
+
+def _check_bytes(columns: pq.ParquetSchema) -> None:
+    """Raise for bytes that engines read as values of another type, such as GEOMETRY, and then as other bytes."""
+    for each in map(columns.column, range(len(columns))):
+        if each.physical_type == "BYTE_ARRAY" and each.logical_type.type not in _BYTES:
+            name, kind = each.path.partition(".")[0], each.logical_type.type
+            raise _RefusedError(f"has {kind} in column {name!r}, which engines do not read as its bytes", _COPY)
 
 
 def _null_refused(name: str) -> _RefusedError:
@@ -713,7 +724,11 @@ def _plain(kind: pa.DataType) -> pa.DataType:
         return pa.string()
     if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
         return pa.binary()
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if pa.types.is_timestamp(kind) and kind.tz:  # the zone is of Arrow; the values are in UTC
+        return pa.timestamp(kind.unit, "UTC")
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return pa.list_(_plain(kind.value_type))
     if pa.types.is_map(kind):
         return pa.map_(_plain(kind.key_type), _plain(kind.item_type))

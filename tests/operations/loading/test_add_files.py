@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import struct
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -369,6 +371,52 @@ def test_files_of_other_writers_are_read_by_all(session, lake, tmp_path):
     assert content(table) == expected(rows(200), rows(300))
     table.compact("all", engine="local")
     assert content(table) == expected(rows(200), rows(300))
+
+
+GEO = {"encoding": "WKB", "geometry_types": ["Point"], "crs": {"id": {"authority": "here", "code": 1}}}
+
+
+def test_bytes_of_geoparquet_are_read_as_they_are_by_all(session, lake):
+    import duckdb
+
+    point, with_srid = struct.pack("<BIdd", 1, 1, 1, 2), struct.pack("<BIIdd", 1, 0x20000001, 4326, 1, 2)
+    added = pa.table({"k": [1, 2, 3], "name": ["a"] * 3, "spot": pa.array([point, with_srid, b"no WKB"], pa.binary())})
+    geo = {"version": "1.1.0", "primary_column": "at", "columns": {"spot": GEO}}
+    pq.write_table(added.replace_schema_metadata({"geo": json.dumps(geo)}), lake / "geo.parquet")
+    table = session.create_table("places", sl.Schema({"k": "long"}, values={"name": "string", "spot": "bytearray"}))
+    table.add_files(lake / "geo.parquet")
+    found = session.sql("select k, typeof(spot) as kind, spot from places order by k", engine="duckdb").to_arrow()
+    assert (set(found["kind"].to_pylist()), found["spot"]) == ({"BLOB"}, added["spot"])
+    assert table.scan().to_duckdb().order("k").to_arrow_table()["spot"].to_pylist() == added["spot"].to_pylist()
+    session.sql("update places set name = 'b' where k > 1")
+    assert table.scan().to_arrow().to_pydict() == {**added.to_pydict(), "name": ["a", "b", "b"]}
+
+    geometry = lake / "geometry.parquet"
+    columns = "4::BIGINT as k, 'c' as name, 'POINT(1 2)'::GEOMETRY as spot"
+    duckdb.connect().execute(f"copy (select {columns}) to '{geometry}' (format parquet, geoparquet_version 'NONE')")
+    with pytest.raises(InvalidInput, match=r"GEOMETRY in column 'spot', which engines do not read as its bytes\n.*copy"):
+        table.add_files(geometry)
+    table.add_files(geometry, copy=True)
+    assert session.sql("select spot from places where k = 4", engine="duckdb").to_arrow()["spot"].to_pylist() == [point]
+
+
+def test_the_types_of_arrow_in_a_footer_do_not_matter(session, lake):
+    written = pa.table(
+        {
+            "k": pa.array(["a", "b"]).dictionary_encode(),
+            "at": pa.array([1, None], pa.timestamp("us", "Europe/Berlin")),
+            "pair": pa.array([[1, 2], None], pa.list_(pa.int64(), 2)),
+        }
+    )
+    pq.write_table(written, lake / "arrow.parquet")
+    schema = sl.Schema({"k": "string"}, values={"at": "timestamp?", "pair": "list<long>?"})
+    table = session.create_table("of_arrow", schema)
+    table.add_files(lake / "arrow.parquet")
+    expected_rows = written.cast(schema.arrow).to_pylist()
+    assert table.scan().to_arrow().to_pylist() == expected_rows
+    assert session.sql("select * from of_arrow order by k", engine="duckdb").to_arrow().to_pylist() == expected_rows
+    table.compact("all", engine="local")
+    assert table.scan().to_polars().to_dicts() == expected_rows
 
 
 def test_a_table_that_was_altered_takes_files_without_the_late_column(session, lake):
