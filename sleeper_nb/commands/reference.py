@@ -38,7 +38,9 @@ CASTS_IN_FILES = """- `int` are numbers of at most 32 bits, and `unsigned long` 
 - Rows of Python: None, `pandas.NaT` and `pandas.NA` are NULL; a float NaN is NaN.
 - pandas: NaN is NULL in columns of numpy's floats and of objects, as pandas marks missing values so. The dry run and
   the load say how many of them there were. Masked (`Float64`) and Arrow columns keep NaN and NULL apart, as do Arrow,
-  Polars, Parquet and Spark.
+  Polars, Parquet and Spark. A named index, and each level of a MultiIndex, is a column, as after `reset_index`. An
+  index without a name is not loaded, neither from a data frame nor from a Parquet file (`__index_level_0__`); unless it
+  only numbers the rows of a data frame, the load says so.
 - CSV: NULL is the null text without quotes, an empty value by default; in quotes it is a text, and NULL only in
   columns other than `string` and `bytearray`. `NaN` is NaN. Bytes are base64; lists and structs are JSON, and
   maps are lists of pairs or objects.

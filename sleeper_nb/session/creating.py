@@ -18,7 +18,6 @@ from sleeper_nb.errors import (
     AlreadyExists,
     HintParts,
     InvalidInput,
-    NotFound,
     OutcomeUnknown,
     SleeperError,
     StateRuleBroken,
@@ -58,7 +57,6 @@ from sleeper_nb.operations.loading.data_columns import (
     materialised,
     named,
 )
-from sleeper_nb.operations.loading.in_memory import index_names
 from sleeper_nb.operations.loading.ingest import IngestPlan, IngestSettings, published, write_rows
 from sleeper_nb.operations.loading.key_sample import (
     LOOKED_AT,
@@ -77,7 +75,7 @@ from sleeper_nb.operations.loading.named_columns import check_named_columns
 from sleeper_nb.operations.loading.odd_texts import OddTexts, odd_texts
 from sleeper_nb.operations.loading.row_checks import RowCheck
 from sleeper_nb.operations.loading.source_files import SourceFile, hidden_note
-from sleeper_nb.operations.loading.sources import IngestSource, InMemory
+from sleeper_nb.operations.loading.sources import IngestSource
 from sleeper_nb.operations.loading.unique_keys import UniqueKeysOfLoad
 from sleeper_nb.operations.split import initial_split_points
 from sleeper_nb.progress import finishing
@@ -582,15 +580,7 @@ class _Load:
             return request.schema
         if not request.choice.row_keys:
             raise self._without_keys()
-        try:
-            return request.choice.schema(self._columns)
-        except NotFound as error:
-            in_index = [name for each in self._sources if isinstance(each, InMemory) for name in index_names(each.data)]
-            if any(name in in_index for name in (*request.choice.row_keys, *request.choice.sort_keys)):
-                error.hint = (
-                    "it is in the index of the data, which is not loaded: make it a column with x.reset_index()"
-                )
-            raise
+        return request.choice.schema(self._columns)
 
     def _without_keys(self) -> InvalidInput:
         """Return the error that proposes row keys."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sleeper_nb.errors import EngineError, InvalidInput, NotFound, SleeperError, first_line, nearest
 from sleeper_nb.operations.loading.casts import plain_values
-from sleeper_nb.operations.loading.in_memory import arrow_of, is_pandas, is_spark, is_table
+from sleeper_nb.operations.loading.in_memory import arrow_of, is_pandas, is_spark, is_table, with_index
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -98,7 +98,7 @@ class Variables:
     def find(self, name: str) -> BoundVariable | None:
         """Return the variable of a name; None when there is none with rows.
 
-        NaN of pandas is NULL, as pandas means it; its index is not a column. A time without a zone is in UTC, as in a
+        NaN of pandas is NULL, as pandas means it; a named index is a column. A time without a zone is in UTC, as in a
         load.
 
         Raises
@@ -115,6 +115,7 @@ class Variables:
 
 
 def _bound(name: str, data: Any) -> BoundVariable:
+    data = with_index(data)
     if is_pandas(data) or is_spark(data):
         _check_names(name, map(str, data.columns))
     if is_spark(data):

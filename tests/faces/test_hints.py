@@ -185,13 +185,6 @@ def test_a_file_that_is_not_utf_8_is_told_by_its_encoding(typed, tmp_path):
     typed("%sleeper ingest trips more.csv --encoding latin-1")
 
 
-def test_a_column_that_is_the_index_of_a_frame_is_reset(typed, shell):
-    shell.push({"frame": pd.DataFrame({"city": ["oslo"], "fare": [2]}).set_index("city")})
-    assert refused(typed, "%sleeper ingest trips $frame").hint == "it is the frame's index: ingest frame.reset_index()"
-    typed("frame = frame.reset_index()")
-    typed("%sleeper ingest trips $frame")
-
-
 def test_an_error_of_syntax_elsewhere_is_not_blamed_on_a_column(typed):
     assert refused(typed, "%sleeper sql --engine duckdb SELECT id FROM words WHERE id >").hint is None
 

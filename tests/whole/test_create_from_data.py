@@ -868,7 +868,10 @@ def test_a_column_has_one_type_in_a_command(shell):
         (pd.DataFrame({"City Name": ["a"]}), ["City_Name"], "no column 'City_Name'",
          "'City Name' becomes City_Name with by_name=True"),
         (pd.DataFrame(), ["a"], "the data has no columns", "named columns"),
-        (FRAME.groupby("city").sum("n"), ["city"], "no column 'city'", "x.reset_index()"),
+        (pa.table({"__index_level_0__": ["a"], "n": [1]}), ["__index_level_0__"], "no column '__index_level_0__'",
+         "call it id with columns={'__index_level_0__': 'id'}"),
+        (pd.DataFrame({"k": [1, 2]}, pd.Index([3, 4], name="k")), ["k"], "'k' is a column of the data frame and",
+         "x.rename_axis('k_2')"),
         (pd.DataFrame({"k": ["a", None]}), ["k"], "column 'k' has 1 null", "row keys cannot be null"),
         (pa.table({"k": ["a", None]}), ["k"], "column 'k' has 1 null", "row keys cannot be null"),
         (pd.DataFrame({"k": [1], "d": pd.to_timedelta([1])}), ["k"], "column 'd'", "or add ignore_extra=True"),
@@ -884,6 +887,51 @@ def test_an_answer_to_a_first_attempt_says_what_to_type(session, data, keys, wor
     assert words in caught.value.message
     assert hint in caught.value.hint
     assert not session.tables()
+
+
+BY_NAME = pd.DataFrame({"n": [1, 2]}, pd.Index(["a", "b"], name="k"))
+LEVELS = pd.MultiIndex.from_tuples([("a", 5), ("b", 6)], names=["k", None])
+
+
+@pytest.mark.parametrize(
+    ("frame", "expected"),
+    [
+        (BY_NAME, {"k": ["a", "b"], "n": [1, 2]}),
+        (BY_NAME.assign(k=["a", "b"]), {"k": ["a", "b"], "n": [1, 2]}),  # as `set_index("k", drop=False)` returns it
+        (pd.DataFrame({"n": [1, 2]}, LEVELS), {"k": ["a", "b"], "level_1": [5, 6], "n": [1, 2]}),
+        (pd.DataFrame({"k": [2, 1], "n": [8, 9]}).sort_values("k"), {"k": [1, 2], "n": [9, 8]}),
+        (pd.DataFrame({"n": [1, 2]}, pd.RangeIndex(2, name="k")), {"k": [0, 1], "n": [1, 2]}),
+    ],
+)
+def test_a_named_index_is_a_column_in_every_load(session, frame, expected):
+    made = session.create_table("t", frame, row_keys=["k"])
+    assert made.scan().to_arrow().to_pydict() == expected
+    other = session.create_table("other", made.schema)
+    other.ingest(frame)
+    other.upsert(frame)
+    assert other.scan().to_arrow().to_pydict() == expected
+    columns = ", ".join(expected)
+    answer = session.sql(f"select {columns} from f order by k", engine="duckdb", data={"f": frame})
+    assert answer.to_arrow().to_pydict() == expected
+    assert list(frame.columns) != list(expected) or frame.index.names == [None]  # the frame of the user is as it was
+
+
+def test_an_index_without_a_name_is_left_out_and_the_load_says_so(session, tmp_path, monkeypatch):
+    told: list[str] = []
+    monkeypatch.setattr(session.components.progress, "finish", lambda line="": told.append(line))
+    frame = pd.DataFrame({"k": [1, 2], "s": ["x", "y"]}, ["a", "b"])
+    frame.to_parquet(tmp_path / "f.parquet")
+    for number, data in enumerate((frame, tmp_path / "f.parquet", pa.Table.from_pandas(frame))):
+        said = "the index has no name" if data is frame else "not in the table: __index_level_0__"
+        table = session.create_table(f"t{number}", data, row_keys=["k"])
+        assert any(said in note for note in table.ingest(data, dry_run=True).notes)
+        table.bulk_import(data, engine="local")
+        assert sum(said in line for line in told) == 2
+        table.upsert(data)
+        assert table.scan().to_arrow().to_pydict() == {"k": [1, 1, 2, 2], "s": ["x", "x", "y", "y"]}
+        told.clear()
+    kept = session.create_table("kept", tmp_path / "f.parquet", row_keys=["id"], columns={"__index_level_0__": "id"})
+    assert kept.scan().to_arrow().to_pydict() == {"id": ["a", "b"], "k": [1, 2], "s": ["x", "y"]}
 
 
 def test_a_name_that_is_taken_can_get_a_new_version(session):

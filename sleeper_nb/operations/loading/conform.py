@@ -396,7 +396,7 @@ def compare_parts(parts: Sequence[RawColumns], schema: Schema, matching: Matchin
         names |= Counter(part.names)  # keeps a name that occurs twice in any part
     types = {name: column.type for part in parts for name, column in part.columns.items()}
     known = set(schema.names)
-    extra = [name for name in names if name not in known] if matching.ignore_extra else []
+    extra = matching.left_out(names, schema)
     for name in extra:
         del names[name]
     differences = compare_names(tuple(names.elements()), schema, types, matching)
@@ -418,7 +418,7 @@ def compare_parts(parts: Sequence[RawColumns], schema: Schema, matching: Matchin
     noted = dict.fromkeys(note for part in parts for name, note in part.notes.items() if name in known)
     rows = sum(part.rows for part in parts)
     notes = (*noted, *extra_notes(extra), *null_notes(names, rows, schema))
-    return Conformed(columns, rows, grouped(differences), notes, _place_in(parts), tuple(extra), tuple(bad))
+    return Conformed(columns, rows, grouped(differences), notes, _place_in(parts), extra, tuple(bad))
 
 
 def _whole_lines(parts: Sequence[RawColumns]) -> Iterator[BadValue]:

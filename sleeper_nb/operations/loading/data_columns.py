@@ -31,7 +31,7 @@ from sleeper_nb.operations.loading.conform import (
 from sleeper_nb.operations.loading.csv_files import csv_sample
 from sleeper_nb.operations.loading.in_memory import arrow_of, is_pandas, is_rows
 from sleeper_nb.operations.loading.json_files import json_sample
-from sleeper_nb.operations.loading.matching import Matching, is_nameless, valid_name
+from sleeper_nb.operations.loading.matching import Matching, index_of_pandas, is_nameless, valid_name
 from sleeper_nb.operations.loading.mixed_values import MixedValues, mixed_in_file, mixed_in_memory
 from sleeper_nb.operations.loading.parquet_files import open_parquet
 from sleeper_nb.operations.loading.source_files import DEFAULT_CSV, CsvFormat, SourceFile
@@ -160,12 +160,12 @@ def named(columns: Sequence[DataColumn], matching: Matching) -> tuple[DataColumn
     """Return the columns with the names that the table gets, as a user wants them.
 
     By similar names, a name that no column can have becomes one: ``Pickup Time`` is ``Pickup_Time``. Columns that no
-    field can hold, and those without a name, are left out where extra columns are ignored.
+    field can hold, and those without a name, are left out where extra columns are ignored; the index of pandas always.
     """
     names = replace(matching, by_name=False).names([each.name for each in columns], _NO_SCHEMA)
-    renamed = []
+    renamed, index = [], index_of_pandas(names)
     for each, name in zip(columns, names, strict=True):
-        if matching.ignore_extra and (each.problem or is_nameless(name)):
+        if name in index or (matching.ignore_extra and (each.problem or is_nameless(name))):
             continue
         clean = valid_name(name) if matching.by_name else name
         renamed.append(each if clean == each.name else replace(each, name=clean, given=each.name))
@@ -187,6 +187,9 @@ def has_valid_name(column: DataColumn) -> bool:
 
 def _no_column(name: str, names: Sequence[str]) -> NotFound:
     meant = next((each for each in names if valid_name(each) == name), None)
+    if meant is None and index_of_pandas([name]):
+        hint = ("it is an index without a name, which is not loaded; call it id with ", naming(name, "id"))
+        return NotFound(f"no column {name!r}", hint=hint)
     if meant is None:
         return NotFound.of("column", name, names)
     return NotFound(f"no column {name!r}", hint=(f"{meant!r} becomes {name} with ", BY_NAME))

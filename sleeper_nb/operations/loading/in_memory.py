@@ -48,9 +48,41 @@ def names_of(data: Any) -> tuple[str, ...] | None:
     return tuple(map(str, columns)) if isinstance(columns, list) else None
 
 
-def index_names(data: Any) -> tuple[str, ...]:
-    """Return the names of the index of a pandas table, which no load reads; none for other data."""
-    return tuple(str(name) for name in data.index.names if name is not None) if is_pandas(data) else ()
+def with_index(data: Any) -> Any:
+    """Return a pandas table with a named index, and each level of a MultiIndex, as columns; other data as it is.
+
+    As in `reset_index`, they come first, and a level without a name is ``level_0``; but a level that is a column too
+    is one column. An index without a name numbers the rows, and stays what it is.
+
+    Raises
+    ------
+    InvalidInput
+        When a level has other values than the column of its name.
+    """
+    if not is_pandas(data) or (data.index.nlevels == 1 and data.index.name is None):
+        return data
+    table = data.copy(deep=False)
+    table.columns = list(map(str, data.columns))
+    for number in reversed(range(data.index.nlevels)):
+        name, level = data.index.names[number], data.index.get_level_values(number)
+        name = f"level_{number}" if name is None else str(name)
+        if name not in table.columns:
+            table.insert(0, name, level)
+        elif not _are_values_of(level, table.iloc[:, list(table.columns).index(name)]):
+            problem = f"{name!r} is a column of the data frame and a level of its index, with other values"
+            raise InvalidInput(problem, hint=f"rename the level, such as x.rename_axis({f'{name}_2'!r})")
+    return table.set_axis(range(len(table)), axis=0)
+
+
+def _are_values_of(level: Any, column: Any) -> bool:
+    return bool(column.set_axis(column.array).index.equals(level))
+
+
+def index_note(data: Any) -> tuple[str, ...]:
+    """Return a note on the index of a pandas table that is not loaded, unless it only numbers rows."""
+    is_left = is_pandas(data) and data.index.name is None and getattr(data.index.dtype, "kind", "O") not in "iu"
+    is_left = is_left and len(data.index) > 0
+    return ("the index has no name and is not loaded: x.rename_axis('NAME') makes it a column",) if is_left else ()
 
 
 def arrow_of(data: Any) -> pa.Table:

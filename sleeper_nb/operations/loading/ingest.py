@@ -627,7 +627,7 @@ def _inspect_parquet(file: SourceFile, schema: Schema, matching: Matching) -> Co
         nulls = {} if has_duplicate_names else _nulls_in_footer(opened, names, schema)
         places = {name: _first_null(file, opened, given[names.index(name)]) for name, count in nulls.items() if count}
     raw = with_folder_values(RawColumns(names, read, rows), file, schema, matching)
-    extra = [name for name in raw.names if name not in schema.names] if matching.ignore_extra else []
+    extra = matching.left_out(raw.names, schema)
     kept = [name for name in raw.names if name not in extra]
     differences = [*compare_names(kept, schema, types, matching), *raw.differences]
     keys = {each.name for each in schema.row_keys}

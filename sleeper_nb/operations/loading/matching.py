@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sleeper_nb.errors import InvalidInput
@@ -13,6 +13,7 @@ from sleeper_nb.report import counted
 
 _BETWEEN_WORDS = re.compile(r"[\W_]+")
 _WITHOUT = " without a name"
+_INDEX_LEVEL = re.compile(r"__index_level_\d+__")
 _NAMELESS = re.compile(rf"column \d+{_WITHOUT}")
 
 
@@ -104,6 +105,11 @@ class Matching:
         names = tuple(renames.get(name, name) for name in given)
         return _similar(names, schema) if self.by_name else names
 
+    def left_out(self, names: Iterable[str], schema: Schema) -> tuple[str, ...]:
+        """Return which names of columns the table lacks and a load leaves out: all, or the index of pandas."""
+        lacking = tuple(dict.fromkeys(name for name in names if name not in schema.names))
+        return lacking if self.ignore_extra else index_of_pandas(lacking)
+
     def folder_names(self, given: Sequence[str], schema: Schema) -> tuple[str, ...]:
         """Return the table's name for each name of a folder such as ``year=2013``; they have no order to go by."""
         return replace(self, columns=()).names(given, schema)
@@ -136,6 +142,12 @@ def valid_name(name: str) -> str:
 def is_nameless(name: str) -> bool:
     """Return whether a column of data has no name, as the index of a DataFrame in a CSV file."""
     return not name.strip() or _NAMELESS.fullmatch(name) is not None
+
+
+def index_of_pandas(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the column of an index without a name, as pandas writes it to Arrow and Parquet; none of a MultiIndex."""
+    levels = tuple(name for name in names if _INDEX_LEVEL.fullmatch(name))
+    return levels if len(levels) == 1 else ()
 
 
 def nameless(number: int) -> str:

@@ -123,7 +123,7 @@ def find_sources(
         elif isinstance(each, str | Path):
             parts += [replace(file, csv=csv, sheet=sheet) for file in find_files(each, home)]
         else:
-            parts.append(InMemory(each))
+            parts.append(InMemory(in_memory.with_index(each)))
     if is_spark(parts) and len(parts) > 1:
         raise InvalidInput(
             "a Spark DataFrame cannot be combined with other data in one ingest",
@@ -157,7 +157,7 @@ def read_source(source: IngestSource, schema: Schema, matching: Matching = EXACT
     if isinstance(source, SourceFile):
         return read_file(source, schema, matching)
     conformed = compare(_raw_columns(source.data, schema, matching), schema, matching)
-    return _with_index_hint(conformed, source.data) if is_pandas(source.data) else conformed
+    return replace(conformed, notes=(*conformed.notes, *in_memory.index_note(source.data)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,20 +223,21 @@ def held_against(
         return replace(read, differences=tuple(opened.differences(*placed))), opened.judged(*placed)
 
 
-def notes_of(sources: Iterable[IngestSource], schema: Schema, matching: Matching = EXACT) -> tuple[str, ...]:
+def notes_of(sources: Sequence[IngestSource], schema: Schema, matching: Matching = EXACT) -> tuple[str, ...]:
     """Return notes on what a load changes although every value fits, without reading rows.
 
     NaN in pandas becomes NULL, and columns are left out; those of JSON files are only known after reading them.
     """
     notes: list[str] = []
     extra: dict[str, None] = {}
-    for source in sources:
-        given = _given_names(source, schema, matching)
+    parquet = [each for each in sources if isinstance(each, SourceFile) and each.format == "parquet"]
+    for source in sources:  # the first Parquet file says whether pandas wrote an index into all of them
+        given = _given_names(source, schema, matching) or (names_in(source, schema) if source in parquet[:1] else ())
         names = matching.names(given, schema) if given else ()
         if isinstance(source, InMemory) and is_pandas(source.data):
-            notes += _nan_notes(source.data, names, schema).values()
-        extra |= dict.fromkeys(name for name in names if name not in schema.names)
-    return (*notes, *extra_notes(tuple(extra) if matching.ignore_extra else ()))
+            notes += (*_nan_notes(source.data, names, schema).values(), *in_memory.index_note(source.data))
+        extra |= dict.fromkeys(matching.left_out(names, schema))
+    return (*notes, *extra_notes(tuple(extra)))
 
 
 def _given_names(source: IngestSource, schema: Schema, matching: Matching) -> tuple[str, ...]:
@@ -247,14 +248,6 @@ def _given_names(source: IngestSource, schema: Schema, matching: Matching) -> tu
         return tuple(dict.fromkeys(str(name) for row in source.data for name in row)) if matching.ignore_extra else ()
     columns = "column_names" if hasattr(source.data, "column_names") else "columns"
     return tuple(map(str, getattr(source.data, columns, ())))
-
-
-def _with_index_hint(conformed: Conformed, frame: Any) -> Conformed:
-    """Return the same, but for a missing column that is the frame's index the difference says how to include it."""
-    index = {str(name) for name in frame.index.names if name is not None} - {str(name) for name in frame.columns}
-    hint = "it is the frame's index: ingest frame.reset_index()"
-    differences = tuple(replace(each, hint=hint) if each.column in index else each for each in conformed.differences)
-    return replace(conformed, differences=differences)
 
 
 def _raw_columns(data: Any, schema: Schema, matching: Matching) -> RawColumns:

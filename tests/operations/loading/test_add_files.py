@@ -394,7 +394,7 @@ def test_bytes_of_geoparquet_are_read_as_they_are_by_all(session, lake):
     geometry = lake / "geometry.parquet"
     columns = "4::BIGINT as k, 'c' as name, 'POINT(1 2)'::GEOMETRY as spot"
     duckdb.connect().execute(f"copy (select {columns}) to '{geometry}' (format parquet, geoparquet_version 'NONE')")
-    with pytest.raises(InvalidInput, match=r"GEOMETRY in column 'spot', which engines do not read as its bytes\n.*copy"):
+    with pytest.raises(InvalidInput, match=r"GEOMETRY in column 'spot', which engines do not read as its bytes"):
         table.add_files(geometry)
     table.add_files(geometry, copy=True)
     assert session.sql("select spot from places where k = 4", engine="duckdb").to_arrow()["spot"].to_pylist() == [point]
