@@ -24,10 +24,11 @@ from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import TypeVar
 
 from sleeper_nb.catalog.catalog_base import FileClaim, steady
-from sleeper_nb.errors import OutcomeUnknown, SleeperError, StateRuleBroken
+from sleeper_nb.errors import OutcomeUnknown, SleeperError, StateRuleBroken, StorageError
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import ALL_DEFAULTS, TableProperties
 from sleeper_nb.model.schema import Schema
@@ -457,10 +458,14 @@ class ClaimedJobs:
     def clean_up(self, jobs: Iterable[CompactionJob]) -> None:
         """Delete outputs that were not committed, and release all claims."""
         self._stop_renewing_all()
-        jobs, done = list(jobs), {job.id for job, _ in self.done}
-        discard_files(self._store, [job.output for job in jobs if job.id not in done])
-        for job in jobs:
-            self._store.catalog.release_claim(self._store.table_id, job.id)
+        jobs, done, table_id = list(jobs), {job.id for job, _ in self.done}, self._store.table_id
+        left = [job.output for job in jobs if job.id not in done]
+        releases = (partial(self._store.catalog.release_claim, table_id, job.id) for job in jobs)
+        for step in (partial(discard_files, self._store, left), *releases):
+            try:
+                step()
+            except StorageError as error:  # what is done is committed; claims end, and a sweep deletes the files
+                logger.warning("table %s: cannot clean up after compaction jobs: %s", table_id, error.message)
         forget_old_jobs(self._store)
 
     def _stop_renewing(self, job: CompactionJob) -> None:

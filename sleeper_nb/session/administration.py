@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sleeper_nb.errors import ConfirmationNeeded, InvalidInput, StorageError
+from sleeper_nb.errors import ConfirmationNeeded, InvalidInput
 from sleeper_nb.model.properties import STATE_STORE, TABLE_SCHEMA
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.administration import delete as deletion
@@ -100,20 +100,12 @@ def reinitialise(
 def migrate(tables: TableOpener, name: str, to: str, *, message: str | None) -> Snapshot:
     """Move the metadata of a table to another state store; errors are those of `Session.migrate_state_store`."""
     table, files = tables.named(name), tables.components.property_files
-    # The file may name another store still: a process may have ended after its commit moved the table.
-    files.change(table.entry.id, {STATE_STORE: table.store.head().state_store}, lambda _: None)
-    author = tables.components.author
-    snapshot = migration.migrate_state_store(table.store, to, author=author, message=message)
+    with files.with_commit(table.entry.id, {STATE_STORE: to}) as announce:
+        snapshot = migration.migrate_state_store(
+            table.store, to, announce=announce, author=tables.components.author, message=message
+        )
     tables.replace_store(table.store.named(snapshot.state_store))
     logger.info("table %s: moved to %s in snapshot %d", table.name, snapshot.state_store, snapshot.id)
-    try:
-        files.change(table.entry.id, {STATE_STORE: snapshot.state_store}, lambda _: None)
-    except StorageError as error:
-        raise StorageError(
-            f"table {name!r} has moved to {snapshot.state_store}, but its properties still name the state store"
-            f" before: {error.message}",
-            hint=f"nothing reads that line; set {STATE_STORE} in the file once it can be written",
-        ) from error
     return snapshot
 
 

@@ -262,10 +262,9 @@ def _replaced(tables: TableOpener, new: NewTable, schema: Schema, settings: Tabl
                 )
             return ReplaceTable(schema_id, made, tree, references, settings.processing)
 
-        change = SchemaCommit(table.store, lambda *_: schema, replaced)
-        *_, snapshot = change.commit(author=components.author, message=new.message, expectations=expectations)
-        noted = {**new.properties, TABLE_SCHEMA: schema_line(schema)}
-        components.property_files.change(table.entry.id, noted, lambda _: None)
+        with components.property_files.with_commit(table.entry.id, new.properties, takes_schema=True) as announce:
+            change = SchemaCommit(table.store, lambda *_: schema, replaced, announce)
+            *_, snapshot = change.commit(author=components.author, message=new.message, expectations=expectations)
         logger.info("table %s: replaced in snapshot %d", new.name, snapshot.id)
         return snapshot
 

@@ -10,7 +10,7 @@ from functools import partial
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import Engines, OpenTable
-from sleeper_nb.errors import Action, ConfirmationNeeded, InvalidInput, SleeperError
+from sleeper_nb.errors import Action, ConfirmationNeeded, InvalidInput, SleeperError, StorageError
 from sleeper_nb.model.evolution import (
     AddColumn,
     AddMember,
@@ -48,16 +48,16 @@ def property_values(table: OpenTable, names: Iterable[str]) -> Listing[PropertyV
 def set_properties(table: OpenTable, changes: Mapping[str, str | None]) -> OpenTable:
     """Set properties as `Table.set_properties` does, and return the table with them."""
     property_files.check_changes(table.name, table.properties, changes)
+    files, state = table.components.property_files, table.store.load()
+    if changes.get(TABLE_SCHEMA, "") is None:
+        changes = {**changes, TABLE_SCHEMA: schema_line(state.schema)}
+    properties = files.checked(table.entry.id, changes, partial(_check_fit, table, state))
     processing = {name: text for name, text in changes.items() if name in PROCESSING_PROPERTIES}
-
-    def record(written: TableProperties) -> None:
-        """Check the new properties, and commit how they process rows, before their file is replaced."""
-        state = table.store.load()
-        check_fit(written, state.schema, table.components.clock, table.components.engines)
-        if processing:
-            _record_processing(table, state, written, processing)
-
-    properties = table.components.property_files.change(table.entry.id, changes, record)
+    if processing and _processing(properties, state, processing) != state.processing:
+        with files.with_commit(table.entry.id, changes) as announce:
+            _record_processing(table, properties, processing, announce)
+    else:
+        files.change(table.entry.id, changes)
     logger.info("table %s: set %s", table.name, ", ".join(changes))
     return replace(table, properties=properties)
 
@@ -66,25 +66,46 @@ def accept_properties(table: OpenTable) -> OpenTable:
     """Accept the property file as it is, as `Table.accept_properties` does, and return the table with it."""
     files = table.components.property_files
     written, state = files.of_entry(table.entry), table.store.load()
-    check_fit(written, state.schema, table.components.clock, table.components.engines)
-    _record_processing(table, state, written, {name: written.texts.get(name) for name in PROCESSING_PROPERTIES})
-    files.accept(table.entry.id)
+    _check_fit(table, state, written)
+    processing = {name: written.texts.get(name) for name in PROCESSING_PROPERTIES}
+    is_new = _processing(written, state, processing) != state.processing
+    if is_new:
+        _record_processing(table, written, processing, property_files.nothing_announced)
+    try:
+        files.accept(table.entry.id)
+    except StorageError as error:
+        if is_new:
+            error.hint = ("its settings are in effect, but it still counts as changed by hand: run it again",)
+        raise
     logger.info("table %s: accepted %s", table.name, table.properties_path)
     return replace(table, properties=written)
 
 
+def _processing(written: TableProperties, state: TableState, changes: Mapping[str, str | None]) -> str:
+    """Return how a version processes rows once some properties are changed."""
+    texts = {**written.processed_as(state.processing).texts, **changes}
+    return replace(written, texts={name: text for name, text in texts.items() if text is not None}).processing
+
+
 def _record_processing(
-    table: OpenTable, state: TableState, written: TableProperties, changes: Mapping[str, str | None]
+    table: OpenTable,
+    written: TableProperties,
+    changes: Mapping[str, str | None],
+    announce: property_files.Announce,
 ) -> None:
-    """Commit changes of how rows are processed, unless the current version records them already."""
+    """Commit changes of how rows are processed."""
 
-    def changed(state: TableState) -> str:
-        texts = {**written.processed_as(state.processing).texts, **changes}
-        return replace(written, texts={name: text for name, text in texts.items() if text is not None}).processing
+    def change(state: TableState) -> SetProcessing:
+        made = SetProcessing(_processing(written, state, changes))
+        announce(state, made)
+        return made
 
-    if changed(state) != state.processing:
-        logger.info("table %s: recording changed filters, iterator or aggregations", table.name)
-        table.store.commit(lambda state: SetProcessing(changed(state)), author=table.components.author)
+    logger.info("table %s: recording changed filters, iterator or aggregations", table.name)
+    table.store.commit(change, author=table.components.author)
+
+
+def _check_fit(table: OpenTable, state: TableState, properties: TableProperties) -> None:
+    check_fit(properties, state.schema, table.components.clock, table.components.engines)
 
 
 def check_fit(properties: TableProperties, schema: Schema, clock: Clock, engines: Engines) -> None:
@@ -154,20 +175,19 @@ def alter(table: OpenTable, changes: Sequence[SchemaChange], *, dry_run: bool, m
     """Change the columns of a table, and note the new schema in its property file."""
     check_statistics(table.properties[STATISTICS], changes)
     _check_expectations(table, changes)
-    report = altering.alter(
-        table.store,
-        table.name,
-        changes,
-        table.processing_of(table.store.load()),
-        dry_run=dry_run,
-        rules=new_rules(table.components.engines, changes),
-        author=table.components.author,
-        message=message,
-    )
-    if report.snapshot is not None:  # `reinitialise` compares with it; after a crash here the next change mends it
-        schema = {TABLE_SCHEMA: schema_line(table.store.load().schema)}
-        table.components.property_files.change(table.entry.id, schema, lambda _: None)
-    return report
+    # `reinitialise` compares with the schema in the file
+    with table.components.property_files.with_commit(table.entry.id, {}, takes_schema=True) as announce:
+        return altering.alter(
+            table.store,
+            table.name,
+            changes,
+            table.processing_of(table.store.load()),
+            dry_run=dry_run,
+            rules=new_rules(table.components.engines, changes),
+            announce=announce,
+            author=table.components.author,
+            message=message,
+        )
 
 
 def _check_expectations(table: OpenTable, changes: Sequence[SchemaChange]) -> None:

@@ -1053,7 +1053,8 @@ class Table(Report):
         Parameters
         ----------
         changes
-            Texts by the names of properties; None unsets one, so that the instance's value or the default applies.
+            Texts by the names of properties; None unsets one, so that the instance's value or the default applies. For
+            ``sleeper.table.schema``, None writes the table's schema into the file.
 
         Raises
         ------

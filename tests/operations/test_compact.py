@@ -157,6 +157,15 @@ def test_a_job_that_lost_its_claim_is_refused_even_when_nobody_did_its_work(tabl
     assert len(compact(table).jobs) == 2
 
 
+def test_a_claim_that_cannot_be_released_ends_by_itself_and_what_is_committed_is_reported(table: StateStore):
+    trap = Trap(1, lose_answer, only=("release_claim",))
+    done = compact(reopened(table, TrappedCatalog(table.catalog, trap)))
+    assert len(done.jobs) == len(done.snapshots) == 2
+    assert len(claims(table)) == 1
+    table.clock.advance(CLAIM_TIME)
+    assert not claims(table)
+
+
 FAULTS = [(n, after) for n in range(1, 10) for after in (False, True)]
 
 

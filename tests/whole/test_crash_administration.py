@@ -17,6 +17,9 @@ import pytest
 
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import ManualClock
+from sleeper_nb.errors import StorageError
+from sleeper_nb.model.properties import STATE_STORE, TABLE_SCHEMA
+from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.administration.delete import finish_deletions
 from sleeper_nb.progress import SILENT
 from sleeper_nb.session import Session
@@ -180,3 +183,74 @@ def check_left(session: Session, work: str) -> None:
     if work == "reinitialise":
         assert len(session.table("trips").snapshots()) == 1
         assert len(session.table("trips").partitions.leaves) == 3
+
+
+# A change of a table that is a commit and a change of its properties file.
+
+SUMS = {"sleeper.table.aggregations": "max(value)"}
+KEPT_FOR = "snapshot.time-retained"
+
+
+def alter(session: Session) -> None:
+    session.table("trips").alter({"note": "string?"})
+
+
+def set_properties(session: Session) -> None:
+    session.table("trips").set_properties({**SUMS, KEPT_FOR: "3 d"})
+
+
+def replace_table(session: Session) -> None:
+    session.create_table("trips", WIDER, or_replace=True, properties={**SUMS, KEPT_FOR: "3 d"})
+
+
+def migrate(session: Session) -> None:
+    session.migrate_state_store("trips", "TransactionLogStateStore")
+
+
+VISITS = Schema({"key": "string"}, {}, {"value": "long"})
+WIDER = Schema({"key": "string", "n": "int"}, {}, {"value": "long"})
+FILE_AND_COMMIT: dict[str, Callable[[Session], None]] = {
+    "alter": alter, "properties": set_properties, "replace": replace_table, "migrate": migrate,
+}  # fmt: skip
+
+
+def settings(session: Session) -> tuple[object, ...]:
+    """Return all that these changes change: of the version, and of the file of properties."""
+    table = session.table("trips")
+    lines = {name: table.properties.text(name) for name in (*SUMS, KEPT_FOR, STATE_STORE)}
+    assert table.properties[TABLE_SCHEMA] == table.schema
+    assert table.properties[STATE_STORE] == table.state_store
+    assert table.property_notes() == ()
+    assert table.check().ok
+    return table.schema, table.snapshots()[0].operation, tuple(sorted(lines.items()))
+
+
+@pytest.mark.parametrize("kind", ["dies before", "fails", "is down"])
+@pytest.mark.parametrize("work", FILE_AND_COMMIT)
+def test_a_commit_and_its_lines_of_the_properties_file_are_both_there_or_neither(work: str, kind: str, tmp_path: Path):
+    """Where the change raised an error, nothing changed; what a death leaves half done, the next opening finishes."""
+    place = Place(tmp_path / "prepared", None)
+    place.folder.mkdir()
+    with place.opened() as session:
+        session.create_table("trips", VISITS, ["m"]).ingest([{"key": "a", "value": 1}])
+        before = settings(session)
+    for at in range(1, 99):
+        copy = place.copied(tmp_path / "copy")
+        fault, raised = Fault(kind, at, rival=lambda: None), False
+        with contextlib.suppress(DeadError), copy.opened(fault, seed=1) as session:
+            try:
+                FILE_AND_COMMIT[work](session)
+            except StorageError:
+                raised = True
+        with copy.opened(seed=2) as session:
+            after = settings(session)
+            assert (after == before) if raised else (after == before or after[1] == work)
+            if after != before:
+                assert work in {"alter", "migrate"} or dict(after[2]) == {**dict(before[2]), **SUMS, KEPT_FOR: "3 d"}
+            if kind != "dies before" and not raised:
+                assert after != before
+        shutil.rmtree(copy.folder)
+        if fault.calls < at:
+            assert at > 3
+            return
+    pytest.fail("the change never ended")

@@ -119,7 +119,7 @@ def test_a_table_is_found_by_its_id_without_a_list_of_all(tmp_path: Path, monkey
         table = session.create_table("t", SCHEMA)
         listed: list[Any] = []
         monkeypatch.setattr(type(session.components.catalog), "tables", listed.append)
-        assert session.components.property_files.recorded(table.entry.id) == table.entry.properties_checksum
+        assert session.components.property_files.recorded(table.entry.id).text == table.entry.properties_checksum
         assert session.components.catalog.has_table(table.entry.id)
         assert session.components.catalog.entry("another") is None
         assert listed == []

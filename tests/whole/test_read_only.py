@@ -46,9 +46,9 @@ WORK: dict[str, Callable[[sl.Session], object]] = {
     ),
     "delete rows": lambda s: table(s).delete("key IN ('a', 'c')"),
 }
-ONLY_CATALOG = {"expire", "rename"}
+ONLY_CATALOG = {"expire", "rename", "migrate"}
 """Work that writes to the catalog alone: a session that has it open can do it, wherever no file may be written."""
-DONE_ALL_THE_SAME = {"delete": "is deleted, but", "delete savepoint": "is deleted, but", "migrate": "has moved to"}
+DONE_ALL_THE_SAME = {"delete": "is deleted, but", "delete savepoint": "is deleted, but"}
 """What the error says of work that counts once the catalog has it, although a file could not be changed then."""
 NO_COMMIT = {"sweep"}
 """Work that writes files alone."""

@@ -18,6 +18,7 @@ from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import SetSchema
 from sleeper_nb.operations.administration.new_rules import RowsChecked, RulesOf, no_rules
+from sleeper_nb.operations.administration.property_files import Announce, nothing_announced
 from sleeper_nb.operations.administration.schema_commit import SchemaCommit
 from sleeper_nb.report import Grid, TableReport
 from sleeper_nb.state_store.state_store_base import StateStore
@@ -94,6 +95,7 @@ def alter(
     *,
     dry_run: bool,
     rules: RulesOf = no_rules,
+    announce: Announce = nothing_announced,
     author: str | None = None,
     message: str | None = None,
 ) -> AlterReport:
@@ -109,6 +111,8 @@ def alter(
         Only return the plan.
     rules
         What the rows must keep.
+    announce
+        Takes the change right before it is published.
     author, message
         Of the commit; with None, the message lists the changes.
 
@@ -133,7 +137,7 @@ def alter(
         return SetSchema(schema_id, schema)
 
     schema_commit = SchemaCommit(
-        store, lambda state, schema_id: evolved(state.schema, changes, schema_id), checked_change
+        store, lambda state, schema_id: evolved(state.schema, changes, schema_id), checked_change, announce
     )
     old, change, snapshot = schema_commit.commit(author=author, message=message)
     logger.info("table %r: snapshot %d has schema %d", name, snapshot.id, snapshot.schema_id)

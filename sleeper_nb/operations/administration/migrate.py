@@ -8,27 +8,35 @@ Why it is safe, in steps:
    If another writer was faster, the commit fails and step 1 is repeated for the new snapshot.
 3. Every store looks up in the head, each time, which state store keeps it; so writers that were opened before continue
    in the new one.
-4. The table's properties only repeat this: the head decides. After a crash before this step, the next migration
-   completes it.
+4. The table's properties only repeat this: the head decides. After a crash before this step, the next process that
+   opens the table completes it (`property_files`).
 """
 
 from __future__ import annotations
 
 import logging
 
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import InvalidInput, NotFound, StorageError
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import MigrateStateStore
+from sleeper_nb.operations.administration.property_files import Announce, nothing_announced
 from sleeper_nb.state_store.state_store_base import StateStore
 
 logger = logging.getLogger(__name__)
 
 
 def migrate_state_store(
-    store: StateStore, to: str, *, author: str | None = None, message: str | None = None
+    store: StateStore,
+    to: str,
+    *,
+    announce: Announce = nothing_announced,
+    author: str | None = None,
+    message: str | None = None,
 ) -> Snapshot:
     """Move a table's metadata to the state store class named `to`; history and savepoints stay readable.
+
+    `announce` takes the change right before it is published.
 
     Raises
     ------
@@ -40,17 +48,26 @@ def migrate_state_store(
     target = store.named(to)
     source = store.named(store.head().state_store)
 
-    def change(_state: TableState) -> MigrateStateStore:
+    def change(state: TableState) -> MigrateStateStore:
         if store.head().state_store == target.name:
             raise InvalidInput(f"the table's metadata is already in {target.name}", hint="there is nothing to migrate")
         materialise_history(store)
-        return MigrateStateStore(target.name)
+        moved = MigrateStateStore(target.name)
+        announce(state, moved)
+        return moved
 
     snapshot = store.commit(change, author=author, message=message)
     logger.info(
         "table %s: snapshot %d moved metadata from %s to %s", store.table_id, snapshot.id, source.name, target.name
     )
-    source.forget()
+    try:
+        source.forget()
+    except StorageError as error:
+        raise StorageError(
+            f"the table has moved to {target.name} in snapshot {snapshot.id}, but what {source.name} kept of it could "
+            f"not be deleted: {error.message}",
+            hint="nothing reads that any more; it is deleted with the table",
+        ) from error
     return snapshot
 
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sleeper_nb.catalog.catalog_base import Retained, retained
-from sleeper_nb.errors import Action, ConfirmationNeeded
+from sleeper_nb.errors import Action, ConfirmationNeeded, StorageError
 from sleeper_nb.model.file_totals import data_files
 from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.partitions import PartitionTree
@@ -181,7 +181,13 @@ def reinitialise(
     cleared, snapshot = _clear(store, fresh, state, author)
     current = cleared.snapshot_id if snapshot is None else snapshot.id
     older = [each.id for each in store.catalog.snapshots(store.table_id) if each.id < current]
-    store.catalog.expire_snapshots(store.table_id, older, store.clock.now())
+    try:
+        store.catalog.expire_snapshots(store.table_id, older, store.clock.now())
+    except StorageError as error:
+        raise StorageError(
+            f"table {name!r} is empty since snapshot {current}, but older snapshots are still kept: {error.message}",
+            hint="run it again",
+        ) from error
     # Read only now: from here on, no savepoint of a forgotten version can be created.
     saved = [point for point in store.catalog.savepoints(store.table_id) if point.saved_snapshot_id < current]
     done = _plan(name, fresh, cleared, Retained(kept.snapshots, tuple(saved)))

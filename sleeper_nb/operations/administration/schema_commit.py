@@ -11,6 +11,7 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import Transaction
+from sleeper_nb.operations.administration.property_files import Announce, nothing_announced
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
 
@@ -28,6 +29,8 @@ class SchemaCommit(Generic[C]):
         Returns the new schema, from a state and the id of the new schema.
     change
         Returns the change, from a state, the id of the new schema, and the new schema.
+    announce
+        Takes the change right before it is published.
     """
 
     def __init__(
@@ -35,8 +38,9 @@ class SchemaCommit(Generic[C]):
         store: StateStore,
         make: Callable[[TableState, int], Schema],
         change: Callable[[TableState, int, Schema], C],
+        announce: Announce = nothing_announced,
     ) -> None:
-        self._store, self._make, self._change = store, make, change
+        self._store, self._make, self._change, self._announce = store, make, change, announce
         self._planned: tuple[TableState, C] | None = None
         self._written: tuple[int, Schema] | None = None
 
@@ -63,6 +67,7 @@ class SchemaCommit(Generic[C]):
                 self._discard()
             self._written = written
         change = self._change(state, *self._written)
+        self._announce(state, change)
         self._planned = state, change
         return change
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from sleeper_nb.errors import Action, InvalidInput
+from sleeper_nb.errors import HISTORY, Action, InvalidInput, StorageError
 from sleeper_nb.model.evolution import broken_promises, reads_files_of
 from sleeper_nb.model.file_totals import data_files
 from sleeper_nb.model.schema import Schema
@@ -147,7 +147,15 @@ def roll_back(
         except _NothingToDoError:
             logger.info("table %s: another session has restored %s in the meantime", store.table_id, to)
     # Listed after the commit: a commit of another thread that this one follows may not be in the catalog earlier.
-    snapshots = store.catalog.snapshots(store.table_id)
+    try:
+        snapshots = store.catalog.snapshots(store.table_id)
+    except StorageError as error:
+        if snapshot is None:
+            raise
+        raise StorageError(
+            f"the table was rolled back in snapshot {snapshot.id}, but what it undid cannot be listed: {error.message}",
+            hint=("do not run it again: ", HISTORY, " lists it"),
+        ) from error
     return RollbackReport(
         to=to,
         snapshot=snapshot,

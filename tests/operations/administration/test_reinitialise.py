@@ -9,6 +9,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
+from sleeper_nb.errors import StorageError
 from sleeper_nb.model.processing import AGGREGATIONS
 from tests.support.builders import KEYED, keys_in, rows_of
 
@@ -153,3 +154,23 @@ def test_a_table_with_savepoints_says_so_and_needs_force(session, trips):
     assert trips.scan().count() == 2
     assert "kept: stay, and can be read" in repr(session.reinitialise_table("trips", force=True))
     assert trips.at("savepoint.kept").scan().count() == 2
+
+
+def test_what_is_done_is_said_when_a_later_step_fails(session, trips, monkeypatch):
+    trips.ingest(rows_of("b"))
+
+    def fails(*_: object) -> None:
+        raise StorageError("the disk does not answer")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(type(session.components.catalog), "expire_snapshots", fails)
+        with pytest.raises(StorageError, match=r"'trips' is empty since snapshot 4, but .*: the disk does not answer"):
+            session.reinitialise_table("trips", force=True)
+    assert session.table("trips").scan().count() == 0
+    assert session.reinitialise_table("trips", force=True).snapshots == 3
+    head = trips.ingest(rows_of("b"))
+    with monkeypatch.context() as broken:
+        broken.setattr(type(session.components.catalog), "snapshots", fails)
+        with pytest.raises(StorageError, match=rf"was rolled back in snapshot {head.id + 1}, but"):
+            trips.rollback(head.id - 1)
+    assert session.table("trips").scan().count() == 0
