@@ -18,7 +18,8 @@
     warehouse = "s3://bucket/prefix"
 
 The file belongs to the user. One inside a warehouse is refused, since it could come with the warehouse and name code
-and addresses.
+and addresses; one of another user, and iterators and such settings of Spark as ``jars``, as `sleeper_nb.commands.trust`
+says.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sleeper_nb.commands import trust
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model import config_text as toml_text
 from sleeper_nb.storage.aws_target import AS_BOTO3_FINDS_IT, AwsTarget
@@ -126,12 +128,14 @@ def find_home(instance: str, given: str | None, environment: Mapping[str, str], 
     ------
     InvalidInput
         When the file cannot be read, naming it and the line; or lies in a warehouse.
+    NotAllowed
+        When another user may have written the file, or it names code; and the user does not trust it.
     """
     address = given or environment.get(VARIABLE)
     path = next((place / FILE for place in (folder, *folder.parents) if (place / FILE).is_file()), None)
     if path is None:
         return Home(address or DEFAULT, is_named=bool(address))
-    home = _home_in(path, instance)
+    home = _home_in(path, instance, environment)
     return home.for_address(address) if address else home
 
 
@@ -150,20 +154,22 @@ def _check_is_the_users(path: Path) -> None:
         )
 
 
-def _home_in(path: Path, instance: str) -> Home:
+def _home_in(path: Path, instance: str, environment: Mapping[str, str]) -> Home:
     _check_is_the_users(path)
     hint = 'write warehouse = "./warehouse"'
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (UnicodeDecodeError, OSError) as error:
-        raise InvalidInput(f"cannot read {path}: {error}", hint=hint) from error
+    text = trust.read_settings(path, environment, hint)
     common = toml_text.load(text, str(path), hint)
     instances = common.pop("instances", {})
     own = instances.get(instance, {}) if isinstance(instances, dict) else instances
     spark: dict[str, str] = {}
+    of_code: list[str] = []
     for part, name in ((common, ""), (own, f"instances.{instance}")):
         _check(part, name, path, text)
-        spark.update(_settings_of_spark(part.get(_SPARK, {}), _SPARK))
+        of_spark = dict(_settings_of_spark(part.get(_SPARK, {}), _SPARK))
+        of_code += [_ITERATORS] * bool(part.get(_ITERATORS))
+        of_code += [setting for setting, value in of_spark.items() if trust.names_code(setting, value)]
+        spark.update(of_spark)
+    trust.check_code(path, of_code, environment)
     settings = {**common, **own}
     warehouse = settings.get("warehouse", DEFAULT)
     if "://" not in warehouse:

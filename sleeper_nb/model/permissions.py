@@ -74,7 +74,7 @@ class Permissions:
             raise NotAllowed(
                 f"iterator {name!r} of the table's properties is Python code, which this session may not run",
                 hint=f"if you trust it: connect(…, iterators=[{text}]), or "
-                f'iterators = [{text}] and warehouse = "…" in your sleeper.toml',
+                f'iterators = [{text}] and warehouse = "…" in a sleeper.toml that you trust',
             )
         return self.iterators[name]
 

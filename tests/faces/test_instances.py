@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.commands.home import Home, find_home
-from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
+from sleeper_nb.errors import AlreadyExists, InvalidInput, NotAllowed, NotFound
 from sleeper_nb.model.properties import PROPERTIES
 from sleeper_nb.storage.aws_target import AwsTarget
 
@@ -240,6 +241,88 @@ def test_a_file_says_the_settings_of_spark_and_an_instance_has_its_own_before_th
     bucket = find_home("prod", None, {}, tmp_path)
     assert bucket.for_address("s3://b/p/") == Home("s3://b/p/", spark=bucket.spark)
     assert bucket.for_address("s3://b/p2") == Home("s3://b/p2")
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """The user's own configuration; what an error says to write there is put into it."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    path = tmp_path / "config" / "sleeper_nb" / "config.toml"
+    path.parent.mkdir(parents=True)
+
+    def trust(hint: str) -> None:
+        line, where = re.search(r"write (trusted = \[.*\]) into (.*)$", hint).groups()
+        assert where == str(path)
+        path.write_text(line)
+
+    return trust
+
+
+def now_of_another_user(path: Path, monkeypatch) -> None:
+    if os.geteuid() == 0:
+        os.chown(path, 4321, -1, follow_symlinks=False)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 4321)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="files have no such owners")
+def test_a_file_of_another_user_is_read_only_when_the_users_own_configuration_trusts_it(tmp_path, own, monkeypatch):
+    file, below = tmp_path / "sleeper.toml", tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    file.write_text('warehouse = "s3://theirs/w"\n[spark]\ndriver.extraJavaOptions = "-javaagent:x.jar"\n')
+    now_of_another_user(file, monkeypatch)
+    with pytest.raises(NotAllowed, match="belongs to another user") as error:
+        find_home("x", None, os.environ, below)
+    own(error.value.hint)
+    assert find_home("x", None, os.environ, below).spark == {"spark.driver.extraJavaOptions": "-javaagent:x.jar"}
+    mine = below / "sleeper.toml"
+    (tmp_path / "real.toml").write_text('warehouse = "mine"\n')
+    mine.symlink_to(tmp_path / "real.toml")
+    now_of_another_user(mine, monkeypatch)  # the link, with which another user chose the folder of my file
+    with pytest.raises(NotAllowed, match="belongs to another user") as error:
+        find_home("x", None, os.environ, below)
+    own(error.value.hint)  # and the file that was trusted before still is
+    assert find_home("x", None, os.environ, below).folder == below / "mine"
+    assert find_home("x", None, os.environ, below.parent).warehouse == "s3://theirs/w"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="files have no such modes")
+def test_a_file_that_every_user_may_write_to_is_refused_until_its_mode_is_mended_or_it_is_trusted(tmp_path, own):
+    file = tmp_path / "sleeper.toml"
+    file.write_text('warehouse = "here"\n')
+    file.chmod(0o666)
+    with pytest.raises(NotAllowed, match="every user may write to") as error:
+        find_home("x", None, os.environ, tmp_path)
+    assert f"type chmod o-w {file}, or if you trust it: write trusted = " in error.value.hint
+    file.chmod(0o664)
+    assert find_home("x", None, os.environ, tmp_path).folder == tmp_path / "here"
+    file.chmod(0o666)
+    own(error.value.hint)
+    assert find_home("x", None, os.environ, tmp_path).folder == tmp_path / "here"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['iterators = ["evil:f"]', 'spark.driver.extraJavaOptions = "-javaagent:x.jar"', 'spark.jars = "x.jar"',
+     'spark."driver.extraClassPath" = "1"', 'spark.plugins = "Evil"', '[instances.x.spark]\n"spark.executorEnv.A" = "b.so"',
+     '[instances.x]\niterators = ["evil:f"]', 'spark.hadoop.fs.evil.impl = "Evil"']
+)  # fmt: skip
+def test_what_names_code_needs_the_users_own_configuration(tmp_path, own, line):
+    (tmp_path / "sleeper.toml").write_text(f"{line}\n")  # which is the user's file, as those of a clone are
+    with pytest.raises(NotAllowed, match="may name code or a command") as error:
+        find_home("x", None, os.environ, tmp_path)
+    own(error.value.hint)
+    home = find_home("x", None, os.environ, tmp_path)
+    assert home.iterators or home.spark
+
+
+def test_a_configuration_that_is_wrong_is_named(tmp_path, own):
+    (tmp_path / "sleeper.toml").write_text('iterators = ["evil:f"]\n')
+    for text, said in (("trusted = 3", "line 1 of .*config.toml: trusted is not a list"), ("x", "cannot read .*config"),
+                       ("trust = []", "did you mean 'trusted'")):  # fmt: skip
+        (tmp_path / "config" / "sleeper_nb" / "config.toml").write_text(text)
+        with pytest.raises(InvalidInput, match=said):
+            find_home("x", None, os.environ, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ bucket, and the cells of 06 that start servers are left out, as its text says fo
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -33,7 +34,10 @@ def failures_of(name: str, folder: Path, bucket: str, master: str) -> Iterator[s
     settings += [f'spark.master = "{master}"', 'spark.executor.memory = "600m"']
     settings += ['spark.driver.host = "127.0.0.1"', f'spark.pyspark.python = "{folder}/python/bin/python"']
     (work / "sleeper.toml").write_text("\n".join(settings) + "\n")
-    environment = {**os.environ, "SLEEPER_PROGRESS": "off"}
+    own = work / "own" / "sleeper_nb"
+    own.mkdir(parents=True)
+    (own / "config.toml").write_text(f"trusted = {json.dumps([str((work / 'sleeper.toml').absolute())])}\n")
+    environment = {**os.environ, "SLEEPER_PROGRESS": "off", "XDG_CONFIG_HOME": str(own.parent.absolute())}
     client = NotebookClient(notebook, timeout=CELL_SECONDS, resources={"metadata": {"path": str(work)}})
     try:
         client.execute(env=environment)

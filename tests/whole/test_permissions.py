@@ -161,6 +161,11 @@ def test_the_users_file_allows_for_the_console_and_for_magics(house, capsys, mon
     line = next(line for line in text.splitlines() if "iterators = [" in line)
     allowed = line[line.index('iterators = ["') :].split(" and warehouse")[0]
     Path("sleeper.toml").write_text(f'{allowed}\nwarehouse = "{house}"\n')
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(Path("own").absolute()))
+    code, text = shown(capsys, *words)  # the file could have come with the folder
+    assert (code, Path("pwned").exists()) == (1, False)
+    Path("own/sleeper_nb").mkdir(parents=True)
+    Path("own/sleeper_nb/config.toml").write_text(text[text.index("trusted = ") : text.index(" into ")])
     assert shown(capsys, *words)[0] == 0
     shell.run_line_magic("sleeper", f"use {house}")
     assert "0 rows" in repr(shell.run_line_magic("sleeper", "scan t"))
