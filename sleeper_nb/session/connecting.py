@@ -108,7 +108,7 @@ def connect(
     settings = _settings(storage, properties or {})
     place = InstancePlace(whole.root, instance, aws, machine=platform.node())
     if storage.local:
-        storage = Storage(LocalPlace(storage.root, sync=settings[SYNC]))
+        storage = Storage(LocalPlace(storage.root, sync=settings[SYNC]).staying())
         catalog: Catalog = SqliteCatalog(Path(storage.locate(paths.CATALOG)), sync=settings[SYNC])
     else:
         storage = storage.caching(FileCache(cache_folder() / "metadata", settings[METADATA_CACHE], clock))

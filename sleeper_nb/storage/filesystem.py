@@ -6,7 +6,7 @@ import contextlib
 import copy
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -159,6 +159,16 @@ class Storage:
         """Return the same storage that also reads files in other places."""
         made = copy.copy(self)  # of the same class, which may watch what is read
         made.outside = outside
+        return made
+
+    def staying(self, links: Iterable[str] = ()) -> Storage:
+        """Return the same storage, which lists and deletes only what is in the folder that it is now.
+
+        `links` are links to folders, relative to it, whose files are listed. A bucket has none.
+        """
+        made = copy.copy(self)
+        if isinstance(self.place, LocalPlace):
+            made.place = self.place.staying(links)
         return made
 
     def locate(self, path: str) -> str:

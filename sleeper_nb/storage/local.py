@@ -1,12 +1,22 @@
-"""A folder of this machine as a place of files: a file is on disk before anything names it."""
+"""A folder of this machine as a place of files: a file is on disk before anything names it.
+
+A folder of a warehouse may have symbolic links, and somebody else may make one at any moment. Files behind them can be
+read, where the user allows the place. They are never listed, but where the user allowed the link itself, and never
+deleted: a deletion opens each folder on its way without following links, so a link that appears meanwhile ends it.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import errno
 import os
+import shutil
+import stat
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import fs
@@ -14,6 +24,10 @@ from pyarrow import fs
 from sleeper_nb.errors import FREE_SPACE, DiskFull, NotAFile, NotFound, SleeperError, StorageError
 from sleeper_nb.model.checksums import modified_stamp
 from sleeper_nb.storage.places import COPY_IT, StoredFile
+
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+"""How to open a folder that must not be a link; where it can be, it need not be readable."""
+_HAS_DESCRIPTORS = {os.open, os.stat, os.unlink} <= os.supports_dir_fd  # Windows has none
 
 
 class LocalPlace:
@@ -31,11 +45,29 @@ class LocalPlace:
 
     def __init__(self, root: Path | str, *, sync: bool = True) -> None:
         self._sync = sync
+        self.real: str | None = None
+        self.links: Mapping[str, str] = {}
         self.root = self.prefix = str(Path(root).absolute())
         self.filesystem = self.readable = fs.LocalFileSystem()
 
     def below(self, folder: str) -> LocalPlace:  # noqa: D102 - the contract is in `Place`, here and below
-        return LocalPlace(f"{self.root}/{folder}", sync=self._sync)
+        place = LocalPlace(f"{self.root}/{folder}", sync=self._sync)
+        place.real = None if self.real is None else f"{self.real}/{folder}"
+        return place
+
+    def staying(self, links: Iterable[str] = ()) -> LocalPlace:
+        """Return the place that lists and deletes only what is in the folder to which its address leads now.
+
+        `links`, relative to it, lead to folders whose files are listed too, while they lead there.
+        """
+        place = copy.copy(self)
+        place.real = os.path.realpath(self.root)
+        place.links = {link: os.path.realpath(self._at(link)) for link in links}
+        return place
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs; on its machine, the address may lead to the folder by another way."""
+        return {**vars(self), "real": None}
 
     def create(self, path: str) -> pa.NativeFile:  # noqa: D102
         located = self._at(path)
@@ -86,10 +118,38 @@ class LocalPlace:
         return LocalPlace(folder or "/", sync=self._sync), name
 
     def files(self, folder: str) -> list[StoredFile]:  # noqa: D102
-        selector = fs.FileSelector(self._at(folder) if folder else self.root, recursive=True, allow_not_found=True)
-        found = [info for info in self.filesystem.get_file_info(selector) if info.type == fs.FileType.File]
-        cut = len(self.root) + 1
-        return [StoredFile(i.path[cut:], int(i.size), i.mtime.astimezone(UTC)) for i in found]
+        if self._is_behind_link(folder):
+            return []
+        found, folders = [], [folder]
+        while folders:
+            for entry in self._entries(folders.pop()):
+                path = entry.path[len(self.root) + 1 :]
+                if entry.is_dir(follow_symlinks=self._is_allowed(path)):
+                    folders.append(path)
+                    continue
+                with contextlib.suppress(FileNotFoundError):  # deleted meanwhile, or a link that leads nowhere
+                    status = entry.stat()
+                    if stat.S_ISREG(status.st_mode):
+                        found.append(StoredFile(path, status.st_size, _modified(status)))
+        return found
+
+    def _entries(self, folder: str) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(self._at(folder).rstrip("/")) as entries:
+                return list(entries)
+        except FileNotFoundError:
+            return []
+
+    def _is_behind_link(self, folder: str) -> bool:
+        """Return whether a folder of this place is a link, or is reached through one, that the user has not allowed."""
+        if self.real is not None and os.path.realpath(self.root) != self.real:
+            return True
+        parts = folder.split("/") if folder else []
+        ways = ("/".join(parts[: i + 1]) for i in range(len(parts)))
+        return any(Path(self._at(way)).is_symlink() and not self._is_allowed(way) for way in ways)
+
+    def _is_allowed(self, link: str) -> bool:
+        return link in self.links and os.path.realpath(self._at(link)) == self.links[link]
 
     def folders(self, folder: str) -> list[str]:  # noqa: D102
         selector = fs.FileSelector(self._at(folder).rstrip("/"), allow_not_found=True)
@@ -97,16 +157,52 @@ class LocalPlace:
         return [info.base_name for info in found if info.type == fs.FileType.Directory]
 
     def delete(self, path: str) -> None:  # noqa: D102
-        try:
-            self.filesystem.delete_file(self._at(path))
-        except FileNotFoundError:
-            return
+        with contextlib.suppress(FileNotFoundError), self._folder_of(path) as (folder, name):
+            os.unlink(name, dir_fd=folder)  # of a link, the link itself
 
     def delete_all(self, folder: str) -> None:  # noqa: D102
-        try:
-            self.filesystem.delete_dir(self._at(folder))
-        except FileNotFoundError:
+        with contextlib.suppress(FileNotFoundError), self._folder_of(folder) as (above, name):
+            while True:
+                if stat.S_ISLNK(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode):
+                    raise _is_link(self._at(folder))
+                with contextlib.suppress(FileNotFoundError):  # another process deletes it too
+                    shutil.rmtree(name, dir_fd=above)
+
+    @contextlib.contextmanager
+    def _folder_of(self, path: str) -> Iterator[tuple[int | None, str]]:
+        """Open the folder of a file without following links: yield its descriptor, and the name of the file in it.
+
+        Without descriptors, None and the address of the file.
+
+        Raises
+        ------
+        StorageError
+            When a folder on the way is a link, or the address of this place leads to another folder than before.
+        """
+        *folders, name = path.split("/")
+        real = os.path.realpath(self.root)
+        if self.real not in {None, real}:
+            raise _is_link(self.root)
+        if not _HAS_DESCRIPTORS:
+            inner = os.path.join(real, *folders)  # noqa: PTH118 - as `realpath` has it
+            if os.path.realpath(inner) != inner:
+                raise _is_link(inner)
+            yield None, os.path.join(inner, name)  # noqa: PTH118
             return
+        opened = os.open(real, _FOLDER)
+        try:
+            for i, each in enumerate(folders):
+                try:
+                    inside = os.open(each, _FOLDER, dir_fd=opened)
+                except OSError as error:
+                    if stat.S_ISLNK(os.stat(each, dir_fd=opened, follow_symlinks=False).st_mode):
+                        raise _is_link(self._at("/".join(folders[: i + 1]))) from error
+                    raise
+                os.close(opened)
+                opened = inside
+            yield opened, name
+        finally:
+            os.close(opened)
 
     def take(self, address: str, path: str) -> None:  # noqa: D102
         located = Path(self._at(path))
@@ -123,10 +219,11 @@ class LocalPlace:
 
     def is_settled(self, path: str, since: datetime) -> bool:  # noqa: D102
         try:
-            status = Path(self._at(path)).stat()
-        except FileNotFoundError:
+            with self._folder_of(path) as (folder, name):
+                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except (FileNotFoundError, StorageError):  # or behind a link
             return False
-        return status.st_nlink == 1 and datetime.fromtimestamp(status.st_mtime, UTC) < since
+        return status.st_nlink == 1 and _modified(status) < since
 
     def explain(self, error: Exception, located: str) -> SleeperError | None:  # noqa: D102
         if isinstance(error, IsADirectoryError) or str(error).endswith("is a directory"):  # as PyArrow has it
@@ -152,3 +249,14 @@ class LocalPlace:
 
     def _at(self, path: str) -> str:
         return f"{self.root}/{path}"
+
+
+def _modified(status: os.stat_result) -> datetime:
+    return datetime.fromtimestamp(status.st_mtime_ns // 1000 / 1_000_000, UTC)
+
+
+def _is_link(address: str) -> StorageError:
+    return StorageError(
+        f"{address} is a symbolic link, or leads elsewhere than when it was opened; nothing was deleted there",
+        hint="remove the link and move what belongs to the table into its place, then run it again",
+    )

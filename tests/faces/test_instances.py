@@ -304,7 +304,8 @@ def test_a_file_that_every_user_may_write_to_is_refused_until_its_mode_is_mended
 @pytest.mark.parametrize(
     "line",
     ['iterators = ["evil:f"]', 'spark.driver.extraJavaOptions = "-javaagent:x.jar"', 'spark.jars = "x.jar"',
-     'spark."driver.extraClassPath" = "1"', 'spark.plugins = "Evil"', '[instances.x.spark]\n"spark.executorEnv.A" = "b.so"',
+     'spark."driver.extraClassPath" = "1"', 'spark.plugins = "Evil"',
+     '[instances.x.spark]\n"spark.executorEnv.A" = "b.so"',
      '[instances.x]\niterators = ["evil:f"]', 'spark.hadoop.fs.evil.impl = "Evil"']
 )  # fmt: skip
 def test_what_names_code_needs_the_users_own_configuration(tmp_path, own, line):

@@ -276,6 +276,84 @@ def test_clean_ups_delete_nothing_where_a_link_leads(house, tmp_path, depth):
     assert tree(other) == {str(other / "precious.parquet"): 1}
 
 
+@pytest.mark.parametrize("folder", ["", "data", "data/partition_x", "data/partition_root", "statestore/files", ".."])
+def test_a_link_that_appears_after_a_table_was_opened_leads_no_clean_up_outside(house, tmp_path, folder):
+    other, linked, table_id = tmp_path / "mine", (table_folder(house) / folder).resolve(), table_folder(house).name
+    with sl.connect(house) as session:
+        table = session.table("t")
+        table.ingest(ROWS)
+        table.compact("all", engine="local")
+        linked.mkdir(exist_ok=True)
+        for name in ("orphan.parquet", "garbage.parquet"):
+            (linked / name).write_text("x")
+        garbage = f"{folder}/garbage.parquet".lstrip("/.")
+        session.components.catalog.add_garbage(table_id, [garbage], session.components.clock.now())
+        linked.rename(other)
+        linked.symlink_to(other)
+        for each in other.rglob("*.parquet"):
+            os.utime(each, (0, 0))
+        before = {path: Path(path).read_bytes() for path in tree(other) if path.endswith(".parquet")}
+        for clean_up in (
+            lambda: [check_nothing(table.sweep_orphans()), table.sweep_orphans(dry_run=False)],
+            lambda: table.collect_garbage(dry_run=False, delay=timedelta(0)),
+            lambda: table.expire_snapshots(dry_run=False),
+            lambda: table.delete("fare = 1", purge=True, force=True),
+            lambda: session.delete_table("t", force=True),
+            session.maintain,
+        ):
+            with contextlib.suppress(SleeperError):
+                clean_up()
+    assert {path: Path(path).read_bytes() for path in before} == before
+
+
+def check_nothing(report: Any) -> None:
+    assert not report.files
+
+
+def test_what_cannot_be_deleted_because_of_a_link_is_said_and_deleted_when_the_link_is_gone(house, tmp_path):
+    data = table_folder(house) / "data"
+    with sl.connect(house) as session:
+        table, garbage = session.table("t"), "data/partition_root/garbage.parquet"
+        (data / "partition_root" / "garbage.parquet").write_text("x")
+        session.components.catalog.add_garbage(data.parent.name, [garbage], session.components.clock.now())
+        data.rename(tmp_path / "mine")
+        data.symlink_to(tmp_path / "mine")
+        with pytest.raises(StorageError, match=f"{data} is a symbolic link, or leads elsewhere") as error:
+            table.collect_garbage(dry_run=False, delay=timedelta(0))
+        assert "remove the link" in error.value.hint
+        data.unlink()
+        (tmp_path / "mine").rename(data)
+        assert table.collect_garbage(dry_run=False, delay=timedelta(0)).data_files == (garbage,)
+        assert not (data / "partition_root" / "garbage.parquet").exists()
+        assert table.scan().count() == 2
+
+
+def test_a_link_to_another_table_of_the_warehouse_lets_no_clean_up_into_it(house):
+    mine = table_folder(house)
+    with sl.connect(house) as session:
+        session.create_table("u", SCHEMA).ingest(ROWS)
+        (theirs,) = (f for f in (house / "default").glob("*/data/partition_*") if mine not in f.parents)
+        for each in theirs.iterdir():
+            os.utime(each, (0, 0))
+        (mine / "data" / "partition_x").symlink_to(theirs)
+        assert not session.table("t").sweep_orphans(dry_run=False).files
+        assert not session.table("t").check().orphans
+        assert session.table("u").scan().count() == 2
+
+
+def test_a_linked_folder_that_is_allowed_is_checked_and_nothing_in_it_is_deleted(house, tmp_path):
+    linked, other = table_folder(house) / "statestore" / "files", tmp_path / "mine"
+    linked.rename(other)
+    linked.symlink_to(other)
+    (other / "mine.txt").write_text("x")
+    os.utime(other / "mine.txt", (0, 0))
+    with sl.connect(house, data_paths=[other]) as session:
+        table = session.table("t")
+        assert table.check().ok
+        assert not table.sweep_orphans(dry_run=False).files
+    assert (other / "mine.txt").exists()
+
+
 def test_deleting_a_table_whose_folder_is_a_link_deletes_nothing_where_it_leads(house, tmp_path):
     linked, other = table_folder(house), tmp_path / "mine"
     linked.rename(other)

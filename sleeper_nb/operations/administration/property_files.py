@@ -19,6 +19,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Final
 
 from sleeper_nb.catalog.catalog_base import Catalog, TableEntry
@@ -367,10 +368,12 @@ class PropertyFiles:
         """
         storage = self._place(properties).below(table_id)
         if storage.local:
-            for folder in ("", *paths.FOLDERS):
-                self._check_place(storage.locate(folder))
-            for linked in linked_in(storage.locate("data")):
-                self._check_place(linked)
+            places = [*map(storage.locate, ("", *paths.FOLDERS)), *linked_in(storage.locate("data"))]
+            for place in places:
+                self._check_place(place)
+            # a link to another table of the warehouse can be read, but the files there are not this table's
+            links = (each.removeprefix(f"{storage.root}/") for each in places[1:] if Path(each).is_symlink())
+            storage = storage.staying(each for each in links if self._has_allowed(storage.locate(each)))
         return storage.reading(self.outside)
 
     @property
@@ -421,6 +424,9 @@ class PropertyFiles:
 
     def _may_use(self, address: str) -> bool:
         return any(lies_within(address, root) for root in self._usable())
+
+    def _has_allowed(self, address: str) -> bool:
+        return any(lies_within(address, root) for root in self.permissions.data_paths)
 
     def _usable(self) -> tuple[str, ...]:
         """Return the warehouse, and the places outside it that the user has allowed."""
