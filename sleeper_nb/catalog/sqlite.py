@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -92,6 +93,7 @@ CREATE TABLE IF NOT EXISTS services (
   service TEXT PRIMARY KEY, owner TEXT NOT NULL, holder TEXT NOT NULL, since INTEGER NOT NULL,
   until INTEGER NOT NULL) STRICT;
 """
+_TABLE_NAMES = frozenset(re.findall(r"EXISTS (\w+)", TABLES))
 _OF_A_TABLE = ("snapshots", "log", "savepoints", "leases", "garbage", "assignments", "jobs", "job_ids")
 
 
@@ -381,7 +383,7 @@ class SqliteCatalog(Catalog):
     limits = CommitLimits(snapshots=1000, entry_bytes=8 << 20)
 
     def __init__(self, path: Path, *, sync: bool = True) -> None:
-        self._file = SqliteFile(path, sync=sync, format_version=FORMAT_VERSION, upgrade=upgrade)
+        self._file = SqliteFile(path, sync=sync, format_version=FORMAT_VERSION, tables=_TABLE_NAMES, upgrade=upgrade)
         self._locks = CommitLocks(path.with_name(f"{path.name}-turns"))
         # by the whole row: an operation reads the same current snapshot several times
         self._checked: LastUsed[tuple[Any, ...], Snapshot] = LastUsed(_CHECKED_ROWS)

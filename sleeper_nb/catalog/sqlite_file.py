@@ -7,6 +7,9 @@ an acknowledged commit survive a power cut.
 Deleting snapshots or tables writes to the file too, and a full disk has no room for that. So a second file, the
 reserve, takes up room beforehand. Only work that frees space gives it up, a part at a time, and takes it back from
 what it has freed.
+
+A file may come from somebody else. Views, triggers and computed columns would run their SQL in our statements, so a
+file that has any, or a table that no release made, is refused before a statement reads its rows.
 """
 
 from __future__ import annotations
@@ -14,11 +17,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import shlex
 import shutil
 import sqlite3
+import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,6 +45,43 @@ _HINTS = {
 
 T = TypeVar("T")
 
+_STEPS = 100_000
+"""After how many steps of SQLite's virtual machine Python looks for an interrupt: a few milliseconds."""
+_RUNS_SQL = re.compile(r"\b(?:(?:virtual|check|generated|as|collate|references)\b|default\s*\()", re.IGNORECASE)
+"""What a plain table does not have: words of SQL that SQLite runs when rows are read or written."""
+
+
+def guard(connection: sqlite3.Connection) -> None:
+    """Keep SQLite from running what a file brings, and let an interrupt end any statement."""
+    connection.set_progress_handler(_look_for_interrupt, _STEPS)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    if sys.version_info >= (3, 12):
+        connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE)
+        for what in (sqlite3.SQLITE_DBCONFIG_ENABLE_TRIGGER, sqlite3.SQLITE_DBCONFIG_ENABLE_VIEW):
+            connection.setconfig(what, False)  # noqa: FBT003 - it has no name
+
+
+def _look_for_interrupt() -> int:
+    return 0  # Python runs the handlers of signals when it calls this; what they raise ends the statement
+
+
+def unexpected(connection: sqlite3.Connection, tables: Collection[str] | None = None) -> str | None:
+    """Return what a file has besides plain tables, of these names if they are given, such as ``view 'log'``; or None.
+
+    Indexes that SQLite makes for keys have no SQL, and its own tables are statistics.
+    """
+    for kind, name, text in connection.execute("SELECT type, name, sql FROM sqlite_master"):
+        if kind == "index" and text is None:
+            continue
+        if kind != "table":
+            return f"{kind} {name!r}"
+        if tables is not None and name not in tables and not name.startswith("sqlite_stat"):
+            return f"table {name!r}"
+        if _RUNS_SQL.search(re.sub(r'"[^"]*"', "", text)):
+            return f"table {name!r} with computed columns or rules"
+    return None
+
 
 class SqliteFile:
     """A connection to one file, shared by threads.
@@ -52,6 +94,8 @@ class SqliteFile:
         Whether a change waits until the disk has it.
     format_version
         The format that this release writes; a file of a newer one is refused.
+    tables
+        The names of its tables in this format; a file with others is refused.
     upgrade
         Brings a file of an older format, or an empty one, to `format_version` within a transaction.
 
@@ -62,9 +106,15 @@ class SqliteFile:
     """
 
     def __init__(
-        self, path: Path, *, sync: bool, format_version: int, upgrade: Callable[[sqlite3.Connection], None]
+        self,
+        path: Path,
+        *,
+        sync: bool,
+        format_version: int,
+        tables: Collection[str],
+        upgrade: Callable[[sqlite3.Connection], None],
     ) -> None:
-        self._format_version, self._upgrade = format_version, upgrade
+        self._format_version, self._tables, self._upgrade = format_version, tables, upgrade
         self._path, self._sync = path.absolute(), sync
         self.name = f"the catalog {self._path}"
         self._lock, self._closed = threading.RLock(), False
@@ -96,12 +146,14 @@ class SqliteFile:
 
     def _prepare(self) -> None:
         with self._errors():
+            guard(self._connection)
             version = self._connection.execute("PRAGMA user_version").fetchone()[0]
             if version > self._format_version:
                 raise StorageError(
                     f"the catalog {self._path} has format {version}; this release reads up to {self._format_version}",
                     hint="upgrade sleeper-nb",
                 )
+            self._check_schema()
             self._connection.create_function("casefold", 1, str.casefold, deterministic=True)
             self._connection.execute(f"PRAGMA synchronous = {'FULL' if self._sync else 'NORMAL'}")
             self._connection.execute("PRAGMA secure_delete = ON")  # the log has keys, which a purge deletes for good
@@ -114,6 +166,14 @@ class SqliteFile:
                 with contextlib.suppress(sqlite3.OperationalError):
                     self._connection.execute("PRAGMA journal_mode = WAL")
 
+    def _check_schema(self) -> None:
+        what = unexpected(self._connection, self._tables)
+        if what is not None:
+            raise CatalogDamaged(
+                f"{self.name} has the {what}, which sleeper_nb did not make; it was not opened",
+                hint="ask whoever gave you the warehouse, or restore the file from a copy",
+            )
+
     @contextlib.contextmanager
     def _errors(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
@@ -122,6 +182,8 @@ class SqliteFile:
             except UnicodeDecodeError as error:  # in a name or text that SQLite hands to Python
                 raise CatalogDamaged(f"{self.name} is damaged: {error}", hint=_DAMAGED) from error
             except sqlite3.Error as error:
+                if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+                    raise KeyboardInterrupt from None  # as Python would have raised it between two of its own steps
                 if self._closed:
                     raise SessionClosed.of(f"the catalog {self._path}") from error
                 self._check_there()

@@ -1,0 +1,93 @@
+"""A catalog file that somebody else made runs nothing, and an interrupt ends every statement on it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sqlite3
+
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.catalog import sqlite_file
+from sleeper_nb.catalog.names_in_file import NamesInFile
+from sleeper_nb.catalog.sqlite import SqliteCatalog
+from sleeper_nb.errors import CatalogDamaged
+
+NUMBERS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)"
+ENDLESS = f"{NUMBERS} SELECT count(*) FROM c"
+FOREIGN = {
+    "view 'tables'": f"DROP TABLE tables; CREATE VIEW tables AS SELECT ({ENDLESS}) AS id, '' AS name, 1 AS online",
+    "view 'deleted'": f"DROP TABLE deleted; CREATE VIEW deleted AS {NUMBERS} SELECT x AS id FROM c",
+    "view 'mine'": "CREATE VIEW mine AS SELECT 1",
+    "trigger 'on_lease'": f"CREATE TRIGGER on_lease AFTER INSERT ON leases BEGIN SELECT ({ENDLESS}); END",
+    "table 'mine'": "CREATE TABLE mine (a)",
+    "index 'mine'": "CREATE INDEX mine ON tables (hex(zeroblob(length(name) * 100000000)))",
+    "table 'log' with computed columns": "ALTER TABLE log ADD COLUMN more TEXT AS (hex(zeroblob(100000000)))",
+    "table 'deleted' with computed": "DROP TABLE deleted; CREATE TABLE deleted (id TEXT CHECK (length(id) < 9))",
+}
+
+
+@pytest.mark.parametrize("what", FOREIGN)
+def test_a_catalog_with_more_than_our_tables_is_refused_by_name(tmp_path, what):
+    with sl.connect(tmp_path / "house") as session:
+        session.create_table("t", sl.Schema({"city": "string"}))
+    file = tmp_path / "house" / "default" / "catalog.sqlite"
+    with contextlib.closing(sqlite3.connect(file)) as theirs:
+        theirs.executescript(FOREIGN[what])
+    before = file.read_bytes()
+    with pytest.raises(CatalogDamaged, match=f"has the {what}.*which sleeper_nb did not make"):
+        sl.connect(tmp_path / "house")
+    assert file.read_bytes() == before
+    if "view" in what or "trigger" in what:
+        assert NamesInFile(file).tables() == ()  # for Tab, which opens no session
+
+
+def test_a_file_of_another_program_gets_no_tables_of_ours(tmp_path):
+    (tmp_path / "default").mkdir()
+    with contextlib.closing(sqlite3.connect(tmp_path / "default" / "catalog.sqlite")) as theirs:
+        theirs.execute("CREATE TABLE notes (a)")
+    with pytest.raises(CatalogDamaged, match="table 'notes'"):
+        sl.connect(tmp_path)
+
+
+def test_statistics_of_sqlite_are_no_foreign_tables(tmp_path):
+    SqliteCatalog(tmp_path / "catalog.sqlite").close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "catalog.sqlite")) as behind:
+        behind.execute("ANALYZE")
+    assert SqliteCatalog(tmp_path / "catalog.sqlite").tables() == ()
+
+
+def write_without_end(file):
+    with file.transaction() as run:
+        run.execute("INSERT INTO a VALUES (1)")
+        run.execute(ENDLESS)
+
+
+def test_an_interrupt_ends_a_statement_and_the_catalog_goes_on(tmp_path, monkeypatch):
+    looked = []
+
+    def interrupted() -> int:
+        if not looked:
+            os.kill(os.getpid(), signal.SIGINT)
+        looked.append(1)
+        return 0
+
+    monkeypatch.setattr(sqlite_file, "_look_for_interrupt", interrupted)
+    file = sqlite_file.SqliteFile(
+        tmp_path / "f.sqlite",
+        sync=False,
+        format_version=1,
+        tables={"a"},
+        upgrade=lambda run: run.execute("CREATE TABLE a (b)"),
+    )
+    with pytest.raises(KeyboardInterrupt):
+        file.rows(ENDLESS)
+    looked.clear()
+    with pytest.raises(KeyboardInterrupt):
+        write_without_end(file)
+    with file.transaction() as run:
+        run.execute("INSERT INTO a VALUES (2)")
+    assert file.rows("SELECT b FROM a") == [(2,)]
+    file.close()
