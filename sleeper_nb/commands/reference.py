@@ -33,7 +33,8 @@ CASTS_IN_FILES = """- `int` are numbers of at most 32 bits, and `unsigned long` 
   `1.239` does not. A double becomes a float only where 32 bits hold it; `numpy.float32(x)` rounds it.
 - Texts mean `12`, `1.5e3`, `nan`, `inf`, `true`, `false`, `1`, `0`, `2026-11-21`,
   `2026-11-21T10:30:00.123456+01:00`, `10:30:00.123456`, `f47ac10b-58cc-4372-a567-0e02b2c3d479`; spaces around them
-  do not count. UUIDs are stored as texts in lower case.
+  do not count. `01234` is a text, not the number 1234, which cast back has no zero; `cast=True` drops the zeros. But
+  a folder `month=01` is the number 1. UUIDs are stored as texts in lower case.
 - A struct fits when each of its fields does, by name; a field that is missing is NULL where the table's struct has `?`.
 - Rows of Python: None, `pandas.NaT` and `pandas.NA` are NULL; a float NaN is NaN.
 - pandas: NaN is NULL in columns of numpy's floats and of objects, as pandas marks missing values so. The dry run and

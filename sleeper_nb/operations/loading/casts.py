@@ -19,7 +19,7 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -40,13 +40,15 @@ BAD_VALUE = (pa.ArrowException, OverflowError, TypeError, ValueError, Arithmetic
 _OPEN_EXTENSIONS = frozenset({"arrow.json", "arrow.bool8"})
 _MOST_SHOWN = 60
 _WHOLE = ("tinyint", "smallint", "int", "long")
-_NUMBERS = frozenset({*_WHOLE, "float", "double", "decimal"})
+NUMBERS = frozenset({*_WHOLE, "float", "double", "decimal"})
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _MOMENTS = {
     "date": re.compile(r"-?\d{4,}-\d\d-\d\d[Tt ]", re.ASCII),
     "timestamp": re.compile(r"-?\d{4,}-\d\d-\d\d", re.ASCII),
 }
 """How a text begins that may be a time, which only does not fit: a date must have no time of day."""
+LEADING_ZERO: Final = r"^\s*[+-]?0\d"
+"""How a text begins that is no number, although its digits are: cast back, the number lacks the zeros."""
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+(?:[. ]\d{3})*,\d+", re.ASCII)
 
 
@@ -122,8 +124,14 @@ class InexactValueError(Exception):
     @property
     def is_not_a_number(self) -> bool:
         """Whether the value is a text that should become a number but is not one."""
-        is_text = self.kind == "string" and isinstance(self.value, str) and self.target.name in _NUMBERS
+        is_text = self.kind == "string" and isinstance(self.value, str) and self.target.name in NUMBERS
         return is_text and not _NUMBER.fullmatch(self.value.strip())
+
+    @property
+    def has_leading_zeros(self) -> bool:
+        """Whether the value is a text whose leading zeros a number would not have."""
+        is_text = self.kind == "string" and isinstance(self.value, str) and self.target.name in NUMBERS
+        return is_text and re.match(LEADING_ZERO, self.value) is not None and not self.is_not_a_number
 
     @property
     def is_not_a_moment(self) -> bool:
@@ -482,6 +490,16 @@ def _text_to(parse: Callable[[pa.Array, pa.DataType], pa.Array]) -> Cast:
     return lambda array, target: parse(array.cast(pa.string()), target.arrow)
 
 
+def _text_to_number(parse: Callable[[pa.Array, pa.DataType], pa.Array]) -> Cast:
+    def cast(array: pa.Array, target: FieldType) -> pa.Array:
+        texts = array.cast(pa.string())
+        if _any(pc.match_substring_regex(texts, LEADING_ZERO)):
+            raise pa.ArrowInvalid("a text with leading zeros is a code, which a number does not give back")
+        return parse(texts, target.arrow)
+
+    return cast
+
+
 def _list_to_list(array: pa.Array, target: FieldType) -> pa.Array:
     offsets = _offsets(array)
     inner = _inner(offsets, array.flatten(), target.arguments[0])
@@ -787,7 +805,7 @@ def _add_others(add: Callable[..., None]) -> None:
     add("where it fits", _text_to_text, ("string",), "string")
     add("exact", _safely, ("string",), "bytearray")
     for name, parse in PARSERS.items():
-        add("where it fits", _text_to(parse), ("string",), name)
+        add("where it fits", (_text_to_number if name in NUMBERS else _text_to)(parse), ("string",), name)
     add("exact", _safely, ("bytearray",), "bytearray")
     add("where it fits", _safely, ("bytearray",), "string")
     add("exact", _date_to_date, ("date",), "date")

@@ -40,7 +40,10 @@ IGNORE_EXTRA = Action("--ignore-extra", "ignore_extra=True")
 BY_NAME = Action("--by-name", "by_name=True")
 CAST = Action("--cast", "cast=True")
 QUARANTINE = Action("--quarantine bad.parquet", "quarantine='bad.parquet'")
-_TO_TEXT = "to store it as text, "
+_TO_TEXT, _TO_BOOLEAN = "to store it as text, ", "to read it as a boolean, "
+_TO_NUMBER: Final = "use a column of type string to keep the zeros; to drop them, "
+_OF_CASTS: Final = {_TO_TEXT: "STRING", _TO_BOOLEAN: "BOOLEAN", _TO_NUMBER: "DOUBLE"}
+"""The types of SQL of a hint's cast."""
 _ADD, OR_ADD, _WITH = "add ", ", or add ", " with "
 """Before an option in a hint; without the option they go, too (`without_options`)."""
 _DRY_RUN_SAYS = "; a dry run says for each what to change"
@@ -82,6 +85,12 @@ def for_new_table(hint: Hint) -> HintParts:
     )
 
 
+_IN_PYTHON: Final = {
+    "STRING": ("a text", "str(x)"),
+    "BOOLEAN": ("a bool", "to True"),
+    "DOUBLE": ("a number", "int(x)"),
+}
+"""What a value of a type of SQL is in Python, and how another one becomes it."""
 Conversion = Callable[[str], Hint]
 """Says how a value becomes one of a type of SQL, where no option of a load does it."""
 
@@ -93,13 +102,13 @@ def by_statement(of_type: str) -> Hint:
 
 def by_new_value(of_type: str) -> Hint:
     """Say how a new value of an update becomes another type."""
-    python = f"CAST(… AS {of_type}) in updates, or give {'a text' if of_type == 'STRING' else 'a bool'} in new_values"
+    python = f"CAST(… AS {of_type}) in updates, or give {_IN_PYTHON[of_type][0]} in new_values"
     return ("write ", Action(f'--set "… = CAST(… AS {of_type})"', python))
 
 
 def by_hand(of_type: str) -> Hint:
     """Say how a value of new rows becomes another type."""
-    return f"convert it first, such as {'str(x)' if of_type == 'STRING' else 'to True'}"
+    return f"convert it first, such as {_IN_PYTHON[of_type][1]}"
 
 
 def without_options(hint: Hint, conversion: Conversion | None) -> HintParts:
@@ -117,7 +126,8 @@ def without_options(hint: Hint, conversion: Conversion | None) -> HintParts:
             continue
         kept.pop()
         if part == CAST:
-            instead = conversion("STRING" if _TO_TEXT in kept else "BOOLEAN")
+            of_type = next((_OF_CASTS[each] for each in kept if each in _OF_CASTS), "BOOLEAN")
+            instead = conversion(of_type)
             kept += [*instead] if isinstance(instead, tuple) else [instead]
     return tuple(kept)
 
@@ -797,7 +807,9 @@ def inexact(
     if matching.cast:
         pass  # the cast was requested already
     elif is_word(error.value, error.target):
-        hint = ("to read it as a boolean, ", _ADD, CAST, "; nothing was changed")
+        hint = (_TO_BOOLEAN, _ADD, CAST, "; nothing was changed")
+    elif error.has_leading_zeros:
+        hint = (_TO_NUMBER, _ADD, CAST, "; nothing was changed")
     elif error.is_refused and can_be_requested(error.kind, error.target.name):
         hint = (_TO_TEXT, _ADD, CAST, "; nothing was changed")
     example = error.shown if error.index is not None else ""

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pyarrow as pa
 
 from sleeper_nb.model.schema import Field, Schema
-from sleeper_nb.operations.loading.casts import InexactValueError, exactly
+from sleeper_nb.operations.loading.casts import NUMBERS, InexactValueError, exactly
 from sleeper_nb.operations.loading.conform import Difference, RawColumns, cast_column, inexact, row_number
 from sleeper_nb.operations.loading.matching import Matching
+from sleeper_nb.operations.loading.requested_casts import without_leading_zeros
 from sleeper_nb.operations.loading.source_files import FolderValue, SourceFile
 
 
@@ -55,9 +56,13 @@ def folder_columns(
 
 
 def folder_column(value: FolderValue, field: Field, rows: int) -> pa.ChunkedArray | Difference:
-    """Return the value of a folder's name as a column; its text is read as that of a CSV file."""
+    """Return the value of a folder's name as a column; its text is read as that of a CSV file.
+
+    But ``month=01`` is a number, too: the zeros are there for the order of the folders.
+    """
+    text = pa.array([value.text], pa.string())
     try:
-        scalar = exactly(pa.array([value.text], pa.string()), field.type)[0]
+        scalar = exactly(without_leading_zeros(text) if field.type.name in NUMBERS else text, field.type)[0]
     except InexactValueError as error:
         difference = inexact(error, field, lambda _: f"folder {value.name}={value.text}")
         return replace(difference, values=rows)

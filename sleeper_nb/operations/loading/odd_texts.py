@@ -11,10 +11,11 @@ import pyarrow as pa
 
 from sleeper_nb.errors import HintParts
 from sleeper_nb.model.schema import FieldType
+from sleeper_nb.operations.loading.casts import LEADING_ZERO
 from sleeper_nb.operations.loading.csv_files import csv_sample
 from sleeper_nb.operations.loading.source_files import CsvFormat, SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource
-from sleeper_nb.operations.loading.text_types import LEADING_ZERO, TEXT_TYPES, distinct, misfits
+from sleeper_nb.operations.loading.text_types import TEXT_TYPES, distinct, misfits
 
 _MOST_ODD: Final = 3
 _LEAST_OTHERS: Final = 4

@@ -1,13 +1,15 @@
 """The casts that a load adds on request: kinds that are refused otherwise become a kind that is cast exactly. Pure.
 
 Without the request, a number, a boolean, a date or a time never becomes text, as it may be in the wrong column. With
-it, each becomes the shortest text that is read back as the same value; words such as ``yes`` become booleans, and
-texts of JSON become lists and maps. `prepared` only changes the kind: the rules of `casts` then check each value, so
-a value that does not fit is an error with or without the request, and nothing is rounded.
+it, each becomes the shortest text that is read back as the same value; words such as ``yes`` become booleans, texts
+with leading zeros become numbers, and texts of JSON become lists and maps. `prepared` only changes the kind or drops
+the zeros: the rules of `casts` then check each value, so a value that does not fit is an error with or without the
+request, and nothing is rounded.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import date, time
 from decimal import Decimal
@@ -18,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.model.schema import FieldType
-from sleeper_nb.operations.loading.casts import BAD_VALUE, kind_of, plain_values
+from sleeper_nb.operations.loading.casts import BAD_VALUE, NUMBERS, kind_of, plain_values
 from sleeper_nb.operations.loading.python_values import NumberText
 
 TEXT_KINDS = frozenset({
@@ -28,6 +30,7 @@ TEXT_KINDS = frozenset({
 """Source kinds that become texts on request."""
 _WORDS = {"yes": "true", "y": "true", "t": "true", "on": "true", "no": "false", "n": "false", "f": "false",
           "off": "false"}  # fmt: skip
+_LEADING_ZEROS = r"^(\s*[+-]?)0+(\d)"
 _ZEROS_OF_A_SECOND = r"(\.[0-9]*[1-9])0+$|\.0+$"
 _PLAIN = (bool, int, float, Decimal, date, time, np.generic, NumberText)
 
@@ -49,6 +52,8 @@ def prepared(array: pa.Array, target: FieldType) -> pa.Array:
         return _texts(plain_values(array))
     if target.name == "boolean" and kind == "string":
         return _truths(plain_values(array))
+    if target.name in NUMBERS and kind == "string":
+        return without_leading_zeros(plain_values(array))
     if target.name == "list" and kind == "list":
         return _prepared_list(array, target)
     return array
@@ -76,9 +81,15 @@ def _truths(array: pa.Array) -> pa.Array:
     return pc.if_else(pc.is_valid(places), pa.array(list(_WORDS.values()), pa.string()).take(places), texts)
 
 
+def without_leading_zeros(array: pa.Array) -> pa.Array:
+    """Return texts without the zeros before a number's first digit."""
+    return pc.replace_substring_regex(array.cast(pa.string()), _LEADING_ZEROS, r"\1\2")
+
+
 def _prepared_list(array: pa.Array, target: FieldType) -> pa.Array:
-    inner = prepared(array.flatten(), target.arguments[0])
-    if inner.type == array.type.value_type:
+    values = array.flatten()
+    inner = prepared(values, target.arguments[0])
+    if inner is values:
         return array
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
@@ -91,6 +102,8 @@ def prepared_values(values: Sequence[Any], target: FieldType) -> Sequence[Any]:
         return [_text(value) if isinstance(value, _PLAIN) else value for value in values]
     if target.name == "boolean":
         return [_WORDS.get(value.strip().lower(), value) if isinstance(value, str) else value for value in values]
+    if target.name in NUMBERS:
+        return [re.sub(_LEADING_ZEROS, r"\1\2", value) if isinstance(value, str) else value for value in values]
     if target.name == "list":
         inner = target.arguments[0]
         return [

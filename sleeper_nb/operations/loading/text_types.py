@@ -16,14 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.model.schema import FieldType
-from sleeper_nb.operations.loading.casts import InexactValueError, exactly
+from sleeper_nb.operations.loading.casts import LEADING_ZERO, InexactValueError, exactly
 from sleeper_nb.operations.loading.csv_text import are_moments_of_digits, as_written_in, has_pattern
 from sleeper_nb.operations.loading.source_files import DEFAULT_CSV, CsvFormat
 
 TEXT_TYPES = ("long", "double", "boolean", "date", "timestamp")
 """The types that a column of texts may have, the narrowest first; any other text is a string."""
 TIMES = ("date", "timestamp")
-LEADING_ZERO: Final = r"^\s*[+-]?0\d"
 _SPACE: Final = r"[\s\pZ\x0b\x1c-\x1f\x{85}]*"
 _SHAPES = {
     "long": r"[+-]?\d+",

@@ -226,6 +226,38 @@ def test_words_become_booleans_on_request_only(table, tmp_path: Path, made: Any)
     assert [row["paid"] for row in loaded(table)] == [True, False]
 
 
+@pytest.mark.parametrize("made", INPUTS)
+@pytest.mark.parametrize(
+    ("column", "text", "number"), [("vendor", "01234", 1234), ("seats", " -007", -7), ("fare", "00.50", 0.5)]
+)
+def test_leading_zeros_are_dropped_on_request_only(table, tmp_path: Path, made: Any, column, text, number):
+    data = made(two_rows(**{column: ["5", text]}), tmp_path)
+    with pytest.raises(sl.InvalidInput, match=rf"column '{column}', (row 2|line [23]): '{text}' .string. can") as error:
+        table.ingest(data)
+    hint = "use a column of type string to keep the zeros; to drop them, add cast=True; nothing was changed"
+    assert error.value.hint == hint
+    assert [each.column for each in table.ingest(data, dry_run=True).differences] == [column]
+    table.ingest(data, cast=True)
+    assert sorted(row[column] for row in loaded(table)) == sorted([5, number])
+
+
+def test_texts_that_write_a_number_otherwise_are_that_number(table):
+    texts = ["+5", " 5", "5 ", "5.0", "5e0", "-0", "0", "1e3"]
+    table.ingest(two_rows(seats=texts[:2]))
+    for first in range(2, len(texts), 2):
+        table.ingest(two_rows(seats=texts[first : first + 2]))
+    assert sorted(row["seats"] for row in loaded(table)) == [0, 0, 5, 5, 5, 5, 5, 1000]
+    for text in ("1_000", "1,000", "0x10", "5.5", "٥"):
+        with pytest.raises(sl.InvalidInput, match="column 'seats', row 2"):
+            table.ingest(two_rows(seats=["1", text]))
+    with pytest.raises(sl.InvalidInput, match="row 2: '08'") as error:
+        table.upsert(two_rows(seats=["7", "08"]))
+    assert "cast=True" in (error.value.hint or "")
+    with pytest.raises(sl.InvalidInput, match="'08'") as error:
+        table.update(new_values={"seats": "08"}, where="vendor = 1")
+    assert "give a number in new_values" in (error.value.hint or "")
+
+
 def test_a_cast_on_request_reaches_into_lists(table):
     table.ingest(two_rows(tags=[[1, None], [2]]), cast=True)
     table.ingest([{**ROW, "vendor": 3, "tags": [1, "x"]}], cast=True)
