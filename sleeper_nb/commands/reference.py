@@ -123,7 +123,8 @@ Protobuf; `SET` of any other setting, `SET CATALOG`, `USE` of another catalog; `
 than a text |
 | kept by the session | `CREATE TEMP VIEW … AS`, `DROP VIEW` | `CREATE TEMP VIEW … AS`, `DROP VIEW` |
 | local files | `'data.csv'` and `read_csv`, `read_json`, `read_parquet`, `read_text`, `read_blob`, `glob` and their \
-like, whose paths and patterns are texts or parameters | ``csv.`data.csv` `` and \
+like, whose paths and patterns are texts or parameters; `'data.csv'` is read as `create --from` reads it, and no call \
+leaves out lines that it is not asked to leave out | ``csv.`data.csv` `` and \
 `CREATE TEMP VIEW … USING csv OPTIONS (path 'data.csv')`; formats: <formats> |
 
 On Spark, `SET` changes only settings that change how a query runs, never what it answers:

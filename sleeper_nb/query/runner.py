@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import duckdb
     from pyspark.sql import DataFrame, SparkSession
 
+    from sleeper_nb.engines.duckdb.database import Database
     from sleeper_nb.engines.duckdb.duckdb_reads import JudgedStatement
     from sleeper_nb.engines.duckdb.kept_views import ViewsOfStatement
 
@@ -121,17 +122,20 @@ class Runner:
     def _on_duckdb(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
         from sleeper_nb.engines.duckdb import relations
         from sleeper_nb.engines.duckdb.duckdb_planning import DuckDBPlanning
-        from sleeper_nb.engines.duckdb.duckdb_reads import JudgedStatement
+        from sleeper_nb.engines.duckdb.duckdb_reads import Query
+        from sleeper_nb.engines.duckdb.files_in_sql import ReadableFiles
         from sleeper_nb.engines.duckdb.kept_views import ViewsOfStatement, can_be_kept
         from sleeper_nb.engines.duckdb.statement_time import moment_of, set_moment
 
         self._check_variables(bound)
         database = self.engines.duckdb
-        judge, kept = cache(database.connect_planning), database.judged_queries
-        judged = JudgedStatement(
-            {each.text: relations.parsed(judge, with_duckdb_parameters(each), kept) for each in bound.statements}
-        )
+        judge = cache(database.connect_planning)
+        judged, read = _judged(bound, judge, database), ReadableFiles(bound)
         files = judged.files(database.connect, values, allowed=self.engines.local_files)
+        if judged.reads_files:
+            read = ReadableFiles.of(bound)
+            bound = read.bound
+            judged = _judged(bound, judge, database)
         times = judged.time_functions
         moment = moment_of(judge(), times) if times else {}
         if why := _why_too_large(bound, values):
@@ -140,11 +144,14 @@ class Runner:
             planning = DuckDBPlanning(bound, judged, values, database, moment, self.dry_run)
             bound, keys = planning.narrowed()
             note = keys or note
+        note = " · ".join(filter(None, (note, *read.notes)))
         chosen = self._chosen_for(bound)
 
         def rows(views: ViewsOfStatement) -> duckdb.DuckDBPyRelation:
             if moment:
                 set_moment(views.changed(), moment)
+            for name, text in read.queries.items():
+                relations.name_rows(views.changed(), name, relations.query(views.connection, Query(text, text)))
             _name_on_duckdb(views, bound, judged)
             try:
                 return relations.query(views.connection, judged.of(bound.statement), values)
@@ -197,6 +204,17 @@ class Runner:
     def _origin(self, bound: Bound, note: str) -> QueryOrigin:
         names = tuple(map(str, bound.variables))
         return QueryOrigin(bound.sources, self.chosen, self.began, self.clock, bound.texts, note, names)
+
+
+def _judged(bound: Bound, judge: Callable[[], duckdb.DuckDBPyConnection], database: Database) -> JudgedStatement:
+    """Return a statement and its views as DuckDB's parser sees them; errors as `relations.parsed`."""
+    from sleeper_nb.engines.duckdb import relations
+    from sleeper_nb.engines.duckdb.duckdb_reads import JudgedStatement
+
+    kept = database.judged_queries
+    return JudgedStatement(
+        {each.text: relations.parsed(judge, with_duckdb_parameters(each), kept) for each in bound.statements}
+    )
 
 
 def _reader_of_buckets(spark: SparkSession, bound: Bound) -> str:

@@ -93,6 +93,20 @@ def table_references(statement: Statement) -> tuple[TableReference, ...]:
         There is more than one statement; a version clause names no version, or follows something that is no table or
         is written to; brackets are nested more than 200 deep.
     """
+    return tuple(sorted(_walked(statement).references, key=lambda reference: reference.start))
+
+
+def file_references(statement: Statement) -> tuple[TableReference, ...]:
+    """Return the files that a statement of DuckDB names in place of tables, as ``'a.csv'`` or ``"a.csv"``.
+
+    Errors are those of `table_references`. The role of one that may not get an alias is ``"describe"``.
+    """
+    walk = _walked(statement)
+    quoted = (each for each in walk.references if statement.text[each.start] == '"' and len(each.parts) == 1)
+    return tuple(sorted((*walk.files, *quoted), key=lambda reference: reference.start))
+
+
+def _walked(statement: Statement) -> _Walk:
     tokens = statement.tokens
     check_alone(statement)
     if depth_of(tokens) > DEEPEST:
@@ -101,7 +115,7 @@ def table_references(statement: Statement) -> tuple[TableReference, ...]:
     at = 0
     while at < len(tokens):  # a bracket too many ends a group early; the engine reports it
         at = walk.group(at, frozenset(), top=at == 0)
-    return tuple(sorted(walk.references, key=lambda reference: reference.start))
+    return walk
 
 
 def check_alone(statement: Statement) -> None:
@@ -154,12 +168,15 @@ class _Walk:
     ----------
     references
         The references read so far.
+    files
+        The strings in place of tables that were read so far.
     """
 
     def __init__(self, statement: Statement) -> None:
         self.tokens, self.dialect = statement.tokens, statement.dialect
         self.statement = statement
         self.references: list[TableReference] = []
+        self.files: list[TableReference] = []
 
     def group(self, at: int, scope: frozenset[str], *, expects: bool = False, top: bool = False) -> int:
         """Walk to the bracket that closes this group, and return the index after it."""
@@ -207,6 +224,9 @@ class _Walk:
         """Read ``TABLE name`` or, as the argument of a call, ``TABLE(name)``."""
         bracket = spells(self.tokens, at + 1, "(")
         name = at + 1 + bracket
+        if at + 1 < len(self.tokens) and self.tokens[at + 1].kind == "string":
+            self.file(at + 1, "describe", None)
+            return at + 2
         if not self.is_name(name):
             return at + 1
         after = self.clause(self.parts(name)[1])[1]
@@ -281,6 +301,8 @@ class _Walk:
         if token.symbol == "(":
             return self.no_table(self.group(at + 1, group.scope, expects=True), "a subquery")
         if token.kind == "string":
+            alias = None if prefix or self.alias(at + 1)[0] else token.end
+            self.file(at, "read", alias)
             return self.no_table(at + 1, token.text)
         if word == "VALUES":
             return self._values(at + 1, group)
@@ -348,6 +370,8 @@ class _Walk:
     def _named(self, at: int, group: _Group, role: NameRole) -> int:
         """Read a table that is no relation with an alias: the name, and perhaps a clause."""
         group.expects = False
+        if role == "describe" and at < len(self.tokens) and self.tokens[at].kind == "string":
+            self.file(at, role, None)
         if not self.is_name(at):
             return at
         parts, after = self.parts(at)
@@ -382,6 +406,12 @@ class _Walk:
         )
         self.references.append(reference)
         return after
+
+    def file(self, at: int, role: NameRole, alias_at: int | None) -> None:
+        """Note the string at an index that is in place of a table."""
+        token = self.tokens[at]
+        name = unquote(token, dialect=self.dialect)
+        self.files.append(TableReference((name,), None, None, token.start, token.end, role, alias_at))
 
     def no_table(self, at: int, what: str) -> int:
         """Pass over the alias of a relation that is no table, and refuse a version clause before or after it."""

@@ -19,6 +19,7 @@ from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
 from sleeper_nb.engines.local_files import absolute, check_outside, no_local_files
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.last_used import LastUsed
+from sleeper_nb.operations.loading.lake_tables import check_no_local_lake_table
 from sleeper_nb.sql.beginning import NOT_ALONE, end_of_explain, no_call, no_query, no_query_begins_with
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import unquote
@@ -171,6 +172,11 @@ class JudgedStatement:
     def why_not_planned(self) -> str:
         """Why they cannot be planned where no file is opened; "" when they can."""
         return next(filter(None, (query.why_not_planned for query in self.queries.values())), "")
+
+    @property
+    def reads_files(self) -> bool:
+        """Whether one of them reads files."""
+        return any(query.reads_files for query in self.queries.values())
 
     def files(
         self, connect: Callable[[], duckdb.DuckDBPyConnection], values: Mapping[str, Any], *, allowed: bool
@@ -469,6 +475,8 @@ def named_files(
         matches = _matches(connect(), pattern)
         if matches and not allowed:
             raise no_local_files(pattern)
+        if matches != [pattern]:
+            check_no_local_lake_table(map(absolute, matches))
         for path in map(absolute, (pattern, *matches)):
             check_outside(path)
             yield path

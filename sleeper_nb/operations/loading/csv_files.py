@@ -76,6 +76,10 @@ _HINT_FOR_LINES: Final[Hint] = (
 _MOST_COMMENTS: Final = 1000
 _LOOKED_AT: Final = 20
 """Records below comments that show whether these are some."""
+_VALUE = re.compile(
+    r"\s*([+-]?[\d.,]*\d[\d.,]*(e[+-]?\d+)?%?|\d{1,4}[-./]\d\d?[-./]\d{1,4}([t ].*)?)\s*", re.IGNORECASE
+)
+_MOST_EMPTY: Final = 4096
 _DELIMITERS = (";", "\t", "|", ",")
 _TEXT_TYPES = frozenset({"string", "bytearray"})
 """Types in which a quoted null text is a value."""
@@ -421,6 +425,19 @@ def csv_names(file: SourceFile, csv_format: CsvFormat, of_table: Sequence[str]) 
             if record:
                 return tuple(record)
     raise StorageError(f"cannot read {file.label}: the file is empty", hint="leave it out")
+
+
+def is_of_values(names: Sequence[str]) -> bool:
+    """Return whether the first line of a file is hardly a header, as one of its names is a number or a date."""
+    return any(_VALUE.fullmatch(name) for name in names)
+
+
+def empty_lines_above(file: SourceFile) -> int:
+    """Return the number of empty lines above the header."""
+    with file.open() as stream:
+        block = bytes(stream.read(_MOST_EMPTY)).removeprefix(codecs.BOM_UTF8)
+    above = block[: len(block) - len(block.lstrip(b"\r\n"))]
+    return len(above.splitlines())
 
 
 def matched_names(names: tuple[str, ...], csv_format: CsvFormat, schema: Schema, matching: Matching) -> tuple[str, ...]:

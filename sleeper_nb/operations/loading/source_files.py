@@ -342,6 +342,11 @@ class SourceFile:
         return stream if compression is None else pa.CompressedInputStream(stream, compression)
 
 
+def has_known_format(file: SourceFile) -> bool:
+    """Return whether the name of a file says its format."""
+    return file.path.lower().endswith((*SOURCE_ENDINGS, *SPREADSHEET_ENDINGS))
+
+
 def find_files(source: str | Path, home: Storage | None = None) -> list[SourceFile]:
     """Return the data files that a path, folder, glob or ``s3://`` address names, sorted by name.
 

@@ -214,6 +214,74 @@ def test_a_view_over_a_file_is_read_too(session, folder):
     assert session.sql("FROM trips JOIN given USING (city)", engine="duckdb").to_arrow().num_rows == 1
 
 
+WIDER = "k,v\n" + "".join(f"{n},x\n" if n < 98 else f"{n},x,y\n" for n in range(3000))
+
+
+@pytest.mark.parametrize("statement", [
+    "SELECT * FROM '{}'", "CREATE TABLE made ROW KEYS (k) AS SELECT * FROM '{}'",
+    "INSERT INTO trips SELECT v, k FROM '{}' WHERE k < 0", 'SELECT count(*) FROM "{}"', "DESCRIBE '{}'", "TABLE '{}'",
+])  # fmt: skip
+def test_no_line_of_a_file_in_sql_is_left_out(session, folder, statement):
+    (folder / "w.csv").write_text(WIDER)
+    before = len(session.tables())
+    with pytest.raises(
+        InvalidInput, match=r"w\.csv, line 100 has 3 values, but there are 2 columns.*\nhint: .*read_csv"
+    ):
+        session.sql(statement.format(folder / "w.csv"), engine="duckdb")
+    assert len(session.tables()) == before
+    (folder / "w.csv").write_text(WIDER.replace(",y", ""))
+    session.sql(statement.format(folder / "w.csv"), engine="duckdb")
+
+
+def test_calls_that_guess_leave_out_no_line_and_no_field(session, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    (folder / "w.csv").write_text(WIDER)
+    (folder / "late.json").write_text("".join('{"k": 1%s}\n' % (', "z": 2' * (n > 21_000)) for n in range(21_010)))
+    for sql, rows in (
+        ("SELECT count(*) FROM read_csv('w.csv', header = true)", 3000),
+        ("SELECT count(*) FROM read_csv('w.csv', header = false, skip = 99)", 2902),
+        ("SELECT count(z) FROM read_json('late.json')", 9),
+        ("SELECT count(z) FROM 'late.json'", 9),
+    ):
+        assert session.sql(sql, engine="duckdb").to_arrow().column(0).to_pylist() == [rows]
+
+
+def test_files_in_sql_have_the_values_that_a_table_made_of_them_has(session, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    for year in (2025, 2026):
+        (folder / f"p/year={year}").mkdir(parents=True)
+    (folder / "p/year=2025/a.csv").write_text(
+        '\nk,c,d,t\n1,,2020-01-02,2020-01-01 10:00\n2,"",,2020-01-01T10:00:00+01:00\n'
+    )
+    (folder / "p/year=2026/b.csv").write_text("k,e\n3,true\n")
+    (folder / "p/year=2026/_c.csv").write_text("k,e\n4,true\n")
+    made = session.create_table("of_parts", "p/*/*.csv", row_keys=["k"]).scan().to_arrow()
+    read = session.sql("SELECT * FROM 'p/*/*.csv' ORDER BY k", engine="duckdb")
+    assert "1 file left out, as its name or folder begins with . or _" in repr(read)
+    assert read.to_arrow().select(made.column_names).to_pylist() == made.to_pylist()
+    calls = session.sql("SELECT count(*) AS n FROM read_csv('p/*6/*.csv')", engine="duckdb")
+    assert calls.to_arrow()["n"].to_pylist() == [1]
+    assert session.sql("FROM read_csv('p/year=2025/a.csv')", engine="duckdb").to_arrow().num_rows == 2
+    (folder / "late.csv").write_text("k,v\n" + f"1,{'x' * 1000}\n" * 9000 + "01,2\n")
+    with pytest.raises(InvalidInput, match=r"late\.csv, column 'k': '01' is no long"):
+        session.sql("SELECT max(k) FROM 'late.csv'", engine="duckdb").to_arrow()
+    assert session.sql("SELECT late.v FROM 'late.csv' LIMIT 1", engine="duckdb").to_arrow().num_rows == 1
+
+
+def test_sql_reads_no_file_without_names_and_none_of_a_lake_table(session, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    (folder / "n.csv").write_text("1,x\n2,y\n")
+    with pytest.raises(InvalidInput, match=r"may have no names of columns: '1', 'x'\nhint: .*header = false\)"):
+        session.sql("FROM 'n.csv'", engine="duckdb")
+    assert session.sql("FROM read_csv('n.csv', header = false)", engine="duckdb").to_arrow().num_rows == 2
+    (folder / "lake/_delta_log").mkdir(parents=True)
+    (folder / "lake/a.csv").write_text("k\n1\n")
+    for source in ("'lake/*.csv'", "read_csv('lake/*.csv')", "read_csv(:path)", "'*/*.csv'"):
+        with pytest.raises(InvalidInput, match="lake is a Delta table"):
+            session.sql(f"FROM {source}", engine="duckdb", params={"path": "lake/*.csv"})
+    assert session.sql("FROM 'lake/a.csv'", engine="duckdb").to_arrow().num_rows == 1
+
+
 @pytest.mark.parametrize("name", ["catalog.sqlite", "config/instance.properties", "*/data/*/*.parquet"])
 @pytest.mark.parametrize("function", sorted(FILE_FUNCTIONS - {"glob"}))
 def test_the_files_of_an_instance_are_read_by_no_function(session, folder, monkeypatch, function, name):

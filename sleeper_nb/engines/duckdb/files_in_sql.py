@@ -1,0 +1,255 @@
+"""Read files that SQL names as a load reads them: every line counts, and the first one has the names of the columns.
+
+DuckDB guesses how a file is written, and leaves out the lines that do not fit its guess. So a file that stands in place
+of a table is read with the columns, types and format that `create_table` finds in it; and a call such as
+``read_csv('a.csv')`` reads from the first line, unless it says itself what to leave out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby, pairwise
+from typing import Final
+
+from sleeper_nb.errors import Hint, InvalidInput, NotFound, StorageError
+from sleeper_nb.model.schema import FieldType
+from sleeper_nb.model.sql_quotes import quoted_name, quoted_text
+from sleeper_nb.operations.loading.csv_files import csv_names, empty_lines_above, is_of_values
+from sleeper_nb.operations.loading.data_columns import DataColumn, columns_of
+from sleeper_nb.operations.loading.matching import is_nameless
+from sleeper_nb.operations.loading.source_files import BLOCK_BYTES, WILDCARD, SourceFile, has_known_format, search
+from sleeper_nb.sql.binding import Bound
+from sleeper_nb.sql.references import TableReference, file_references
+from sleeper_nb.sql.statement import Replacement, Statement
+from sleeper_nb.sql.tokens import skip_brackets, spells, unquote
+
+_TYPES: Final = {
+    "long": ("BIGINT", r"\s*[+-]?(0|[1-9]\d*)\s*"),
+    "double": ("DOUBLE", r"\s*[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)(e[+-]?\d+)?\s*|\s*[+-]?(nan|inf(inity)?)\s*"),
+    "boolean": ("BOOLEAN", r"\s*(true|false)\s*"),
+    "date": ("DATE", r"\s*-?\d{4,}-\d\d-\d\d\s*"),
+    "timestamp": (
+        "TIMESTAMPTZ",
+        r"\s*-?\d{4,}-\d\d-\d\d([t ]+\d\d:\d\d(:\d\d(\.\d{1,6}0*)?)?\s*(z|utc|[+-]\d\d(:?\d\d)?)?)?\s*",
+    ),
+}
+"""DuckDB's name of each type that the texts of a CSV file can have, and how they are written."""
+_CSV_CALLS: Final = frozenset({"READ_CSV", "READ_CSV_AUTO"})
+_JSON_CALLS: Final = frozenset({"READ_JSON", "READ_JSON_AUTO", "READ_NDJSON", "READ_NDJSON_AUTO"})
+_PARQUET_CALLS: Final = frozenset({"READ_PARQUET", "PARQUET_SCAN"})
+_IS: Final = frozenset({"=", ":", "=>"})
+"""What follows the name of an option."""
+_WHOLE_CSV: Final = {"skip": "0", "comment": "''"}
+_WHOLE_JSON: Final = {"sample_size": "-1", "maximum_sample_files": "2147483647"}
+
+
+@dataclass(frozen=True, slots=True)
+class ReadableFiles:
+    """A statement that reads each line of the files that it names.
+
+    Parameters
+    ----------
+    bound
+        The statement and its views, with generated names in place of files.
+    queries
+        The query that reads the files of each generated name.
+    notes
+        What is said of files that are left out.
+    """
+
+    bound: Bound
+    queries: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, bound: Bound) -> ReadableFiles:
+        """Return a statement in which files are read as a load reads them.
+
+        Raises
+        ------
+        InvalidInput
+            When a load would refuse the columns of a file, or files of a glob belong to a table in a lake format.
+        NotFound
+            When a glob matches no file.
+        """
+        naming = _Naming(bound.unused_mark)
+        readable = naming.readable(bound)
+        return cls(readable, naming.queries, tuple(dict.fromkeys(filter(None, naming.notes))))
+
+
+class _Naming:
+    """Gives names to the files of a statement and its views; collects the queries that read them, and notes."""
+
+    def __init__(self, mark: str) -> None:
+        self._mark = mark
+        self.queries: dict[str, str] = {}
+        self.notes: list[str] = []
+
+    def readable(self, bound: Bound) -> Bound:
+        """Return a statement with these names."""
+        statement = bound.statement
+        edits = [edit for each in file_references(statement) for edit in self._table(each)]
+        edits += _calls(statement, self.notes)
+        named = {name: self.readable(what) if isinstance(what, Bound) else what for name, what in bound.named.items()}
+        return replace(bound, statement=statement.replaced(edits), named=named)
+
+    def _table(self, reference: TableReference) -> Iterator[Replacement]:
+        """Yield what takes the place of a file that stands in place of a table, and the alias that it needs then."""
+        files = _files(reference.name, self.notes)
+        query = _query(files) if files else None
+        if query is None:
+            return
+        name = f"{self._mark}file{len(self.queries)}"
+        self.queries[name] = query
+        yield _replacement(reference.start, reference.end, quoted_name(name))
+        if reference.alias_at is not None and reference.role != "describe":
+            alias = re.split(r"[/\\]", reference.name)[-1].partition(".")[0]  # as DuckDB names a file
+            yield _replacement(reference.alias_at, reference.alias_at, f"AS {quoted_name(alias or reference.name)}")
+
+
+def _replacement(start: int, end: int, text: str) -> Replacement:
+    tokens = Statement.of(text, dialect="duckdb").tokens
+    return Replacement(start, end, tuple((token.kind, token.text) for token in tokens))
+
+
+def _files(path: str, notes: list[str]) -> list[SourceFile]:
+    """Return the local files of a path; none where DuckDB says best what is wrong with it."""
+    if "://" in path and not path.startswith("file:"):
+        return []
+    try:
+        found = search(path)
+    except NotFound:  # it was deleted meanwhile
+        return []
+    if found.hidden and not found.files:
+        raise NotFound(f"no data file matches {path!r}: {found.note}", hint="name such a file to read it")
+    notes.append(found.note)
+    return list(found.files) if all(map(has_known_format, found.files)) else []
+
+
+def _query(files: Sequence[SourceFile]) -> str | None:
+    """Return the query that reads files; None where DuckDB reads them whole, or not at all."""
+    formats = {file.format for file in files}
+    if len(formats) > 1:
+        raise InvalidInput("one name means files of several formats", hint="name those of one format: 'data/*.csv'")
+    listed = _listed(files)
+    if formats == {"csv"}:
+        return _csv_query(files)
+    if formats == {"json"}:
+        return f"FROM read_json({listed}, union_by_name = true, {_options(_WHOLE_JSON)})"
+    if formats == {"parquet"} and len(files) > 1:
+        return f"FROM read_parquet({listed}, union_by_name = true)"
+    return None
+
+
+def _listed(files: Sequence[SourceFile]) -> str:
+    return f"[{', '.join(quoted_text(file.address) for file in files)}]"
+
+
+def _options(options: dict[str, str]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in options.items())
+
+
+def _csv_query(files: Sequence[SourceFile]) -> str:
+    columns = _columns(files)
+
+    def written(file: SourceFile) -> tuple[tuple[str, ...], int, tuple[tuple[str, str | None], ...]]:
+        values = tuple((each.name, each.text) for each in file.folder_values if each.is_below)
+        csv_format = file.csv.for_file(file.path)
+        return csv_names(file, csv_format, ()), empty_lines_above(file), values
+
+    parts = [_csv_part(list(group), key, columns) for key, group in groupby(files, written)]
+    return " UNION ALL BY NAME ".join(parts)
+
+
+def _columns(files: Sequence[SourceFile]) -> Sequence[DataColumn]:
+    """Return the columns of files, each of which has a first line with their names."""
+    label, called = files[0].label, f"read_csv({quoted_text(files[0].path)}"
+    hint: Hint = f"correct it, or say how it is written, such as {called}, header = false, delim = ';')"
+    try:
+        columns = columns_of(files)
+    except (InvalidInput, StorageError) as error:
+        error.hint = hint
+        raise
+    names = [each.name for each in columns]
+    if found := next((each for each in columns if each.problem), None):
+        raise InvalidInput(f"{label}: {found.problem}", hint=f"read it as texts: {called}, all_varchar = true)")
+    if is_of_values(names) or any(map(is_nameless, names)):
+        listed = ", ".join(map(repr, names[:5]))
+        hint = f"say whether they are names: {called}, header = true) or {called}, header = false)"
+        raise InvalidInput(f"the first line of {label} may have no names of columns: {listed}", hint=hint)
+    if len({name.casefold() for name in names}) < len(names):
+        raise InvalidInput(
+            f"two columns of {label} have the same name", hint=f"give them names: {called}, names = […])"
+        )
+    return columns
+
+
+def _csv_part(
+    files: Sequence[SourceFile],
+    written: tuple[tuple[str, ...], int, tuple[tuple[str, str | None], ...]],
+    columns: Sequence[DataColumn],
+) -> str:
+    """Return the query of files that are written alike."""
+    names, skip, values = written
+    texts = ", ".join(f"{quoted_text(name)}: 'VARCHAR'" for name in names)
+    separator = files[0].csv.for_file(files[0].path).separator
+    label = files[0].label if len(files) == 1 else "a file"
+    types = {each.name: each.type for each in columns}
+    picked = [f"{_value(name, types[name], label)} AS {quoted_name(name)}" for name in names]
+    picked += [f"{_value_of(text, types[name])} AS {quoted_name(name)}" for name, text in values if name not in names]
+    return (
+        f"FROM read_csv({_listed(files)}, columns = {{{texts}}}, header = true, "
+        f"delim = {quoted_text(separator)}, quote = '\"', escape = '\"', nullstr = '', allow_quoted_nulls = false, "
+        f"auto_detect = false, skip = {skip}, hive_partitioning = false, max_line_size = {BLOCK_BYTES}) "
+        f"SELECT {', '.join(picked)}"
+    )
+
+
+def _value(name: str, kind: FieldType | None, label: str) -> str:
+    """Return the expression that gives a text its type, or ends the statement where it is not so written."""
+    column = quoted_name(name)
+    if kind is None or kind.name not in _TYPES:
+        return column
+    type_name, shape = _TYPES[kind.name]
+    problem = quoted_text(f"{label}, column {name!r}: ")
+    rest = quoted_text(f"' is no {kind}, as the first rows are; read_csv(…, all_varchar = true) reads texts")
+    return (
+        f"CASE WHEN {column} IS NULL OR {column} = '' THEN NULL "
+        f"WHEN regexp_full_match({column}, {quoted_text(shape)}, 'i') THEN CAST({column} AS {type_name}) "
+        f"ELSE error(concat({problem}, '''', {column}, {rest})) END"
+    )
+
+
+def _value_of(text: str | None, kind: FieldType | None) -> str:
+    literal = "NULL" if text is None else quoted_text(text)
+    return f"CAST({literal} AS {_TYPES[kind.name][0]})" if kind is not None and kind.name in _TYPES else literal
+
+
+def _calls(statement: Statement, notes: list[str]) -> Iterator[Replacement]:
+    """Yield the options that make a call such as ``read_csv('a.csv')`` read all lines, and visible files for a glob."""
+    tokens = statement.tokens
+    for at, token in enumerate(tokens):
+        word = token.word or unquote(token, dialect="duckdb").upper() if token.kind in {"word", "quoted"} else ""
+        if word not in _CSV_CALLS | _JSON_CALLS | _PARQUET_CALLS or not spells(tokens, at + 1, "("):
+            continue
+        path = tokens[at + 2]
+        pattern = unquote(path, dialect="duckdb") if path.kind == "string" else ""
+        if WILDCARD.search(pattern) and (files := _files(pattern, notes)):
+            yield _replacement(path.start, path.end, _listed(files))
+        end = skip_brackets(tokens, at + 1) - 1
+        missing = _missing(word, {each.word for each, after in pairwise(tokens[at : end + 1]) if after.symbol in _IS})
+        if "skip" in missing and pattern and not WILDCARD.search(pattern) and (files := _files(pattern, notes)):
+            missing["skip"] = str(empty_lines_above(files[0]))
+        if missing and tokens[end].symbol == ")":
+            yield _replacement(tokens[end].start, tokens[end].start, f", {_options(missing)}")
+
+
+def _missing(call: str, given: Collection[str]) -> dict[str, str]:
+    """Return the options without which a call may leave out lines or columns; none if it says itself what it wants."""
+    if call in _CSV_CALLS and not {"AUTO_DETECT", "IGNORE_ERRORS"}.intersection(given):
+        return {name: value for name, value in _WHOLE_CSV.items() if name.upper() not in given}
+    if call in _JSON_CALLS and not {"COLUMNS", "SAMPLE_SIZE", "MAXIMUM_SAMPLE_FILES"}.intersection(given):
+        return dict(_WHOLE_JSON)
+    return {}
