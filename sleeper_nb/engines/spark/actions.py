@@ -31,6 +31,37 @@ PATIENCE_SECONDS: Final = 10.0
 """How long tasks have to end after a cancel: Spark sets a flag, which compiled loops may not look at."""
 
 
+class OwnThread(Generic[T]):
+    """Work in a thread of its own, which goes on when the thread that waits for it is interrupted.
+
+    It ends by a plain lock: an interrupt can come between any two steps of Python, and would leave an `Event` locked.
+    """
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work, self._results, self._errors = work, list[T](), list[BaseException]()
+        self.has_ended, self._end = False, threading.Lock()
+        self._end.acquire()
+        threading.Thread(target=self._run, name="sleeper-spark", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self._results.append(self._work())
+        except BaseException as error:  # noqa: BLE001 - raised again in the calling thread
+            self._errors.append(error)
+        self.has_ended = True
+        self._end.release()
+
+    def ends(self) -> bool:
+        """Wait a moment for the end, and return whether it has come."""
+        return self.has_ended or self._end.acquire(timeout=_POLL_SECONDS)
+
+    def result(self) -> T:
+        """Return what the work returned, or raise what it raised; call it after the end."""
+        if self._errors:
+            raise self._errors[0]
+        return self._results[0]
+
+
 class WatchedAction(Generic[T]):
     """An action on Spark in a thread of its own, and a watcher that counts its tasks and can cancel them.
 

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from sleeper_nb.engines.cache_folder import cache_folder
 from sleeper_nb.engines.spark.actions import (
     PATIENCE_SECONDS,
+    OwnThread,
     WatchedAction,
     run_each,
     run_watched,
     side_by_side,
 )
 from sleeper_nb.engines.spark.gateway import (
+    activate,
     active_session,
     attached,
     build_session,
@@ -128,6 +130,8 @@ class SparkEngine:
         self._maker: object = None
         self._lock = threading.RLock()
         self._ignored: tuple[IgnoredSetting, ...] = ()
+        self._start: OwnThread[SparkSession] | None = None
+        self._is_starting = False
         if session is not None:
             with STARTS_AND_STOPS:
                 self._use(session)
@@ -171,6 +175,40 @@ class SparkEngine:
         EngineError
             There is no Java, Spark did not start, or the session that was passed in was stopped.
         """
+        if threading.current_thread() is not threading.main_thread():  # only that gets interrupts
+            return self._ready_session()
+        start, self._start = self._start, None
+        if start is None or start.has_ended:
+            with self._lock:
+                if self._session is not None and self._unresponsive is None and self.started:
+                    if start is not None:
+                        activate(self._session)
+                    return self._session
+            start = OwnThread(self._ready_session)
+        self._start = start
+        return self._awaited(start)
+
+    def _awaited(self, start: OwnThread[SparkSession]) -> SparkSession:
+        """Return the session of a start, which goes on after an interrupt: the next use waits for it again.
+
+        An interrupt of PySpark's own requests would leave half an answer in its connection, and two tracebacks.
+        """
+        is_shown = False
+        try:
+            while not start.ends():
+                if self._is_starting:
+                    is_shown = True
+                    self._progress.update("Starting Spark…")
+        finally:
+            if is_shown:
+                self._progress.finish("")
+        self._start = None
+        session = start.result()
+        activate(session)
+        return session
+
+    def _ready_session(self) -> SparkSession:
+        """Return the session, which this thread starts when there is none."""
         with self._lock:
             self._end_unresponsive_jvm()
             if self._session is not None and self.started:
@@ -181,7 +219,7 @@ class SparkEngine:
                 self._forget()
                 detach_from_dead()
                 active = active_session()
-                session = self._start_visibly() if active is None else active
+                session = self._new_session() if active is None else active
                 self._use(session)
             if active is None:
                 self._keep_settings(session)
@@ -366,17 +404,17 @@ class SparkEngine:
         self._session, self._jvm, self._shared, self._ignored = None, None, None, ()
         self._after_first_answer, self._kept_frames = None, None
 
-    def _start_visibly(self) -> SparkSession:
-        """Start Spark, with progress; other engines of this process can then use it, too."""
-        self._progress.update("Starting Spark…")
+    def _new_session(self) -> SparkSession:
+        """Start Spark; other engines of this process can then use it, too."""
+        self._is_starting = True
         try:
-            session = self._start()
+            session = self._started_session()
         finally:
-            self._progress.finish("")
+            self._is_starting = False
         StartedSpark(self._jvm).keep_with(session)
         return session
 
-    def _start(self) -> SparkSession:
+    def _started_session(self) -> SparkSession:
         """Start a JVM unless PySpark has one already, and a session in it."""
         folder = Path(tempfile.mkdtemp(prefix="sleeper_nb-spark-"))
         conf = own_settings(folder, self._config)

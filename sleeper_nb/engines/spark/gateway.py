@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import signal
 import sys
-import threading
 from typing import TYPE_CHECKING, Any
 
+from sleeper_nb.engines.duckdb.interrupts import undisturbed
 from sleeper_nb.engines.spark.spark_settings import CATALOG, CATALOG_CLASS
 from sleeper_nb.errors import EngineError
 
@@ -61,23 +60,26 @@ def attached() -> bool:
 
 
 def build_session(conf: Mapping[str, str]) -> SparkSession:
-    """Build a session in the JVM that PySpark is attached to, or attaches to now."""
+    """Build a session in the JVM that PySpark is attached to, or attaches to now.
+
+    Not in the main thread, where PySpark would handle interrupts, and talk to the JVM in the middle of a request.
+    """
     from pyspark.sql import SparkSession
 
     silence_query_context()
-    main = threading.current_thread() is threading.main_thread()
-    before = signal.getsignal(signal.SIGINT) if main else None
-    try:
-        builder = SparkSession.builder
-        for name, value in conf.items():
-            builder = builder.config(name, value)
-        session: SparkSession = builder.getOrCreate()
-    finally:
-        # PySpark's own handler would talk to the JVM in the middle of the main thread's own request.
-        if main and before is not None:
-            signal.signal(signal.SIGINT, before)
+    builder = SparkSession.builder
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    session: SparkSession = builder.getOrCreate()
     quiet_at_the_end(session)
     return session
+
+
+@undisturbed()
+def activate(session: SparkSession) -> None:
+    """Let PySpark's ``SparkSession.getActiveSession()`` return a session that another thread has built, in this one."""
+    session_class = java_class(session, "org.apache.spark.sql.classic.SparkSession")
+    session_class.setActiveSession(session._jsparkSession)  # noqa: SLF001 - as PySpark does where it builds one
 
 
 def quiet_at_the_end(session: SparkSession) -> None:

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -332,6 +333,62 @@ def ended(pid):
             return True
         clock.sleep(0.1)
     return False
+
+
+class StopsTheStart:
+    """Interrupts, as the user does, when it is to show that Spark starts."""
+
+    def __init__(self):
+        self.shown = 0
+
+    def update(self, text, **_):
+        assert text == "Starting Spark…"
+        self.shown += 1
+        if self.shown == 1:
+            raise KeyboardInterrupt
+
+    def finish(self, text=""):
+        assert not text
+
+
+def test_spark_goes_on_to_start_after_an_interrupt_and_the_next_use_waits_for_it(monkeypatch):
+    goes_on, starts, active = threading.Event(), [], []
+    session = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=True))
+
+    def start():
+        starts.append(threading.current_thread() is not threading.main_thread() and goes_on.wait(60))
+        return session
+
+    engine = SparkEngine(clock=Clock(), progress=StopsTheStart())
+    monkeypatch.setattr(engine, "_started_session", start)
+    for name, done in (("active_session", lambda: None), ("equip_workers", id), ("activate", active.append)):
+        monkeypatch.setattr(f"sleeper_nb.engines.spark.engine.{name}", done)
+    with pytest.raises(KeyboardInterrupt):
+        engine.session()
+    goes_on.set()
+    assert engine.session() is session
+    assert engine.session() is session
+    assert (starts, active, engine.started) == ([True], [session], True)
+
+
+def test_a_start_that_fails_after_an_interrupt_is_tried_again(monkeypatch):
+    goes_on, starts = threading.Event(), []
+
+    def start():
+        starts.append(goes_on.wait(60))
+        raise EngineError("no Java")
+
+    engine = SparkEngine(clock=Clock(), progress=StopsTheStart())
+    monkeypatch.setattr(engine, "_started_session", start)
+    monkeypatch.setattr("sleeper_nb.engines.spark.engine.active_session", lambda: None)
+    with pytest.raises(KeyboardInterrupt):
+        engine.session()
+    goes_on.set()
+    with pytest.raises(EngineError, match="no Java"):
+        engine.session()
+    with pytest.raises(EngineError, match="no Java"):
+        engine.session()
+    assert len(starts) in (2, 3)  # the first one may have ended before it was asked for again
 
 
 def test_the_next_start_deletes_archives_that_were_not_written_to_the_end(tmp_path, monkeypatch):
