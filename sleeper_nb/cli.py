@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from sleeper_nb import logs
 from sleeper_nb.commands import COMMANDS
@@ -17,15 +19,15 @@ from sleeper_nb.commands.home import Home, find_home
 from sleeper_nb.commands.line_progress import LineProgress
 from sleeper_nb.commands.outcome import Outcome
 from sleeper_nb.commands.parse import Invocation, shared_last
-from sleeper_nb.errors import ConfirmationNeeded, NotFound, SleeperError, show_for
+from sleeper_nb.errors import ConfirmationNeeded, NotFound, SleeperError, StorageError, show_for, visible
 from sleeper_nb.storage.aws_target import AwsTarget
 
 if TYPE_CHECKING:
     from sleeper_nb.session import Session
     from sleeper_nb.storage.filesystem import Storage
 
-DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
-"""Exit codes; commands for schedulers have more, in `sleeper_nb.commands.outcome`."""
+DONE, FAILED, MISUSED, INTERRUPTED, UNREAD = 0, 1, 2, 130, 141
+"""Exit codes, the last as of programs that nobody reads; for schedulers, `sleeper_nb.commands.outcome` has more."""
 _SHARED_NAMES = tuple(name for argument in ON_CONSOLE for name in argument.names)
 
 
@@ -39,9 +41,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns
     -------
-    0; 1 when the command, or a step of it, failed, 2 when it could not be understood, 130 when it was interrupted; or
-    what the command's answer, an `Outcome`, has.
+    0; 1 when the command, or a step of it, failed, 2 when it could not be understood, 130 when it was interrupted, 141
+    when the reader of its output had gone; or what the command's answer, an `Outcome`, has.
     """
+    _write_any_character()
     words = shared_last(list(sys.argv[1:] if argv is None else argv), _SHARED_NAMES)
     if words[:1] == ["--version"]:
         from sleeper_nb import __version__
@@ -73,8 +76,7 @@ def _run(invocation: Invocation) -> int:
             answer = invocation.run(context)
             if isinstance(answer, Outcome):
                 return _print(repr(answer), answer.exit_code)
-            _print(repr(answer))
-            return FAILED if getattr(answer, "failed", ()) else DONE
+            return _print(repr(answer), FAILED if getattr(answer, "failed", ()) else DONE)
         finally:
             progress.finish()
             for session in filter(None, (context.session, *context.others.values())):
@@ -82,7 +84,7 @@ def _run(invocation: Invocation) -> int:
     except SleeperError as error:
         return _complain(error, FAILED)
     except KeyboardInterrupt as stop:
-        sys.stderr.write("\n".join([invocation.interrupted, *getattr(stop, "__notes__", ()), ""]))
+        _say("\n".join([invocation.interrupted, *getattr(stop, "__notes__", ())]))
         return INTERRUPTED
     except Exception as error:
         known = explained(error)
@@ -92,11 +94,11 @@ def _run(invocation: Invocation) -> int:
 
 
 def _is_watched() -> bool:
-    return sys.stderr.isatty()
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def _ask(text: str) -> str:
-    sys.stderr.write(text)
+    sys.stderr.write(visible(text))
     sys.stderr.flush()
     return sys.stdin.readline().strip()
 
@@ -149,15 +151,52 @@ def _connect(
     return home().for_address(uri).with_aws(AwsTarget(**aws)).connect(instance, progress, *data_paths)
 
 
+def _write_any_character() -> None:
+    """Let the streams escape what their encoding lacks, such as that of a Windows console or of cron."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in {"strict", "surrogateescape"}:
+            with contextlib.suppress(OSError):  # it writes what was left, for which the disk may be full
+                stream.reconfigure(errors="backslashreplace")
+
+
 def _print(text: str, code: int = DONE) -> int:
-    if text:
-        sys.stdout.write(text + "\n")
+    """Write an answer, and return the exit code: another one when nobody reads it, or it cannot be written."""
+    if not text or sys.stdout is None:
+        return code
+    try:
+        sys.stdout.write(visible(text) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:  # as of `sleeper history t | head -1`
+        _drop(sys.stdout)
+        return UNREAD
+    except OSError as error:
+        _drop(sys.stdout)
+        hint = "the command itself was carried out"
+        return _complain(StorageError(f"cannot write the answer: {error.strerror}", hint=hint), FAILED)
     return code
+
+
+def _drop(stream: TextIO) -> None:
+    """Write what is left in a stream to nowhere: Python tries again when it ends, with a traceback."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
+def _say(text: str) -> None:
+    if sys.stderr is None:
+        return
+    try:
+        sys.stderr.write(visible(text) + "\n")
+        sys.stderr.flush()
+    except OSError:  # nobody can be told
+        _drop(sys.stderr)
 
 
 def _complain(error: SleeperError, code: int) -> int:
     show_for(error, "sleeper")
     if isinstance(error, ConfirmationNeeded) and error.plan is not None:
         _print(repr(error.plan))
-    sys.stderr.write(f"{type(error).__name__}: {error}\n")
+    _say(f"{type(error).__name__}: {error}")
     return code

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +80,29 @@ _LONGEST_LIST = 200
 """The most characters of names in a hint."""
 
 
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that a terminal obeys, and others that it cannot write; without line breaks and tabs."""
+_DEL = 0x7F
+
+
+def visible(text: str) -> str:
+    """Return a text with its control characters escaped: a terminal would obey those of a user's data."""
+    return text if text.isprintable() else _CONTROLS.sub(_escape, text)
+
+
+def visible_line(text: str) -> str:
+    """Return a text as `visible` does, also its line breaks and tabs: for one cell, or one line."""
+    if text.isprintable():
+        return text
+    return visible(text.replace("\r", "\\r").replace("\n", "\\n").replace("\t", "\\t"))
+
+
+def _escape(found: re.Match[str]) -> str:
+    number = ord(found[0])
+    # JSON has the second form, and leaves the characters from 0x7f on to us
+    return f"\\x{number:02x}" if number < _DEL else f"\\u{number:04x}"
+
+
 class SleeperError(Exception):
     """The base class of every error that this package raises on purpose.
 
@@ -115,7 +139,7 @@ class SleeperError(Exception):
         self.hint_parts = _parts(hint)
 
     def __str__(self) -> str:
-        return "\n".join((self.message, *self._lines_below()))
+        return visible("\n".join((self.message, *self._lines_below())))
 
     def _lines_below(self) -> list[str]:
         return [*self.place.splitlines(), *([f"hint: {self.hint}"] if self.hint else [])]
@@ -126,7 +150,7 @@ class SleeperError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """Show a few lines in IPython instead of a stack trace (the official hook of ``InteractiveShell``)."""
-        return [f"\x1b[31m{type(self).__name__}\x1b[0m: {self.message}", *self._lines_below()]
+        return [f"\x1b[31m{type(self).__name__}\x1b[0m: {visible(self.message)}", *map(visible, self._lines_below())]
 
 
 def _rebuild(kind: type[SleeperError], message: str, hint: HintParts, place: str) -> SleeperError:

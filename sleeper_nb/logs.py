@@ -58,7 +58,9 @@ class StderrHandler(logging.Handler):
         if stream is None or _is_shown_by_root():
             return
         try:
-            stream.write(f"{self.format(record)}\n")
+            from sleeper_nb.errors import visible  # as below
+
+            stream.write(f"{visible(self.format(record))}\n")
             stream.flush()
         except Exception:  # noqa: BLE001 - as every handler of `logging`: a log that fails stops no work
             self.handleError(record)

@@ -17,7 +17,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from zoneinfo import ZoneInfo
 
-from sleeper_nb.errors import Action
+from sleeper_nb.errors import Action, visible, visible_line
 from sleeper_nb.tabular import Items, Tabular, as_arrow
 
 if TYPE_CHECKING:
@@ -231,8 +231,7 @@ def cell_text(value: object) -> str:
         return value.isoformat()
     if isinstance(value, bytes):
         return "0x" + value.hex()
-    # A line break inside a cell would break the grid, so it is shown escaped.
-    return str(value).replace("\r", "\\r").replace("\n", "\\n")
+    return visible_line(str(value))
 
 
 SHOWN_ROWS = 50
@@ -312,7 +311,7 @@ class Grid:
     def text(self) -> str:
         """Return the grid as aligned plain text."""
         cells = [list(line) for row in self.rows for line in zip_longest(*map(_lines_of, row), fillvalue="")]
-        table = [list(self.columns), *cells] if any(self.columns) else cells
+        table = [list(map(visible_line, self.columns)), *cells] if any(self.columns) else cells
         widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))] if table else []
         right = [self._holds_numbers(i) for i in range(len(widths))]
         lines = [
@@ -321,7 +320,8 @@ class Grid:
         ]
         if any(self.columns):
             lines.insert(1, "  ".join("-" * w for w in widths))
-        return "\n".join([*([self.title] if self.title else []), *lines, *([self.footer] if self.footer else [])])
+        around = ([visible(text)] if text else [] for text in (self.title, self.footer))
+        return "\n".join([*next(around), *lines, *next(around)])
 
     def html(self) -> str:
         """Return the grid as an escaped HTML table that takes its colours from the page."""
@@ -356,7 +356,7 @@ class Grid:
 
 def escaped(text: str) -> str:
     """Return a text as HTML in which notebooks find no formula, whatever characters it has."""
-    return _MATHS.sub(r"<span>\g<0></span>", html.escape(text))
+    return _MATHS.sub(r"<span>\g<0></span>", html.escape(visible(text)))
 
 
 def _cell_html(value: object, text: str) -> str:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TextIO
+
+from sleeper_nb.errors import visible, visible_line
 
 WIDTH = 79
 
@@ -22,13 +25,16 @@ class LineProgress:
     """
 
     def __init__(
-        self, stream: Callable[[], TextIO], enabled: Callable[[], bool], lasting: Callable[[], bool] | None = None
+        self,
+        stream: Callable[[], TextIO | None],
+        enabled: Callable[[], bool],
+        lasting: Callable[[], bool] | None = None,
     ) -> None:
         self._stream, self._enabled, self._lasting, self._shown = stream, enabled, lasting or enabled, ""
 
     def update(self, text: str, done: int = 0, total: int = 0) -> None:
         """Replace the line, if its text changed."""
-        line = (f"{text} {done}/{total}" if total else text)[:WIDTH]
+        line = visible_line(f"{text} {done}/{total}" if total else text)[:WIDTH]
         if line != self._shown and self._enabled():
             self._write("\r" + line.ljust(len(self._shown)))
             self._shown = line
@@ -37,11 +43,14 @@ class LineProgress:
         """Clear the line, and write `text` instead if there is one."""
         gone = f"\r{' ' * len(self._shown)}\r" if self._shown else ""
         self._shown = ""
-        left = f"{text}\n" if text and self._lasting() else ""
+        left = f"{visible(text)}\n" if text and self._lasting() else ""
         if gone or left:
             self._write(gone + left)
 
     def _write(self, text: str) -> None:
         stream = self._stream()
-        stream.write(text)
-        stream.flush()
+        if stream is None:
+            return
+        with suppress(OSError):  # a terminal that was closed, or a full disk, stops no work
+            stream.write(text)
+            stream.flush()

@@ -6,6 +6,7 @@ import html
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sleeper_nb.errors import visible
 from sleeper_nb.operations.request_estimate import RequestEstimate, query
 from sleeper_nb.query.engine_choice import ChosenEngine
 from sleeper_nb.report import Bytes, Grid, TableReport
@@ -115,7 +116,7 @@ class EnginePlan(TableReport):
         return Grid((f"plan of {self.engine}",), tuple((line,) for line in self.text.splitlines()))
 
     def __repr__(self) -> str:
-        return f"plan of {self.engine}\n{self.text}"
+        return f"plan of {self.engine}\n{visible(self.text)}"
 
     def _repr_html_(self) -> str:
-        return f"<div><b>plan of {html.escape(self.engine)}</b></div><pre>{html.escape(self.text)}</pre>"
+        return f"<div><b>plan of {html.escape(self.engine)}</b></div><pre>{html.escape(visible(self.text))}</pre>"

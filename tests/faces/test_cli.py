@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import io
+import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import sleeper_nb
+from sleeper_nb import cli
 from sleeper_nb.commands.line_progress import LineProgress
 
 DDL = "city STRING KEY\nfare DOUBLE NULL\n"
@@ -239,3 +243,85 @@ def test_lines_that_stay_are_written_where_nobody_watches_too(capsys):
     progress.finish("loaded")
     progress.finish()
     assert capsys.readouterr().err == "loaded\n"
+
+
+HOSTILE = "a\x1b]0;mine\x07b\x00\x9b\u202ec\ud800"
+SEEN = "a\\x1b]0;mine\\x07b\\x00\\u009b\\u202ec"
+QUERY = "SELECT 'a' || chr(27) || ']0;mine' || chr(7) || 'b' || chr(155) || chr(8238) || 'c' AS \"n\x1b[2J\""
+
+
+def test_no_terminal_obeys_control_characters_of_cells_names_and_messages(trips, capsys):
+    code, out, err = trips("sql", "--engine", "duckdb", QUERY)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0].strip() == "n\\x1b[2J"
+    assert "a\\x1b]0;mine\\x07b\\u009b\\u202ec" in out
+    code, _, err = trips("show", "no\x1b[2Jtable")
+    assert (code, "\\x1b[2J" in err) == (1, True)
+    said = [out, err]
+    progress = LineProgress(lambda: sys.stdout, lambda: True)
+    progress.update(f"reading {HOSTILE}")
+    progress.finish(f"read {HOSTILE}")
+    said += capsys.readouterr()
+    assert not {"\x1b", "\x07", "\x00", "\x9b", "\u202e", "\ud800"} & set("".join(said))
+
+
+def test_values_and_errors_are_shown_with_visible_control_characters_and_kept_as_they_are(tmp_path):
+    with sleeper_nb.connect(tmp_path) as session:
+        result = session.sql(QUERY, engine="duckdb")
+        assert "a\\x1b]0;mine\\x07b" in result._repr_html_()
+        assert "n\\x1b[2J" in result._repr_html_()
+        assert result.to_arrow().column(0)[0].as_py() == "a\x1b]0;mine\x07b\x9b\u202ec"
+    error = sleeper_nb.NotFound(f"no {HOSTILE}", hint=HOSTILE)
+    assert str(error) == f"no {SEEN}\\ud800\nhint: {SEEN}\\ud800"
+    assert error._render_traceback_()[1:] == [f"hint: {SEEN}\\ud800"]
+    assert error.message == f"no {HOSTILE}"
+
+
+def test_json_stays_json_whatever_characters_it_has(sleeper):
+    out = sleeper("doctor", "--json", "--warehouse", "none\x7f\u202e")[1]
+    assert "\u202e" not in out
+    assert any("none\x7f\u202e" in each["found"] for each in json.loads(out)["checks"])
+
+
+@pytest.mark.parametrize(("encoding", "dot"), [("cp1252", "·"), ("latin-1", "·"), ("ascii", r"\xb7")])
+def test_an_output_without_a_character_has_it_escaped(trips, monkeypatch, encoding, dot):
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding=encoding, newline=""))
+    assert cli.main(["sql", "--engine", "duckdb", "SELECT 'ž→·' AS a"]) == 0
+    said = written.getvalue().decode(encoding)
+    assert rf"\u2192{dot}" in said.replace("ž", r"\u017e").replace(r"\x9e", r"\u017e")
+
+
+def output_to(monkeypatch, number):
+    stream = os.fdopen(number, "w")
+    monkeypatch.setattr(sys, "stdout", stream)
+    return stream
+
+
+def test_a_reader_that_has_gone_ends_the_command_without_a_word(trips, monkeypatch, capsys):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with output_to(monkeypatch, writer):
+        assert cli.main(["sql", "--engine", "duckdb", "SELECT 7 AS n"]) == 141
+        assert not capsys.readouterr().err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk that is always full")
+def test_an_answer_that_cannot_be_written_is_one_error_and_a_full_disk_stops_no_work(trips, monkeypatch, capsys):
+    with output_to(monkeypatch, os.open("/dev/full", os.O_WRONLY)):
+        assert cli.main(["ingest", "trips", "the rows.csv"]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "StorageError: cannot write the answer: No space left on device",
+        "hint: the command itself was carried out",
+    ]
+    monkeypatch.setattr(sys, "stderr", os.fdopen(os.open("/dev/full", os.O_WRONLY), "w"))
+    LineProgress(lambda: sys.stderr, lambda: True).update("loading")
+    assert cli.main(["show", "nothing"]) == 1
+    sys.stderr.close()  # without an error, as when Python ends
+
+
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_streams_that_are_closed_stop_no_command(trips, monkeypatch, name):
+    monkeypatch.setattr(sys, name, None)
+    assert cli.main(["ingest", "trips", "the rows.csv"]) == 0
+    assert cli.main(["show", "nothing"]) == 1
