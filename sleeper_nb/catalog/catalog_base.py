@@ -398,6 +398,10 @@ class Catalog(ABC):
         """Give up some of the reserved disk space; return False when nothing is left."""
         return False
 
+    def overwrite_deleted(self) -> bool:
+        """Overwrite deleted rows that the catalog's own file still has; False when another session prevents that."""
+        return True
+
     @property
     def identity(self) -> object:
         """Equal for two open catalogs that are the same one; None where that is unknown.

@@ -717,6 +717,9 @@ class SqliteCatalog(Catalog):
     def give_up_room(self) -> bool:
         return self._file.give_up_room()
 
+    def overwrite_deleted(self) -> bool:
+        return self._file.empty_log()
+
     @property
     def identity(self) -> object:
         return self._file.identity

@@ -209,9 +209,18 @@ class SqliteFile:
         with self._lock:
             given = self._reserve.give_up()
             logger.warning("the disk is full: the catalog %s gives up its reserve (%s)", self._path, given)
-            with contextlib.suppress(sqlite3.Error):  # a reader blocks it, or there is still too little room
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            with contextlib.suppress(StorageError):  # a reader blocks it, or there is still too little room
+                self.empty_log()
         return given
+
+    def empty_log(self) -> bool:
+        """Move the write-ahead log into the file, and cut it; return False when another session prevents that.
+
+        Until then, the log has rows that were deleted since. The file overwrites them (``secure_delete``).
+        """
+        with self._errors() as connection:
+            is_busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not is_busy
 
     def _check_there(self) -> None:
         now = self._file_id()

@@ -121,6 +121,19 @@ def forget_old_jobs(store: StateStore) -> None:
         logger.warning("table %s: cannot delete old job records: %s", store.table_id, error.message)
 
 
+REMOVED = "removed by a purge"
+"""Stands in place of the reason of a job: that may quote a key or a value of a row."""
+
+
+def forget_reasons(store: StateStore) -> int:
+    """Remove the reasons of all jobs of a table that have ended; return how many there were."""
+    jobs = [job for job in store.catalog.jobs(store.table_id, KEPT_JOBS) if job.ended and job.reason is not None]
+    jobs = [job for job in jobs if job.reason != REMOVED]
+    for job in jobs:
+        store.catalog.put_job(store.table_id, replace(job, reason=REMOVED))
+    return len(jobs)
+
+
 def run_tracked(
     store: StateStore,
     kind: JobKind,

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from sleeper_nb.clock import Clock
+from sleeper_nb.errors import StorageError
 from sleeper_nb.model.checksums import DIGITS, checksum_of, is_stamp
 from sleeper_nb.storage.whole_files import remove_abandoned, whole_file
 
@@ -92,6 +93,19 @@ class FileCache:
     def put(self, address: str, checksum: str | None, content: bytes) -> None:
         """Keep the content of a file; nothing happens where that fails, or where it is too large."""
         self._write(address, self._path(address, checksum), content)
+
+    def clear(self) -> None:
+        """Delete all copies: those of deleted files have least and greatest keys."""
+        if self._folder is None:
+            return
+        try:
+            with os.scandir(self._folder) as entries:
+                for entry in entries:
+                    Path(entry.path).unlink(missing_ok=True)  # another process may delete it, too
+        except FileNotFoundError:  # nothing was ever kept
+            return
+        except OSError as error:
+            raise StorageError(f"the metadata cache {self._folder} cannot be deleted: {error}") from error
 
     def _write(self, address: str, path: Path | None, content: bytes) -> None:
         if path is None or len(content) * _LARGEST > self._most_bytes:

@@ -55,6 +55,7 @@ from sleeper_nb.sql.found_rows import ACTION, SOURCE_ROW, TARGET, source_rows
 from sleeper_nb.sql.insertion import OverwriteRows, ReplacedAll, ReplacedWhere
 from sleeper_nb.sql.merge_rows import MergeRows
 from sleeper_nb.sql.statement import Slice, SqlText, Statement
+from sleeper_nb.sql.tokens import unquote
 from sleeper_nb.sql.writes import RowChange as Change
 from sleeper_nb.sql.writes import read_writing_statement
 from sleeper_nb.version import TableAt
@@ -360,7 +361,11 @@ class TableChange:
 
     def purge(self) -> PurgeOfRows:
         """Return the purge of the rows that a deletion is about."""
-        return PurgeOfRows(self._rows_changed(), self._files_with_rows)
+        asked = self.asked
+        tokens = (each for each in asked.statement.tokens if each.kind in {"string", "number"})
+        values = {unquote(each, dialect=asked.statement.dialect) for each in tokens}
+        values |= {str(each) for each in asked.queries.parameters.values()}
+        return PurgeOfRows(self._rows_changed(), self._files_with_rows, frozenset(values))
 
     def _files_with_rows(self, state: TableState, searched: TableState) -> frozenset[str]:
         """Return the data files with rows that a deletion is about; what its condition reads besides is of `state`."""

@@ -838,9 +838,10 @@ class Table(Report):
             deleted before, every snapshot up to the newest that uses such a file, and every savepoint that does. Files
             go at once, without the usual delay: queries that read an older version then fail, unless they hold a
             lease, whose files the report names. To finish an interrupted purge, repeat it. The condition cannot read
-            the table itself, nor columns that were dropped. Files that were added where they are, exports, copies that
-            a bucket with versioning keeps, and split points of partitions stay. Least and greatest keys in a
-            transaction log in SQLite go with the last session that closes.
+            the table itself, nor columns that were dropped. The reasons of jobs and this machine's cache of metadata
+            go too, and SQLite's write-ahead log is cut. Files that were added where they are, files of rows that loads
+            kept back, exports, copies that a bucket with versioning keeps, messages of versions that stay, and split
+            points of partitions stay; the report names those that it knows.
 
         Returns
         -------

@@ -17,6 +17,7 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import ConfirmationNeeded, InvalidInput, NotFound, StateRuleBroken
 from sleeper_nb.model.savepoints import savepoint_label
 from sleeper_nb.operations.changing.purge import PurgeReport
+from sleeper_nb.storage.file_cache import FileCache
 from tests.support.builders import START
 from tests.support.edits import rows_in_files
 
@@ -216,3 +217,81 @@ def test_spark_finds_the_same_rows(table: sl.Table):
     table.delete("rider = 'bob'")
     purge(table, "rider IN ('bob', 'eve')", engine="spark")
     assert riders(table) == ["ann"]
+
+
+KEY = "cust-4711-geheim"
+
+
+def files_with(value: str, folder: Path) -> list[str]:
+    """Return the files below a folder that have a value anywhere in their bytes."""
+    return sorted(path.name for path in folder.rglob("*") if path.is_file() and value.encode() in path.read_bytes())
+
+
+@pytest.mark.parametrize("kind", ["S3StateStore", "TransactionLogStateStore"])
+def test_no_byte_below_the_warehouse_has_a_purged_value(session: sl.Session, kind: str):
+    """Neither data, metadata and statistics, nor a savepoint's files, the reasons of jobs or the catalog's own file."""
+    schema = sl.Schema({"k": "string"}, {}, {"v": "string?", "n": "int"}, unique_keys=True)
+    table = session.create_table("p", schema, state_store=kind, properties=NEVER_REWRITTEN)
+    table.create_savepoint("empty")
+    table.ingest([{"k": "a", "v": "x", "n": 1}, {"k": KEY, "v": KEY, "n": 1}, {"k": "z", "v": "y", "n": 2}])
+    table.create_savepoint("one", message=f"with {KEY}")
+    for job, wrong in (("1", {"k": KEY, "v": "again", "n": 3}), ("2", {"k": "q", "v": "again", "n": KEY})):
+        with pytest.raises(sl.InvalidInput, match=KEY):
+            table.ingest([wrong], job_id=job)
+    table.update(new_values={"n": 7}, where=f"k = '{KEY}'", message=f"about {KEY}")
+    table.split_partitions(at="m")
+    table.delete(f"k = '{KEY}'")
+    table.compact("all")
+    table.ingest([{"k": "b", "v": KEY, "n": 1}])
+    warehouse = Path(session.location)
+    assert "catalog.sqlite-wal" in files_with(KEY, warehouse)
+    with sl.connect(warehouse.parent) as other:
+        other.table("p").scan().to_arrow()
+        done = table.delete("k = :who OR v = :who", params={"who": KEY}, purge=True, force=True)
+        assert (done.reasons, done.quoting, done.log_kept) == (2, (), False)
+        assert "reasons of jobs" in repr(done)
+        assert files_with(KEY, warehouse) == []
+        assert {job.reason for job in table.jobs("failed")} == {"removed by a purge"}
+    assert files_with(KEY, warehouse) == []
+    assert [each.name for each in table.savepoints()] == ["empty"]
+    assert table.check(deep=True).ok
+
+
+def test_what_quotes_a_value_and_stays_is_named(session: sl.Session, tmp_path: Path):
+    table = session.create_table("p", SCHEMA, ["bob", "c"])
+    table.ingest([{"city": "bob", "rider": "r", "fare": 1}])
+    bad = tmp_path / "bad rows.parquet"
+    rows = pa.table({"city": ["bob", "d"], "rider": ["r", "s"], "fare": ["five", "5"]})
+    table.ingest(rows, quarantine=str(bad), message="monday")
+    plan = table.delete("city = 'bob'", purge=True, dry_run=True)
+    table.ingest([{"city": "e", "rider": "s", "fare": 1}], message="not of bob")
+    table.ingest([{"city": "f", "rider": "s", "fare": 1}], message="of bobby")
+    done = table.delete("city = 'bob'", purge=True, force=True)
+    assert plan.quarantined == done.quarantined == (str(bad),)
+    assert (plan.quoting, done.quoting) == (("1 split point",), ("1 split point",))
+    again = table.delete("city = 'bob'", purge=True, force=True, message="no bob")
+    assert (again.deleted, again.quarantined) == (0, ())
+    kept = session.create_table("q", SCHEMA)
+    kept.ingest([{"city": "d", "rider": "s", "fare": 1}], message="not of bob")
+    kept.create_savepoint("no-bob")
+    kept.ingest([{"city": "e", "rider": "s", "fare": 1}], message="of bobby")
+    named = kept.delete("city = 'bob'", purge=True, force=True)
+    assert named.quoting == ("message of snapshot 2", "savepoint no-bob")
+    assert "stay: texts with such a value" in repr(named)
+    assert bad.exists()
+
+
+def test_a_log_that_another_session_holds_is_named(table: sl.Table, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(type(table.store.catalog), "overwrite_deleted", lambda _: False)
+    done = purge(table)
+    assert done.log_kept
+    assert "write-ahead log still has deleted rows" in repr(done)
+
+
+def test_copies_of_metadata_in_the_cache_go_too(table: sl.Table, tmp_path: Path):
+    cache = FileCache(tmp_path / "cache", 1 << 20)
+    table.store.storage.cache = cache
+    cache.put("s3://bucket/file", "0" * 16, b"bob")
+    assert list((tmp_path / "cache").iterdir())
+    purge(table)
+    assert not list((tmp_path / "cache").iterdir())

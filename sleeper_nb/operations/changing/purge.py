@@ -12,11 +12,13 @@ retained version has a file with such a row after a purge, in steps:
    metadata (`SavedLog`) counts with all versions from there on, as that metadata has the least and greatest keys of
    files.
 3. Before that, the oldest snapshot that stays gets metadata of its own, so that the transaction log is cut before it.
-   References that were removed have no keys and no statistics, so its metadata has none of the files that go. SQLite
-   overwrites what is deleted; its write-ahead log keeps it until the last session closes.
+   References that were removed have no keys and no statistics, so its metadata has none of the files that go.
 4. Garbage is collected without the usual delay, from storage too. Only the lease of a reader keeps files; they are
    reported, and the next run deletes them.
 5. If a rollback brought such a file back meanwhile, all of it is done again.
+6. What may quote a key or a value goes: the reasons of jobs, copies of metadata in this machine's cache, and what the
+   catalog's own file still has of rows that it deleted. Messages and split points that have a value of the condition,
+   and files of rows that loads kept back, are named: they are the user's, or part of what stays.
 
 Each step leaves a state in which the next run does the rest, so an interrupted purge is finished by repeating it.
 """
@@ -24,6 +26,7 @@ Each step leaves a state in which the next run does the rest, so an interrupted 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -46,6 +49,8 @@ from sleeper_nb.model.snapshots import EPOCH, Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.changing.change import ATTEMPTS, ChangeOfRows, ChangeReport
 from sleeper_nb.operations.changing.edit_list import EditList
+from sleeper_nb.operations.job_tracking import forget_reasons
+from sleeper_nb.operations.loading.quarantine import noted_files
 from sleeper_nb.operations.upkeep.collect_garbage import (
     GarbageReport,
     collect_garbage,
@@ -98,6 +103,14 @@ class PurgeReport(TableReport):
         The addresses of files with such rows that were added where they were: they are forgotten, never deleted.
     strays
         How many data files in the table's folder belong to no version: of writers that stopped, or still write.
+    reasons
+        How many reasons of jobs were removed, as they may quote a row.
+    quoting
+        The messages of versions that stay, and the split points, that have a value of the condition.
+    quarantined
+        The files of rows that loads kept back, by the messages of versions. They are not searched.
+    log_kept
+        Whether another session prevented that the catalog's log, which has deleted rows, was cut.
     dry_run
         Whether nothing was changed.
     again
@@ -116,7 +129,11 @@ class PurgeReport(TableReport):
     readers: tuple[Lease, ...]
     others: tuple[str, ...]
     strays: int
+    quoting: tuple[str, ...]
+    quarantined: tuple[str, ...]
     dry_run: bool
+    reasons: int = 0
+    log_kept: bool = False
     again: str = ""
     prefix: str = ""
 
@@ -168,6 +185,12 @@ class PurgeReport(TableReport):
         yield "data files", len(self.data_files), f"{Bytes(self.bytes)}{unread}"
         if self.metadata_files is not None:
             yield "metadata files", self.metadata_files, ""
+        if self.reasons:
+            yield "reasons of jobs", self.reasons, ""
+        if self.quoting:
+            yield "stay: texts with such a value", len(self.quoting), ", ".join(self.quoting)
+        if self.quarantined:
+            yield "stay: rows kept back by loads", len(self.quarantined), f"{', '.join(self.quarantined)}: not searched"
         if self.others:
             yield "stay: files of others", len(self.others), ", ".join(self.others)
         if self.readers:
@@ -187,6 +210,9 @@ class PurgeReport(TableReport):
             readers = "queries that still read these versions fail" if self.expired or self.savepoints else ""
             return notes_line(strays, readers, "copies elsewhere, such as exports, stay", end)
         again = "repeat it when the readers have ended" if self.readers else ""
+        if self.log_kept:
+            log = "the catalog's write-ahead log still has deleted rows, as other sessions use it"
+            again = notes_line(again, f"{log}: repeat it when they are closed")
         clean = f"from snapshot {self.clean} on, no version has a file with such a row"
         return notes_line(clean, again, strays, duration_text(self.change.seconds))
 
@@ -236,6 +262,26 @@ def holders_of(files: Collection[str], tracked: pa.Table, kept: Retained, leases
         tuple(each for each in kept.savepoints if uses(each.log.after if each.log else each.number, each.number)),
         tuple(each for each in leases if uses(each.snapshot_id, each.snapshot_id)),
     )
+
+
+_SHORTEST_QUOTE = 3
+"""A shorter value is in many texts that are not about it."""
+
+
+def quoting(values: Collection[str], kept: Retained, tree: PartitionTree) -> tuple[str, ...]:
+    """Return which messages and names of versions, and which split points of partitions, have one of some values."""
+    words = [re.escape(each) for each in values if len(each) >= _SHORTEST_QUOTE]
+    if not words:
+        return ()
+    has_value = re.compile(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)").search
+    snapshots = [f"message of snapshot {each.id}" for each in kept.snapshots if has_value(each.message or "")]
+    savepoints = [
+        f"savepoint {savepoint_label(each)}"
+        for each in kept.savepoints
+        if has_value(f"{each.name or ''} {each.message or ''}")
+    ]
+    points = sum(cell_text(tree.split_point(each)) in values for each in tree.partitions if not each.is_leaf)
+    return (*snapshots, *savepoints, *([counted(points, "split point")] if points else []))
 
 
 def files_used_at(number: int, tracked: pa.Table) -> set[str]:
@@ -345,10 +391,13 @@ class PurgeOfRows:
         The deletion of the rows from the current version.
     search
         Finds such rows in files.
+    values
+        Texts of the values in its condition.
     """
 
     deletion: ChangeOfRows
     search: Search
+    values: frozenset[str] = frozenset()
 
     @property
     def _store(self) -> StateStore:
@@ -372,19 +421,24 @@ class PurgeOfRows:
             lambda kept, state: (self._searched(kept, state, None), self._change.plan_on(state))
         )
         names, sizes = found.collectable(self._store.clock.now()), found.sizes
+        gone = found.holders
+        staying = [each for each in found.kept.snapshots if each not in gone.snapshots]
+        saved = [each for each in found.kept.savepoints if each not in gone.savepoints]
         return PurgeReport(
             change=change,
             clean=None,
-            expired=found.holders.snapshots,
-            holding=found.holders.holding,
-            savepoints=found.holders.savepoints,
+            expired=gone.snapshots,
+            holding=gone.holding,
+            savepoints=gone.savepoints,
             data_files=names,
             bytes=sum(sizes[name] for name in names),
             metadata_files=None,
             unread=len(found.unread),
-            readers=found.holders.readers,
+            readers=gone.readers,
             others=found.others,
             strays=self._strays(found.state, listed),
+            quoting=quoting(self.values, Retained(tuple(staying), tuple(saved)), found.state.tree),
+            quarantined=noted_files(each.message for each in found.kept.snapshots),
             dry_run=True,
         )
 
@@ -410,7 +464,8 @@ class PurgeOfRows:
                 continue
             reports.append(report)
             if report.clean is not None:
-                return _joined(reports, (clock.now() - began).total_seconds())
+                done = _joined(reports, (clock.now() - began).total_seconds())
+                return replace(done, reasons=forget_reasons(self._store), log_kept=self._has_log())
         raise ConflictError(
             f"others brought rows of table {self.deletion.table!r} back during each of {ATTEMPTS} attempts",
             hint="run it again when no other process rolls the table back",
@@ -449,8 +504,15 @@ class PurgeOfRows:
             readers=left.readers,
             others=found.others,
             strays=self._strays(state, listed),
+            quoting=quoting(self.values, self._kept(), state.tree),
+            quarantined=noted_files(each.message for each in found.kept.snapshots),
             dry_run=False,
         )
+
+    def _has_log(self) -> bool:
+        """Delete copies in the cache, and overwrite the catalog's deleted rows; return whether some of these stay."""
+        self._store.storage.cache.clear()
+        return not self._store.catalog.overwrite_deleted()
 
     # What must go.
 
@@ -550,4 +612,5 @@ def _joined(reports: list[PurgeReport], seconds: float) -> PurgeReport:
         data_files=tuple(each for report in reports for each in report.data_files),
         bytes=sum(each.bytes for each in reports),
         metadata_files=sum(each.metadata_files or 0 for each in reports),
+        quarantined=tuple(dict.fromkeys(each for report in reports for each in report.quarantined)),
     )

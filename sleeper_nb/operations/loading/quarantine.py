@@ -11,6 +11,7 @@ import io
 import itertools
 import json
 import logging
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from sleeper_nb.errors import AlreadyExists, InvalidInput, OutcomeUnknown
+from sleeper_nb.errors import AlreadyExists, InvalidInput, OutcomeUnknown, SleeperError
 from sleeper_nb.model.schema import Schema, is_utf8
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.loading.casts import BAD_VALUE, plain_chunks
@@ -245,6 +246,22 @@ class QuarantineFile:
         if not count:
             return "no rows kept back, so no file of them was written"
         return f"{counted(count, 'row')} kept back in {self.address}"
+
+
+_NOTED = re.compile(r"rows? kept back in (.+\.parquet)\)?$")
+
+
+def noted_files(messages: Iterable[str | None]) -> tuple[str, ...]:
+    """Return the addresses of the files of kept rows that are named by messages of snapshots, and still there."""
+    noted = dict.fromkeys(match[1] for each in messages if (match := _NOTED.search(each or "")))
+    return tuple(address for address in noted if _may_exist(address))
+
+
+def _may_exist(address: str) -> bool:
+    try:
+        return _exists(address, None)
+    except SleeperError:  # a bucket that does not answer, or that this user may not list
+        return True
 
 
 def new_address(address: str, home: Storage | None) -> str:
