@@ -240,8 +240,8 @@ def _hint_to_widen(old: FieldType, new: FieldType) -> str:
     if old.name == "struct":
         return "name one of its fields, such as address.zip; fields cannot be dropped or change their order"
     others = list(_WIDER.get(old.name, ()))
-    if old.name in _DIGITS:
-        others.append(f"decimal(p,s) with p - s ≥ {_DIGITS[old.name]}")
+    if old.name in DIGITS:
+        others.append(f"decimal(p,s) with p - s ≥ {DIGITS[old.name]}")
     if not others:
         return f"no type is wider than {old}; add another column, and load it"
     return f"{old} can become {' or '.join(others)}"
@@ -422,7 +422,7 @@ _WIDER: Mapping[str, tuple[str, ...]] = {
     "float": ("double",),
 }
 """For each type, those that hold every value of it exactly."""
-_DIGITS: Mapping[str, int] = {"tinyint": 3, "smallint": 5, "int": 10, "long": 19}
+DIGITS: Mapping[str, int] = {"tinyint": 3, "smallint": 5, "int": 10, "long": 19}
 """How many digits a decimal needs before the point to hold all values of a type."""
 
 
@@ -437,9 +437,9 @@ def widens(old: FieldType, new: FieldType) -> bool:
         return widens(old.arguments[0], new.arguments[0])
     if old.name == new.name == "struct":
         return _adds_members(old.arguments, new.arguments)
-    if new.name != "decimal" or old.name not in {*_DIGITS, "decimal"}:
+    if new.name != "decimal" or old.name not in {*DIGITS, "decimal"}:
         return False
-    precision, scale = old.arguments if old.name == "decimal" else (_DIGITS[old.name], 0)
+    precision, scale = old.arguments if old.name == "decimal" else (DIGITS[old.name], 0)
     new_precision, new_scale = new.arguments
     return bool(new_scale >= scale and new_precision - new_scale >= precision - scale)
 

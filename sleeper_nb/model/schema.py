@@ -88,6 +88,13 @@ def holds_text(arrow: pa.DataType) -> bool:
     return any(test(arrow) for test in (types.is_string, types.is_large_string, types.is_string_view))
 
 
+def is_list_type(arrow: pa.DataType) -> bool:
+    """Return whether values of an Arrow type are lists: of any length or a fixed one, with offsets of any size."""
+    types = pa.types
+    tests = (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view, types.is_large_list_view)
+    return any(test(arrow) for test in tests)
+
+
 def is_utf8(column: pa.Array | pa.ChunkedArray) -> bool:
     """Return whether all text of a column is UTF-8; Arrow does not check that when it reads or receives a column.
 
@@ -227,7 +234,7 @@ class FieldType:
                 return cls(name)
         if pa.types.is_decimal(arrow) and arrow.precision <= 38:
             return cls("decimal", (arrow.precision, arrow.scale))
-        if pa.types.is_list(arrow) or pa.types.is_large_list(arrow):
+        if is_list_type(arrow):
             return cls("list", (cls._from_arrow(arrow.value_type, depth + 1),))
         if pa.types.is_map(arrow):
             of = arrow.key_type, arrow.item_type

@@ -889,6 +889,76 @@ def test_an_answer_to_a_first_attempt_says_what_to_type(session, data, keys, wor
     assert not session.tables()
 
 
+NULLS, NUMBERS = pa.nulls(1), pa.array([5], pa.int64())
+POINT, PRICE = pa.array([{"a": 1, "b": [2]}]), pa.array([Decimal("1.50")], pa.decimal128(10, 2))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "kind", "values"),
+    [
+        (NUMBERS, pa.array([0.5]), "double?", [5.0, 0.5]),
+        (NUMBERS, PRICE, "decimal(21,2)?", [Decimal("5.00"), Decimal("1.50")]),
+        (pa.array([5], pa.int32()), PRICE, "decimal(12,2)?", [Decimal("5.00"), Decimal("1.50")]),
+        (pa.array([Decimal("0.125")]), PRICE, "decimal(11,3)?", [Decimal("0.125"), Decimal("1.500")]),
+        (PRICE, pa.array([0.25]), "double?", [1.5, 0.25]),
+        (NULLS, NUMBERS, "long?", [None, 5]),
+        (NULLS, pa.array(["x"]), "string?", [None, "x"]),
+        (pa.array([[None]]), pa.array([[0.5]]), "list<double>?", [[None], [0.5]]),
+        (POINT, pa.array([{"a": 0.5, "b": [0.5], "c": "x"}]), "struct<a:double?,b:list<double>?,c:string?>?",
+         [{"a": 1.0, "b": [2.0], "c": None}, {"a": 0.5, "b": [0.5], "c": "x"}]),
+        (POINT, pa.array([{"b": None}]), "struct<a:long?,b:list<long>?>?",
+         [{"a": 1, "b": [2]}, {"a": None, "b": None}]),
+    ],
+)  # fmt: skip
+def test_columns_of_several_sources_get_the_type_that_holds_the_values_of_all(
+    session, tmp_path, one, other, kind, values
+):
+    for number, column in enumerate((one, other)):
+        pq.write_table(pa.table({"k": [number], "v": column}), tmp_path / f"{number}.parquet")
+    for data in (tmp_path / "*.parquet", [pa.table({"k": [n], "v": each}) for n, each in enumerate((one, other))]):
+        made = session.create_table("t", data, row_keys=["k"], or_replace=True)
+        assert made.schema.values[0].text == kind
+        assert made.scan().to_arrow()["v"].to_pylist() == values
+
+
+def test_a_column_that_is_empty_in_one_text_file_has_the_type_of_the_others(session, tmp_path):
+    (tmp_path / "a.csv").write_text("k,v,w\n1,,2026-01-01\n")
+    (tmp_path / "b.csv").write_text("k,v,w\n2,7,\n")
+    (tmp_path / "c.json").write_text('{"k": 3, "v": null, "w": null}\n')
+    (tmp_path / "d.csv").write_text("k,v,w\n")
+    made = session.create_table("t", [str(tmp_path / "*.csv"), str(tmp_path / "c.json")], row_keys=["k"])
+    assert [str(each.type) for each in made.schema.values] == ["long", "date"]
+    assert made.scan().to_arrow()["v"].to_pylist() == [None, 7, None]
+
+
+@pytest.mark.parametrize(
+    ("other", "where", "options"),
+    [
+        (pa.array(["x"]), "'v' is long in one source and string in another", {"types": {"v": "string"}, "cast": True}),
+        (pa.array([True]), "'v' is long in one", {"types": {"v": "string"}, "cast": True}),
+        (pa.array([[5]]), "'v' is long in one source and list<long> in another", {"ignore_extra": True}),
+    ],
+)
+def test_columns_of_types_that_no_type_holds_are_refused_with_what_to_type(session, other, where, options):
+    data = [pa.table({"k": [1], "v": NUMBERS}), pa.table({"k": [2], "v": other})]
+    with pytest.raises(sl.InvalidInput, match=where) as caught:
+        session.create_table("t", data, row_keys=["k"])
+    hint = caught.value.hint
+    assert all(f"{name}={value!r}" in hint for name, value in options.items())
+    session.create_table("t", data, row_keys=["k"], **options)
+
+
+def test_a_field_of_structs_of_several_sources_is_text_on_request(session):
+    data = [pa.table({"k": [n], "v": [{"a": value}]}) for n, value in enumerate((5, "x"))]
+    hint = "types={'v': 'struct<a:string?>'}, cast=True"
+    with pytest.raises(sl.InvalidInput, match="is long in one source and string in another") as caught:
+        session.create_table("t", data, row_keys=["k"])
+    assert "'v.a'" in caught.value.message
+    assert hint in caught.value.hint
+    made = session.create_table("t", data, row_keys=["k"], types={"v": "struct<a:string?>"}, cast=True)
+    assert made.scan().to_arrow()["v"].to_pylist() == [{"a": "5"}, {"a": "x"}]
+
+
 BY_NAME = pd.DataFrame({"n": [1, 2]}, pd.Index(["a", "b"], name="k"))
 LEVELS = pd.MultiIndex.from_tuples([("a", 5), ("b", 6)], names=["k", None])
 

@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.model.schema import SIMPLE_TYPES, FieldType, Member, is_utf8
+from sleeper_nb.model.schema import SIMPLE_TYPES, FieldType, Member, is_list_type, is_utf8
 from sleeper_nb.report import values_of
 
 JUDGED = ("uuid", "struct", "time")
@@ -236,15 +236,9 @@ def _is_map(arrow: pa.DataType) -> bool:
     """Return whether a type is a map, or the list of key-value structs that Polars uses for one."""
     if pa.types.is_map(arrow):
         return True
-    if not _is_list(arrow) or not pa.types.is_struct(arrow.value_type):
+    if not is_list_type(arrow) or not pa.types.is_struct(arrow.value_type):
         return False
     return [arrow.value_type.field(i).name for i in range(arrow.value_type.num_fields)] == ["key", "value"]
-
-
-def _is_list(arrow: pa.DataType) -> bool:
-    types = pa.types
-    tests = (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view, types.is_large_list_view)
-    return any(test(arrow) for test in tests)
 
 
 def _any_of(*tests: Callable[[pa.DataType], bool]) -> Callable[[pa.DataType], bool]:
@@ -270,7 +264,7 @@ _KINDS: tuple[tuple[str, Callable[[pa.DataType], bool]], ...] = (
     ("timestamp (s, ms, ns)", pa.types.is_timestamp),
     ("time", pa.types.is_time),
     ("map", _is_map),
-    ("list", _is_list),
+    ("list", is_list_type),
     ("struct", pa.types.is_struct),
 )
 KINDS = (*(kind for kind, _ in _KINDS), "uuid", "other")
@@ -288,7 +282,7 @@ def exactly(array: pa.Array, target: FieldType) -> pa.Array:
     if not target.holds(*JUDGED) and array.type.equals(target.arrow, check_metadata=True) and is_utf8(array):
         return array
     kind = kind_of(array.type)
-    if kind == "map" and target.name == "list" and _is_list(array.type):
+    if kind == "map" and target.name == "list" and is_list_type(array.type):
         kind = "list"
     rule = RULES.get((kind, target.name))
     if rule is None and array.null_count == len(array):

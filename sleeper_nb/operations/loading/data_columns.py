@@ -7,6 +7,7 @@ the first one that the type does not hold.
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,6 @@ from typing import Any
 import pyarrow as pa
 
 from sleeper_nb.errors import Action, HintParts, InvalidInput, NotFound, first_line
-from sleeper_nb.model.evolution import widens
 from sleeper_nb.model.schema import Field, FieldType, Schema, parse_type
 from sleeper_nb.operations.loading.casts import BAD_VALUE
 from sleeper_nb.operations.loading.conform import (
@@ -30,6 +30,7 @@ from sleeper_nb.operations.loading.conform import (
 )
 from sleeper_nb.operations.loading.csv_files import csv_sample
 from sleeper_nb.operations.loading.in_memory import arrow_of, is_pandas, is_rows
+from sleeper_nb.operations.loading.joined_types import joined_type
 from sleeper_nb.operations.loading.json_files import json_sample
 from sleeper_nb.operations.loading.matching import Matching, index_of_pandas, is_nameless, valid_name
 from sleeper_nb.operations.loading.mixed_values import MixedValues, mixed_in_file, mixed_in_memory
@@ -65,6 +66,8 @@ class DataColumn:
         Whether the column may be left out where no field can hold it, unless it is a key.
     hint_of_key
         What to do if it is a key, where that differs: a key cannot be NULL.
+    arrow
+        The Arrow type of its values, where that says more than the field type, such as that there are none.
     """
 
     name: str
@@ -75,6 +78,7 @@ class DataColumn:
     given: str = ""
     is_optional: bool = False
     hint_of_key: HintParts = ()
+    arrow: pa.DataType | None = None
 
     @property
     def name_in_data(self) -> str:
@@ -92,32 +96,33 @@ class DataColumn:
             return self.hint_of_key or self.hint
         return (*self.hint, OR_ADD, IGNORE_EXTRA) if self.is_optional else self.hint
 
+    @property
+    def kind(self) -> pa.DataType | None:
+        """The Arrow type of its values; None when it has none."""
+        return self.arrow or (None if self.type is None else self.type.arrow)
+
     def joined(self, other: DataColumn) -> DataColumn:
         """Return the column of two sources: with the wider type, and nullable if it is in one of them."""
         nullable = self.nullable or other.nullable
-        if self.problem or other.problem or self.type == other.type:
-            return replace(self if self.problem else other, nullable=nullable)
-        wider = _wider(self.type, other.type)
-        if wider is not None:
-            return DataColumn(self.name, wider, nullable)
-        names = sorted((str(self.type), str(other.type)), key=_place)
-        problem = f"column {self.name!r} is {names[0]} in one source and {names[1]} in another"
-        as_text = Action(f"--types {self.name}=string --cast", f"types={{{self.name!r}: 'string'}}, cast=True")
-        return DataColumn(self.name, None, nullable, problem, ("store it as text: ", as_text))
+        if self.kind is None or other.kind is None:
+            return replace(self if self.kind is None else other, nullable=nullable)
+        joined = joined_type(self.kind, other.kind)
+        if not joined.mismatches:
+            same = [each for each in (self, other) if each.type is not None and each.kind == joined.type]
+            return replace(same[0], nullable=nullable) if same else _of_type(self.name, joined.type, nullable=nullable)
+        first = joined.mismatches[0]
+        name, (one, another) = f"{self.name}{first.path}", first.types
+        problem = f"column {name!r} is {one} in one source and {another} in another"
+        if any(each.is_nested for each in joined.mismatches):
+            return DataColumn(self.name, None, nullable, problem, ("give it one type",), is_optional=True)
+        return DataColumn(self.name, None, nullable, problem, ("store it as text: ", _as_text(self.name, joined.type)))
 
 
-def _wider(one: FieldType | None, other: FieldType | None) -> FieldType | None:
-    """Return the type that holds the values of two types, for files of which each has its own."""
-    if one is None or other is None:
-        return None
-    if {one.name, other.name} == {"date", "timestamp"}:
-        return FieldType("timestamp")
-    return other if widens(one, other) else one if widens(other, one) else None
-
-
-def _place(name: str) -> int:
-    order = ("tinyint", "smallint", "int", "long", "float", "double", "date", "timestamp")
-    return order.index(name) if name in order else len(order)
+def _as_text(name: str, kind: pa.DataType) -> Action:
+    """Return the options that load a column as a type of texts."""
+    text = str(FieldType.from_arrow(kind))
+    line = f"{name}={text}" if text.isidentifier() else shlex.quote(f"{name}={text}")
+    return Action(f"--types {line} --cast", f"types={{{name!r}: {text!r}}}, cast=True")
 
 
 def materialised(sources: Iterable[IngestSource]) -> tuple[IngestSource, ...]:
@@ -262,7 +267,7 @@ def columns_of_arrow(schema: pa.Schema) -> tuple[DataColumn, ...]:
 
 def _of_type(name: str, kind: pa.DataType, *, nullable: bool = True) -> DataColumn:
     try:
-        return DataColumn(name, FieldType.from_arrow(kind), nullable)
+        return DataColumn(name, FieldType.from_arrow(kind), nullable, arrow=kind)
     except InvalidInput as error:
         problem = f"column {name!r}: {error.message}"
         return DataColumn(name, None, nullable, problem, error.hint_parts, is_optional=True)
@@ -283,13 +288,15 @@ def _of_values(name: str, values: Any, mixed: Callable[[str, Any], MixedValues])
 def _of_json(name: str, values: list[Any], csv_format: CsvFormat) -> DataColumn:
     """Return the column of values of a JSON file, where dates and times are texts."""
     column = _of_values(name, values, partial(mixed_in_file, csv_format=csv_format, empty=False, rows=True))
-    if column.type == FieldType("string"):
-        return replace(column, type=type_of_texts(distinct(pa.array(values, pa.string())), TIMES))
+    if column.arrow == pa.string():
+        return replace(column, type=type_of_texts(distinct(pa.array(values, pa.string())), TIMES), arrow=None)
     return column
 
 
 def _of_texts(name: str, texts: pa.Array, csv_format: CsvFormat = DEFAULT_CSV) -> DataColumn:
-    return DataColumn(name, type_of_texts(distinct(texts), TEXT_TYPES, csv_format))
+    values = distinct(texts)
+    arrow = None if len(values) else pa.null()
+    return DataColumn(name, type_of_texts(values, TEXT_TYPES, csv_format), arrow=arrow)
 
 
 def _no_columns(columns: Sequence[DataColumn]) -> Iterable[Difference]:

@@ -56,6 +56,8 @@ def prepared(array: pa.Array, target: FieldType) -> pa.Array:
         return without_leading_zeros(plain_values(array))
     if target.name == "list" and kind == "list":
         return _prepared_list(array, target)
+    if target.name == "struct" and kind == "struct":
+        return _prepared_struct(array, target)
     return array
 
 
@@ -96,6 +98,16 @@ def _prepared_list(array: pa.Array, target: FieldType) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), inner, mask=array.is_null())
 
 
+def _prepared_struct(array: pa.Array, target: FieldType) -> pa.Array:
+    array = plain_values(array)
+    types = {member.name: member.type for member in target.arguments}
+    given = list(zip(array.type, array.flatten(), strict=True))
+    columns = [prepared(values, types[each.name]) if each.name in types else values for each, values in given]
+    if all(new is values for new, (_, values) in zip(columns, given, strict=True)):
+        return array
+    return pa.StructArray.from_arrays(columns, [each.name for each, _ in given], mask=array.is_null())
+
+
 def prepared_values(values: Sequence[Any], target: FieldType) -> Sequence[Any]:
     """Return Python values, changed as `prepared` changes arrays."""
     if target.name == "string":
@@ -111,7 +123,14 @@ def prepared_values(values: Sequence[Any], target: FieldType) -> Sequence[Any]:
         ]
     if target.name == "map":
         return [_prepared_map(value, target) if isinstance(value, Mapping) else value for value in values]
+    if target.name == "struct":
+        types = {member.name: member.type for member in target.arguments}
+        return [_prepared_members(value, types) if isinstance(value, dict) else value for value in values]
     return values
+
+
+def _prepared_members(value: dict[Any, Any], types: Mapping[Any, FieldType]) -> dict[Any, Any]:
+    return {name: prepared_values([part], types[name])[0] if name in types else part for name, part in value.items()}
 
 
 def _prepared_map(value: Mapping[Any, Any], target: FieldType) -> dict[Any, Any]:
