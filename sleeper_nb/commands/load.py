@@ -58,6 +58,8 @@ READING_OPTIONS = (
     option("--date-format", text="how a CSV file writes dates, such as %d.%m.%Y; 2026-11-21 if not given",
            metavar="FORMAT"),
     option("--sheet", text="the sheet of an Excel file that has several", metavar="NAME"),
+    option("--format", text="the format of all files, also those of a folder with other endings; by name, and else by "
+           "content, if not given", choices=("csv", "tsv", "json", "parquet", "excel")),
     option("--timestamp-format", text='how a CSV file writes timestamps, such as "%d.%m.%Y %H:%M"', metavar="FORMAT"),
 )  # fmt: skip
 MATCHING_OPTIONS = (
@@ -81,7 +83,7 @@ def csv_options(arguments: Namespace) -> dict[str, Any]:
 def load_options(arguments: Namespace) -> LoadArguments:
     """Return the options of a load as arguments of the Python methods."""
     names = ("quote", "escape", "comment", "skip_lines", "encoding", "decimal", "date_format", "timestamp_format",
-             "sheet")  # fmt: skip
+             "sheet", "format")  # fmt: skip
     given = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
     flags = {name: True for name in ("ignore_extra", "cast", "by_name") if getattr(arguments, name)}
     columns = _columns(arguments.columns)

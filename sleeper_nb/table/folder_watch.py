@@ -178,6 +178,8 @@ class WatchedFolder:
         A folder, ``s3://`` prefix, or a glob.
     home
         The table's storage.
+    every
+        Whether its files are loaded whatever their endings, as their format is given.
 
     Raises
     ------
@@ -187,6 +189,7 @@ class WatchedFolder:
 
     address: str
     home: Storage | None = None
+    every: bool = False
 
     def __post_init__(self) -> None:
         if "\0" in self.address:
@@ -230,7 +233,7 @@ class WatchedFolder:
 
     def passed_over(self) -> dict[str, int]:
         """Return the endings of the files in it that are no data files, and how many have each; none of a glob."""
-        if WILDCARD.search(self.address) if self.is_remote else self._path != self._plain:
+        if self.every or (WILDCARD.search(self.address) if self.is_remote else self._path != self._plain):
             return {}
         others = other_files(self.root, self.home)
         return Counter(PurePosixPath(name).suffix.lower() for name in others if not is_hidden(name))
@@ -238,7 +241,7 @@ class WatchedFolder:
     def _found(self) -> FoundFiles:
         for _ in range(_LOOKS_AGAIN):
             with contextlib.suppress(NotFound):  # a file went while it was listed
-                return search(self._resolved, self.home)
+                return search(self._resolved, self.home, every=self.every)
         return FoundFiles(())
 
 

@@ -550,6 +550,8 @@ class Table(Report):
             - ``decimal``: the decimal mark, ``"."`` or ``","``.
             - ``date_format``, ``timestamp_format``: such as ``"%d.%m.%Y"``, as of ``strptime``; ISO 8601 when None.
             - ``sheet``: the sheet of an Excel file that has several.
+            - ``format``: ``"csv"``, ``"tsv"``, ``"json"``, ``"parquet"`` or ``"excel"``, for all files whatever their
+              names, also those of folders. Otherwise a name says it, or for a file of another name its content.
 
         Returns
         -------
@@ -629,7 +631,8 @@ class Table(Report):
         KeyboardInterrupt
             At an interrupt; a note says what was done. Files that were loaded stay loaded.
         """
-        given, place = LoadOptions.of(options), WatchedFolder(str(folder), self.store.storage)
+        given = LoadOptions.of(options)
+        place = WatchedFolder(str(folder), self.store.storage, every=given.format is not None)
         kept_in = None if quarantine is None else str(quarantine)
         request = watching.WatchRequest(place, every, kept_in, skip_bad, message, job_id or place.root)
         return watching.watch(self._opened, request, given).run(once=once)

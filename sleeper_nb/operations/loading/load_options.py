@@ -31,6 +31,7 @@ class LoadArguments(TypedDict, total=False):
     date_format: str | None
     timestamp_format: str | None
     sheet: str | None
+    format: Literal["csv", "tsv", "json", "parquet", "excel"] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +46,14 @@ class LoadOptions:
         How columns are matched, and what is forgiven.
     sheet
         The sheet of Excel files; None for the only one.
+    format
+        The format of all files; None where their names or contents say it.
     """
 
     csv: CsvFormat = DEFAULT_CSV
     matching: Matching = EXACT
     sheet: str | None = None
+    format: str | None = None
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> LoadOptions:
@@ -63,8 +67,9 @@ class LoadOptions:
         if not arguments:
             return AS_IT_IS
         csv = {name: value for name, value in arguments.items() if name in _CSV_OPTIONS}
-        matching = {name: value for name, value in arguments.items() if name not in {*_CSV_OPTIONS, "sheet"}}
-        return cls(CsvFormat(**csv), Matching.of(matching.pop("columns", None), **matching), arguments.get("sheet"))
+        matching = {name: value for name, value in arguments.items() if name not in {*_CSV_OPTIONS, "sheet", "format"}}
+        columns = Matching.of(matching.pop("columns", None), **matching)
+        return cls(CsvFormat(**csv), columns, arguments.get("sheet"), arguments.get("format"))
 
 
 AS_IT_IS = LoadOptions()

@@ -41,6 +41,11 @@ _ENDINGS = {
     "application/x-ndjson": ".jsonl", "application/jsonl": ".jsonl", "application/vnd.apache.parquet": ".parquet",
 }  # fmt: skip
 """The endings of content types, for addresses whose names have none."""
+_BY_CONTENT = frozenset({
+    "text/plain", "application/octet-stream", "binary/octet-stream", "application/gzip", "application/zip",
+    "application/x-zip-compressed", "application/zstd",
+})  # fmt: skip
+"""Content types that do not say the format, which is found in the file then."""
 
 
 def is_web_address(source: object) -> bool:
@@ -175,6 +180,8 @@ def _file_name(answer: Any, shown: str) -> str:
     name = next((name for name in names if name.lower().endswith(known)), "")
     if not name and content in _ENDINGS:
         name = f"{next(filter(None, names), 'data')}{_ENDINGS[content]}"
+    if not name and content in _BY_CONTENT:
+        name = next(filter(None, names), "data")
     if content == "text/html" or not name:
         what = "is a web page, not a data file" if content == "text/html" else f"is of the unknown type {content}"
         hint = "give the address of the file itself; a table in a page: pandas.read_html(address)[0]"

@@ -18,10 +18,11 @@ from functools import lru_cache, partial
 from lzma import LZMAError
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
+from zipfile import ZipFile
 
 import pyarrow as pa
 
-from sleeper_nb.errors import Action, HintParts, InvalidInput, NotFound, SleeperError, StorageError, first_line
+from sleeper_nb.errors import Action, Hint, HintParts, InvalidInput, NotFound, SleeperError, StorageError, first_line
 from sleeper_nb.operations.loading.lake_tables import check_no_lake_table, check_no_local_lake_table
 from sleeper_nb.operations.loading.xz_text import XzText
 from sleeper_nb.report import counted
@@ -270,6 +271,22 @@ class FolderValue:
 
 
 @dataclass(frozen=True, slots=True)
+class FileKind:
+    """What a file holds, where its name does not say it.
+
+    Parameters
+    ----------
+    format
+        ``"parquet"``, ``"csv"``, ``"json"`` or ``"excel"``.
+    packed
+        The compression of a CSV or JSON file; ``"zip:"`` and a name for a file in a ``.zip`` file.
+    """
+
+    format: str
+    packed: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SourceFile:
     """A file to ingest. It can be pickled, so that a task on a Spark executor can open it.
 
@@ -291,6 +308,8 @@ class SourceFile:
         When it was last written, if a listing of a bucket says so.
     hidden
         How many files the search that found it left out, as their names are hidden; of the first that it found.
+    kind
+        What it holds; None where its name says it.
     """
 
     storage: Storage
@@ -302,6 +321,7 @@ class SourceFile:
     web: str = ""
     modified: datetime | None = field(default=None, compare=False)
     hidden: int = field(default=0, compare=False)
+    kind: FileKind | None = None
 
     @property
     def label(self) -> str:
@@ -315,13 +335,15 @@ class SourceFile:
 
     @property
     def format(self) -> str:
-        """``"parquet"``, ``"csv"``, ``"json"`` or ``"excel"``, from the name's ending.
+        """``"parquet"``, ``"csv"``, ``"json"`` or ``"excel"``: its kind, or from the name's ending.
 
         Raises
         ------
         InvalidInput
-            When the name has none of these endings.
+            When it has no kind, and the name has none of these endings.
         """
+        if self.kind is not None:
+            return self.kind.format
         if self.path.lower().endswith(SPREADSHEET_ENDINGS):
             return "excel"
         ending = next((each for each in SOURCE_ENDINGS if self.path.lower().endswith(each)), None)
@@ -334,9 +356,13 @@ class SourceFile:
         return "csv" if ending.startswith((".csv", ".tsv")) else "json"
 
     def open(self) -> pa.NativeFile | io.BufferedReader:
-        """Open the file for reading; decompresses it if the name says so, such as ``.csv.gz``."""
+        """Open the file for reading; decompresses it if its kind or its name, such as ``.csv.gz``, says so."""
         stream = self.storage.input(self.path)
         compression = COMPRESSIONS.get(PurePosixPath(self.path.lower()).suffix)
+        if self.kind is not None:
+            compression = self.kind.packed
+        if compression is not None and compression.startswith("zip:"):
+            return io.BufferedReader(ZipFile(stream).open(compression.removeprefix("zip:")))
         if compression == "xz":  # Arrow has no codec of it
             return io.BufferedReader(XzText(stream))
         return stream if compression is None else pa.CompressedInputStream(stream, compression)
@@ -347,7 +373,7 @@ def has_known_format(file: SourceFile) -> bool:
     return file.path.lower().endswith((*SOURCE_ENDINGS, *SPREADSHEET_ENDINGS))
 
 
-def find_files(source: str | Path, home: Storage | None = None) -> list[SourceFile]:
+def find_files(source: str | Path, home: Storage | None = None, *, every: bool = False) -> list[SourceFile]:
     """Return the data files that a path, folder, glob or ``s3://`` address names, sorted by name.
 
     Parameters
@@ -358,6 +384,8 @@ def find_files(source: str | Path, home: Storage | None = None) -> list[SourceFi
         likewise: an object, a prefix, or a glob. Files with hidden names are only found by their own.
     home
         The table's storage. If it is a bucket, its region and endpoint are also used for other buckets.
+    every
+        Whether the files of a folder count whatever their endings.
 
     Raises
     ------
@@ -368,16 +396,21 @@ def find_files(source: str | Path, home: Storage | None = None) -> list[SourceFi
     StorageError
         When a file cannot be looked at, such as a link to no file.
     """
-    found = search(source, home)
+    found = search(source, home, every=every)
     if not found.files:
-        hint = f"{found.note}; name such a file to load it" if found.hidden else _HINT
+        hint: Hint = f"{found.note}; name such a file to load it" if found.hidden else _HINT
+        if not every and not found.hidden and (others := len(search(source, home, every=True).files)):
+            names = f"{counted(others, 'file')} with other endings than {ENDINGS_TEXT}"
+            hint = (f"{names}: to load them, add their format, such as ", Action("--format csv", "format='csv'"))
         raise NotFound(f"no data file matches {str(source)!r}", hint=hint)
     return [replace(found.files[0], hidden=found.hidden), *found.files[1:]]
 
 
-def search(source: str | Path, home: Storage | None = None) -> FoundFiles:
+def search(source: str | Path, home: Storage | None = None, *, every: bool = False) -> FoundFiles:
     """Return what `find_files` does, and how many files with hidden names it leaves out; perhaps there is nothing."""
-    return _in_bucket(str(source), home) if str(source).startswith("s3://") else _in_folder(source)
+    endings = ("",) if every else SOURCE_ENDINGS
+    is_remote = str(source).startswith("s3://")
+    return _in_bucket(str(source), home, endings) if is_remote else _in_folder(source, endings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,17 +462,17 @@ def other_files(folder: str, home: Storage | None = None) -> list[str]:
     return [name for name in names if not name.lower().endswith(SOURCE_ENDINGS)]
 
 
-def _in_folder(source: str | Path) -> FoundFiles:
+def _in_folder(source: str | Path, endings: tuple[str, ...]) -> FoundFiles:
     text = str(Path(str(source).removeprefix("file://")).expanduser())
     if Path(text).is_file():  # first, since a file name can contain brackets
         return FoundFiles([_of_path(Path(text), Path(text).parent)])
     folder, pattern = Path(text), ""
     if folder.is_dir():
-        paths = sorted(_below(folder))
+        paths = sorted(_below(folder, endings))
     else:
         pattern, wildcard = text, WILDCARD.search(text)
         found = map(Path, glob.glob(text, recursive=True, include_hidden=True))  # noqa: PTH207 - Path.glob needs a folder
-        paths = sorted({path for each in found for path in (_below(each) if each.is_dir() else [each])})
+        paths = sorted({path for each in found for path in (_below(each, endings) if each.is_dir() else [each])})
         folder = Path(text[: wildcard.start() if wildcard else None].rpartition("/")[0])
     above = len(folder.parts)
     visible = [path for path in paths if not is_hidden("/".join(path.parts[above:]), pattern)]
@@ -447,9 +480,9 @@ def _in_folder(source: str | Path) -> FoundFiles:
     return FoundFiles([_of_path(path, folder) for path in visible], len(paths) - len(visible))
 
 
-def _below(folder: Path) -> Iterator[Path]:
+def _below(folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:
     """Yield the data files below a folder; a folder may be named as a file, as Spark's ``out.parquet`` is."""
-    return (path for path in folder.rglob("*") if path.name.lower().endswith(SOURCE_ENDINGS) and not path.is_dir())
+    return (path for path in folder.rglob("*") if path.name.lower().endswith(endings) and not path.is_dir())
 
 
 def _of_path(path: Path, folder: Path) -> SourceFile:
@@ -491,7 +524,7 @@ def _decoded(part: str) -> str:
         raise InvalidInput(f"{part!r} in the name of a folder is not UTF-8", hint="rename the folder") from error
 
 
-def _in_bucket(source: str, home: Storage | None) -> FoundFiles:
+def _in_bucket(source: str, home: Storage | None, endings: tuple[str, ...]) -> FoundFiles:
     """Return the object of a key, the data files below a prefix, or the objects that match a glob."""
     bucket, _, key = source.removeprefix("s3://").partition("/")
     storage = open_near(f"s3://{bucket}", home)
@@ -506,7 +539,7 @@ def _in_bucket(source: str, home: Storage | None) -> FoundFiles:
     folder = key.rstrip("/") if wildcard is None else key[: wildcard.start()].rpartition("/")[0]
     named = folder.split("/") if folder else []
     listed = storage.list(folder)
-    matching = [file for file in listed if _matches(file.path, pattern)]
+    matching = [file for file in listed if _matches(file.path, pattern, endings)]
     visible = [file for file in matching if not is_hidden("/".join(file.path.split("/")[len(named) :]), pattern)]
     if visible:
         names = partial(_names_in_bucket, storage, folder, _names_by_folder(file.path for file in listed))
@@ -522,9 +555,9 @@ def _in_bucket(source: str, home: Storage | None) -> FoundFiles:
     return FoundFiles(files, len(matching) - len(visible))
 
 
-def _matches(path: str, pattern: str) -> bool:
-    """Return whether a file is a data file or, with a glob, matches that."""
-    return _glob_pattern(pattern).fullmatch(path) is not None if pattern else path.lower().endswith(SOURCE_ENDINGS)
+def _matches(path: str, pattern: str, endings: tuple[str, ...]) -> bool:
+    """Return whether a file has one of some endings or, with a glob, matches that."""
+    return _glob_pattern(pattern).fullmatch(path) is not None if pattern else path.lower().endswith(endings)
 
 
 def _names_by_folder(paths: Iterable[str]) -> Mapping[str, set[str]]:

@@ -37,6 +37,7 @@ from sleeper_nb.operations.loading.conform import (
     with_count,
     with_default,
 )
+from sleeper_nb.operations.loading.file_contents import with_kind
 from sleeper_nb.operations.loading.file_formats import names_in, read_file
 from sleeper_nb.operations.loading.in_memory import arrow_of, is_pandas
 from sleeper_nb.operations.loading.load_options import AS_IT_IS, LoadOptions
@@ -80,7 +81,7 @@ def opened_sources(
     Parameters and errors are those of `find_sources` and `remote_files.Downloads.file`.
     """
     with downloads(progress) as web:
-        yield find_sources(data, home, options.csv, sheet=options.sheet, web=web)
+        yield find_sources(data, home, options.csv, sheet=options.sheet, file_format=options.format, web=web)
 
 
 def find_sources(
@@ -89,6 +90,7 @@ def find_sources(
     csv: CsvFormat = DEFAULT_CSV,
     *,
     sheet: str | None = None,
+    file_format: str | None = None,
     web: Downloads | None = None,
 ) -> tuple[IngestSource, ...]:
     """Return the files and in-memory data that `data` consists of, files sorted by name; reads no data.
@@ -105,6 +107,8 @@ def find_sources(
         The format of CSV files.
     sheet
         The sheet of Excel files; None for the only one.
+    file_format
+        The format of all files, as of `file_contents.with_kind`; None where their names or contents say it.
     web
         Downloads files of the web.
 
@@ -119,9 +123,10 @@ def find_sources(
     parts: list[IngestSource] = []
     for each in data if several else [data]:
         if is_web_address(each) and web is not None:
-            parts.append(replace(web.file(each), csv=csv, sheet=sheet))
+            parts.append(with_kind(replace(web.file(each), csv=csv, sheet=sheet), file_format))
         elif isinstance(each, str | Path):
-            parts += [replace(file, csv=csv, sheet=sheet) for file in find_files(each, home)]
+            files = find_files(each, home, every=file_format is not None)
+            parts += [with_kind(replace(file, csv=csv, sheet=sheet), file_format) for file in files]
         else:
             parts.append(InMemory(in_memory.with_index(each)))
     if is_spark(parts) and len(parts) > 1:
@@ -139,6 +144,8 @@ def find_sources(
         raise InvalidInput("CSV options are given, but no CSV file", hint="omit delimiter, null text and header")
     if sheet is not None and "excel" not in formats:
         raise InvalidInput("a sheet is given, but no Excel file", hint="omit sheet")
+    if file_format is not None and not any(isinstance(part, SourceFile) for part in parts):
+        raise InvalidInput("a format is given, but no file", hint="omit format")
     return tuple(parts)
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import gzip
+import io
+import zipfile
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -371,3 +373,76 @@ def test_folders_that_only_have_such_names_are_read(tmp_path: Path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("k\na\n")
     assert [file.path for file in find_files(tmp_path / "data")] == ["a.csv"]
+
+
+TEXT = b"k;v\n1,5;a\n2,5;b\n"
+
+
+def zipped(**files: bytes) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as opened:
+        for name, content in files.items():
+            opened.writestr(name.replace("__", "."), content)
+    return packed.getvalue()
+
+
+def parquet_bytes() -> bytes:
+    packed = io.BytesIO()
+    pq.write_table(pa.table({"k": ["1,5", "2,5"], "v": ["a", "b"]}), packed)
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.txt", TEXT),
+        ("a.dat", TEXT.replace(b";", b"\t")),
+        ("a.psv", TEXT.replace(b";", b"|")),
+        ("part-00000", TEXT),
+        ("part-00000-1", gzip.compress(TEXT)),
+        ("a.zip", zipped(a__csv=TEXT, _MACOSX__x=b"")),
+        ("part-00000.snappy", parquet_bytes()),
+        ("a.log", b'{"k": "1,5", "v": "a"}\n{"k": "2,5", "v": "b"}\n'),
+        ("a.dump", b'\xef\xbb\xbf [{"k": "1,5", "v": "a"}, {"k": "2,5", "v": "b"}]'),
+        ("a.utf16", TEXT.decode().encode("utf-16")),
+    ],
+)
+def test_files_of_any_name_are_read_by_their_content(tmp_path: Path, name: str, content: bytes):
+    (tmp_path / name).write_bytes(content)
+    options: Any = {"encoding": "utf-16"} if name == "a.utf16" else {}
+    with sl.connect(tmp_path / "w") as session:
+        made = session.create_table("t", tmp_path / name, row_keys=["k"], **options)
+        assert made.ingest(f"{tmp_path}/{name[:2]}*", **options).added_rows == 2
+        assert made.scan().to_arrow().sort_by("k").to_pylist() == [
+            {"k": k, "v": v} for k, v in (("1,5", "a"), ("1,5", "a"), ("2,5", "b"), ("2,5", "b"))
+        ]
+
+
+def test_one_option_says_the_format_of_all_files_of_a_folder(tmp_path: Path):
+    folder = tmp_path / "d"
+    folder.mkdir()
+    for name in ("part-00000", "part-00001.txt", "c.json"):
+        (folder / name).write_text("k\n1\n")
+    (folder / "_SUCCESS").write_text("")
+    with sl.connect(tmp_path / "w") as session:
+        made = session.create_table("t", folder / "part-00000", row_keys=["k"])
+        (folder / "c.json").unlink()
+        with pytest.raises(NotFound, match=r"2 files with other endings .*: to load them, add .*format='csv'"):
+            made.ingest(folder)
+        assert made.ingest(folder, format="csv").added_rows == 2
+        assert session.create_table("tabs", folder, row_keys=["k"], format="tsv").schema.names == ("k",)
+        with pytest.raises(InvalidInput, match=r"format is one of 'csv', .* not the string 'xml'"):
+            made.ingest(folder, format="xml")
+        with pytest.raises(InvalidInput, match="a format is given, but no file"):
+            made.ingest([{"k": 1}], format="csv")
+
+
+def test_a_file_of_no_known_format_is_refused(tmp_path: Path):
+    (tmp_path / "a.bin").write_bytes(b"\0\1\2")
+    (tmp_path / "two.zip").write_bytes(zipped(a__csv=TEXT, b__csv=TEXT))
+    for name, problem in (
+        ("a.bin", "the format of .*a.bin is not recognised\nhint: say its format, such as format='csv'"),
+        ("two.zip", "two.zip does not have one file of CSV or JSON in it, but a.csv, b.csv"),
+    ):
+        with pytest.raises(InvalidInput, match=problem):
+            sources.find_sources(tmp_path / name)

@@ -154,6 +154,13 @@ def test_names_that_writers_use_until_a_file_is_whole_are_left_alone(table, inco
     assert states(once(table, incoming)) == {"b.csv": "loaded"}
 
 
+def test_with_a_format_files_of_all_names_are_loaded(table, incoming):
+    for name in ("a.csv", "notes.txt", "part-00000", "_SUCCESS"):
+        incoming.write(name, f"{name[0]},1")
+    report = once(table, incoming, format="csv")
+    assert (states(report), report.passed_over) == (dict.fromkeys(("a.csv", "notes.txt", "part-00000"), "loaded"), {})
+
+
 def test_a_watch_of_a_table_in_a_lake_format_ends(table, incoming):
     incoming.write("_delta_log/00000000000000000000.json", header="{}")
     incoming.write("a.csv", "a,1")
