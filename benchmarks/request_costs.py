@@ -47,7 +47,7 @@ ROWS = 1000
 
 INTRODUCTION = """
 # What the requests cost
-<!-- `python -m benchmarks.request_costs --write` writes this page; do not edit it -->
+<!-- `python -m docs.regenerate costs` writes this page; do not edit it -->
 Requests and bytes of one piece of work on a table in S3 with its catalog in DynamoDB, counted under the real
 clients; the state store and the number of files decide. A test counts again what is said of 10 files. `--dry-run`
 of `ingest`, `compact`, `sql` and changes of rows says about the same of the work at hand, where the warehouse is in S3.

@@ -7,7 +7,7 @@ from sleeper_nb.model.properties import INSTANCE_PROPERTIES, PROPERTIES
 
 
 def test_the_page_is_current():
-    assert reference.PAGE.read_text(encoding="utf-8") == reference.page(), "run python -m sleeper_nb.commands.reference"
+    assert reference.PAGE.read_text(encoding="utf-8") == reference.page(), "run python -m docs.regenerate reference"
 
 
 def test_each_command_option_and_property_is_in_it(tmp_path):

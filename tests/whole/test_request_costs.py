@@ -67,7 +67,7 @@ def test_the_page_says_what_work_on_ten_files_asks_for(kind: str, monkeypatch: p
     found, told = measured(kind, SIZES[0]), of_page(kind, SIZES[0])
     now = {name: counts(row_of(name, used).strip("| ").split(" | ")[1:]) for name, used in found.items()}
     assert {name: counts(cells) for name, cells in told.items()} == now, (
-        "the requests changed: run python -m benchmarks.request_costs --write"
+        "the requests changed: run python -m docs.regenerate costs"
     )
 
 
