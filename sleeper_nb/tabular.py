@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from sleeper_nb.errors import Action, EngineError, InvalidInput
 
@@ -58,7 +59,7 @@ class Tabular:
         return True
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(as_rows(self.to_arrow()))
+        return chain.from_iterable(map(as_rows, tables_of(self.to_arrow())))
 
 
 class Items(Tabular, Generic[T]):
@@ -140,6 +141,14 @@ def as_dict(rows: pa.Table) -> dict[str, list[Any]]:
 def as_rows(rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
     """Return a dictionary of Python values for each row; errors as of `as_dict`."""
     return list(_converted(with_distinct_names(rows), lambda each: each.to_pylist()))
+
+
+def tables_of(rows: pa.Table) -> Iterator[pa.Table]:
+    """Yield parts of rows, for what goes through them one after the other: as Python values, all take much memory."""
+    return (rows.slice(at, _ROWS_AT_ONCE) for at in range(0, with_distinct_names(rows).num_rows, _ROWS_AT_ONCE))
+
+
+_ROWS_AT_ONCE: Final = 2_000
 
 
 def with_distinct_names(rows: pa.Table) -> pa.Table:

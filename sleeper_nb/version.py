@@ -11,6 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -871,6 +872,9 @@ class ChangedRows(Report, Tabular):
     def to_dict(self) -> dict[str, Any]:
         """Return all rows: a list of values for each column."""
         return as_dict(self.to_arrow())
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return chain.from_iterable(map(as_rows, limited(self.changes.batches(self.kinds), self.limit)))
 
     def _read(self, limit: int | None) -> pa.Table:
         rows = limited(self.changes.batches(self.kinds), limit)

@@ -129,6 +129,48 @@ def test_a_value_with_rows_has_a_length_and_can_be_iterated(value_of: Callable[[
         assert value
 
 
+FAILS_LATE = "SELECT CASE WHEN range = 9000000 THEN error('too far') ELSE range END AS n FROM range(10000000)"
+
+
+def test_the_first_rows_of_an_answer_are_there_before_it_is_read_to_its_end(session: sl.Session):
+    rows = iter(session.sql(FAILS_LATE, engine="duckdb"))
+    assert [next(rows) for _ in range(3)] == [{"n": 0}, {"n": 1}, {"n": 2}]
+
+
+def test_an_answer_that_is_being_read_answers_anything_else_meanwhile(session: sl.Session):
+    result = session.sql("SELECT range AS n FROM range(20000)", engine="duckdb")
+    rows, batches = iter(result), result.batches()
+    assert (next(rows), next(batches).num_rows) == ({"n": 0}, 2000)
+    assert len(result) == 20_000 == len([*result])
+    assert result.head(2).to_pylist() == [{"n": 0}, {"n": 1}]
+    assert len([*rows]) == 19_999
+    assert sum(batch.num_rows for batch in batches) == 18_000
+
+
+def test_a_short_answer_is_not_read_again_for_its_number(session: sl.Session, monkeypatch: pytest.MonkeyPatch):
+    def count(_: object) -> int:
+        raise AssertionError("it is read again")
+
+    monkeypatch.setattr("sleeper_nb.engines.duckdb.relations.count", count)
+    assert list(session.sql("SELECT 7 AS n", engine="duckdb")) == [{"n": 7}]
+    assert not list(session.sql("SELECT 7 AS n LIMIT 0", engine="duckdb"))
+
+
+def test_two_columns_of_one_name_are_an_error_at_once(session: sl.Session):
+    with pytest.raises(sl.InvalidInput, match="two columns are called 'n'"):
+        iter(session.sql("SELECT 7 AS n, 8 AS n LIMIT 0", engine="duckdb"))
+
+
+def test_rows_of_changes_come_while_the_rest_is_compared(session: sl.Session, monkeypatch: pytest.MonkeyPatch):
+    def batches(*_: object) -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"n": [1, 2]})
+        raise AssertionError("it is read to its end")
+
+    changes = session.table(session.tables()[0].name).changes(1)
+    monkeypatch.setattr("sleeper_nb.version.Changes.batches", batches)
+    assert next(iter(changes.rows())) == {"n": 1}
+
+
 @pytest.mark.parametrize("name", [*READ_LATER, *ON_SPARK][:-1])
 def test_a_relation_outlives_what_it_was_made_of(value_of: Callable[[str], Any], name: str):
     relation, rows = value_of(name).to_duckdb(), value_of(name).to_arrow()

@@ -9,8 +9,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from itertools import count
-from typing import TYPE_CHECKING, Any, TypeVar
+from itertools import chain, count, islice
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from sleeper_nb.arguments import checked
 from sleeper_nb.clock import Clock
@@ -30,7 +30,7 @@ from sleeper_nb.report import Answer, Grid, Report, counted, data_rows
 from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.sql.chart_sums import ChartQuery, ChartValue
 from sleeper_nb.sql.error_place import Texts
-from sleeper_nb.tabular import Tabular, as_dict, as_rows, with_distinct_names
+from sleeper_nb.tabular import Tabular, as_dict, as_rows, tables_of, with_distinct_names
 
 if TYPE_CHECKING:
     import duckdb
@@ -41,8 +41,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_Readable: TypeAlias = "tuple[duckdb.DuckDBPyConnection, duckdb.DuckDBPyRelation]"
+"""A connection, and rows on it."""
+
 ROWS_AT_ONCE = 2_000
 """About how many rows `QueryResult.batches` fetches at a time."""
+_FIRST_BATCHES = 3
+"""How many batches an iteration reads at once: from an answer of one, these are all, with an empty one and the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,10 @@ class QueryResult(Report, Tabular, ABC):
     def _count(self) -> int: ...
 
     @abstractmethod
-    def _batches(self, rows: int) -> Iterator[pa.Table]: ...
+    def _batches(self, rows: int) -> Generator[pa.Table]: ...
+
+    @abstractmethod
+    def _batches_to_iterate(self) -> Generator[pa.Table]: ...
 
     @abstractmethod
     def _summed(self, values: Sequence[ChartValue], query: ChartQuery) -> pa.Table: ...
@@ -142,8 +150,19 @@ class QueryResult(Report, Tabular, ABC):
         return self._known_count
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        # read here, not with the first row: list() asks for the number next, which would run the statement twice
-        return iter(as_rows(self.to_arrow()))
+        batches = self._counted_batches()
+        # begun here, not with the first row: list() asks for the number next, which runs the statement once more
+        first = [as_rows(batch) for batch in islice(batches, _FIRST_BATCHES)]
+        return chain.from_iterable(chain(first, map(as_rows, batches)))
+
+    def _counted_batches(self) -> Iterator[pa.Table]:
+        """Yield all rows in batches, and know their number at the end; their files are protected until then."""
+        number = 0
+        with guarded(self._guards(), "sql"), closing(self._batches_to_iterate()) as batches:
+            for batch in batches:
+                number += batch.num_rows
+                yield batch
+        self._known_count = number
 
     @abstractmethod
     def to_spark(self) -> DataFrame:
@@ -207,8 +226,7 @@ class QueryResult(Report, Tabular, ABC):
     def batches(self) -> Iterator[pa.Table]:
         """Yield all rows, in the statement's order, in batches that are read one by one.
 
-        DuckDB continues where it was; until the last batch, nothing else of the result can be read. Spark computes
-        the answer once and caches it until then.
+        DuckDB continues where it was. Spark computes the answer once and caches it until the last batch.
         """
         self._keep_files()
         yield from self._batches(ROWS_AT_ONCE)
@@ -273,14 +291,24 @@ class DuckDBResult(QueryResult):
     has_common_tables
         Whether the statement has a ``WITH``: DuckDB 2.0 can wait for ever when such rows are limited.
     free_rows
-        Returns the same rows on a connection without limits, for the caller's program.
+        Returns the same rows on another connection, without limits, and that: for the caller's program, and for what is
+        asked while batches are being read.
     spark
         Returns the Spark engine.
     leave
         Is called once nothing refers to the result, unless a read failed: nothing runs on the connection then.
     """
 
-    __slots__ = ("__weakref__", "_connection", "_free_rows", "_has_common_tables", "_leaving", "_rows", "_spark")
+    __slots__ = (
+        "__weakref__",
+        "_connection",
+        "_free_rows",
+        "_has_common_tables",
+        "_is_read",
+        "_leaving",
+        "_rows",
+        "_spark",
+    )
 
     def __init__(
         self,
@@ -288,13 +316,13 @@ class DuckDBResult(QueryResult):
         connection: duckdb.DuckDBPyConnection,
         rows: duckdb.DuckDBPyRelation,
         has_common_tables: bool,
-        free_rows: Callable[[], duckdb.DuckDBPyRelation],
+        free_rows: Callable[[], _Readable],
         spark: Callable[[], SparkEngine],
         leave: Callable[[], None],
     ) -> None:
         super().__init__(origin)
         self._connection, self._rows, self._free_rows, self._spark = connection, rows, free_rows, spark
-        self._has_common_tables = has_common_tables
+        self._has_common_tables, self._is_read = has_common_tables, False
         self._leaving = weakref.finalize(self, leave)
         self._leaving.atexit = False
 
@@ -304,37 +332,61 @@ class DuckDBResult(QueryResult):
         if self._has_common_tables:
             with closing(self._batches(max(rows, 1))) as batches:
                 return next(batches).slice(0, rows)
-        return self._run(lambda: relations.to_arrow(self._rows.limit(rows)), self._texts.placed_in_made_rows)
+        return self._run(lambda all_rows: relations.to_arrow(all_rows.limit(rows)), self._texts.placed_in_made_rows)
 
     def _all(self) -> pa.Table:
         from sleeper_nb.engines.duckdb import relations
 
-        return self._run(lambda: relations.to_arrow(self._rows))
+        return self._run(relations.to_arrow)
 
     def _count(self) -> int:
         from sleeper_nb.engines.duckdb import relations
 
-        return self._run(lambda: relations.count(self._rows), self._texts.placed_in_made_rows)
+        return self._run(relations.count, self._texts.placed_in_made_rows)
 
     def _batches(self, rows: int) -> Generator[pa.Table]:
         from sleeper_nb.engines.duckdb import relations
 
-        with closing(relations.batches(self._rows, rows)) as batches:
-            while (batch := self._run(lambda: next(batches, None))) is not None:
-                yield batch
+        connection, all_rows = self._readable()
+        is_own = connection is self._connection
+        self._is_read |= is_own
+        try:
+            with closing(relations.batches(all_rows, rows)) as batches:
+                while (batch := self._on(connection, lambda: next(batches, None))) is not None:
+                    yield batch
+        finally:
+            self._is_read &= not is_own
+
+    def _batches_to_iterate(self) -> Generator[pa.Table]:
+        return self._batches(ROWS_AT_ONCE)
 
     def _summed(self, values: Sequence[ChartValue], query: ChartQuery) -> pa.Table:
         from sleeper_nb.engines.duckdb import relations
 
-        summed = partial(relations.summed_for_chart, self._rows, values, query)
+        summed = partial(relations.summed_for_chart, values=values, query=query)
         return self._run(summed, self._texts.placed_in_made_rows)
 
     def _plan(self) -> str:
-        return self._run(lambda: self._rows.explain().rstrip())
+        return self._run(lambda rows: rows.explain().rstrip())
 
-    def _run(self, action: Callable[[], T], placed: Callable[[SleeperError], object] | None = None) -> T:
+    def _readable(self) -> _Readable:
+        """Return the rows and their connection: another one while batches are read from ours, which would end them."""
+        return self._free_rows() if self._is_read else (self._connection, self._rows)
+
+    def _run(
+        self, action: Callable[[duckdb.DuckDBPyRelation], T], placed: Callable[[SleeperError], object] | None = None
+    ) -> T:
+        connection, rows = self._readable()
+        return self._on(connection, partial(action, rows), placed)
+
+    def _on(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        action: Callable[[], T],
+        placed: Callable[[SleeperError], object] | None = None,
+    ) -> T:
         try:
-            return interruptible(self._connection, action)
+            return interruptible(connection, action)
         except BaseException as error:
             self._leaving.detach()
             if not isinstance(error, SleeperError):
@@ -360,7 +412,7 @@ class DuckDBResult(QueryResult):
     def to_duckdb(self) -> duckdb.DuckDBPyRelation:
         """Return a relation of the rows, from which a program can go on, and which it can write to files."""
         self._keep_files()
-        return self._free_rows()
+        return self._free_rows()[1]
 
     def to_spark(self) -> DataFrame:  # noqa: D102 - the contract is in QueryResult
         return self._spark().session().createDataFrame(self.to_arrow())
@@ -398,7 +450,10 @@ class SparkResult(QueryResult):
     def _count(self) -> int:
         return int(self._run(self._frame.count))
 
-    def _batches(self, rows: int) -> Iterator[pa.Table]:
+    def _batches_to_iterate(self) -> Generator[pa.Table]:
+        yield from tables_of(self._all())  # each batch of Spark is a job
+
+    def _batches(self, rows: int) -> Generator[pa.Table]:
         kept = self._run(self._frame.persist)  # otherwise each batch is computed again, perhaps in another order
         try:
             for first in count(0, rows):

@@ -160,6 +160,10 @@ class Runner:
                     source.check_files()
                 raise
 
+        def freed() -> tuple[duckdb.DuckDBPyConnection, duckdb.DuckDBPyRelation]:
+            free = database.connect()
+            return free, rows(ViewsOfStatement.of_its_own(free))
+
         keeps = not judged.lists_names and can_be_kept(bound.plans)
         views = database.connect_statement(_folders(bound), files, keeps=keeps)
         result = interruptible(views.changed(), lambda: rows(views)) if judged.is_eager else rows(views)
@@ -167,7 +171,7 @@ class Runner:
         has_ctes = any("WITH" in each.words() for each in bound.statements)
         return DuckDBResult(
             *(origin, views.connection, result, has_ctes),
-            lambda: rows(ViewsOfStatement.of_its_own(database.connect())),
+            freed,
             self.engines.spark,
             views.leave,
         )
