@@ -46,10 +46,9 @@ from sleeper_nb.operations.findings import (
 )
 from sleeper_nb.progress import Progress
 from sleeper_nb.state_store.history import Metadata
-from sleeper_nb.state_store.registry import open_state_store
+from sleeper_nb.state_store.registry import without_cache
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
-from sleeper_nb.storage.file_cache import NO_CACHE
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.integrity import CHANGED, DAMAGED, file_checksum
 from sleeper_nb.storage.paths import is_foreign
@@ -236,7 +235,7 @@ def _check_versions(
 ) -> None:
     """Check the metadata and the state of every retained version."""
     # one store for each kind: a savepoint that was read must not replace the log that leads to its snapshot
-    fresh: dict[type, StateStore] = {Snapshot: _without_cache(store), Savepoint: _without_cache(store)}
+    fresh: dict[type, StateStore] = {Snapshot: without_cache(store), Savepoint: without_cache(store)}
     damaged_metadata = _DamagedMetadata(store, catalogued) if deep else None
     versions = catalogued.versions
     for i, version in enumerate(versions):
@@ -245,8 +244,8 @@ def _check_versions(
         if damaged_metadata is not None and not faults:
             faults += damaged_metadata.faults(version)
         seen.suspicions += faults
-        if not faults:
-            _check_version(fresh[type(version)], version, seen, deep=deep)
+        if not faults and _check_version(fresh[type(version)], version, seen, deep=deep):
+            seen.suspicions += _schema_faults(version, metadata.keys())
         if isinstance(version, Savepoint) and paths.savepoint(version.id) in metadata:
             seen.suspicions += savepoint_file_faults(store.storage, version)
 
@@ -307,12 +306,6 @@ class _DamagedMetadata:
                 yield Suspicion("metadata", f"{path} {DAMAGED}", means, key_of(version))
 
 
-def _without_cache(store: StateStore) -> StateStore:
-    """Return another store of the table, which reads again what this store may have cached."""
-    storage = store.storage if store.storage.local else store.storage.caching(NO_CACHE)
-    return open_state_store(store.name, store.table_id, store.catalog, storage, store.clock, store.retry)
-
-
 def _metadata_faults(version: CheckedVersion, stored: Collection[str], garbage: frozenset[str]) -> Iterator[Suspicion]:
     """Yield the metadata files of a version that are missing, or that count as garbage."""
     for path in _metadata_of(version):
@@ -326,8 +319,16 @@ def _metadata_faults(version: CheckedVersion, stored: Collection[str], garbage: 
         yield Suspicion("savepoint file", f"{paths.savepoint(version.id)} is not there", means, key_of(version))
 
 
-def _check_version(fresh: StateStore, version: CheckedVersion, seen: _Seen, *, deep: bool) -> None:
-    """Load a version and check its state; add the files that it needs."""
+def _schema_faults(version: CheckedVersion, stored: Collection[str]) -> Iterator[Suspicion]:
+    """Yield the file of the schema of a version that was read without it, if the file is missing."""
+    path = paths.schema(version.schema_id)
+    if path not in stored:
+        means = "the version is read by the schema in the log: a checkpoint or a migration writes the file again"
+        yield Suspicion("schema file", f"{path} is not there", means, key_of(version))
+
+
+def _check_version(fresh: StateStore, version: CheckedVersion, seen: _Seen, *, deep: bool) -> bool:
+    """Load a version and check its state; add the files that it needs. Return whether it could be read."""
     sound, seen.sound = seen.sound, None
     try:
         state = fresh.load(version)
@@ -339,13 +340,14 @@ def _check_version(fresh: StateStore, version: CheckedVersion, seen: _Seen, *, d
     except Exception as error:  # noqa: BLE001 - damaged metadata can raise anything when it is read
         what = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
         seen.suspicions.append(Suspicion("unreadable", what, "the version cannot be read", key_of(version)))
-        return
+        return False
     seen.suspicions += faults
     seen.newest, seen.sound = state, None if faults else state
     if deep:
         for reference in state.files.active_in([partition.id for partition in state.tree.partitions]):
             use = DataUse(reference, state.tree[reference.partition_id].region, state.schema)
             seen.uses.setdefault(reference, use)
+    return True
 
 
 def _missing_files(named: pa.Table | None, vectors: Collection[str], sizes: Mapping[str, int]) -> Iterator[Suspicion]:
@@ -475,7 +477,7 @@ def _confirmed(store: StateStore, suspicions: list[Suspicion], old_metadata: Col
     if not about_files:
         return
     filenames = pa.array(sorted({each.filename for each in about_files if each.filename}), pa.string())
-    fresh = _without_cache(store)
+    fresh = without_cache(store)
     for key, version in retained.items():
         try:
             names = stored_files(fresh.load(version).files.active)["filename"]

@@ -193,6 +193,21 @@ class History:
             raise
         return Metadata(files_path, partitions_path, None, files_checksum, partitions_checksum)
 
+    def keep_schema(self, state: TableState) -> None:
+        """Write the file of a state's schema again if it is missing: the log has the schema, other metadata has not.
+
+        Raises
+        ------
+        StorageError
+            When the file is there, but is another; or when the state has another schema than its version had.
+        """
+        if not self._storage.has(paths.schema(state.schema_id)):
+            metadata_files.write_new_schema(self._storage, state.schema_id, state.schema)
+            logger.warning(
+                "table %s: the file of schema %d was gone, and is written again", self._table_id, state.schema_id
+            )
+        metadata_files.read_schema(self._storage, state.schema_id, state.schema_checksum)
+
     def materialised(self, snapshot: Snapshot, state: TableState) -> Snapshot:
         """Return a snapshot with full Parquet metadata, which is written first when missing.
 
@@ -203,6 +218,7 @@ class History:
         """
         if Metadata.of(snapshot) is not None:
             return snapshot
+        self.keep_schema(state)
         written = self.write(state, None, None)
         try:
             if self._catalog.materialise(self._table_id, with_files := written.on(snapshot)):

@@ -14,6 +14,7 @@ from sleeper_nb.state_store.dynamodb.store import DynamoDBStateStore
 from sleeper_nb.state_store.s3_state_store import S3StateStore
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.state_store.transaction_log import TransactionLogStateStore
+from sleeper_nb.storage.file_cache import NO_CACHE
 from sleeper_nb.storage.filesystem import Storage
 
 logger = logging.getLogger(__name__)
@@ -52,3 +53,9 @@ def open_state_store(
         partial(open_state_store, table_id=table_id, catalog=catalog, storage=storage, clock=clock, retry=retry)
     )
     return STATE_STORES[name](table_id, catalog, storage, clock, retry, successor)
+
+
+def without_cache(store: StateStore) -> StateStore:
+    """Return another store of the same table, which reads again what this store may have cached."""
+    storage = store.storage if store.storage.local else store.storage.caching(NO_CACHE)
+    return open_state_store(store.name, store.table_id, store.catalog, storage, store.clock, store.retry)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.state_store.history import Metadata
+from sleeper_nb.state_store.history import History, Metadata
 from sleeper_nb.state_store.state_store_base import CommitStep, StateStore
+from sleeper_nb.storage.file_cache import NO_CACHE
 
 
 class S3StateStore(StateStore):
@@ -22,5 +23,16 @@ class S3StateStore(StateStore):
         metadata = self.history.write(step.after, step.before, at)
         new = metadata.on(step.snapshot)
         written = {*metadata.paths} - (at.paths if at else set())
+        if head.state_store != self.name:  # a migration
+            self._check_readable(new, metadata, written)
         won = self.settle(new, lambda: self.catalog.commit(self.table_id, head, new), written)
         return (new,) if won else None
+
+    def _check_readable(self, new: Snapshot, metadata: Metadata, written: set[str]) -> None:
+        """Read what was written for a snapshot; delete it and raise when that cannot be read."""
+        fresh = History(self.table_id, self.catalog, self.storage.caching(NO_CACHE), self.clock)
+        try:
+            fresh.read(new.id, new.schema_id, metadata, new.schema_checksum)
+        except BaseException:
+            self.history.discard(written)
+            raise

@@ -55,6 +55,7 @@ class TransactionLogStateStore(StateStore):
         written: set[str] = set()
         try:
             for step in steps:
+                self.history.keep_schema(step.after)
                 metadata = self.history.write(step.after, None, None)
                 written |= metadata.paths
                 new.append(metadata.on(step.snapshot))

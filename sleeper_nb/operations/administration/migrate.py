@@ -4,6 +4,8 @@ Why it is safe, in steps:
 
 1. Snapshots that only the old state store can read get full metadata as Parquet. Each is complete by itself, so after a
    crash some of them are done.
+   The current one is read again without anything that this process has in memory, and so is what is written for the
+   new snapshot: what others could not read is not made current.
 2. One commit makes the new state store keep the next snapshot, on the condition that the head is still that of step 1.
    If another writer was faster, the commit fails and step 1 is repeated for the new snapshot.
 3. Every store looks up in the head, each time, which state store keeps it; so writers that were opened before continue
@@ -21,6 +23,7 @@ from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import MigrateStateStore
 from sleeper_nb.operations.administration.property_files import Announce, nothing_announced
+from sleeper_nb.state_store.registry import without_cache
 from sleeper_nb.state_store.state_store_base import StateStore
 
 logger = logging.getLogger(__name__)
@@ -52,6 +55,8 @@ def migrate_state_store(
         if store.head().state_store == target.name:
             raise InvalidInput(f"the table's metadata is already in {target.name}", hint="there is nothing to migrate")
         materialise_history(store)
+        store.history.keep_schema(state)
+        without_cache(store).load(store.head())  # this store may have in memory what is gone
         moved = MigrateStateStore(target.name)
         announce(state, moved)
         return moved

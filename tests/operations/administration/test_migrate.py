@@ -21,6 +21,7 @@ from sleeper_nb.operations.upkeep import expire as expiry
 from sleeper_nb.state_store import registry as opening
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.state_store.transaction_log import TransactionLogStateStore
+from sleeper_nb.storage import paths
 from tests.support.builders import (
     a_store,
     collect,
@@ -260,3 +261,70 @@ def test_a_session_moves_a_table_and_its_properties_say_so(tmp_path: Path):
 def test_one_line_of_properties_is_set_and_the_others_stay():
     assert changed("", {"a.b": "1"}) == "a.b=1\n"
     assert changed("# a.b=0\na.b = 0\n\nc=2", {"a.b": "1"}) == "# a.b=0\na.b=1\n\nc=2\n"
+
+
+def an_altered_table(session: sl.Session, kind: str) -> sl.Table:
+    table = session.create_table("trips", SCHEMA, state_store=kind)
+    table.ingest(FARE)
+    table.alter({"tip": "double?"})
+    table.ingest([{"city": "oslo", "fare": 2.5, "tip": 0.5}])
+    return table
+
+
+def rows_in(folder: Path) -> list[dict[str, Any]]:
+    with sl.connect(folder) as session:
+        table = session.table("trips")
+        assert table.check(deep=True).ok
+        return sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["city"])
+
+
+ALTERED = [{"city": "oslo", "fare": 2.5, "tip": 0.5}, {"city": "rome", "fare": 1.5, "tip": None}]
+
+
+@pytest.mark.parametrize("kept", ["migration", "checkpoint"])
+def test_a_schema_file_that_only_the_log_replaces_is_found_and_written_again(tmp_path: Path, kept: str):
+    with sl.connect(tmp_path) as session:
+        store = an_altered_table(session, LOG).store
+        store.storage.delete(paths.schema(2))
+    with sl.connect(tmp_path) as session:
+        table = session.table("trips")
+        for deep in (False, True):
+            (finding,) = table.check(deep=deep).findings
+            assert (finding.kind, finding.where) == ("schema file", "snapshots 3–4")
+            assert paths.schema(2) in finding.what
+            assert "a checkpoint or a migration writes the file again" in finding.means
+        assert table.scan().count() == 2
+        if kept == "migration":
+            session.migrate_state_store("trips", S3)
+        else:
+            table.store.materialised(table.store.head())
+    assert rows_in(tmp_path) == ALTERED
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "lost"), [(LOG, S3, "schema"), (S3, LOG, "schema"), (S3, LOG, "files"), (S3, LOG, "partitions")]
+)
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_what_could_not_be_read_afterwards_is_not_moved(
+    tmp_path: Path, here: str, there: str, lost: str, *, is_gone: bool
+):
+    """The store still has in memory what is gone from the folder, or from the log."""
+    with sl.connect(tmp_path) as session:
+        table = an_altered_table(session, here)
+        head = table.store.head()
+        path = {"schema": paths.schema(2), "files": head.files_path, "partitions": head.partitions_path}[lost]
+        content = table.store.storage.read(path)
+        is_in_log = is_gone and here == LOG
+        if is_gone:
+            table.store.storage.delete(path)
+        else:
+            table.store.storage.write(path, content[:-9] + b"\0" * 9)
+        before = on_disk(table.store)
+        if is_in_log or (is_gone and lost == "schema"):
+            session.migrate_state_store("trips", there)  # the schema is known, with its checksum
+        else:
+            with pytest.raises((StorageError, sl.NotFound), match=Path(path).name):
+                session.migrate_state_store("trips", there)
+            assert (table.store.head(), on_disk(table.store)) == (head, before)
+            table.store.storage.write(path, content)
+    assert rows_in(tmp_path) == ALTERED
