@@ -174,9 +174,9 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
 
     sleeper.__doc__ = f"Work with tables: %sleeper COMMAND …\n\n{overview(COMMANDS.groups, '%sleeper')!r}\n"
 
-    def _connect(self, uri: str, instance: str, *data_paths: str, **aws: str) -> Session:
-        home = find_home(instance, None, os.environ, Path.cwd())
-        return self._kept(home.for_address(uri).with_aws(AwsTarget(**aws)).connect(instance, self._watch, *data_paths))
+    def _connect(self, uri: str, instance: str, *data_paths: str, new: bool = False, **aws: str) -> Session:
+        home = find_home(instance, None, os.environ, Path.cwd()).for_address(uri).with_aws(AwsTarget(**aws))
+        return self._kept(home.connect(instance, self._watch, *data_paths, new=new))
 
     def _kept(self, made: Session) -> Session:
         """Keep a session for the next commands; one that has the same instance open goes before it (decision 61)."""

@@ -146,9 +146,15 @@ def _place(home: Home) -> Storage:
 
 
 def _connect(
-    uri: str, instance: str, *data_paths: str, home: Callable[[], Home], progress: LineProgress, **aws: str
+    uri: str,
+    instance: str,
+    *data_paths: str,
+    home: Callable[[], Home],
+    progress: LineProgress,
+    new: bool = False,
+    **aws: str,
 ) -> Session:
-    return home().for_address(uri).with_aws(AwsTarget(**aws)).connect(instance, progress, *data_paths)
+    return home().for_address(uri).with_aws(AwsTarget(**aws)).connect(instance, progress, *data_paths, new=new)
 
 
 def _write_any_character() -> None:

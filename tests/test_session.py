@@ -8,7 +8,8 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.errors import show_for
+from sleeper_nb.errors import InvalidInput, show_for
+from sleeper_nb.operations.administration.instances import is_slip
 
 SCHEMA = sl.Schema({"city": "string"}, {"at": "timestamp"}, {"fare": "double?"})
 
@@ -39,6 +40,37 @@ def test_a_new_folder_is_a_new_warehouse_and_an_instance_is_a_folder_in_it(tmp_p
     with sl.connect(tmp_path / "new", "mine") as again, sl.connect(tmp_path / "new", "other") as other:
         assert [table.name for table in again.tables()] == ["trips"]
         assert not other.tables()
+
+
+def test_a_slip_in_the_name_of_a_warehouse_makes_none(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sl.connect("./warehouse", "prod").close()
+    with pytest.raises(InvalidInput) as error:
+        sl.connect("./warehose")
+    assert str(error.value) == (
+        "there is no warehouse ./warehose, but there is ./warehouse\n"
+        "hint: open that one: sleeper_nb.connect('./warehouse'); "
+        "or make a new one: sleeper_nb.connect('./warehose', new=True)"
+    )
+    assert list(Path().iterdir()) == [Path("warehouse")]
+    sl.connect("./warehose", new=True).close()
+    sl.connect("./warehose").close()
+    Path("warehouses").mkdir()  # made by hand, so meant
+    sl.connect("warehouses").close()
+    Path("sample-set").mkdir()  # a folder that is no warehouse
+    for other in ("warehouse2", "warehouse-old", "warehouse_a", "house", "sample-sets", "no/warehose"):
+        sl.connect(other).close()
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "near"),
+    [("warehose", "warehouse", True), ("wraehouse", "warehouse", True), ("warehpuse", "warehouse", True),
+     ("warehousee", "warehouse", True), ("Warehouse", "warehouse", True), ("ware-house", "warehouse", True),
+     ("demo-warehuse", "demo-warehouse", True), ("flights-2013", "flights-2014", False), ("sales_a", "sales_b", False),
+     ("here", "there", False), ("a", "b", False), ("house", "warehouse", False), ("warehouse", "warehouse", False)],
+)  # fmt: skip
+def test_a_slip_is_one_letter_of_a_long_word(name, other, near):
+    assert (is_slip(name, other), is_slip(other, name)) == (near, near)
 
 
 def test_a_warehouse_can_be_moved_whole(tmp_path):

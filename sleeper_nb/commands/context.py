@@ -41,7 +41,7 @@ class Context:
         Where commands are typed: a notebook shows widgets and has variables.
     connect
         Opens an instance of a warehouse; takes both, folders outside where its tables may have files, and by name the
-        region, endpoint_url and profile of AWS.
+        region, endpoint_url and profile of AWS, and `new` as `sleeper_nb.connect`.
     session
         The open one.
     variables

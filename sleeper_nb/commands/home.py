@@ -95,8 +95,11 @@ class Home:
         """Return the settings with the region, server or profile that are given."""
         return replace(self, aws=self.aws.updated(aws))
 
-    def connect(self, instance: str, progress: Progress, *data_paths: str) -> Session:
-        """Open an instance there, with these settings; tables may also have files in `data_paths`."""
+    def connect(self, instance: str, progress: Progress, *data_paths: str, new: bool = False) -> Session:
+        """Open an instance there, with these settings; tables may also have files in `data_paths`.
+
+        `new` is as that of `sleeper_nb.connect`.
+        """
         from sleeper_nb.session import connect
 
         return connect(
@@ -106,6 +109,7 @@ class Home:
             spark_config=self.spark,
             iterators=self.iterators,
             data_paths=(*self.data_paths, *data_paths),
+            new=new,
             progress=progress,
         )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sleeper_nb.commands.command import AWS, command, given_aws, option, positional
+from sleeper_nb.commands.command import AWS, command, flag, given_aws, option, positional
 from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.help import HelpPage, describe, overview
 from sleeper_nb.commands.home import Home, find_home
@@ -82,6 +82,7 @@ class Opened(Report):
     *AWS,
     option("--data-path", text="a folder or s3:// address outside the warehouse where its tables may have files, as "
            "add-files needs; without URI: of the open warehouse", metavar="DIR", kind="path", many=True),
+    flag("--new", "make a new warehouse, also where its name is near to that of another one"),
     examples=("use ./warehouse", "use ./warehouse --instance test", "use", "use ./warehouse --data-path ./data",
               "use s3://bucket/prefix --instance prod --profile analytics"),
     words=("open", "connect"),
@@ -117,11 +118,28 @@ def use(context: Context, arguments: Namespace) -> Opened:
     if aws and not str(given).startswith("s3://"):
         hint = f"leave out --{next(iter(aws)).replace('_', '-')}, or give s3://bucket/prefix"
         raise InvalidInput(f"{uri} is not in a bucket, so nothing of AWS opens it", hint=hint)
-    session = given if isinstance(given, Session) else context.connect(str(given), instance, *paths, **aws)
+    if created == "new warehouse" and not arguments.new:
+        arguments.new = _is_confirmed(context, str(given))
+    connecting = {**aws, "new": arguments.new}
+    session = given if isinstance(given, Session) else context.connect(str(given), instance, *paths, **connecting)
     if isinstance(given, Session) and paths:
         given.allow(data_paths=paths)
     context.session = session
     return _opened(context, uri, session, created)
+
+
+def _is_confirmed(context: Context, uri: str) -> bool:
+    """Return whether the user wants a new warehouse beside one of a near name; only a terminal can ask."""
+    from sleeper_nb.operations.administration.instances import check_not_a_slip
+    from sleeper_nb.storage.filesystem import open_storage
+
+    try:
+        check_not_a_slip(open_storage(uri))
+    except InvalidInput as slip:
+        if context.ask is None or context.ask(f"{slip.message}. Type new to make a new one: ") != "new":
+            raise
+        return True
+    return False
 
 
 def _opened(context: Context, uri: str, session: Session, created: str | None = None) -> Opened:

@@ -23,7 +23,11 @@ from sleeper_nb.engines.spark.source_options import InstancePlace
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.permissions import IteratorNames, Permissions
 from sleeper_nb.model.properties import METADATA_CACHE, OWN_TABLES, SYNC, TRANSACTION_ITEMS, InstanceProperties
-from sleeper_nb.operations.administration.instances import check_instance_name, check_other_than_case
+from sleeper_nb.operations.administration.instances import (
+    check_instance_name,
+    check_not_a_slip,
+    check_other_than_case,
+)
 from sleeper_nb.operations.administration.ownership import settle_warehouse
 from sleeper_nb.operations.administration.property_files import PropertyFiles, read_text
 from sleeper_nb.operations.versioning.leases import Leases
@@ -59,6 +63,7 @@ def connect(
     iterators: IteratorNames = (),
     data_paths: Iterable[str | Path] = (),
     author: str | None = None,
+    new: bool = False,
     clock: Clock | None = None,
     progress: Progress | None = None,
 ) -> Session:
@@ -92,6 +97,9 @@ def connect(
         (``sleeper.table.data.path``). Any other place outside is refused.
     author
         The name that history records for commits; the operating system's user when None.
+    new
+        Make a warehouse of a folder that is not there, even beside one whose name differs by one letter; without it,
+        that is refused as a slip.
     clock, progress
         The source of time and ids, and the progress callback; for tests, magics and the console.
     """
@@ -102,6 +110,8 @@ def connect(
     aws = AwsTarget(region, endpoint_url, profile)
     whole = _folder(warehouse, aws, Network(clock, progress))
     storage = whole.below(instance)
+    if not new:
+        check_not_a_slip(whole)
     if whole.local and not Path(storage.locate(paths.CATALOG)).exists():
         check_other_than_case(whole, instance)
     PropertyFiles(storage, InstanceProperties({}), permissions).check_own_places()

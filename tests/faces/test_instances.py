@@ -208,6 +208,29 @@ def test_use_without_an_address_opens_where_the_environment_or_the_file_says(she
     assert {path.name for path in tmp_path.iterdir()} >= {"warehouse", "here", "there", "elsewhere", "said"}
 
 
+def test_use_asks_before_a_slip_makes_a_warehouse(shell, sleeper, monkeypatch):
+    shell.run_line_magic("sleeper", "use ./warehouse")
+    Path("t.ddl").write_text("k STRING KEY")
+    with pytest.raises(InvalidInput, match=r"there is no warehouse ./warehose, but there is ./warehouse") as error:
+        shell.run_line_magic("sleeper", "use ./warehose")
+    assert "%sleeper use ./warehouse; or make a new one: %sleeper use ./warehose --new" in str(error.value)
+    for words in (["use", "./warehose"], ["--warehouse", "./warehose", "add-instance", "test"],
+                  ["--warehouse", "warehose", "create", "t", "--schema", "t.ddl"]):  # fmt: skip
+        code, _, err = sleeper(*words)
+        assert (code, "make a new one: sleeper use ./warehose --new" in err) == (1, True)
+    answers = iter(["", "new"])
+    monkeypatch.setattr("sleeper_nb.cli._ask", lambda text: (asked.append(text), next(answers))[1])
+    monkeypatch.setattr("sleeper_nb.cli._is_watched", lambda: True)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    asked: list[str] = []
+    assert sleeper("use", "./warehose")[0] == 1
+    assert not Path("warehose").exists()
+    assert sleeper("use", "./warehose")[0] == 0
+    assert asked[0] == "there is no warehouse ./warehose, but there is ./warehouse. Type new to make a new one: "
+    assert Path("warehose/default/catalog.sqlite").exists()
+    assert "new warehouse" in repr(shell.run_line_magic("sleeper", "use ./warehoose --new"))
+
+
 def test_where_an_instance_lives_is_said_by_option_environment_file_in_this_order(tmp_path):
     (tmp_path / "sleeper.toml").write_text(
         'warehouse = "data"\nregion = "eu-west-1"\n[instances.prod]\nwarehouse = "s3://b/p"\nendpoint-url = "http://h:1"\n'

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from sleeper_nb.catalog.catalog_base import TableEntry
 from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NotFound
@@ -16,6 +17,8 @@ from sleeper_nb.storage.filesystem import Storage
 
 _INSTANCE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _TABLE_NAME = re.compile(r"[^\W\d][\w-]*")
+_LEAST_LETTERS = 5
+"""Shorter names differ by one letter on purpose, as ``here`` and ``there``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,53 @@ def check_other_than_case(warehouse: Storage, name: str) -> None:
         raise InvalidInput(f"there is no instance {name!r} in {warehouse.root}, but there is {other!r}", hint=hint)
 
 
+def is_slip(name: str, other: str) -> bool:
+    """Return whether a name may be another one with a slip: one wrong, missing, additional or swapped letter. Pure.
+
+    Names that differ only in case, ``-``, ``_``, ``.`` and spaces count too; those with other digits, or another short
+    part, as ``sales_a`` and ``sales_b``, do not.
+    """
+    one, two = name.casefold(), other.casefold()
+    plain = re.sub(r"[\W_]", "", one)
+    if plain == re.sub(r"[\W_]", "", two):
+        return name != other and len(plain) >= _LEAST_LETTERS
+    ours, theirs = (re.split(r"([\W\d_]+)", each) for each in (one, two))
+    differing = [(a, b) for a, b in zip(ours, theirs, strict=False) if a != b]
+    if len(ours) != len(theirs) or len(differing) != 1:
+        return False
+    (a, b) = differing[0]
+    return a.isalpha() and b.isalpha() and min(len(a), len(b)) >= _LEAST_LETTERS and _is_one_edit(a, b)
+
+
+def _is_one_edit(one: str, two: str) -> bool:
+    start = _shared(one, two)
+    end = _shared(one[start:][::-1], two[start:][::-1])
+    left, right = one[start : len(one) - end], two[start : len(two) - end]
+    return max(len(left), len(right)) == 1 or (len(left) == 2 and left == right[::-1])
+
+
+def _shared(one: str, two: str) -> int:
+    """Return with how many letters both begin."""
+    return next((i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
+
+
+def check_not_a_slip(warehouse: Storage) -> None:
+    """Raise `InvalidInput` for a folder that is not there, beside a warehouse as which it may be meant."""
+    folder = Path(warehouse.root)
+    if not warehouse.local or folder.exists():
+        return
+    try:
+        beside = sorted(each for each in folder.parent.iterdir() if is_slip(folder.name, each.name) and each.is_dir())
+    except OSError:  # the folder above is not there either, or cannot be listed
+        return
+    near = next((each for each in beside if instance_names(Storage(each))), None)
+    if near is not None:
+        new, there = (f"./{each.name}" if each.parent == Path.cwd() else str(each) for each in (folder, near))
+        making = Action(f"use {shlex.quote(new)} --new", f"sleeper_nb.connect({new!r}, new=True)")
+        hint = ("open that one: ", creating(there, "default"), "; or make a new one: ", making)
+        raise InvalidInput(f"there is no warehouse {new}, but there is {there}", hint=hint)
+
+
 def add_instance(warehouse: Storage, name: str, properties: InstanceProperties) -> str:
     """Create an instance without tables, and return the address of its properties file.
 
@@ -77,11 +127,14 @@ def add_instance(warehouse: Storage, name: str, properties: InstanceProperties) 
     ------
     AlreadyExists
         When there is an instance of that name.
+    InvalidInput
+        When the warehouse is not there, and may be meant as another one (`check_not_a_slip`).
     """
     check_instance_name(name)
     if name in instance_names(warehouse):
         raise AlreadyExists(f"instance {name!r} already exists", hint="choose another name, or use that instance")
     check_other_than_case(warehouse, name)
+    check_not_a_slip(warehouse)
     path = f"{name}/{paths.INSTANCE_PROPERTIES}"
     warehouse.write(path, properties.to_text().encode())
     return warehouse.locate(path)
