@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import cached_property
@@ -83,6 +83,23 @@ def leaf_keys(
         return KeysInMemory.read(storage, schema, leaf, references, pool)
     logger.debug("leaf %s has %d rows: its medians come from row groups", leaf.id, rows)
     return KeysOfRowGroups(storage, schema, leaf, references, read_rows)
+
+
+def has_several_keys(storage: Storage, schema: Schema, leaf: Partition, references: Sequence[FileReference]) -> bool:
+    """Return whether the rows of a leaf differ in a row key, so that it can be split.
+
+    Files of the leaf alone tell by their least and greatest keys. Of a file that it shares, or that lost rows, the
+    footer is read, and row groups that a boundary or a deletion cuts.
+    """
+    whole = [each for each in references if each.only_this_partition and each.deletions is None]
+    values = [{value for each in whole for value in (each.min_key[i], each.max_key[i])} for i in _dimensions(schema)]
+    if any(len(each) > 1 for each in values):
+        return True
+    others = [each for each in references if each not in whole]
+    if not others:
+        return False
+    keys = KeysOfRowGroups(storage, schema, leaf, others)
+    return any(len(keys.some_values(i, leaf.region, values[i])) > 1 for i in _dimensions(schema))
 
 
 class KeysInMemory(LeafKeys):
@@ -163,13 +180,14 @@ class KeysInMemory(LeafKeys):
 class PlacedGroup(NamedTuple):
     """A row group with the index of its file, its own index in the file, and the position of its first row there.
 
-    `group` counts only rows that were not deleted.
+    `group` counts only rows that were not deleted; `lost` are the deleted ones.
     """
 
     file: int
     number: int
     group: RowGroup
     first: int
+    lost: int
 
     @property
     def first_key(self) -> KeyValue:
@@ -220,8 +238,42 @@ class KeysOfRowGroups(LeafKeys):
         return None
 
     def second(self, dimension: int, region: Region) -> KeyValue | None:
-        """Return the second smallest value in the sample."""
-        return self._sample.second(dimension, region)
+        """Return the second smallest value in the sample; if all of it has one value, that of all rows."""
+        found = self._sample.second(dimension, region)
+        if found is not None:
+            return found
+        values: set[KeyValue] = set()
+        for placed in self._overlapping(region):
+            ends = self._ends(placed, dimension, region)
+            values |= ends if len(ends) == 1 else set(self._two_least(placed, dimension, region))
+        return sorted(values)[1] if len(values) > 1 else None
+
+    def some_values(self, dimension: int, region: Region, known: Iterable[KeyValue] = ()) -> set[KeyValue]:
+        """Return two or more values of a row key in a region, with those known before; one if all rows have the same.
+
+        A row group is read only where its statistics do not tell.
+        """
+        values = set(known)
+        for placed in self._overlapping(region):
+            if len(values) > 1:
+                break
+            values |= self._ends(placed, dimension, region)
+        return values
+
+    def _ends(self, placed: PlacedGroup, dimension: int, region: Region) -> set[KeyValue]:
+        """Return the least and the greatest value of a row key among the rows of a row group in a region."""
+        ends = placed.group.ends[dimension]
+        if ends is not None and placed.group.lies_in(region) and not placed.lost:
+            return set(ends)
+        found = pc.min_max(self._values(placed, dimension, region)).as_py()
+        return {found["min"], found["max"]} - {None}
+
+    def _two_least(self, placed: PlacedGroup, dimension: int, region: Region) -> list[KeyValue]:
+        return sorted(self._values(placed, dimension, region).unique().to_pylist())[:2]
+
+    def _values(self, placed: PlacedGroup, dimension: int, region: Region) -> pa.ChunkedArray:
+        keys = self._read(placed)
+        return keys.filter(keys_in(region, keys, self._schema))[self._schema.row_keys[dimension].name]
 
     def counts(self, regions: Sequence[Region]) -> Mapping[str, Sequence[int]]:
         """Count row groups inside a region by their statistics, and read those that a boundary cuts."""
@@ -255,7 +307,8 @@ class KeysOfRowGroups(LeafKeys):
                 message = f"data file {self._filenames[file]} has no statistics of its keys"
                 raise StorageError(message, hint="compact its partition first")
             deleted = np.searchsorted(self._deleted[file], (first, begin))
-            yield PlacedGroup(file, number, replace(group, rows=group.rows - int(deleted[1] - deleted[0])), first)
+            lost = int(deleted[1] - deleted[0])
+            yield PlacedGroup(file, number, replace(group, rows=group.rows - lost), first, lost)
 
     def _read(self, placed: PlacedGroup) -> pa.Table:
         with _opened(self._storage, self._filenames[placed.file]) as file:
@@ -268,6 +321,10 @@ def _opened(storage: Storage, filename: str) -> pq.ParquetFile:
         return pq.ParquetFile(storage.input(filename), page_checksum_verification=True)
     except pa.ArrowException as error:
         raise StorageError(f"cannot read data file {filename}: {error}", hint="restore it from a copy") from error
+
+
+def _dimensions(schema: Schema) -> range:
+    return range(len(schema.row_keys))
 
 
 def _key_names(schema: Schema) -> list[str]:

@@ -7,9 +7,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 
 from sleeper_nb.catalog.catalog_base import FileClaim, steady
-from sleeper_nb.errors import Action
+from sleeper_nb.errors import Action, NotFound, StorageError
+from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.file_totals import data_files
 from sleeper_nb.model.properties import (
     SAVEPOINT_INTERVAL,
@@ -20,6 +23,7 @@ from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot, files_text
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.compaction_plan import StrategySettings, claims_text, plan_compaction
+from sleeper_nb.operations.leaf_keys import has_several_keys
 from sleeper_nb.operations.scanning.scan_plan import files_of
 from sleeper_nb.operations.upkeep.collect_garbage import (
     collectable_files,
@@ -93,6 +97,7 @@ class Housekeeping:
         )
 
 
+_partition_of = attrgetter("partition_id")
 _METHODS = {
     "online": "set_online()",
     "split": "split_partitions()",
@@ -204,7 +209,10 @@ class TableStatus(Report):
 
 
 def table_status(store: StateStore, name: str, limits: Housekeeping) -> TableStatus:
-    """Return the status of a table at its current snapshot. Nothing is changed, and no data file is opened."""
+    """Return the status of a table at its current snapshot. Nothing is changed.
+
+    A data file is opened only to find out whether a leaf that has too many rows, in files that it shares, can be split.
+    """
     return store.on_head(lambda _: _status(store, name, limits))
 
 
@@ -226,7 +234,8 @@ def _status(store: StateStore, name: str, limits: Housekeeping) -> TableStatus:
     state = store.load(head)
     kept = versions_kept(snapshots, savepoints, leases, now)
     files, size = files_of(state)
-    facts = state, now, snapshots, savepoints, kept, claims, garbage
+    big = _big_leaves(store, state, limits.splitting_threshold)
+    facts = state, big, now, snapshots, savepoints, kept, claims, garbage
     waiting, waiting_bytes = data_files(state.files.out_of_use)
     return TableStatus(
         table=name,
@@ -258,9 +267,24 @@ def _metadata_files(store: StateStore) -> tuple[StoredFile, ...]:
     return tuple(file for folder in ("statestore", "schema", "savepoint") for file in store.storage.list(folder))
 
 
+def _big_leaves(store: StateStore, state: TableState, threshold: int) -> tuple[int, ...]:
+    """Return the rows of each leaf with this many or more, but for those whose rows all have the same key."""
+    rows = {leaf: held.rows for leaf, held in state.files.by_partition().items() if held.rows >= threshold}
+    references = groupby(sorted(state.files.active_in(set(rows)), key=_partition_of), _partition_of)
+
+    def can_be_split(leaf: str, its: Iterable[FileReference]) -> bool:
+        try:
+            return has_several_keys(store.storage, state.schema, state.tree[leaf], tuple(its))
+        except (NotFound, StorageError):  # the split says what is wrong with the file
+            return True
+
+    return tuple(rows[leaf] for leaf, its in references if can_be_split(leaf, its))
+
+
 def _next_steps(
     limits: Housekeeping,
     state: TableState,
+    leaves: Sequence[int],
     now: datetime,
     snapshots: Sequence[Snapshot],
     savepoints: Sequence[Savepoint],
@@ -275,7 +299,7 @@ def _next_steps(
     full = full_leaves(state, claimed, limits.batch_size)
     return advise(
         limits,
-        big=sum(held.rows >= limits.splitting_threshold for held in state.files.by_partition().values()),
+        big=sum(rows >= limits.splitting_threshold for rows in leaves),
         full=full,
         merged=(0, 0) if full else merged(),  # a full leaf says enough, and to plan a compaction looks at each file
         expired=len(plan_expiry(snapshots, limits.retention, now)),

@@ -16,7 +16,7 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations import split as splitting
 from sleeper_nb.operations.check import check_table
 from sleeper_nb.operations.compact import CLAIM_TIME
-from sleeper_nb.operations.leaf_keys import leaf_keys
+from sleeper_nb.operations.leaf_keys import has_several_keys, leaf_keys
 from sleeper_nb.operations.loading.ingest import IngestSettings
 from sleeper_nb.operations.scanning import scan_plan as planning
 from sleeper_nb.operations.split import MOST_PARTS, SplitRequest, plan_leaf
@@ -278,8 +278,9 @@ def test_a_large_leaf_is_split_by_its_row_groups_and_its_rows_are_counted(
     keys = leaf_keys(store.storage, KEYS, leaf, references, 3 if by_row_groups else 1000)
     plan = plan_leaf(state, leaf, references, keys, SplitRequest(threshold), store.clock.new_id)
     everything = [tuple(row[name] for name in KEYS.names) for each in data for row in each]
+    assert has_several_keys(store.storage, KEYS, leaf, references) == (len(set(everything)) > 1)
     if isinstance(plan, splitting.Unsplit):
-        assert len(set(everything)) == 1 or by_row_groups or plan.rows < threshold
+        assert len(set(everything)) == 1 or keys.rows(leaf.region) < threshold
         return
     tree = state.tree.with_splits(plan.splits)
     for part, (_, _, rows) in zip(tree.leaves, plan.parts, strict=True):
@@ -287,6 +288,10 @@ def test_a_large_leaf_is_split_by_its_row_groups_and_its_rows_are_counted(
         assert by_row_groups or rows < threshold or len({key for key in everything if key in part.region}) == 1
     store.commit(splitting.SplitPartitions(plan.splits, plan.references))
     assert len(scan(store)) == len(everything)
+    state = store.load()
+    for part in state.tree.leaves:
+        here = {key for key in everything if key in part.region}
+        assert has_several_keys(store.storage, KEYS, part, state.files.active_in({part.id})) == (len(here) > 1)
     store.catalog.close()
 
 
@@ -303,6 +308,19 @@ def test_a_large_leaf_of_one_first_key_is_cut_by_its_second_into_no_more_parts_t
     assert 4 <= len(plan.parts) <= 8
     assert sum(rows for _, _, rows in plan.parts) == 1000
     assert all(rows < 300 for _, _, rows in plan.parts)
+
+
+def test_few_rows_that_differ_are_found_in_a_large_leaf_although_the_sample_has_one_key(tmp_path: Path):
+    store = a_store(tmp_path)
+    small = IngestSettings(writing=DataFileSettings(row_group_rows=10))
+    ingest(store, rows_of(*["a"] * 95, *"bcdef"), settings=small)
+    state = store.load()
+    (leaf,) = state.tree.leaves
+    references = state.files.active_in({leaf.id})
+    keys = leaf_keys(store.storage, state.schema, leaf, references, 20)
+    plan = plan_leaf(state, leaf, references, keys, SplitRequest(50), store.clock.new_id)
+    assert isinstance(plan, splitting.LeafSplit)
+    assert [rows for _, _, rows in plan.parts] == [95, 5]
 
 
 def test_no_leaf_is_cut_into_more_parts_than_one_run_makes(store: StateStore):

@@ -36,6 +36,7 @@ from tests.support.builders import (
     save,
 )
 
+SPLITTING = "sleeper.table.partition.splitting.threshold"
 KEEPING = Housekeeping(4, 10**9, timedelta(minutes=15), Retention())
 BOTH = pytest.mark.parametrize("kind", EMBEDDED)
 
@@ -108,6 +109,37 @@ def test_a_leaf_with_too_many_rows_is_to_be_split(tmp_path: Path):
     ingest(store, rows_of(*"abcx"))
     keeping = Housekeeping(4, 3, timedelta(minutes=15), Retention())
     assert table_status(store, "t", keeping).next_steps == (Advice("split", "1 leaf partition has 3 rows or more"),)
+
+
+def test_a_leaf_whose_rows_have_one_key_is_neither_to_be_split_nor_overdue(tmp_path: Path):
+    with sl.connect(tmp_path, clock=ManualClock()) as session:
+        trips = session.create_table("trips", sl.Schema({"city": "string", "n": "long"}), properties={SPLITTING: "4"})
+        trips.ingest([{"city": "rome", "n": 1}] * 9)
+        assert [step.command for step in trips.status().next_steps] == []
+        assert trips.status().overdue == ()
+        assert session.status().alerts == ()
+        trips.ingest([{"city": "rome", "n": 2}] * 9)  # differs in the last key, and in another file
+        assert [step.command for step in trips.status().overdue] == ["split"]
+        trips.split_partitions()
+        assert trips.status().overdue == ()
+        assert not [step for step in trips.status().next_steps if step.command == "split"]
+
+
+def test_a_leaf_with_one_key_in_files_that_it_shares_is_not_to_be_split(tmp_path: Path):
+    cities = ["bern", *["rome"] * 20, "thun"]
+    with sl.connect(tmp_path, clock=ManualClock()) as session:
+        trips = session.create_table("trips", sl.Schema({"city": "string"}), properties={SPLITTING: "4"})
+        trips.ingest([{"city": city} for city in cities])
+        assert [step.command for step in trips.status().overdue] == ["split"]
+        trips.split_partitions()  # leaves the file as it is, which every new leaf shares
+        assert len(trips.leaves()) == 3
+        assert trips.status().overdue == ()
+        assert session.status().alerts == ()
+        assert not trips.split_partitions().splits
+        trips.ingest([{"city": "romeo"}])
+        assert [step.command for step in trips.status().overdue] == ["split"]
+        trips.delete("city = 'romeo'")  # by a deletion vector, or a new file
+        assert trips.status().overdue == ()
 
 
 def test_a_table_and_its_commands_tell_its_status(tmp_path: Path):
