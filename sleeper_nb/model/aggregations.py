@@ -230,11 +230,14 @@ def _check_type(each: Aggregation, field: Field) -> None:
                            hint=f"declare it as {field.type}, without ?")  # fmt: skip
     is_map = field.type.name == "map"
     inner = field.type.arguments[1] if is_map else field.type
-    fitting = SUMMED if is_map or each.item_operation == "sum" else COMPARED
+    fitting = SUMMED if each.item_operation == "sum" else COMPARED
     if is_map != each.of_maps or inner.name not in fitting or (is_map and field.type.arguments[0].name not in _EXACT):
         usable = [name for name in _COMPUTED if name.startswith(_MAPS) == is_map]
-        numbers = "maps of numbers" if is_map else "numbers; min and max also strings, bytes, dates and timestamps"
-        raise InvalidInput(f"{each} cannot combine a {field.type}", hint=f"{', '.join(usable)} combine {numbers}")
+        what, least, most = ("maps of ", "map_min", "map_max") if is_map else ("", "min", "max")
+        hint = (
+            f"{', '.join(usable)} combine {what}numbers; {least} and {most} also strings, bytes, dates and timestamps"
+        )
+        raise InvalidInput(f"{each} cannot combine a {field.type}", hint=hint)
 
 
 def _check_delete_column(name: str, schema: Schema) -> None:

@@ -26,6 +26,7 @@ from sleeper_nb.query import Queries, QueryResult, RowsToLoad
 from sleeper_nb.report import Answer, Grid, Report, Stacked, TableReport, counted, notes_line
 from sleeper_nb.session import procedures
 from sleeper_nb.session.statement_columns import (
+    default_values,
     definition,
     found,
     insert_names,
@@ -52,7 +53,7 @@ from sleeper_nb.sql.grammar import Constant, Name, Parameter, placed
 from sleeper_nb.sql.insertion import InsertRows, OverwriteRows
 from sleeper_nb.sql.merge_rows import MergeRows
 from sleeper_nb.sql.parameters import plain_value, unknown_parameter
-from sleeper_nb.sql.statement import QueryPart, SqlText, Statement
+from sleeper_nb.sql.statement import QueryPart, SqlPart, SqlText, Statement
 from sleeper_nb.sql.table_definition import ColumnDefinition, CreateTable
 from sleeper_nb.sql.writes import (
     CallProcedure,
@@ -223,14 +224,12 @@ class SqlWriter:
 
     def _new_rows(self, change: OverwriteRows, table: Table, queries: Queries) -> SourceRows:
         """Return the rows of an overwrite, under the names of the table's columns."""
-        result = queries.run(self.text.only(change.insert.query))
-        names = insert_names(change.insert, table.name, table.schema, result.names, self._text)
+        result, names = self._rows_of(change.insert, table, queries)
         return SourceRows(result.to_arrow().rename_columns(list(names)), result.sources)
 
     def _insert(self, insert: InsertRows) -> Report:
         table = self._table(insert.table)
-        result = self.query(insert.query)
-        names = insert_names(insert, table.name, table.schema, result.names, self._text)
+        result, names = self._rows_of(insert, table, self.queries)
         with _hints_of_statement(), result.rows_to_load(names) as rows:
             if self.dry_run:
                 return _planned(_with_hints_of_statement(table.ingest(rows, job_id=self.job_id, dry_run=True)), result)
@@ -240,6 +239,17 @@ class SqlWriter:
         added = snapshot.added_rows if is_new else 0  # Spark does not count what it hands over
         count = rows.count if isinstance(rows, RowsToLoad) and not isinstance(snapshot, MadeBefore) else added
         return InsertedRows(table.name, count, snapshot, result.source_text)
+
+    def _rows_of(self, insert: InsertRows, table: Table, queries: Queries) -> tuple[QueryResult, tuple[str, ...]]:
+        """Return the result of the query of an INSERT, and the columns of the table that its columns go into."""
+        part: SqlPart = insert.query
+        if insert.defaults:
+            defaults = default_values(insert, table.name, table.schema, self._text)
+            given = {f"sleeper_default_{number}": value for number, value in enumerate(defaults)}
+            part = insert.with_values(self._text, [f":{name}" for name in given])
+            queries = replace(queries, parameters={**queries.parameters, **given})
+        result = queries.run(self.text.only(part))
+        return result, insert_names(insert, table.name, table.schema, result.names, self._text)
 
     def _create(self, create: CreateTable) -> Report:
         name = create.name

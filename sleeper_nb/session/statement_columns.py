@@ -83,6 +83,29 @@ def insert_names(
     return names
 
 
+def default_values(insert: InsertRows, table: str, schema: Schema, statement: Statement) -> list[Any]:
+    """Return the value of each DEFAULT in the rows of an INSERT.
+
+    Raises
+    ------
+    InvalidInput
+        When a column has neither a default nor NULL, or the columns go by the names of the query, which VALUES lacks.
+    """
+    if insert.by_name:
+        error = InvalidInput("VALUES has no names of columns", hint="name them: INSERT INTO t (a, b) VALUES (…)")
+        raise placed(error, statement, insert.query.end)
+    where, names, fields = f" of table {table!r}", schema.names, {field.name: field for field in schema.fields}
+    given = names if insert.columns is None else [found(each, names, where, statement) for each in insert.columns]
+    values = []
+    for each in insert.defaults:
+        field = fields[given[each.place]] if each.place < len(given) else None  # `insert_names` refuses it
+        if field is not None and field.default is None and not field.nullable:
+            error = InvalidInput(f"column {field.name!r} has no default", hint="write a value")
+            raise placed(error, statement, each.at)
+        values.append(None if field is None else field.default)
+    return values
+
+
 def new_table_names(create: CreateTable, given: Sequence[str], statement: Statement) -> tuple[str, ...]:
     """Return the names of the columns of a new table: those in brackets after its name, or those of its query."""
     if not create.columns:

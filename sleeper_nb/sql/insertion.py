@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from sleeper_nb.sql.composition import Composition, Piece
 from sleeper_nb.sql.delete_update import NamedQueries, check_no_evolution, check_not_named, read_distinct_names
 from sleeper_nb.sql.expressions import read_expression
 from sleeper_nb.sql.foreign_statements import to_add_new_rows, to_update_rows
 from sleeper_nb.sql.grammar import Name, StatementReader, begins_query, is_name, opens_query
-from sleeper_nb.sql.statement import QueryPart, Slice
-from sleeper_nb.sql.tokens import skip_brackets, spells
+from sleeper_nb.sql.statement import QueryPart, Slice, Statement
+from sleeper_nb.sql.tokens import CLOSING, skip_brackets, spells
 
 _HINT: Final = "write INSERT INTO t SELECT …, INSERT INTO t (a, b) VALUES (…) or INSERT INTO t BY NAME SELECT …"
 _REPLACE_HINT: Final = (
@@ -19,14 +21,41 @@ _REPLACE_HINT: Final = (
 _OVERWRITE_HINT: Final = "write INSERT OVERWRITE t SELECT …, or INSERT OVERWRITE t (a, b) VALUES (…)"
 
 
+_DEFAULT: Final = "DEFAULT"
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultValue:
+    """``DEFAULT`` in a row of VALUES: where it begins, and which value of the row it is, from 0."""
+
+    at: int
+    place: int
+
+
 @dataclass(frozen=True, slots=True)
 class InsertRows:
-    """``INSERT INTO t``: the rows of a query, by position or by name, for all columns or for some."""
+    """``INSERT INTO t``: the rows of a query, by position or by name, for all columns or for some.
+
+    No engine takes the `defaults` of a VALUES in a query: `with_values` gives the query that one runs.
+    """
 
     table: Name
     query: QueryPart
     columns: tuple[Name, ...] | None = None
     by_name: bool = False
+    defaults: tuple[DefaultValue, ...] = ()
+
+    def with_values(self, statement: Statement, values: Sequence[str]) -> Composition:
+        """Return the query with a text in place of each of its defaults."""
+        left_out = [(self.query.start, self.query.end), *((each.at, each.at + len(_DEFAULT)) for each in self.defaults)]
+        pieces: list[Piece] = []
+        begin = 0
+        for (start, end), text in zip([*left_out, (len(statement.text), 0)], ["", *values, ""], strict=True):
+            first, after = statement.index_from(begin), statement.index_from(start)
+            pieces += [statement.between(first, after)] if first < after else []
+            pieces += [text] if text else []
+            begin = end
+        return Composition(tuple(pieces))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +115,8 @@ def read_insert(reader: StatementReader, named: NamedQueries | None) -> InsertRo
     table = reader.table(_OVERWRITE_HINT)
     check_not_named(reader, table, named)
     _check_no_partition(reader, table)
-    columns, by_name = _columns(reader, _OVERWRITE_HINT)
-    insert = InsertRows(table, _query(reader, table, start, _OVERWRITE_HINT), columns, by_name)
-    return OverwriteRows(insert, ReplacedAll(), named)
+    columns = _columns(reader, _OVERWRITE_HINT)
+    return OverwriteRows(_inserted(reader, table, start, columns, _OVERWRITE_HINT), ReplacedAll(), named)
 
 
 def _check_no_alternative(reader: StatementReader) -> None:
@@ -121,15 +149,14 @@ def _insert(reader: StatementReader, named: NamedQueries | None, start: int) -> 
     _check_no_partition(reader, table)
     columns, by_name = _columns(reader, _HINT)
     if not reader.spells("REPLACE"):
-        return InsertRows(table, _query(reader, table, start, _HINT), columns, by_name)
+        return _inserted(reader, table, start, (columns, by_name), _HINT)
     at = reader.offset
     reader.skip("REPLACE")
     check_not_named(reader, table, named)
     replaced = _replaced(reader, table, at)
     if columns is None and not by_name:
         columns, by_name = _columns(reader, _REPLACE_HINT)
-    insert = InsertRows(table, _query(reader, table, start, _REPLACE_HINT), columns, by_name)
-    return OverwriteRows(insert, replaced, named)
+    return OverwriteRows(_inserted(reader, table, start, (columns, by_name), _REPLACE_HINT), replaced, named)
 
 
 def _replaced(reader: StatementReader, table: Name, at: int) -> ReplacedWhere | ReplacedByColumns:
@@ -156,12 +183,31 @@ def _columns(reader: StatementReader, hint: str) -> tuple[tuple[Name, ...] | Non
     return columns, by_name
 
 
-def _query(reader: StatementReader, table: Name, start: int, hint: str) -> QueryPart:
+def _inserted(
+    reader: StatementReader, table: Name, start: int, columns: tuple[tuple[Name, ...] | None, bool], hint: str
+) -> InsertRows:
+    """Read the query up to the end; `columns` are its names, and whether it goes by name."""
     if not begins_query(reader):
         raise reader.error("a query or VALUES is expected", hint)
-    query = QueryPart(start, reader.offset)
+    query, defaults = QueryPart(start, reader.offset), tuple(_defaults(reader))
     _check_end(reader, table)
-    return query
+    return InsertRows(table, query, *columns, defaults)
+
+
+def _defaults(reader: StatementReader) -> Iterator[DefaultValue]:
+    """Yield each ``DEFAULT`` that is a value by itself in the rows of a VALUES that comes next."""
+    tokens, at = reader.tokens, reader.at + 1
+    while reader.spells("VALUES") and spells(tokens, at, "("):
+        after, place, begins = skip_brackets(tokens, at), 0, True
+        at += 1
+        while at < after:
+            token = tokens[at]
+            if begins and token.word == _DEFAULT and (spells(tokens, at + 1, ",") or spells(tokens, at + 1, ")")):
+                yield DefaultValue(token.start, place)
+            begins = token.symbol == ","
+            place += begins
+            at = skip_brackets(tokens, at) if token.symbol in CLOSING else at + 1
+        at = after + spells(tokens, after, ",")
 
 
 def _check_no_partition(reader: StatementReader, table: Name) -> None:

@@ -21,7 +21,7 @@ from sleeper_nb.sql.delete_update import (
     read_value,
 )
 from sleeper_nb.sql.expressions import read_expression, skip_closed
-from sleeper_nb.sql.grammar import Name, StatementReader, opens_query
+from sleeper_nb.sql.grammar import Name, StatementReader, is_name, opens_query
 from sleeper_nb.sql.statement import Slice
 from sleeper_nb.sql.version_clause import read_clause
 
@@ -29,7 +29,7 @@ RowKind = Literal["matched", "not matched", "not matched by source"]
 """Rows of both sides that match; rows of the source that match none; rows of the table that match none."""
 
 _HINT: Final = "write MERGE INTO t USING s ON t.k = s.k WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-_SOURCE_HINT: Final = "write USING s, USING s VERSION AS OF 3 AS x, or USING (SELECT …) AS x"
+_SOURCE_HINT: Final = "write USING s, USING s VERSION AS OF 3 AS x, USING 's.parquet' AS x, or USING (SELECT …) AS x"
 _WHEN_HINT: Final = (
     "write WHEN MATCHED THEN UPDATE SET a = s.a, WHEN MATCHED AND condition THEN DELETE, "
     "WHEN NOT MATCHED THEN INSERT * or WHEN NOT MATCHED BY SOURCE THEN DELETE"
@@ -57,9 +57,9 @@ class MergeSource:
     Parameters
     ----------
     relation
-        All of it as written: a table or variable with its version and alias, or a query in brackets.
+        All of it as written: a table or variable with its version and alias, a file, or a query in brackets.
     name
-        By what its columns are qualified; None for a query without an alias.
+        By what its columns are qualified; None for a file or query without an alias.
     """
 
     relation: Slice
@@ -185,15 +185,7 @@ def read_merge(reader: StatementReader, named: NamedQueries | None) -> MergeRows
 
 def _source(reader: StatementReader, target: Target) -> MergeSource:
     start = reader.at
-    if reader.spells("$") and (named := reader.peek(1)) is not None:
-        raise reader.error("a variable is named as a table", f"write {named.text}, without $", reader.offset)
-    table = None if reader.spells("(") else reader.path("a table, or a query in brackets,", _SOURCE_HINT)
-    if table is None:
-        if not opens_query(reader):
-            raise reader.error("a query is expected in the brackets", _SOURCE_HINT, reader.offset)
-        skip_closed(reader)
-    elif reader.spells("("):
-        raise reader.error(f"the call {table}(…) is no source", "put it in a query: USING (SELECT …) AS s", table.at)
+    table = _source_table(reader)
     has_clause = table is not None and _skip_version(reader)
     alias = read_alias(reader, _SOURCE_HINT)
     if alias is not None and reader.spells("("):
@@ -205,6 +197,25 @@ def _source(reader: StatementReader, target: Target) -> MergeSource:
         hint = f"give it an alias: USING {name.text} AS s" if alias is None else "give one of them another alias"
         raise reader.error(f"the table and the source are both called {name.text!r}", hint, name.at)
     return MergeSource(reader.statement.between(start, reader.at), name)
+
+
+def _source_table(reader: StatementReader) -> Name | None:
+    """Read the name of a table or variable; None for a file or a query in brackets, which are passed over."""
+    token = reader.peek()
+    if reader.spells("$") and (named := reader.peek(1)) is not None:
+        raise reader.error("a variable is named as a table", f"write {named.text}, without $", reader.offset)
+    if token is not None and token.kind == "string" and not is_name(token):
+        reader.at += 1
+        return None
+    if reader.spells("("):
+        if not opens_query(reader):
+            raise reader.error("a query is expected in the brackets", _SOURCE_HINT, reader.offset)
+        skip_closed(reader)
+        return None
+    table = reader.path("a table, or a query in brackets,", _SOURCE_HINT)
+    if reader.spells("("):
+        raise reader.error(f"the call {table}(…) is no source", "put it in a query: USING (SELECT …) AS s", table.at)
+    return table
 
 
 def _skip_version(reader: StatementReader) -> bool:

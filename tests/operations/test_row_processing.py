@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -170,6 +170,19 @@ def test_maps_of_any_exact_key_are_combined_in_order_of_their_keys(kind: str, le
     maps = [[(greatest, 1), (least, 2)], [(least, 3)], [], [(greatest, None)]]
     assert summed(f"map<{kind},int>", *maps, operation="map_sum") == [(least, 5), (greatest, 1)]
     assert summed(f"map<{kind},double>", *maps, operation="map_min") == [(least, 2.0), (greatest, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "least", "middle", "greatest"),
+    [("string", "", "a", "é"), ("bytearray", b"", b"\x7f", b"\x80"), ("boolean", False, False, True),
+     ("date", date(1960, 1, 1), date(1999, 1, 1), date(2026, 1, 1)), ("time", time(0), time(1), time(23, 59)),
+     ("timestamp", START - timedelta(1), START, START + timedelta(1))],
+)  # fmt: skip
+def test_values_of_maps_that_have_an_order_are_compared(kind: str, least: Any, middle: Any, greatest: Any):
+    maps = [[("a", middle), ("b", None)], [("a", greatest), ("b", middle)], [("a", least)]]
+    for size in (1, 9):
+        assert summed(f"map<string,{kind}>", *maps, operation="map_min", size=size) == [("a", least), ("b", middle)]
+        assert summed(f"map<string,{kind}>", *maps, operation="map_max", size=size) == [("a", greatest), ("b", middle)]
 
 
 def test_maps_keep_their_order_until_they_are_combined():

@@ -136,6 +136,8 @@ def test_the_columns_of_a_target_may_be_qualified():
         ("o@first AS x", "o@first AS x", "x"),
         ("o AS x TIMESTAMP AS OF now() - INTERVAL 1 DAY", "o AS x TIMESTAMP AS OF now() - INTERVAL 1 DAY", "x"),
         ("(SELECT 1 AS k)", "(SELECT 1 AS k)", None),
+        ("'a b.parquet' AS s", "'a b.parquet' AS s", "s"),
+        ("'s.csv'", "'s.csv'", None),
         ("(VALUES (1, 'ON')) AS s(k, v)", "(VALUES (1, 'ON')) AS s(k, v)", "s"),
         ("(WITH a AS (SELECT 1 k) SELECT * FROM a JOIN b USING (k)) s",
          "(WITH a AS (SELECT 1 k) SELECT * FROM a JOIN b USING (k)) s", "s"),

@@ -69,6 +69,27 @@ def test_insert_adds_the_rows_of_a_query(session, engine, sql, added):
     assert engine in repr(made)
 
 
+@few_on_spark(
+    "sql",
+    [
+        f"INSERT INTO v VALUES ('a', default, DEFAULT, {DAY}), ('b', 7, DEFAULT, DEFAULT), ('c', DEFAULT, 'x',DEFAULT)",
+        (f"WITH w AS (SELECT 1) INSERT INTO v (at, city, n, note) VALUES ({DAY}, 'a', DEFAULT /* DEFAULT */, DEFAULT),"
+         "(DEFAULT, 'b', least(7, 8), DEFAULT), (DEFAULT, 'c', DEFAULT, 'x') -- DEFAULT"),
+        f"INSERT OVERWRITE v (city, at, n) VALUES ('a', {DAY}, DEFAULT), ('b', DEFAULT, 7), ('c', DEFAULT, DEFAULT)",
+    ],
+)  # fmt: skip
+def test_default_in_the_rows_of_values_is_the_default_of_its_column(session, engine, sql):
+    at = datetime(2020, 1, 1, tzinfo=UTC)
+    fields = {"n": "int?", "note": {"type": "string?", "default": "it's"}, "at": {"type": "timestamp", "default": at}}
+    table = session.create_table("v", sl.Schema({"city": "string"}, {}, fields))
+    session.sql(sql, engine=engine, force="OVERWRITE" in sql)
+    assert table.scan().to_arrow().to_pylist() == [
+        {"city": "a", "n": None, "note": "it's", "at": datetime(2026, 1, 1, tzinfo=UTC)},
+        {"city": "b", "n": 7, "note": "it's", "at": at},
+        {"city": "c", "n": None, "note": "it's" if "OVERWRITE" in sql else "x", "at": at},
+    ]
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_insert_reads_the_target_as_it_was(session, engine):
     for rows in (6, 12):
@@ -105,6 +126,11 @@ def test_a_dry_run_of_an_insert_counts_rows_and_bytes_and_changes_nothing(sessio
         ("INSERT INTO trips$files SELECT 1", "SQL cannot change table 'trips$files'", "trips$files", "ingest"),
         ("INSERT INTO trips\nSELECT city, day, faer, note FROM trips", "faer", "faer", "fare"),
         ("INSERT INTO trips\nSELECT city, day, fare, note FROM tripps", "no table 'tripps'", "tripps", "'trips'"),
+        ("INSERT INTO trips VALUES ('a', DEFAULT, 1, DEFAULT)", "column 'day' has no default", "DEFAULT", "a value"),
+        ("INSERT INTO trips (city) VALUES (DEFAULT, 1)", "column 'city' has no default", "DEFAULT", "a value"),
+        ("INSERT INTO trips (fare) VALUES (1, DEFAULT)", "names 1 column, but the query has 2", "VALUES", "columns of"),
+        ("INSERT INTO trips BY NAME VALUES (DEFAULT)", "VALUES has no names of columns", "VALUES", "(a, b) VALUES"),
+        (f"INSERT INTO trips VALUES ('a', {DAY}, DEFAULT, nope)", "nope", "nope", ""),
         ("INSERT INTO trips SELECT 1; SELECT 2", "a second statement follows", None, "one statement"),
         ("EXPLAIN DROP TABLE trips",
          "EXPLAIN shows the plan of a query, and DROP TABLE has none", None, "dry_run=True"),

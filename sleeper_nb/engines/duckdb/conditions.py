@@ -34,7 +34,6 @@ _NUMBER: Final = "number of the row"
 """Names with spaces, so that no column has them."""
 
 _SEPARATE: Final = {
-    "SUBQUERY": "a subquery",
     "WINDOW": "a window function",
     "STAR": "a star",
     "POSITIONAL_REFERENCE": "the number of a column",
@@ -240,6 +239,8 @@ def _judge(text: str, nodes: Iterable[Mapping[str, Any]]) -> None:
     """Raise for a condition that does more than compute with the values of one row."""
     for node in nodes:
         kind, name = node["class"], str(node.get("function_name", "")).lower()
+        if kind == "SUBQUERY":
+            raise _subquery_error(text, node)
         if kind in _SEPARATE:
             raise _condition_error(text, f"a condition cannot have {_SEPARATE[kind]}", _USE_SQL)
         if kind == "PARAMETER":
@@ -353,6 +354,16 @@ def _condition_error(where: str, message: str, hint: Hint, verb: str = "read") -
     """Return the error of a condition that cannot be read, or cannot be computed for some row."""
     shown = where if len(where) <= _LONGEST else f"{where[: _LONGEST - 1]}…"
     return InvalidInput(f"cannot {verb} the condition {shown!r}: {message}", hint=hint)
+
+
+def _subquery_error(where: str, node: Mapping[str, Any]) -> InvalidInput:
+    """Return the error of a subquery in a condition; DuckDB makes one of a list after ANY or ALL too."""
+    select = node["subquery"]["node"]
+    is_list = [str(each.get("function_name")).lower() for each in select.get("select_list", ())] == ["unnest"]
+    if is_list and select["from_table"]["type"] == "EMPTY":
+        hint = "write n IN (1, 2), or list_contains(numbers, n)"
+        return _condition_error(where, "a condition cannot have ANY or ALL", hint)
+    return _condition_error(where, "a condition cannot have a subquery", "use sql: SELECT … WHERE … may have one")
 
 
 def _parameter_error(where: str, name: str) -> InvalidInput:
