@@ -79,12 +79,12 @@ column may have a type, `NOT NULL`, `DEFAULT` and `COMMENT`, and a `CHECK` may f
 | `CREATE TABLE t (a STRING, n INT NOT NULL) ROW KEYS (a) [UNIQUE KEYS] …`, `CREATE TABLE t LIKE u` | creates \
 an empty table; values may be NULL unless they are `NOT NULL` |
 | `INSERT INTO t [(a, b)] SELECT …` or `VALUES (…)`, `INSERT INTO t BY NAME SELECT …` | adds rows, by position or by \
-name; columns that are left out are NULL |
+name; a column that is left out, or `DEFAULT` in `VALUES`, gets its default or NULL |
 | `DELETE FROM t [x] [WHERE …]` | deletes rows, in one commit; as `delete-rows` |
 | `UPDATE t [x] SET a = …, b = DEFAULT [WHERE …]` | sets columns, in one commit; as `update`. \
 `SET s.a = …` sets a field of a struct and keeps the others; a struct that is NULL becomes one whose other fields are \
 NULL, as in Spark. In `MERGE` too |
-| `MERGE INTO t [x] USING u or (SELECT …) [y] ON … WHEN MATCHED [AND …] THEN UPDATE SET a = y.a, UPDATE SET *, DELETE \
+| `MERGE INTO t [x] USING u, 'u.parquet' or (SELECT …) [y] ON … WHEN MATCHED [AND …] THEN UPDATE SET a = y.a, UPDATE SET *, DELETE \
 or DO NOTHING WHEN NOT MATCHED [AND …] THEN INSERT (a, b) VALUES (y.a, y.b), INSERT * or DO NOTHING WHEN NOT MATCHED \
 BY SOURCE [AND …] THEN UPDATE SET a = … or DELETE` | updates, deletes and inserts rows, in one commit; the first \
 clause that a row meets counts, and several rows of the source that change one row are an error |
@@ -96,7 +96,8 @@ clause that a row meets counts, and several rows of the source that change one r
 row keys, which the rows are checked for; or takes it back |
 | `ALTER TABLE t RENAME TO u`, `ALTER TABLE t SET TBLPROPERTIES (property = value)` | as `rename` and `properties` |
 | `DROP TABLE [IF EXISTS] t`, `TRUNCATE TABLE t` | as `delete` and `reinitialise`, with their confirmation |
-| `DESCRIBE HISTORY t [LIMIT 10]`, `SHOW TABLES` | as `history` and `tables` |
+| `DESCRIBE HISTORY t [LIMIT 10]`, `SHOW TABLES`, `FROM information_schema.tables` \
+| as `history` and `tables` |
 | `CALL sys.compact('t')`, `CALL sys.rollback(table => 't', version => 3)` | a procedure for each command; \
 `CALL sys.help()` lists them |
 

@@ -15,6 +15,8 @@ from functools import cached_property
 from itertools import count
 from typing import Any, Final, Protocol
 
+import pyarrow as pa
+
 from sleeper_nb.errors import Action, InvalidInput, NotFound
 from sleeper_nb.model.snapshots import (
     EPOCH,
@@ -43,6 +45,7 @@ GENERATED_PREFIX: Final = "__sleeper"
 """How the names begin that stand for tables in a bound statement."""
 _NOT_IN_PLAN = "the plan of the engine does not read it"
 _QUOTES = ('"', "`")
+_INFORMATION: Final = "information_schema"
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +300,7 @@ class Binder:
             with _placed_at(statement, at):
                 _check_system_table(statement, reference)
                 source = self._source(reference) or self._view(reference, name) or self._variable(reference)
+                source = source or self._information(reference)
             if source is not None:
                 named[reference] = (name, source)
             elif reference.clause is not None or _is_system_table(statement, reference):
@@ -336,6 +340,20 @@ class Binder:
         if reference.role == "describe" and reference.name.casefold() in _SHOWN_BY_DUCKDB:
             return None
         return self.variables.find(reference.name)
+
+    def _information(self, reference: TableReference) -> BoundVariable | None:
+        """Return what ``information_schema`` says of our tables and views, of which an engine knows nothing."""
+        schema, _, name = reference.name.casefold().rpartition(".")
+        if schema != _INFORMATION or reference.clause is not None:
+            return None
+        if name == "columns":
+            hint = "write DESCRIBE t for the columns of one table"
+            raise InvalidInput(f"{_INFORMATION}.columns does not know the columns of tables here", hint=hint)
+        if name != "tables":
+            return None
+        kinds = dict.fromkeys(self.tables(), "BASE TABLE") | dict.fromkeys(self.views, "VIEW")
+        columns = {"table_schema": ["main"] * len(kinds), "table_name": [*kinds], "table_type": [*kinds.values()]}
+        return BoundVariable(reference.name, pa.table(columns), kind="view")
 
     def _version(self, clause: VersionClause | None) -> VersionReference | None:
         if clause is None:

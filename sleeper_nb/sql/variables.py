@@ -23,19 +23,22 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundVariable:
-    """A variable with rows, as it was when its statement was bound.
+    """A variable with rows, as it was when its statement was bound; or a view of ours that is read as one.
 
     Parameters
     ----------
     rows
         Its rows; a Spark DataFrame computes them when it is asked.
+    kind
+        What users call it.
     """
 
     name: str
     rows: pa.Table | DataFrame
+    kind: str = "variable"
 
     def __str__(self) -> str:
-        return f"variable {self.name}"
+        return f"{self.kind} {self.name}"
 
     @property
     def spark_frame(self) -> DataFrame | None:

@@ -51,6 +51,17 @@ def test_savepoints_are_a_table_however_its_name_is_written(session, engine, nam
     assert repr(result).endswith(f"1 row · trips$savepoints at snapshot 6 · {engine} · 0.00 s")
 
 
+@few_on_spark("name", ["information_schema.tables", "INFORMATION_SCHEMA.Tables AS i"])
+def test_the_information_schema_lists_tables_and_views(session, engine, name):
+    session.sql("CREATE TEMP VIEW few AS SELECT * FROM trips", engine=engine)
+    sql = f"SELECT table_schema, table_name, table_type FROM {name} ORDER BY table_name"
+    assert answer(session, sql, engine) == [("main", "few", "VIEW"), ("main", "trips", "BASE TABLE")]
+    assert session.sql(f"SELECT * FROM {name}", engine=engine).to_arrow().num_rows == 2
+    with pytest.raises(sl.InvalidInput, match="does not know the columns") as error:
+        session.sql("SELECT * FROM information_schema.columns", engine=engine)
+    assert "DESCRIBE t" in error.value.hint
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("session", "name", "clause"),

@@ -46,9 +46,19 @@ import java.util.function.Function;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.catalog.CreateTableEvent;
+import org.apache.spark.sql.catalyst.catalog.ExternalCatalogEvent;
+import org.apache.spark.sql.catalyst.catalog.ExternalCatalogEventListener;
 
-public class SleeperNamedTables extends DelegatingCatalogExtension {
+public class SleeperNamedTables extends DelegatingCatalogExtension implements ExternalCatalogEventListener {
   public static volatile Function tables;
+  public static final SleeperNamedTables LISTENER = new SleeperNamedTables();
+
+  public void onEvent(ExternalCatalogEvent event) {
+    if (!(event instanceof CreateTableEvent)) { return; }
+    CreateTableEvent made = (CreateTableEvent) event;
+    ask("made", new String[] {made.database()}, made.name(), "");
+  }
 
   public Table loadTable(Identifier ident) throws NoSuchTableException {
     Table own;
@@ -198,6 +208,16 @@ class NamedTables:
             stacklevel=5,
         )
 
+    def _warn_of_new(self, name: str) -> None:
+        """Warn that a program made a table with Spark, which the warehouse knows nothing of."""
+        if self._spark is None or _external_catalog(self._spark).getTable("default", name).tableType().name() == "VIEW":
+            return
+        warnings.warn(
+            f"{name!r} is a table of Spark's own, outside the warehouse: "
+            f'to make one in it, write session.sql("CREATE TABLE …"); DROP TABLE {name} removes Spark\'s',
+            stacklevel=2,
+        )
+
     def apply(self, request: str) -> Any:
         """Answer Spark: a table, the text of an error, names, or whether there is a table; None for no such table."""
         session_id, use, name, version = request.split("\n", 3)
@@ -219,6 +239,8 @@ class NamedTables:
     def _answer(self, use: str, name: str, version: str) -> Any:
         if use == "list":
             return ",".join(self._names())
+        if use == "made":
+            return self._warn_of_new(name)
         is_ours = self._has(name)
         if use == "exists":
             return is_ours
@@ -280,7 +302,15 @@ def _offer(spark: SparkSession, tables: NamedTables) -> None:
     from pyspark.java_gateway import ensure_callback_server_started
 
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]  # noqa: SLF001
-    _catalog_class(spark).getField("tables").set(None, tables)
+    catalog_class = _catalog_class(spark)
+    catalog_class.getField("tables").set(None, tables)
+    listener, catalog = catalog_class.getField("LISTENER").get(None), _external_catalog(spark)
+    catalog.removeListener(listener)  # of a session before
+    catalog.addListener(listener)
+
+
+def _external_catalog(spark: SparkSession) -> Any:
+    return spark._jsparkSession.sharedState().externalCatalog()  # noqa: SLF001
 
 
 def _catalog_class(spark: SparkSession) -> Any:

@@ -180,7 +180,8 @@ def test_a_view_of_the_program_s_own_wins_and_a_warning_says_so(spark_engine, tm
 
 
 def test_a_table_of_spark_s_own_that_is_made_later_wins_and_a_warning_says_so(spark, table):
-    spark.sql("CREATE TABLE flights (own INT) USING parquet")
+    with pytest.warns(UserWarning, match="outside the warehouse"):
+        spark.sql("CREATE TABLE flights (own INT) USING parquet")
     try:
         with pytest.warns(UserWarning, match=r"spark.read.format\(\"sleeper\"\).load\('flights'\)"):
             assert spark.table("flights").columns == ["own"]
@@ -189,6 +190,26 @@ def test_a_table_of_spark_s_own_that_is_made_later_wins_and_a_warning_says_so(sp
     finally:
         spark.sql("DROP TABLE flights")
     assert spark.table("flights").count() == 8
+
+
+def test_a_table_that_a_program_makes_with_spark_is_outside_the_warehouse_and_a_warning_says_so(spark, table):
+    words = r"'mine' is a table of Spark's own, outside the warehouse: to make one in it, write session\.sql"
+    try:
+        for make in (
+            lambda: spark.sql("CREATE TABLE mine (k INT) USING parquet"),
+            lambda: spark.sql("CREATE TABLE mine USING parquet AS SELECT 1 AS k"),
+            lambda: spark.range(3).write.saveAsTable("mine"),
+        ):
+            with pytest.warns(UserWarning, match=words):
+                make()
+            spark.sql("DROP TABLE mine")
+        with warnings.catch_warnings(record=True) as caught:
+            spark.sql("CREATE VIEW kept AS SELECT 1 AS k")
+            spark.sql("CREATE TEMP VIEW mine AS SELECT 1 AS k")
+        assert caught == []
+    finally:
+        spark.sql("DROP VIEW IF EXISTS kept")
+        spark.catalog.dropTempView("mine")
 
 
 def test_the_catalog_of_another_library_stays_and_a_warning_says_so(spark, tmp_path):
