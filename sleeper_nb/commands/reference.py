@@ -84,10 +84,10 @@ name; a column that is left out, or `DEFAULT` in `VALUES`, gets its default or N
 | `UPDATE t [x] SET a = …, b = DEFAULT [WHERE …]` | sets columns, in one commit; as `update`. \
 `SET s.a = …` sets a field of a struct and keeps the others; a struct that is NULL becomes one whose other fields are \
 NULL, as in Spark. In `MERGE` too |
-| `MERGE INTO t [x] USING u, 'u.parquet' or (SELECT …) [y] ON … WHEN MATCHED [AND …] THEN UPDATE SET a = y.a, UPDATE SET *, DELETE \
-or DO NOTHING WHEN NOT MATCHED [AND …] THEN INSERT (a, b) VALUES (y.a, y.b), INSERT * or DO NOTHING WHEN NOT MATCHED \
-BY SOURCE [AND …] THEN UPDATE SET a = … or DELETE` | updates, deletes and inserts rows, in one commit; the first \
-clause that a row meets counts, and several rows of the source that change one row are an error |
+| `MERGE INTO t [x] USING u, 'u.parquet' or (SELECT …) [y] ON … WHEN MATCHED [AND …] THEN UPDATE SET a = y.a, \
+UPDATE SET *, DELETE or DO NOTHING WHEN NOT MATCHED [AND …] THEN INSERT (a, b) VALUES (y.a, y.b), INSERT * or \
+DO NOTHING WHEN NOT MATCHED BY SOURCE [AND …] THEN UPDATE SET a = … or DELETE` | updates, deletes and inserts rows, in \
+one commit; the first clause that a row meets counts, and several rows of the source that change one row are an error |
 | `INSERT INTO t REPLACE WHERE … SELECT …`, `INSERT INTO t REPLACE USING (a) SELECT …`, `INSERT OVERWRITE t SELECT …` \
 | replaces the rows that meet a condition, that are equal to a new row in some columns, or all, in one commit; as \
 `overwrite` |

@@ -11,6 +11,7 @@ from sleeper_nb.errors import Hint, InvalidInput, SleeperError
 from sleeper_nb.sql.error_place import line_with_caret
 from sleeper_nb.sql.references import check_alone
 from sleeper_nb.sql.statement import Statement
+from sleeper_nb.sql.syntax_hints import NAME_IT
 from sleeper_nb.sql.tokens import Token, skip_brackets, spells, unquote
 from sleeper_nb.sql.version_clause import read_clause
 
@@ -118,7 +119,8 @@ class StatementReader:
         """Read a name."""
         token = self.peek()
         if token is None or not is_name(token):
-            raise self.error(f"the name of {what} is expected", hint)
+            is_placeholder = token is not None and token.symbol in {":", "$", "{"}
+            raise self.error(f"the name of {what} is expected", NAME_IT if is_placeholder else hint)
         self.at += 1
         return Name(unquote(token, dialect=self.statement.dialect), token.start)
 

@@ -12,10 +12,12 @@ from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, nearest
 from sleeper_nb.operations.system_tables import MARK, SYSTEM_TABLES
 from sleeper_nb.sql.binding import Bound, BoundSource
 from sleeper_nb.sql.statement import Statement
+from sleeper_nb.sql.syntax_hints import syntax_hint
 from sleeper_nb.sql.tokens import DUCKDB_RESERVED, unquote
 from sleeper_nb.sql.variables import BoundVariable, Variables
 
 _SYNTAX = re.compile(r'DuckDB: Parser Error: syntax error at or near "(\w+)"')
+_ANY_SYNTAX = re.compile(r"""syntax error at or near (?:"(.*)"|'(.*)')""", re.IGNORECASE)
 _UNKNOWN = re.compile(r'Referenced column "([^"]*)" (?:was )?not found')
 _UNKNOWN_ON_SPARK = re.compile(r"with name `([^`]+)` cannot be resolved")
 _NO_TABLE = re.compile(r'Referenced table "([^"]*)" not found')
@@ -37,6 +39,10 @@ def name_error(
     variables
         What the statement may read besides.
     """
+    if match := _ANY_SYNTAX.search(error.message):
+        hint = syntax_hint(_written(bound), match[1] or match[2])
+        if hint is not None:
+            return InvalidInput(error.message, hint=hint)
     if match := _NO_COLUMN.search(error.message):
         return _without_column(match[2], match[1], bound)
     if match := _SYNTAX.search(error.message):
@@ -66,6 +72,12 @@ def name_error(
     known = (*variables.near(missing), *tables)
     why = None if nearest(missing, known) else variables.why_not(missing)
     return why or NotFound.of("table", missing, known)
+
+
+def _written(bound: Bound) -> Statement:
+    """Return what the user wrote, also where a query was composed of parts of it."""
+    written = bound.whole or bound.written or bound.statement
+    return written if written.origin is None else written.origin.written
 
 
 def _without_column(name: str, table: str, bound: Bound) -> InvalidInput:

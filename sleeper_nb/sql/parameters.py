@@ -12,6 +12,7 @@ from uuid import UUID
 
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.sql.statement import Replacement, Statement
+from sleeper_nb.sql.syntax_hints import NAME_IT, has_table_parameter
 from sleeper_nb.sql.tokens import CLOSING, Token, spells
 
 # Words after which a value begins, so that a colon there can only begin a parameter.
@@ -106,7 +107,9 @@ def plain_values(statement: Statement, given: Mapping[str, Any]) -> dict[str, An
     values = {}
     for name in parameter_names(statement):
         if name not in given:
-            raise unknown_parameter(name, given)
+            error = unknown_parameter(name, given)
+            error.hint = NAME_IT if has_table_parameter(statement.tokens) else error.hint_parts
+            raise error
         values[name] = plain_value(name, given[name])
     _check_lists(statement, values)
     return values

@@ -107,3 +107,34 @@ def test_a_key_that_a_table_has_is_not_said_to_be_loaded_twice(refused, cell):
         assert hint == "to replace the rows that have these keys: %sleeper upsert t $df"
     message, hint = refused("sql INSERT INTO t VALUES (7, 'x'), (7, 'y')")
     assert ("occurs 2 times in the rows" in message, hint) == (True, "load each row key once")
+
+
+@pytest.mark.parametrize(
+    ("statement", "hint"),
+    [
+        *((f"SELECT * FROM t WHERE id = {placeholder}", "write :x, without quotes or brackets; :x takes the value of")
+          for placeholder in ("{x}", "{{x}}", "{{ x }}", "${x}", "%(x)s")),
+        ("DELETE FROM t WHERE id = {{x}}", "write :x, without"),
+        *((f"SELECT * FROM {placeholder} WHERE id = 1", "the name of a table is no value: write it as it is")
+          for placeholder in (":x", "$x", "{x}", "{{x}}", "${x}")),
+        ("SELECT * FROM t JOIN :x USING (id)", "the name of a table is no value"),
+        ("INSERT INTO :x SELECT 1", "the name of a table is no value"),
+        ("SELECT * FROM :unknown", "the name of a table is no value"),
+        ("DELETE FROM {x}", "the name of a table is no value"),
+        ("res << SELECT * FROM t", "to keep the answer in a variable: %sleeper sql -o res SELECT …"),
+        ("SELECT * FROM t -o res", "options stand before the SQL: %sleeper sql -o res SELECT …"),
+        ('"SELECT * FROM t"', "leave out the quotes around the statement"),
+        ("'select * from t'", "leave out the quotes around the statement"),
+        ("SELCT * FROM t", "did you mean SELECT?"), ("DELTE FROM t", "did you mean DELETE?"),
+        ("SELECT * FORM t", "did you mean FROM?"), ("SELECT * FROM t WEHRE id = 1", "did you mean WHERE?"),
+        ("SELECT id FROM t GRUOP BY id", "did you mean GROUP?"), ("SELECT * FROM t ODER BY id", "did you mean ORDER?"),
+    ],
+)  # fmt: skip
+def test_slips_and_placeholders_of_other_tools_are_told_what_to_write(refused, shell, statement, hint):
+    shell.user_ns["x"] = "t"
+    assert refused(f"sql {statement}")[1].startswith(hint)
+
+
+@pytest.mark.parametrize("statement", ["SELECT {'a': 1} AS", "SELECT 'SELECT 1' 2 3", "SELECT (id FROM t"])
+def test_a_syntax_error_that_nothing_explains_has_no_wrong_hint(refused, statement):
+    assert refused(f"sql {statement}")[1] == ""
