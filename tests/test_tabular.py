@@ -32,6 +32,7 @@ READ_LATER = (
     "table.scan()", "table.scan(['v'], 'k > 3', limit=4)", "table.scan(keys=[1, 7])", "table.at(2).scan()",
     "table.changes(2).added", "table.changes(2).removed", "table.changes(2).rows()",
     "session.sql('SELECT * FROM t', engine='duckdb')", "session.sql('SHOW TABLES', engine='duckdb')",
+    "table.partitions",
 )  # fmt: skip
 REPORTS = (
     "table.inspect('SELECT * FROM files')", "table.diff(2)", "table.check()", "table.compact('all', dry_run=True)",

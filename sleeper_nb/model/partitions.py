@@ -17,10 +17,13 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
+import pyarrow as pa
+
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.keys import KeyValue, check_key, key_after, key_text, parse_key, written_key
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.sql_quotes import quoted_text
+from sleeper_nb.tabular import Tabular
 
 ROOT_ID = "root"
 
@@ -175,10 +178,29 @@ class PartitionSplit:
 
 
 @dataclass(frozen=True)
-class PartitionTree:
-    """All partitions of a table at one snapshot; in `partitions` the root is first, and left comes before right."""
+class PartitionTree(Tabular):
+    """All partitions of a table at one snapshot; in `partitions` the root is first, and left comes before right.
+
+    As a table it has a row for each partition, with the range of each row key as text.
+    """
 
     partitions: tuple[Partition, ...]
+
+    def to_arrow(self) -> pa.Table:
+        """Return the partitions as an Arrow table: all but the ranges as in the system table ``$partitions``."""
+        columns: dict[str, tuple[pa.DataType, Callable[[Partition], Any]]] = {
+            "partition_id": (pa.string(), lambda each: each.id),
+            "leaf_partition": (pa.bool_(), lambda each: each.is_leaf),
+            "parent_partition_id": (pa.string(), lambda each: each.parent_id),
+            "child_partition_ids": (pa.list_(pa.string()), lambda each: list(each.child_ids)),
+            "dimension": (pa.int32(), lambda each: each.dimension),
+            "ranges": (pa.list_(pa.string()), lambda each: list(map(str, each.region.ranges))),
+        }
+        values = [pa.array(map(value, self.partitions), kind) for kind, value in columns.values()]
+        return pa.table(values, list(columns))
+
+    def __len__(self) -> int:
+        return len(self.partitions)
 
     def split_points(self) -> tuple[KeyValue, ...]:
         """Return the values of the first row key at which the tree is split, in increasing order, each once."""
