@@ -89,6 +89,7 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
         super().__init__(shell=shell)
         self._watch = notebook_progress(shell, lambda: self.progress)
         self._opened: list[Session] = []
+        self._shown: BaseException | None = getattr(sys, "last_value", None)
         self.context = Context("notebook", self._connect, progress=self._watch)
         self.matcher = sleeper_matcher(self.context)
 
@@ -147,6 +148,7 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
         self.context.display = Display(self.display_rows, self.footer)
         interrupted = "Interrupted. Nothing was changed."
         self.context.variables, self.context.hidden = self.shell.user_ns, self.shell.user_ns_hidden
+        self._note_shown_error()
         if line.strip() == "--version":  # as on the console
             return Answer(Grid((), (), footer=f"sleeper-nb {__version__}"))
         try:
@@ -190,6 +192,13 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
                 return session
         self._opened.append(made)
         return made
+
+    def _note_shown_error(self) -> None:
+        """Keep an error of ours for ``why`` that the shell has shown since the last command: Python raised it."""
+        last = getattr(sys, "last_value", None)
+        if isinstance(last, SleeperError) and last is not self._shown:
+            self.context.failure = last
+        self._shown = last
 
     def _prepare(self, error: SleeperError) -> None:
         """Keep an error for ``why``, with its hint as a line to type, and its traceback if the user wants that."""

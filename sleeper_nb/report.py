@@ -191,6 +191,16 @@ def _in_32_bits(value: float) -> float:
     return float(found)
 
 
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A line of a user's text or of an error, in which a caret may point at a character of the line above."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
 def is_missing(value: object) -> bool:
     """Return whether a cell has no value."""
     return value is None or (isinstance(value, Data) and value.value is None)
@@ -326,8 +336,7 @@ class Grid:
     def html(self) -> str:
         """Return the grid as an escaped HTML table that takes its colours from the page."""
         parts = [f'<div class="{NO_MATHS}">']
-        if self.title:
-            parts.append(f"<div><b>{escaped(self.title)}</b></div>")
+        parts += [f"<div><b>{escaped(line)}</b></div>" for line in self.title.splitlines()]
         parts.append(f'<table style="{_TABLE}">')
         right = [self._holds_numbers(i) for i in range(len(self.columns))]
         if any(self.columns):
@@ -345,8 +354,7 @@ class Grid:
             )
             parts.append(f'<tr style="{_ROW}">{"".join(cells)}</tr>')
         parts.append("</tbody></table>")
-        if self.footer:
-            parts.append(f'<div style="opacity:0.75;">{escaped(self.footer)}</div>')
+        parts += [f'<div style="opacity:0.75;">{escaped(line)}</div>' for line in self.footer.splitlines()]
         return "".join([*parts, "</div>"])
 
     def _holds_numbers(self, column: int) -> bool:
@@ -363,6 +371,8 @@ def _cell_html(value: object, text: str) -> str:
     if isinstance(value, Data) and value.value is None:
         return f'<i style="opacity:0.7;">{escaped(text)}</i>'
     shown = escaped(text)
+    if isinstance(value, Code):
+        return f'<code style="white-space:pre-wrap;">{shown}</code>'
     return f'<div style="{_LONG}">{shown}</div>' if len(text) > _WIDEST else shown
 
 

@@ -17,7 +17,7 @@ from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.help import HelpPage, describe, overview
 from sleeper_nb.commands.home import Home, find_home
 from sleeper_nb.errors import Action, InvalidInput, NotFound, SleeperError
-from sleeper_nb.report import Grid, Report, notes_line
+from sleeper_nb.report import Code, Grid, Report, notes_line
 from sleeper_nb.storage.paths import CATALOG
 
 if TYPE_CHECKING:
@@ -238,8 +238,8 @@ class Causes(Report):
             lines = _lines(error)
             left = len(lines) - MOST_LINES
             lines = [*lines[:MOST_LINES], f"… and {left} more lines, in str(_.error)"] if left > 0 else lines
-            rows.append(("caused by" if number else "error", _kind(error), lines[0]))
-            rows += [("", "", line) for line in lines[1:]]
+            rows.append(("caused by" if number else "error", _kind(error), Code(lines[0])))
+            rows += [("", "", Code(line)) for line in lines[1:]]
         footer = "for the traceback: %config SleeperMagics.traceback='full'"
         return Grid(("what", "kind", "message"), tuple(rows), footer=footer)
 

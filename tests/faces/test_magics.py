@@ -636,6 +636,26 @@ def test_why_shows_an_error_that_is_none_of_ours_too(trips, fail, shell):
     assert trips("%sleeper why").to_dict()["says"] == ["by a source of the user's"]
 
 
+def test_why_shows_an_error_of_python_that_came_later(trips, fail, shell):
+    earlier = fail("%sleeper describe trps")
+    shell.run_cell("import sleeper_nb as sl; own = sl.connect('own')").raise_error()
+    error = shell.run_cell("own.table('trps')").error_in_exec
+    assert trips("%sleeper why").error is error
+    assert trips("%sleeper why").error is error
+    shell.run_cell("try:\n    %sleeper describe trps\nexcept Exception as caught:\n    last = caught").raise_error()
+    assert trips("%sleeper why").error is shell.user_ns["last"] is not earlier
+    shell.run_cell("1 / 0")
+    assert trips("%sleeper why").error is shell.user_ns["last"]
+    shell.run_cell("own.close()").raise_error()
+
+
+def test_why_shows_a_caret_below_its_character_in_html(trips, fail):
+    fail("%sleeper sql --engine duckdb SELECT fair FROM trips")
+    shown = trips("%sleeper why")._repr_html_()
+    assert '<code style="white-space:pre-wrap;">LINE 1: SELECT fair FROM trips</code>' in shown
+    assert '<code style="white-space:pre-wrap;">               ^</code>' in shown
+
+
 def test_why_says_how_much_it_leaves_out():
     shown = Causes(ValueError("\n".join(map(str, range(40))))).grid().text()
     assert "… and 10 more lines, in str(_.error)" in shown
