@@ -394,7 +394,7 @@ class _Load:
             columns = named(columns_of_arrow(load_frames.schema_of_frame(sources)), matching)
             return cls(tables, request, tree, sources, columns, in_bulk=True)
         sources = materialised(sources)
-        columns = named(columns_of(sources), matching)
+        columns = named(columns_of(sources, matching), matching)
         return cls(tables, request, tree, sources, columns, in_bulk=is_bulk(sources))
 
     def plan(self) -> CreatePlan:

@@ -959,6 +959,32 @@ def test_a_field_of_structs_of_several_sources_is_text_on_request(session):
     assert made.scan().to_arrow()["v"].to_pylist() == [{"a": "5"}, {"a": "x"}]
 
 
+@pytest.mark.parametrize("kind", ["parquet", "csv", "arrow"])
+def test_similar_names_of_several_sources_are_one_column_by_name(session, tmp_path, kind):
+    parts = [
+        pd.DataFrame({"k": [1], "Airport_fee": [1], "_id": [5], "Long_": ["a"], "Pickup Time": ["x"]}),
+        pd.DataFrame({"K": [2], "airport_fee": [0.5], "_id": [6], "Long_": ["b"], "pickup_time": ["y"]}),
+    ]
+    for number, part in enumerate(parts):
+        part.to_parquet(tmp_path / f"{number}.parquet")
+        part.to_csv(tmp_path / f"{number}.csv", index=False)
+    data = [pa.Table.from_pandas(each) for each in parts] if kind == "arrow" else str(tmp_path / f"*.{kind}")
+    assert session.create_table("t", data, row_keys=["k"], by_name=True, dry_run=True).rows == 2
+    made = session.create_table("t", data, row_keys=["k"], by_name=True)
+    assert made.scan().to_arrow().to_pydict() == {
+        "k": [1, 2], "Airport_fee": [1.0, 0.5], "_id": [5, 6], "Long_": ["a", "b"], "Pickup_Time": ["x", "y"],
+    }  # fmt: skip
+    made.ingest(data, by_name=True)
+    renamed = session.create_table("r", data, row_keys=["k"], by_name=True, columns={"airport_fee": "fee"})
+    assert renamed.schema.names == ("k", "Airport_fee", "_id", "Long_", "Pickup_Time", "fee")
+
+
+def test_similar_names_of_one_source_stay_apart_by_name(session):
+    data = [pa.table({"k": [1], "a b": [1], "a_b": [2]}), pa.table({"k": [2], "A B": [3]})]
+    with pytest.raises(sl.InvalidInput, match="column 'a_b' occurs twice"):
+        session.create_table("t", data, row_keys=["k"], by_name=True)
+
+
 BY_NAME = pd.DataFrame({"n": [1, 2]}, pd.Index(["a", "b"], name="k"))
 LEVELS = pd.MultiIndex.from_tuples([("a", 5), ("b", 6)], names=["k", None])
 

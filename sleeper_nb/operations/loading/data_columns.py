@@ -32,7 +32,7 @@ from sleeper_nb.operations.loading.csv_files import csv_sample
 from sleeper_nb.operations.loading.in_memory import arrow_of, is_pandas, is_rows
 from sleeper_nb.operations.loading.joined_types import joined_type
 from sleeper_nb.operations.loading.json_files import json_sample
-from sleeper_nb.operations.loading.matching import Matching, index_of_pandas, is_nameless, valid_name
+from sleeper_nb.operations.loading.matching import EXACT, Matching, folded, index_of_pandas, is_nameless, valid_name
 from sleeper_nb.operations.loading.mixed_values import MixedValues, mixed_in_file, mixed_in_memory
 from sleeper_nb.operations.loading.parquet_files import open_parquet
 from sleeper_nb.operations.loading.source_files import DEFAULT_CSV, CsvFormat, SourceFile
@@ -105,11 +105,13 @@ class DataColumn:
         """Return the column of two sources: with the wider type, and nullable if it is in one of them."""
         nullable = self.nullable or other.nullable
         if self.kind is None or other.kind is None:
-            return replace(self if self.kind is None else other, nullable=nullable)
+            return replace(self if self.kind is None else other, name=self.name, nullable=nullable)
         joined = joined_type(self.kind, other.kind)
         if not joined.mismatches:
             same = [each for each in (self, other) if each.type is not None and each.kind == joined.type]
-            return replace(same[0], nullable=nullable) if same else _of_type(self.name, joined.type, nullable=nullable)
+            if same:
+                return replace(same[0], name=self.name, nullable=nullable)
+            return _of_type(self.name, joined.type, nullable=nullable)
         first = joined.mismatches[0]
         name, (one, another) = f"{self.name}{first.path}", first.types
         problem = f"column {name!r} is {one} in one source and {another} in another"
@@ -136,21 +138,26 @@ def _materialised(source: IngestSource) -> IngestSource:
     return InMemory(arrow_of(source.data))
 
 
-def columns_of(sources: Sequence[IngestSource]) -> tuple[DataColumn, ...]:
+def columns_of(sources: Sequence[IngestSource], matching: Matching = EXACT) -> tuple[DataColumn, ...]:
     """Return the columns of all sources together, in the order in which they first occur.
 
     Parameters
     ----------
     sources
         As `materialised` returns them; no Spark DataFrame.
+    matching
+        Whether columns of similar names are one, unless a source has both.
     """
+    of_sources = [list(_columns(source)) for source in sources]
+    name_of = _joined_names(of_sources, matching) if matching.by_name else str
     columns: dict[tuple[str, int], DataColumn] = {}  # by name, and how often it occurred before in the source
-    for number, source in enumerate(sources):
+    for number, of_source in enumerate(of_sources):
         times: Counter[str] = Counter()
         here: dict[tuple[str, int], DataColumn] = {}
-        for each in _columns(source):
-            here[each.name, times[each.name]] = each
-            times[each.name] += 1
+        for each in of_source:
+            name = name_of(each.name)
+            here[name, times[name]] = each
+            times[name] += 1
         for name, each in here.items():
             if name in columns:
                 columns[name] = columns[name].joined(each)
@@ -159,6 +166,18 @@ def columns_of(sources: Sequence[IngestSource]) -> tuple[DataColumn, ...]:
         for name in columns.keys() - here.keys():
             columns[name] = replace(columns[name], nullable=True)
     return tuple(columns.values())
+
+
+def _joined_names(of_sources: Sequence[Sequence[DataColumn]], matching: Matching) -> Callable[[str], str]:
+    """Return what gives similar names of different sources one name; those of one source stay apart."""
+    renames = dict(matching.renames)
+
+    def similar(name: str) -> str:
+        return folded(renames.get(name, name))
+
+    counts = (Counter(map(similar, {each.name for each in columns})) for columns in of_sources)
+    twice = {name for each in counts for name, count in each.items() if count > 1}
+    return lambda name: name if not similar(name) or similar(name) in twice else similar(name)
 
 
 def named(columns: Sequence[DataColumn], matching: Matching) -> tuple[DataColumn, ...]:

@@ -12,6 +12,7 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.report import counted
 
 _BETWEEN_WORDS = re.compile(r"[\W_]+")
+_VALID = re.compile(r"[^\W\d][\w$]*")
 _WITHOUT = " without a name"
 _INDEX_LEVEL = re.compile(r"__index_level_\d+__")
 _NAMELESS = re.compile(rf"column \d+{_WITHOUT}")
@@ -134,7 +135,9 @@ def _similar(names: Sequence[str], schema: Schema) -> tuple[str, ...]:
 
 
 def valid_name(name: str) -> str:
-    """Return a name that a column can have, and that is similar to another: letters, digits and _."""
+    """Return a name that a column can have, and that is similar to another: letters, digits and _; or a valid one."""
+    if _VALID.fullmatch(name):
+        return name
     words = re.sub(r"\W+", "_", name.removesuffix(_WITHOUT) if is_nameless(name) else name).strip("_") or "column"
     return f"_{words}" if words[0].isdigit() else words
 
