@@ -34,7 +34,9 @@ CASTS_IN_FILES = """- `int` are numbers of at most 32 bits, and `unsigned long` 
 - Texts mean `12`, `1.5e3`, `nan`, `inf`, `true`, `false`, `1`, `0`, `2026-11-21`,
   `2026-11-21T10:30:00.123456+01:00`, `10:30:00.123456`, `f47ac10b-58cc-4372-a567-0e02b2c3d479`; spaces around them
   do not count. `01234` is a text, not the number 1234, which cast back has no zero; `cast=True` drops the zeros. But
-  a folder `month=01` is the number 1. UUIDs are stored as texts in lower case.
+  a folder `month=01` is the number 1. A timestamp may end in ` UTC`, as times are shown. UUIDs are stored as texts in
+  lower case.
+- INT96 of Parquet are timestamps in microseconds, as DuckDB reads them.
 - A struct fits when each of its fields does, by name; a field that is missing is NULL where the table's struct has `?`.
 - Rows of Python: None, `pandas.NaT` and `pandas.NA` are NULL; a float NaN is NaN.
 - pandas: NaN is NULL in columns of numpy's floats and of objects, as pandas marks missing values so. The dry run and

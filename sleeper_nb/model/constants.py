@@ -123,6 +123,8 @@ def _text(value: Any, kind: pa.DataType) -> str:
     text = str(value).strip()
     if (types.is_integer(kind) or types.is_decimal(kind)) and not _NUMBER.fullmatch(text):
         raise ValueError("not a number")
+    if types.is_timestamp(kind):
+        text = text.removesuffix("UTC").strip()
     if types.is_timestamp(kind) and not _ZONE.search(text[10:]):
         return f"{text if len(text) > 10 else f'{text} 00:00:00'}Z"  # without a zone it is UTC
     return text.lower() if types.is_boolean(kind) else text.removeprefix("+")

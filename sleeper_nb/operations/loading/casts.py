@@ -714,8 +714,9 @@ def _uuid_to_text(array: pa.Array, target: FieldType) -> pa.Array:
 
 
 def to_timestamp(texts: pa.Array, target: pa.DataType) -> pa.Array:
-    """Parse ISO 8601 timestamps, with a space or a ``T``; without a time zone they are in UTC."""
+    """Parse ISO 8601 timestamps, with a space or a ``T``; without an offset, ``Z`` or ``UTC`` they are in UTC."""
     texts = pc.utf8_trim_whitespace(texts)
+    texts = pc.replace_substring_regex(texts, r"(:\d\d(?:\.\d+)?) ?UTC$", r"\1Z")  # as times are shown
     texts = pc.replace_substring_regex(texts, r"(\.\d{6})0+", r"\1")  # nine digits of a second, the last three zero
     if _any(pc.match_substring_regex(texts, _FAR)):
         numbers = [None if text is None else _microseconds(text, target) for text in texts.to_pylist()]

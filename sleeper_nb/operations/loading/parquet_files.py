@@ -45,9 +45,12 @@ def footer_digest(opened: parquet.ParquetFile) -> str:
 
 
 def open_parquet(file: SourceFile) -> parquet.ParquetFile:
-    """Open a Parquet file and read its footer; the caller closes it."""
+    """Open a Parquet file and read its footer; the caller closes it.
+
+    Its INT96 are microseconds, as DuckDB reads them: nanoseconds would wrap around outside the years 1677 to 2262.
+    """
     with read_errors(file):
-        return parquet.ParquetFile(file.open())
+        return parquet.ParquetFile(file.open(), coerce_int96_timestamp_unit="us")
 
 
 def read_parquet(

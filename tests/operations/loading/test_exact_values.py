@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import sleeper_nb as sl
@@ -234,3 +235,39 @@ def test_what_arrow_cannot_take_of_a_frame_is_refused(loaded: Any):
     frame = pl.DataFrame({"k": [0], "v": pl.Series([5], dtype=pl.Int128)})
     with pytest.raises(sl.InvalidInput, match="cannot be converted to Arrow"):
         loaded("long", frame)
+
+
+SHOWN = ["2020-01-01 10:00:00 UTC", "2020-01-01 10:00:00.25 UTC", None]
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "rows", "pandas", "arrow"])
+def test_a_time_as_it_is_shown_is_a_timestamp(loaded, session, tmp_path, kind):
+    frame = pd.DataFrame({"k": [0, 1, 2], "v": SHOWN})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_json(tmp_path / "a.json", orient="records", lines=True)
+    files = {"csv": tmp_path / "a.csv", "json": tmp_path / "a.json"}
+    data = {**files, "rows": rows(*SHOWN), "pandas": frame, "arrow": pa.Table.from_pandas(frame)}[kind]
+    expected = [moment(2020, 1, 1, 10), moment(2020, 1, 1, 10, 0, 0, 250_000), None]
+    assert loaded("timestamp", data) == expected
+    if kind in files:
+        made = session.create_table(f"made_{kind}", data, row_keys=["k"])
+        assert made.scan().to_arrow()["v"].to_pylist() == expected
+    with pytest.raises(sl.InvalidInput, match="row 1"):
+        loaded("timestamp", rows("2020-01-01 10:00:00 CET"))
+
+
+def test_a_default_of_a_time_is_written_as_it_is_shown():
+    schema = sl.Schema({"k": "int"}, values={"v": {"type": "timestamp", "default": SHOWN[0]}})
+    assert schema.values[0].default == moment(2020, 1, 1, 10)
+
+
+def test_int96_of_any_year_is_read_in_microseconds(session, tmp_path):
+    moments = [moment(1, 1, 1), moment(2020, 1, 1, 0, 0, 0, 5), moment(9999, 12, 31, 23, 59, 59), None]
+    written = pa.table({"k": range(4), "v": moments, "l": [[each] for each in moments]})
+    pq.write_table(written, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
+    made = session.create_table("int96", tmp_path / "a.parquet", row_keys=["k"])
+    made.bulk_import(tmp_path / "a.parquet", engine="local")
+    made.compact("all", engine="local")
+    found = made.scan().to_arrow().sort_by("k")
+    assert found["v"].to_pylist() == [each for each in moments for _ in range(2)]
+    assert found["l"].to_pylist() == [[each] for each in moments for _ in range(2)]
