@@ -12,6 +12,7 @@ from sleeper_nb.model.properties import LOCAL_FILES
 from sleeper_nb.storage.paths import CATALOG
 
 _SYSTEM: Final = ("/proc", "/sys", "/dev")
+_IN_MEMORY: Final = "/dev/shm"  # noqa: S108 - a folder for files of users, which are kept in memory
 _DATA_HINT: Final = "name a file of data"
 
 
@@ -41,7 +42,8 @@ def check_outside(path: str) -> None:
     """
     real = Path(os.path.realpath(path))
     for named in (Path(path), real):
-        if any(named.is_relative_to(folder) for folder in _SYSTEM):
+        is_system = any(named.is_relative_to(folder) for folder in _SYSTEM)
+        if is_system and not named.is_relative_to(_IN_MEMORY):
             raise InvalidInput(f"SQL may not read {path!r}, a file of the operating system", hint=_DATA_HINT)
     for folder in (real, *real.parents):
         if (folder / CATALOG).is_file():

@@ -222,7 +222,7 @@ class FieldType:
         for name, (own, _) in _SIMPLE.items():
             if arrow == own:
                 return cls(name)
-        if pa.types.is_dictionary(arrow):
+        if pa.types.is_dictionary(arrow) or pa.types.is_run_end_encoded(arrow):
             return cls._from_arrow(arrow.value_type, depth)
         if pa.types.is_timestamp(arrow):
             return cls("timestamp")
@@ -294,6 +294,8 @@ def _check_name(name: str) -> None:
 
 _WIDER = (
     (lambda t: isinstance(t, pa.UuidType), "uuid"),
+    (lambda t: isinstance(t, pa.JsonType), "string"),
+    (lambda t: isinstance(t, pa.Bool8Type), "boolean"),
     (pa.types.is_uint8, "smallint"),
     (pa.types.is_uint16, "int"),
     (pa.types.is_time, "time"),

@@ -202,4 +202,8 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
         return pa.map_(_plain_type(kind.key_type), _plain_type(kind.item_type))
     if pa.types.is_large_list(kind):
         return pa.large_list(_plain_type(kind.value_type))
+    if pa.types.is_dictionary(kind):
+        return _plain_type(kind.value_type)
+    if pa.types.is_fixed_size_list(kind):  # of dictionaries DuckDB would read the indices
+        return pa.list_(_plain_type(kind.value_type))
     return pa.list_(_plain_type(kind.value_type)) if pa.types.is_list(kind) else kind

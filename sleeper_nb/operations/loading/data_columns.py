@@ -155,9 +155,9 @@ def columns_of(sources: Sequence[IngestSource], matching: Matching = EXACT) -> t
         times: Counter[str] = Counter()
         here: dict[tuple[str, int], DataColumn] = {}
         for each in of_source:
-            name = name_of(each.name)
-            here[name, times[name]] = each
-            times[name] += 1
+            own = name_of(each.name)
+            here[own, times[own]] = each
+            times[own] += 1
         for name, each in here.items():
             if name in columns:
                 columns[name] = columns[name].joined(each)

@@ -17,6 +17,7 @@ from uuid import UUID
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -300,3 +301,37 @@ def test_unsigned_and_nanosecond_columns_are_taken_where_exact_and_else_say_what
         with pytest.raises(sl.InvalidInput, match=r"uint64\nhint: cast it to decimal\(20,0\), or to long if all"):
             Schema.from_arrow(whole.schema, ["k"])
         assert str(Schema.from_arrow(fine.select(["k", "at"]).schema, ["k"]).values[0].type) == "timestamp"
+
+
+LONGS, BOOL8, JSON = pa.int64(), pa.array([1, None, 0], pa.int8()), ['{"a":1}', None, "[1]"]
+OF_ARROW: dict[str, tuple[pa.Array, str]] = {
+    "fixed-size lists": (pa.array([[1, 2], None, [3, 4]], pa.list_(LONGS, 2)), "list<long>"),
+    "list views": (pa.array([[1, 2], None, [3]], pa.list_view(LONGS)), "list<long>"),
+    "bool8": (pa.ExtensionArray.from_storage(pa.bool8(), BOOL8), "boolean"),
+    "json": (pa.array(JSON, pa.json_(pa.string())), "string"),
+    "categories": (pa.array(["a", None, "b"]).dictionary_encode(), "string"),
+}
+
+
+@pytest.mark.parametrize("name", OF_ARROW)
+@pytest.mark.parametrize("inside", ["", "struct", "list"])
+def test_types_of_arrow_alone_become_those_of_a_table_everywhere(tmp_path: Path, name: str, inside: str):
+    column, kind = OF_ARROW[name]
+    if inside:
+        kind = f"struct<x:{kind}?>" if inside == "struct" else f"list<{kind}>"
+        fixed = pa.FixedSizeListArray.from_arrays(column, 1)
+        column = pa.StructArray.from_arrays([column], ["x"]) if inside == "struct" else fixed
+    rows = pa.table({"k": [1, 2, 3], "v": column})
+    pq.write_table(rows, tmp_path / "a.parquet")
+    expected, made = rows["v"].to_pylist(), []
+    with sl.connect(tmp_path / "w") as session:
+        for number, data in enumerate((rows, tmp_path / "a.parquet")):
+            created = session.create_table(f"c{number}", data, row_keys=["k"])
+            assert created.schema.values[0].text == f"{kind}?"
+            loaded = session.create_table(f"l{number}", created.schema)
+            loaded.ingest(data)
+            made += [created, loaded]
+        for number, source in enumerate((f"'{tmp_path}/a.parquet'", "rows")):
+            session.sql(f"create table s{number} cluster by (k) as select * from {source}", data={"rows": rows})
+            made.append(session.table(f"s{number}"))
+        assert [each.scan().to_arrow().sort_by("k")["v"].to_pylist() for each in made] == [expected] * 6
