@@ -93,10 +93,6 @@ class Region:
         end: Any = self.ranges[0].max
         return end is not None and other.ranges[0].min is not None and end <= other.ranges[0].min
 
-    def is_one_key(self, schema: Schema) -> bool:
-        """Return whether the region holds one value of each row key."""
-        return all(r.is_one_value(key) for r, key in zip(self.ranges, schema.row_keys, strict=True))
-
     def narrowed(self, dimension: int, to: Range) -> Region:
         """Return the region with one of its ranges replaced."""
         return Region((*self.ranges[:dimension], to, *self.ranges[dimension + 1 :]))

@@ -7,6 +7,9 @@ DataFusion keeps everything it has read of a Parquet file until it closes the fi
 so a large merge would end up holding its whole input. Therefore a merge of many bytes is cut into key ranges that are
 merged one after the other: each range opens the files again and reads only the pages that hold its keys.
 
+Another process can delete files at any moment. DataFusion looks for each file when it plans, takes one that is not
+there for one without rows, and fails at one that goes later. So each plan must have all files before it runs.
+
 The module reads from top to bottom: `read` and `stream` for a scan, `leaf_rows` for one leaf, `merged` for the merge
 itself, then its key ranges, the checks of files before they are read, DataFusion's frames, and `coalesced`, which joins
 small batches.
@@ -54,7 +57,7 @@ from sleeper_nb.storage.paths import is_foreign
 from sleeper_nb.storage.places import S3Access
 
 if TYPE_CHECKING:
-    from datafusion import DataFrame, SessionContext
+    from datafusion import DataFrame, ExecutionPlan, SessionContext
 
 
 logger = logging.getLogger(__name__)
@@ -254,7 +257,7 @@ def merged(
         return
     is_whole = limit is None and len(columns or schema.names) == len(schema.names)
     is_whole = is_whole and all(file.only is None for file in files)
-    context, is_checked = _checked_context(files, storage, is_whole=is_whole)
+    context = _checked_context(files, storage, is_whole=is_whole)
     placed = _read_by_position(files, schema, storage)
     if placed and len({file.content for file in files}) == 1:  # nothing to merge
         (alone,) = placed.values()
@@ -265,12 +268,8 @@ def merged(
         ranges = list(key_ranges(files, schema, storage))
         if len(ranges) > 1:
             logger.debug("merge of %d files in %s runs in %d key ranges", len(files), storage.root, len(ranges))
-        frames = ((_sorted_frame(context, part, schema, storage, columns, placed), part) for part in ranges)
-        for batch in limited(_batches(frames, schema, limit), limit):
-            is_checked = is_checked or bool(batch.num_rows)
-            yield batch
-    if not is_checked and limit != 0:
-        check_files(files, storage)
+        parts = (_range_rows(context, part, schema, storage, columns, placed, limit) for part in ranges)
+        yield from limited(chain.from_iterable(parts), limit)
 
 
 def _read_by_position(files: Sequence[PlannedFile], schema: Schema, storage: Storage) -> Mapping[FileContent, LiveRows]:
@@ -283,36 +282,45 @@ def _read_by_position(files: Sequence[PlannedFile], schema: Schema, storage: Sto
     return {content: LiveRows.of(file, schema, storage, regions[content]) for content, file in firsts.items()}
 
 
-def _checked_context(files: Sequence[PlannedFile], storage: Storage, *, is_whole: bool) -> tuple[SessionContext, bool]:
-    """Return the DataFusion session that reads some files, and whether they were checked; as `check_files`."""
+def _checked_context(files: Sequence[PlannedFile], storage: Storage, *, is_whole: bool) -> SessionContext:
+    """Return the DataFusion session that reads some files, which are checked as by `check_files`."""
     check_has_threads()
     if storage.access is None:
         check_files(files, storage, is_whole=is_whole)
-        return _local_context(), True
+        return _local_context()
     bucket = _bucket(storage.access)
-    return bucket.context, bucket.check(files, storage)
+    bucket.check(files, storage)
+    return bucket.context
 
 
-def _batches(
-    frames: Iterable[tuple[DataFrame, Sequence[PlannedFile]]], schema: Schema, limit: int | None
+def _range_rows(
+    context: SessionContext,
+    files: Sequence[PlannedFile],
+    schema: Schema,
+    storage: Storage,
+    columns: Sequence[str] | None,
+    placed: Mapping[FileContent, LiveRows],
+    limit: int | None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of some frames, `limit` of each or more; each comes with the files that it reads."""
-    for rows, files in frames:
-        if limit is None and _are_single_keys(files, schema):
-            yield from rows.collect()
-            continue
-        # DataFusion pushes a region's filter into the reader, where a limit would stop at the first row groups
-        # that match completely and skip partial matches before them (its issue 24272). So no limit with a region.
-        is_limited = limit is not None and all(file.region is None for file in files)
-        for each in (rows.limit(limit) if is_limited else rows).execute_stream():
-            yield each.to_pyarrow()
+    """Yield the rows of some files in key order, `limit` of them or more."""
+    if limit == 0:
+        return
+    rows, opened = _sorted_frame(context, files, schema, storage, columns, placed)
+    # DataFusion pushes a region's filter into the reader, where a limit would stop at the first row groups
+    # that match completely and skip partial matches before them (its issue 24272). So no limit with a region.
+    is_limited = limit is not None and all(file.region is None for file in files)
+    plan = (rows.limit(limit) if is_limited else rows).execution_plan()
+    if _files_in(plan) < opened:
+        check_files(files, storage)  # raises, and names the file
+        raise StorageError(f"DataFusion does not find all files in {storage.root}", hint="run it again")
+    for batch in context.execute(plan, 0):
+        yield batch.to_pyarrow()
 
 
-def _are_single_keys(files: Sequence[PlannedFile], schema: Schema) -> bool:
-    """Return whether only the rows of single keys are read: to ask DataFusion once takes less time than to stream."""
-    regions = [file.region for file in files]
-    are_keys = all(region is not None and region.is_one_key(schema) for region in regions)
-    return are_keys and _bytes_of(files) <= RANGE_BYTES
+def _files_in(plan: ExecutionPlan) -> int:
+    """Return how many times a plan of DataFusion opens a data file; one that is not there became an `EmptyExec`."""
+    children = plan.children()
+    return sum(map(_files_in, children)) if children else plan.display().startswith("DataSourceExec: file_groups=")
 
 
 @cache
@@ -345,23 +353,19 @@ class _Bucket:
     others: set[str] = field(default_factory=set)
     checked: set[str] = field(default_factory=set)
 
-    def check(self, files: Sequence[PlannedFile], storage: Storage) -> bool:
-        """Raise as `check_files` does; return False for one file that was checked before, and may be gone by now.
-
-        That takes one request less. DataFusion takes a file that is gone for one without rows.
-        """
+    def check(self, files: Sequence[PlannedFile], storage: Storage) -> None:
+        """Raise as `check_files` does, but not for one file that was checked before: that takes one request less."""
         located = {storage.locate(file.filename) for file in files}
         foreign = {_bucket_of(storage.locate(file.filename)) for file in files if is_foreign(file.filename)}
         for name in foreign - {self.access.bucket} - self.others:
             _register_bucket(self.context, replace(self.access, bucket=name))
             self.others.add(name)
         if len(located) == 1 and located <= self.checked and not foreign:
-            return False
+            return
         check_files(files, storage)
         if len(self.checked) > _MOST_CHECKED:
             self.checked.clear()
         self.checked.update(located)
-        return True
 
 
 @lru_cache(maxsize=_MOST_BUCKETS)
@@ -406,7 +410,8 @@ def _sorted_frame(
     storage: Storage,
     columns: Sequence[str] | None,
     placed: Mapping[FileContent, LiveRows],
-) -> DataFrame:
+) -> tuple[DataFrame, int]:
+    """Return the rows of some files in key order, and how many times a data file is opened for them."""
     regions: dict[FileContent, list[Region | None]] = {}
     for file in files:  # a file with several of the regions is opened once
         regions.setdefault(file.content, []).append(file.region)
@@ -421,9 +426,9 @@ def _sorted_frame(
     read = (replace(placed[content], regions=each) for content, each in regions.items() if content in placed)
     frames += [_frame_of(context, each) for each in read]
     rows = frames[0] if order is None else _union(frames).sort(*order)
-    if columns is None or tuple(columns) == schema.names:
-        return rows
-    return rows.select(*[_column(name) for name in columns])
+    if columns is not None and tuple(columns) != schema.names:
+        rows = rows.select(*[_column(name) for name in columns])
+    return rows, len(parts)
 
 
 def key_ranges(
@@ -570,8 +575,7 @@ def _datafusion_errors(files: Sequence[PlannedFile], storage: Storage) -> Iterat
         is_panic = not isinstance(error, Exception)
         if is_panic and type(error).__name__ != "PanicException":
             raise
-        check = check_contents if storage.local else check_files
-        check(files, storage, is_whole=True)  # raises for a file that is damaged or gone, and names it
+        check_files(files, storage, is_whole=True)  # raises for a file that is damaged or gone, and names it
         text = (str(error).splitlines() or [type(error).__name__])[0]
         if not storage.local and (is_panic or "Generic S3 error" in text):  # it panics when a response is cut short
             hint = "check the network, then run it again"

@@ -4,10 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from datafusion import SessionContext
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sleeper_nb.errors import StorageError
+from sleeper_nb.errors import NotFound, StorageError
 from sleeper_nb.model.partitions import Range, Region
 from sleeper_nb.model.processing import NOTHING
 from sleeper_nb.model.schema import Schema
@@ -100,3 +101,30 @@ def test_a_harmed_footer_is_an_error_of_the_file(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(reading, "key_ranges", lambda *given: key_ranges(*given, range_bytes=1))
     with pytest.raises(StorageError, match="not a parquet file"):
         list(reading.merged([PlannedFile("f.parquet", 1, 17, None)], KEYED, storage))
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_files_that_go_between_two_key_ranges_are_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+):
+    storage = Storage(tmp_path)
+    files = [written(storage, f"{n}.parquet", "abcdefgh") for n in range(number)]
+    monkeypatch.setattr(reading, "key_ranges", lambda *given: key_ranges(*given, range_bytes=1))
+    rows = reading.merged(files, KEYED, storage)
+    assert next(rows)["key"][0].as_py() == "a"
+    storage.delete(files[-1].filename)
+    with pytest.raises(NotFound, match=files[-1].filename):
+        list(rows)
+
+
+def test_a_file_that_goes_while_it_is_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    storage, execute = Storage(tmp_path), SessionContext.execute
+    file = written(storage, "f.parquet", "abcdefgh")
+
+    def execute_later(context: SessionContext, plan: Any, partition: int) -> Any:
+        storage.delete("f.parquet")
+        return execute(context, plan, partition)
+
+    monkeypatch.setattr(SessionContext, "execute", execute_later)
+    with pytest.raises(NotFound, match=r"f\.parquet"):
+        list(reading.merged([file], KEYED, storage))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from sleeper_nb.operations.scanning.scan_plan import plan_scan, regions_of
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
 from tests.support.builders import (
+    KEYED,
     a_store,
     a_tree,
     compact,
@@ -233,6 +235,48 @@ def test_a_data_file_that_is_gone_or_harmed_is_an_error_and_never_no_rows(table:
         compact(table)
     assert table.head().id == 3
     assert not table.catalog.claims(table.table_id, table.clock.now())
+
+
+DOORS: dict[str, Callable[[sl.Session, sl.Table], object]] = {
+    "all rows": lambda _, table: table.scan().to_arrow(),
+    "one by one": lambda _, table: list(table.scan()),
+    "one key": lambda _, table: table.scan(keys="a").to_arrow(),
+    "keys": lambda _, table: table.scan(keys=["a", "c"]).to_arrow(),
+    "condition": lambda _, table: table.scan(where="n >= 0").to_arrow(),
+    "count": lambda _, table: table.scan(where="n % 1 = 0").count(),
+    "head": lambda _, table: table.scan().head(1),
+    "limit": lambda _, table: table.scan(limit=2).to_arrow(),
+    "polars": lambda _, table: table.scan().to_polars(lazy=True).collect(),
+    "dataset": lambda _, table: table.scan().to_dataset().to_table(),
+    "relation": lambda _, table: table.scan().to_duckdb().fetchall(),
+    "export": lambda _, table: table.scan().export(Path(table.store.storage.root).parent / "rows.parquet"),
+    "changes": lambda _, table: table.changes(2, 3).rows().to_arrow(),
+    "compaction": lambda _, table: table.compact("all", engine="local"),
+    "deletion": lambda _, table: table.delete("n = 0"),
+    "sql": lambda session, _: session.sql("SELECT * FROM t", engine="duckdb").to_arrow(),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_file_that_goes_after_it_was_checked_is_an_error_in_every_read(
+    tmp_path: Path, door: str, monkeypatch: pytest.MonkeyPatch
+):
+    with sl.connect(tmp_path) as session:
+        table = session.create_table("t", KEYED)
+        table.ingest(rows_of("a", "c"))
+        table.ingest(rows_of("a", "b"))
+        check, gone = reading._check_checksums, list[str]()
+
+        def check_and_delete(files: Any, storage: Any, **options: Any) -> None:
+            check(files, storage, **options)
+            if not gone:
+                gone.append(files[-1].filename)
+                storage.delete(gone[0])
+
+        monkeypatch.setattr(reading, "_check_checksums", check_and_delete)
+        with pytest.raises(Exception, match=r"[Nn]o (such )?file") as error:
+            DOORS[door](session, table)
+        assert gone[0].rpartition("/")[2] in str(error.value)
 
 
 @pytest.mark.parametrize("folder", ["with space", "[a]", "a*", "a?", "100%25", "é\U0001f600", "a#b", "a+b&c"])
