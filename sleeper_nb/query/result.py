@@ -481,10 +481,12 @@ class SparkResult(QueryResult):
 
     @contextmanager
     def _placing(self) -> Iterator[None]:
-        """Add the place in the statement to an error of Spark."""
+        """Add the place in the statement to an error of Spark; raise another for a file that is gone or was changed."""
         try:
             yield
         except SleeperError as error:
+            for source in self.sources:
+                source.check_files()
             self._texts.placed(error)
             raise
 

@@ -168,8 +168,29 @@ def data_frame(made: KeptFrames, plan: ScanPlan, storage: Storage, *, with_place
     if scheme is None:
         logger.debug("%d files are read by Python tasks, not by Spark's own reader", len(plan.files))
         return _by_tasks(spark, plan, storage)
-    check_files(plan.files, storage)  # Spark reads an empty file as one without rows
-    stored, parts, grouped = columns_text(plan.schema.in_files.fields), [], plan.by_region_and_deletions()
+    with _listing(plan, storage):
+        parts = _parts(made, plan, storage, scheme)
+    rows_of_parts = reduce(lambda left, right: left.unionAll(right), parts)
+    return reduce(lambda frame, test: frame.filter(test), _kept(plan.processing, plan.schema), rows_of_parts)
+
+
+@contextlib.contextmanager
+def _listing(plan: ScanPlan, storage: Storage) -> Iterator[None]:
+    """Check the files of a plan after a block in which Spark lists them.
+
+    Spark takes a file that is gone when it is listed for one without rows, as it does an empty one. It fails at one
+    that goes later.
+    """
+    try:
+        yield
+    finally:
+        check_files(plan.files, storage)
+
+
+def _parts(made: KeptFrames, plan: ScanPlan, storage: Storage, scheme: str) -> list[DataFrame]:
+    """Return the rows of a plan's files that count, which nothing processes; `scheme` is from `scheme_for`."""
+    stored, grouped = columns_text(plan.schema.in_files.fields), plan.by_region_and_deletions()
+    parts: list[DataFrame] = []
     for (region, has_deleted), files in grouped.items():
         if not has_deleted:
             paths = [opened_by(scheme, storage.locate(file.filename)) for file in files]
@@ -177,8 +198,7 @@ def data_frame(made: KeptFrames, plan: ScanPlan, storage: Storage, *, with_place
             parts.append(part if region is None else part.filter(_inside(region, plan.schema)))
     if any(has_deleted for _, has_deleted in grouped):
         parts += _live_parts(made, only_with_deletions(plan), storage, scheme)
-    rows_of_parts = reduce(lambda left, right: left.unionAll(right), parts)
-    return reduce(lambda frame, test: frame.filter(test), _kept(plan.processing, plan.schema), rows_of_parts)
+    return parts
 
 
 def _with_places(made: KeptFrames, plan: ScanPlan, storage: Storage) -> DataFrame:
@@ -189,8 +209,8 @@ def _with_places(made: KeptFrames, plan: ScanPlan, storage: Storage) -> DataFram
     parts = None
     scheme = scheme_for(spark, plan, storage)
     if scheme is not None:
-        check_files(plan.files, storage)
-        parts = _placed_parts(made, plan, storage, scheme)
+        with _listing(plan, storage):
+            parts = _placed_parts(made, plan, storage, scheme)
     if parts is None:
         return _placed_by_tasks(spark, files, plan.schema, storage)
     return reduce(lambda left, right: left.unionAll(right), parts)

@@ -58,10 +58,31 @@ def test_a_file_that_is_gone_is_an_error_also_for_a_statement_that_was_run_befor
     table.ingest([{"k": 1, "v": 2}])
     statement = "SELECT sum(v) AS v FROM t WHERE v > 1"
     assert session.sql(statement, engine="spark").to_arrow().to_pylist() == [{"v": 2}]
+    not_read = session.sql(statement, engine="spark")
     (path,) = Path(session.location).rglob("data/**/*.parquet")
     damage(path)
-    with pytest.raises((sl.NotFound, sl.StorageError), match=r"no file|bytes"):
-        session.sql(statement, engine="spark").to_arrow()
+    for read in (lambda: session.sql(statement, engine="spark").to_arrow(), not_read.to_arrow):
+        with pytest.raises((sl.NotFound, sl.StorageError), match=r"no file|bytes"):
+            read()
+
+
+@pytest.mark.parametrize("deleted", [False, True], ids=["plain", "with deleted rows"])
+def test_a_file_that_goes_while_spark_lists_it_is_an_error(session: sl.Session, monkeypatch, deleted):
+    properties = {"sleeper.table.deletion.vector.percent.max": "100", "sleeper.table.deletion.vector.file.bytes.min": "0"}
+    table = session.create_table("t", sl.Schema({"k": "long"}, {}, {"v": "long"}), properties=properties)
+    table.ingest([{"k": 1, "v": 2}, {"k": 2, "v": 3}])
+    table.ingest([{"k": 3, "v": 4}])
+    if deleted:
+        table.delete("k = 2")
+    files = KeptFrames.files
+
+    def listed_without_the_last(kept, columns, paths):  # as Spark does with one that it does not find any more
+        Path(paths[-1]).unlink()
+        return files(kept, columns, paths[:-1] or paths)
+
+    monkeypatch.setattr(KeptFrames, "files", listed_without_the_last)
+    with pytest.raises(sl.NotFound, match="no file"):
+        session.sql("SELECT * FROM t", engine="spark").to_arrow()
 
 
 def test_rows_that_come_and_go_are_seen_by_the_same_statement(session: sl.Session):
