@@ -267,7 +267,8 @@ class Scan(Report, Tabular):
         plan = self._plan if narrowed is None else narrowed(test)
         names = self.columns if columns is None else tuple(columns) or (self._plan.schema.row_keys[0].name,)
         most = min(limits, default=None)
-        return stream(plan, self._storage, columns=names, where=self._condition, limit=most)
+        with self._guard.explained():
+            yield from stream(plan, self._storage, columns=names, where=self._condition, limit=most)
 
     def to_spark(self) -> DataFrame:
         """Return a Spark DataFrame; Spark starts now, the rows are read when the DataFrame is used.

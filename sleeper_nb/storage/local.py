@@ -229,7 +229,8 @@ class LocalPlace:
         if isinstance(error, IsADirectoryError) or str(error).endswith("is a directory"):  # as PyArrow has it
             return NotAFile.at(located)
         if isinstance(error, FileNotFoundError):
-            return NotFound(f"no file {located}", hint="was it deleted by hand, or with versions that expired?")
+            hint = "was it deleted by hand, by a purge, or with versions that expired?"
+            return NotFound(f"no file {located}", hint=hint)
         if not isinstance(error, OSError):
             return None
         full = error.errno in {errno.ENOSPC, errno.EDQUOT} or "No space left" in str(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,6 +22,7 @@ from sleeper_nb.operations import compact as compaction
 from sleeper_nb.operations.compaction_plan import StrategySettings
 from sleeper_nb.operations.loading.ingest import IngestSettings
 from sleeper_nb.operations.loading.sources import find_sources, read_sources
+from sleeper_nb.operations.scanning import read_rows
 from sleeper_nb.operations.scanning.scan_plan import plan_scan
 from sleeper_nb.operations.system_tables import SYSTEM_TABLES, KnownAt, rows_at
 from sleeper_nb.operations.versioning.resolve import Resolved
@@ -141,6 +143,20 @@ def test_a_file_that_is_gone_after_it_was_read_is_named(table: StateStore):
     assert scan(table) == scan(table)
     table.storage.delete(name)
     with pytest.raises(NotFound, match="no file s3://"):
+        scan(table)
+
+
+def test_a_file_that_goes_after_it_was_checked_is_named(table: StateStore, monkeypatch: pytest.MonkeyPatch):
+    for _ in range(2):
+        ingest(table, rows_of("b"))
+    check, name = read_rows.check_contents, table.load().files.table["filename"][1].as_py()
+
+    def check_and_delete(*given: Any, **options: Any) -> None:
+        check(*given, **options)
+        table.storage.delete(name)
+
+    monkeypatch.setattr(read_rows, "check_contents", check_and_delete)
+    with pytest.raises(NotFound, match=f"no file s3://.*{name.rpartition('/')[2]}"):
         scan(table)
 
 

@@ -4,7 +4,7 @@ Why no session ever sees a half-deleted table, in steps:
 
 1. The catalog forgets the table in one step, which frees its name, and keeps its id in a list of deleted tables. From
    then on no commit, savepoint or lease of the table can succeed; a reader fails at the first missing file, with an
-   error that says why.
+   error that says why. Leases do not stop a deletion: the report names the reads that fail.
 2. The table's folder is deleted, then what its state store keeps elsewhere, then its properties, which say where the
    folder was.
 3. The catalog forgets the id.
@@ -85,7 +85,16 @@ class DeletionReport(Report):
         parts = [counted(self.rows, "row"), f"{counted(self.files, 'file')} ({Bytes(self.bytes)})"]
         parts += [counted(self.snapshots, "snapshot"), counted(len(self.savepoints), "savepoint")]
         names = f" ({', '.join(self.savepoints)})" if self.savepoints else ""
-        return f"{', '.join(parts[:-1])} and {parts[-1]}{names}"
+        failing = f"; reads that fail: {', '.join(self.broken_reads)}" if self.leases else ""
+        return f"{', '.join(parts[:-1])} and {parts[-1]}{names}{failing}"
+
+    @property
+    def broken_reads(self) -> tuple[str, ...]:
+        """Who holds a version of the table and reads it still, what for, and which snapshot: these reads fail."""
+        return tuple(
+            f"{each.author or 'an unnamed reader'}: {each.purpose} of snapshot {each.snapshot_id}"
+            for each in self.leases
+        )
 
     def grid(self) -> Grid:
         """Return what is deleted, a row for each kind."""
@@ -96,9 +105,7 @@ class DeletionReport(Report):
             ("snapshots", cell_text(self.snapshots)),
             ("savepoints", ", ".join(self.savepoints) or "none"),
         ]
-        for lease in self.leases:
-            reader = lease.author or "an unnamed reader"
-            rows.append(("reader", f"{reader}: {lease.purpose} of snapshot {lease.snapshot_id}"))
+        rows += [("read that fails", read) for read in self.broken_reads]
         verb = "would delete" if self.dry_run else "deleted"
         footer = ""
         if self.dry_run:

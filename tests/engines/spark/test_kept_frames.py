@@ -68,7 +68,10 @@ def test_a_file_that_is_gone_is_an_error_also_for_a_statement_that_was_run_befor
 
 @pytest.mark.parametrize("deleted", [False, True], ids=["plain", "with deleted rows"])
 def test_a_file_that_goes_while_spark_lists_it_is_an_error(session: sl.Session, monkeypatch, deleted):
-    properties = {"sleeper.table.deletion.vector.percent.max": "100", "sleeper.table.deletion.vector.file.bytes.min": "0"}
+    properties = {
+        "sleeper.table.deletion.vector.percent.max": "100",
+        "sleeper.table.deletion.vector.file.bytes.min": "0",
+    }
     table = session.create_table("t", sl.Schema({"k": "long"}, {}, {"v": "long"}), properties=properties)
     table.ingest([{"k": 1, "v": 2}, {"k": 2, "v": 3}])
     table.ingest([{"k": 3, "v": 4}])
