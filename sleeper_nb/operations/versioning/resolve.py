@@ -85,6 +85,8 @@ def resolve(catalog: Catalog, table_id: str, table: str, reference: VersionRefer
     if version is not None:
         return Resolved(version, reference)
     versions: list[Snapshot | Savepoint] = [*catalog.snapshots(table_id), *catalog.savepoints(table_id)]
+    if not versions:  # a table has at least its current one
+        raise NotFound(f"no table {table!r}", hint="it was deleted in the meantime")
     if isinstance(reference, SnapshotReference):
         raise NotFound(f"no snapshot {reference.id}{of_table}", hint=_available(versions, reference.id))
     earliest = min(each.committed for each in versions)

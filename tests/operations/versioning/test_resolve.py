@@ -132,5 +132,6 @@ def test_a_snapshot_itself_is_found_before_its_savepoint(table: StateStore):
 
 def test_a_table_that_is_gone_is_not_found(table: StateStore):
     assert isinstance(table.catalog, SqliteCatalog)
-    with pytest.raises(NotFound):
-        resolve(table.catalog, "other", "other", None)
+    for reference in (None, SnapshotReference(1), Moment(START), SavepointReference("kept")):
+        with pytest.raises(NotFound, match="no (table|savepoint)"):
+            resolve(table.catalog, "other", "other", reference)
