@@ -229,7 +229,7 @@ class LocalPlace:
         if isinstance(error, IsADirectoryError) or str(error).endswith("is a directory"):  # as PyArrow has it
             return NotAFile.at(located)
         if isinstance(error, FileNotFoundError):
-            hint = "was it deleted by hand, by a purge, or with versions that expired?"
+            hint = "was it deleted by hand, by a purge, with its table or with versions that expired?"
             return NotFound(f"no file {located}", hint=hint)
         if not isinstance(error, OSError):
             return None

@@ -127,7 +127,7 @@ def _of_code(code: str, error: Exception, located: str, bucket: str) -> SleeperE
     if code in _BUCKET:
         return StorageError(f"no bucket {bucket!r}", hint="make it first, or check its name, region and endpoint_url")
     if code in _MISSING:
-        hint = "was it deleted by hand, by a purge, or with versions that expired?"
+        hint = "was it deleted by hand, by a purge, with its table or with versions that expired?"
         return NotFound(f"no file {located}", hint=hint)
     if code in _OFFLINE:
         hint = "check the network, region and endpoint_url, then run it again"
