@@ -133,5 +133,5 @@ def test_a_snapshot_itself_is_found_before_its_savepoint(table: StateStore):
 def test_a_table_that_is_gone_is_not_found(table: StateStore):
     assert isinstance(table.catalog, SqliteCatalog)
     for reference in (None, SnapshotReference(1), Moment(START), SavepointReference("kept")):
-        with pytest.raises(NotFound, match="no (table|savepoint)"):
+        with pytest.raises(NotFound, match=r"no (table|savepoint)"):
             resolve(table.catalog, "other", "other", reference)
