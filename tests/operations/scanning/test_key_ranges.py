@@ -104,9 +104,7 @@ def test_a_harmed_footer_is_an_error_of_the_file(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_files_that_go_between_two_key_ranges_are_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
-):
+def test_files_that_go_between_key_ranges_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int):
     storage = Storage(tmp_path)
     files = [written(storage, f"{n}.parquet", "abcdefgh") for n in range(number)]
     monkeypatch.setattr(reading, "key_ranges", lambda *given: key_ranges(*given, range_bytes=1))
