@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sleeper_nb.arguments import described
 from sleeper_nb.engines.components import Engines, OpenTable
-from sleeper_nb.errors import Action, EngineError, InvalidInput, NotFound
+from sleeper_nb.errors import Action, EngineError, InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.jobs import JobKind, MadeBefore, check_job_id
 from sleeper_nb.model.properties import INGEST_STRATEGY, SAVEPOINT_INTERVAL
@@ -418,8 +418,12 @@ def _merging(table: OpenTable) -> Action:
     """Return the compaction that merges files of the table: with its own strategy, if that would merge any now."""
     store, settings = table.store, StrategySettings.of(table.properties)
     strategy = table.properties["sleeper.table.compaction.strategy.class"]
-    plan = plan_compaction(store.load(), strategy, settings, (), store.clock, store.most_compaction_inputs)
-    if plan.jobs:
+    try:
+        plan = plan_compaction(store.load(), strategy, settings, (), store.clock, store.most_compaction_inputs)
+    except SleeperError as error:  # the rows are loaded: an error would make the caller load them again
+        logger.warning("table %s: cannot plan the compaction after a load: %s", store.table_id, error.message)
+        plan = None
+    if plan is not None and plan.jobs:
         return Action(f"compact {table.name}", "table.compact()")
     return Action(f"compact {table.name} --strategy all", "table.compact('all')")
 

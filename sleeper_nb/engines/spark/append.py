@@ -249,7 +249,7 @@ class AppendWriter(DataSourceArrowWriter):
 def _no_overwrite(table: str) -> InvalidInput:
     return InvalidInput(
         'format("sleeper") cannot overwrite a table',
-        hint=f'write .mode("append"); to replace all rows, first run session.reinitialise_table({table!r}, force=True)',
+        hint=f'write .mode("append"); to replace all rows: session.table({table!r}).overwrite(frame, force=True)',
     )
 
 

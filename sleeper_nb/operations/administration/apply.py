@@ -203,7 +203,10 @@ def _planned_change(
         raise InvalidInput(f"its name is {existing.name!r}", hint=("write that name, or: ", renaming))
     if _columns(existing.schema) != _columns(declared.schema) or existing.schema.rules != declared.schema.rules:
         altering = Action(f"alter {existing.name} …", "table.alter(…)")
-        hint = (altering, " changes value columns; for key columns, delete or reinitialise the table")
+        other = (
+            "for other key columns, create a table from this one; deleting or reinitialising this one deletes all rows"
+        )
+        hint = (altering, f" changes value columns; {other}")
         raise InvalidInput(f"its schema differs: {schema_difference(existing.schema, declared.schema)}", hint=hint)
     texts = existing.properties.texts
     changes = {name: text for name, text in declared.properties.items() if texts.get(name) != text}

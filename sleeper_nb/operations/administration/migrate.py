@@ -25,6 +25,7 @@ from sleeper_nb.model.transactions import MigrateStateStore
 from sleeper_nb.operations.administration.property_files import Announce, nothing_announced
 from sleeper_nb.state_store.registry import without_cache
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.storage import paths
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +56,7 @@ def migrate_state_store(
         if store.head().state_store == target.name:
             raise InvalidInput(f"the table's metadata is already in {target.name}", hint="there is nothing to migrate")
         materialise_history(store)
+        keep_schemas(store)
         store.history.keep_schema(state)
         without_cache(store).load(store.head())  # this store may have in memory what is gone
         moved = MigrateStateStore(target.name)
@@ -90,3 +92,14 @@ def materialise_history(store: StateStore) -> None:
                 raise
             logger.debug("table %s: snapshot %d expired during the migration", store.table_id, snapshot.id)
     logger.info("table %s: wrote full metadata of %d snapshots", store.table_id, written)
+
+
+def keep_schemas(store: StateStore) -> None:
+    """Write the missing schema files of retained snapshots that are read by the schema in the transaction log."""
+    for snapshot in {each.schema_id: each for each in store.retained()}.values():
+        if store.storage.has(paths.schema(snapshot.schema_id)):
+            continue
+        try:
+            store.history.keep_schema(store.load(snapshot))
+        except (NotFound, StorageError) as error:  # it cannot be read now either, as a check says
+            logger.warning("table %s: snapshot %d is not whole: %s", store.table_id, snapshot.id, error.message)

@@ -290,30 +290,36 @@ def published(
 def discard_files(store: StateStore, filenames: Iterable[str]) -> None:
     """Delete data files of work that failed, except those that the table references: the commit may have won.
 
-    When the table's state cannot be read, all files stay, referenced by no snapshot.
+    A file stays, referenced by no snapshot, when it cannot be deleted or when the table's state cannot be read: that is
+    never raised, as what failed before is to be told, or that a commit is done.
     """
     filenames = list(filenames)
     if not filenames:
         return
     try:
         tracked = store.load().files if store.catalog.has_table(store.table_id) else None  # None: table was deleted
+        for filename in filenames:
+            if tracked is None or not tracked.knows(filename):
+                store.storage.delete(filename)
     except SleeperError as error:
         logger.warning(
-            "table %s: cannot read its state (%s); %d files of failed work may remain",
+            "table %s: cannot delete files of failed work (%s); some of %d may remain",
             store.table_id, error.message, len(filenames),
         )  # fmt: skip
-        return
-    for filename in filenames:
-        if tracked is None or not tracked.knows(filename):
-            store.storage.delete(filename)
 
 
 def discard_run(store: StateStore, run_id: str, folders: Iterable[str], *, keep: Iterable[str]) -> None:
     """Delete the files that tasks of a run wrote to some folders, except those to keep and those that the table has.
 
-    The names of a run's files begin with its id.
+    The names of a run's files begin with its id. Errors are as of `discard_files`.
     """
-    written = [f.path for folder in folders for f in store.storage.list(folder) if f"/{run_id}-" in f.path]
+    try:
+        written = [f.path for folder in folders for f in store.storage.list(folder) if f"/{run_id}-" in f.path]
+    except SleeperError as error:
+        logger.warning(
+            "table %s: cannot list files of failed tasks (%s); some may remain", store.table_id, error.message
+        )
+        return
     if unused := set(written) - set(keep):
         logger.info("deletes %d files of failed or repeated tasks of table %s", len(unused), store.table_id)
         discard_files(store, unused)

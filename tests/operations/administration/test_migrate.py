@@ -301,6 +301,16 @@ def test_a_schema_file_that_only_the_log_replaces_is_found_and_written_again(tmp
     assert rows_in(tmp_path) == ALTERED
 
 
+def test_schemas_of_older_versions_are_written_again_too(tmp_path: Path):
+    with sl.connect(tmp_path) as session:
+        table = an_altered_table(session, LOG)
+        table.alter(comments={"tip": "in cash"})
+        table.store.storage.delete(paths.schema(2))
+        assert [each.where for each in table.check().findings] == ["snapshots 3–4"]
+        session.migrate_state_store("trips", S3)
+    assert rows_in(tmp_path) == ALTERED
+
+
 @pytest.mark.parametrize(
     ("here", "there", "lost"), [(LOG, S3, "schema"), (S3, LOG, "schema"), (S3, LOG, "files"), (S3, LOG, "partitions")]
 )

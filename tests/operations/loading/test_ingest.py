@@ -24,8 +24,10 @@ from sleeper_nb.operations.loading.checked_load import AddedNothing
 from sleeper_nb.operations.loading.ingest import (
     IngestSettings,
     cut_by_leaf,
+    discard_run,
     reference_to,
     write_and_commit,
+    write_sorted,
 )
 from sleeper_nb.operations.scanning.scan_plan import plan_scan
 from sleeper_nb.progress import Silent
@@ -145,6 +147,23 @@ def test_an_error_of_the_writer_deletes_the_files_it_had_finished(store: StateSt
     with pytest.raises(RuntimeError):
         write_and_commit(store, write, message=None, author=None)
     assert data_files(store) == set()
+
+
+def test_files_that_cannot_be_deleted_hide_neither_an_error_nor_that_a_load_is_done(
+    store: StateStore, monkeypatch: pytest.MonkeyPatch
+):
+    broken = reopened(store, storage=TrappedStorage(store.storage, Trap(1, lose_answer, only=("delete",))))
+
+    def write(schema: Schema, tree: PartitionTree) -> Iterator[Any]:
+        rows = pa.Table.from_pylist(rows_of("a"), schema=schema.arrow)
+        yield reference_to(write_sorted(broken.storage, "data/partition_root/x.parquet", schema, [rows]), tree.root.id)
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_and_commit(broken, write, message=None, author=None)
+    assert data_files(store) == {"data/partition_root/x.parquet"}
+    monkeypatch.setattr(broken.storage, "list", lambda _: lose_answer())
+    discard_run(broken, "x", ["data"], keep=())  # as after a commit
 
 
 # One file that several leaves refer to

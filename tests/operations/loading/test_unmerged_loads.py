@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import sleeper_nb as sl
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import ManualClock
+from sleeper_nb.errors import StorageError
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.properties import IMPORT_MERGE, IMPORT_TASK_BYTES
 from sleeper_nb.model.schema import Schema
@@ -390,6 +391,20 @@ def test_the_property_decides_and_the_argument_overrides_it(session: sl.Session,
     }  # fmt: skip
     with pytest.raises(sl.InvalidInput, match="auto, true or false"):
         session.create_table("t", schema, properties={IMPORT_MERGE: "maybe"})
+
+
+@pytest.mark.usefixtures("many_runs")
+def test_a_load_that_is_committed_is_no_error_when_what_follows_fails(
+    session: sl.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise StorageError("the disk does not answer")
+
+    monkeypatch.setattr(table_loading, "plan_compaction", fails)
+    table = session.create_table("t", sl.Schema({"key": "string"}, values={"x": "long"}), properties=LONG)
+    loaded = table.bulk_import(rows_with(["a"] * 100, range(100)), merge=False, job_id="1")
+    assert "compact t --strategy all" in repr(loaded) or "table.compact('all')" in repr(loaded)
+    assert [job.state for job in table.jobs()] == ["FINISHED"]
 
 
 @pytest.mark.usefixtures("many_runs")
