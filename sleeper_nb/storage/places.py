@@ -116,16 +116,16 @@ class Place(Protocol):
         """
 
     def files(self, folder: str) -> list[StoredFile]:
-        """Return every file below a folder, in any order; none when it does not exist."""
+        """Return every file below a folder, in any order; none when it does not exist, or is a symbolic link."""
 
     def folders(self, folder: str) -> list[str]:
         """Return the names of the folders directly below a folder, in any order; none when it does not exist."""
 
     def delete(self, path: str) -> None:
-        """Delete a file, if it exists."""
+        """Delete a file, if it exists; raise `StorageError` when a folder on the way to it is a symbolic link."""
 
     def delete_all(self, folder: str) -> None:
-        """Delete every file below a folder, and the folder, if it exists."""
+        """Delete every file below a folder, and the folder, if it exists; links in it go, not what they lead to."""
 
     def take(self, address: str, path: str) -> None:
         """Give a file with any address of the same kind a name in this place too, durably, without a copy.
@@ -143,7 +143,10 @@ class Place(Protocol):
         """
 
     def is_settled(self, path: str, since: datetime) -> bool:
-        """Return whether a file has no second name, and is as it was at a moment: nothing is moving it here."""
+        """Return whether a file has no second name, and is as it was at a moment: nothing is moving it here.
+
+        False for a file behind a symbolic link.
+        """
 
     def explain(self, error: Exception, located: str) -> SleeperError | None:
         """Return the error for a user; None when it is not a storage error."""

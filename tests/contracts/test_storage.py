@@ -8,6 +8,8 @@ import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -335,3 +337,44 @@ def test_a_folder_may_be_an_address_too(tmp_path):
 @pytest.mark.parametrize("endpoint_url", ["http://localhost:9000", "https://s3.example.org/", "http://[::1]:9000"])
 def test_a_server_is_a_scheme_a_host_and_a_port(endpoint_url):
     assert open_storage("s3://bucket", AwsTarget(endpoint_url=endpoint_url)).root == "s3://bucket"
+
+
+@pytest.mark.parametrize("has_descriptors", [True, False])
+def test_a_folder_deletes_nothing_behind_a_link(tmp_path: Path, monkeypatch, has_descriptors: bool):
+    monkeypatch.setattr("sleeper_nb.storage.local._HAS_DESCRIPTORS", has_descriptors)  # False as on Windows
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "a").write_text("x")
+    storage = Storage(tmp_path / "house")
+    storage.write("data/p/a", b"x")
+    (tmp_path / "house" / "link").symlink_to(tmp_path / "mine")
+    (tmp_path / "house" / "data" / "p" / "one").symlink_to(tmp_path / "mine" / "a")
+    assert [file.path for file in storage.list()] == ["data/p/a", "data/p/one"]
+    for delete in (partial(storage.delete, "link/a"), partial(storage.delete_all, "link"),
+                   partial(storage.delete_all, "link/x")):  # fmt: skip
+        with pytest.raises(StorageError, match="is a symbolic link"):
+            delete()
+    assert not storage.is_settled("link/a", datetime.max.replace(tzinfo=UTC))
+    storage.delete("data/p/one")  # the link itself
+    storage.delete("data/p/gone")
+    storage.delete("nowhere/a")
+    storage.delete_all("nowhere")
+    storage.delete_all("data")
+    assert storage.list() == ()
+    assert (tmp_path / "mine" / "a").read_text() == "x"
+
+
+def test_a_folder_that_is_exchanged_for_a_link_keeps_its_files(tmp_path: Path):
+    house = Storage(tmp_path / "house").staying()
+    table = house.below("default").below("t")
+    table.write("data/a", b"x")
+    (tmp_path / "house").rename(tmp_path / "mine")
+    (tmp_path / "house").symlink_to(tmp_path / "mine")
+    for delete in (partial(table.delete, "data/a"), partial(house.delete_all, "default")):
+        with pytest.raises(StorageError, match="leads elsewhere than when it was opened"):
+            delete()
+    assert table.list() == ()
+    assert table.read("data/a") == b"x"
+    # as for a worker, whose machine may reach the folder by a link
+    elsewhere = pickle.loads(pickle.dumps(table))  # noqa: S301 - made here
+    elsewhere.delete("data/a")
+    assert not (tmp_path / "mine" / "default" / "t" / "data" / "a").exists()
