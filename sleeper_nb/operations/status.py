@@ -22,9 +22,9 @@ from sleeper_nb.model.properties import (
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot, files_text
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.compaction_plan import StrategySettings, claims_text, plan_compaction
+from sleeper_nb.operations.compaction_plan import StrategySettings, choose_batches, claims_text, plan_compaction
 from sleeper_nb.operations.leaf_keys import has_several_keys
-from sleeper_nb.operations.scanning.scan_plan import files_of
+from sleeper_nb.operations.scanning.scan_plan import files_by_partition, files_of
 from sleeper_nb.operations.upkeep.collect_garbage import (
     collectable_files,
     delay_of,
@@ -295,8 +295,7 @@ def _next_steps(
     online: bool,
     merged: Callable[[], tuple[int, int]] = lambda: (0, 0),
 ) -> tuple[Advice, ...]:
-    claimed = {(claim.partition_id, name) for claim in claims for name in claim.filenames}
-    full = full_leaves(state, claimed, limits.batch_size)
+    full = full_leaves(state, claims, limits)
     return advise(
         limits,
         big=sum(rows >= limits.splitting_threshold for rows in leaves),
@@ -316,12 +315,23 @@ def _merged(store: StateStore, state: TableState, limits: Housekeeping, claims: 
     return sum(len(job.inputs) for job in plan.jobs), len(plan.jobs)
 
 
-def full_leaves(state: TableState, claimed: set[tuple[str, str]], batch_size: int) -> int:
-    """Return how many leaves have files for a compaction job that no other job has claimed. Pure."""
+def full_leaves(state: TableState, claims: Iterable[FileClaim], limits: Housekeeping) -> int:
+    """Return how many leaves have enough files for a compaction job that no other job has claimed. Pure.
+
+    A leaf of which the strategy makes no job does not count: the largest file may have nearly all rows, for example.
+    """
     counts = state.files.active_without_statistics["partition_id"].value_counts().to_pylist()
     files = {count["values"]: count["counts"] for count in counts}
+    claimed = {(claim.partition_id, name) for claim in claims for name in claim.filenames}
     claimed_files = Counter(partition_id for partition_id, _ in claimed)
-    return sum(files.get(leaf.id, 0) - claimed_files[leaf.id] >= batch_size for leaf in state.tree.leaves)
+    full = [
+        leaf.id for leaf in state.tree.leaves if files.get(leaf.id, 0) - claimed_files[leaf.id] >= limits.batch_size
+    ]
+    if not full:
+        return 0
+    planned = files_by_partition(state)
+    free = ([file for file in planned[leaf] if (leaf, file.filename) not in claimed] for leaf in full)
+    return sum(bool(choose_batches(limits.strategy, each, limits.settings)) for each in free)
 
 
 def advise(

@@ -98,10 +98,22 @@ def test_a_leaf_with_many_files_is_worth_a_compaction_unless_one_runs(store: Sta
 def test_files_that_leaves_share_count_once():
     tree = a_tree("m")
     left, right = tree.leaves
-    state = a_state(*(a_file("s", leaf.id, only_this_partition=False) for leaf in (left, right)), tree=tree)
-    assert full_leaves(state, set(), 1) == 2
-    assert full_leaves(state, {(left.id, "s")}, 1) == 1
+    shared = (a_file(name, leaf.id, only_this_partition=False) for leaf in (left, right) for name in "st")
+    state = a_state(*shared, tree=tree)
+    two = replace(KEEPING, batch_size=2, strategy="all")
+    assert full_leaves(state, (), two) == 2
+    assert full_leaves(state, (FileClaim("job", left.id, ("s",), START),), two) == 1
     assert advise(KEEPING, full=2) == (Advice("compact", "2 leaf partitions have 4 files or more"),)
+
+
+def test_a_leaf_of_which_the_strategy_makes_no_job_is_not_overdue(tmp_path: Path):
+    store = a_store(tmp_path)
+    for number in range(5):  # each has as many rows as all others before it
+        ingest(store, rows_of(*"a" * 3**number))
+    due = replace(KEEPING, batch_size=2)
+    assert table_status(store, "t", due).overdue == table_status(store, "t", due).next_steps == ()
+    (step,) = table_status(store, "t", replace(due, strategy="all")).overdue
+    assert step == Advice("compact", "1 leaf partition has 4 files or more")
 
 
 def test_a_leaf_with_too_many_rows_is_to_be_split(tmp_path: Path):
