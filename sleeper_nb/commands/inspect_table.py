@@ -153,7 +153,7 @@ def _watch_jobs(context: Context, table: str | None) -> Any:
     "leases",
     "list the versions that long reads keep, or release one; garbage collection leaves their files",
     TABLE,
-    option("--release", text="end this lease; its reader may then miss a file", metavar="ID"),
+    option("--release", text="end this lease; its reader may then fail", metavar="ID"),
     examples=("leases trips",),
     words=("readers", "locks"),
 )

@@ -362,7 +362,9 @@ def system_table(spark: SparkSession, rows: SystemRows) -> DataFrame:
         # not the schema that the file has for Spark: it may name Python classes, which PySpark would import
         with rows.storage.input(rows.path) as stream:
             columns = from_arrow_schema(parquet.read_schema(stream), prefer_timestamp_ntz=False)
-        return exact_reader(spark).schema(columns).parquet(rows.storage.locate(rows.path))
+        frame = exact_reader(spark).schema(columns).parquet(rows.storage.locate(rows.path))
+        rows.storage.size(rows.path)  # or raises: as in `_listing`
+        return frame
     return of_arrow(spark, rows.columns())
 
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from pyspark.sql import DataFrameReader
 
 import sleeper_nb as sl
 from sleeper_nb.engines.spark.kept_frames import KeptFrames
@@ -86,6 +87,20 @@ def test_a_file_that_goes_while_spark_lists_it_is_an_error(session: sl.Session, 
     monkeypatch.setattr(KeptFrames, "files", listed_without_the_last)
     with pytest.raises(sl.NotFound, match="no file"):
         session.sql("SELECT * FROM t", engine="spark").to_arrow()
+
+
+def test_a_metadata_file_that_goes_while_spark_lists_it_is_an_error(session: sl.Session, monkeypatch):
+    session.create_table("t", sl.Schema({"k": "long"}, {}, {"v": "long"})).ingest([{"k": 1, "v": 2}])
+    read = DataFrameReader.parquet
+
+    def read_and_delete(reader, path):
+        frame = read(reader, path)
+        Path(path).unlink()
+        return frame
+
+    monkeypatch.setattr(DataFrameReader, "parquet", read_and_delete)
+    with pytest.raises(sl.NotFound, match="no file"):
+        session.sql("SELECT * FROM t$files", engine="spark")
 
 
 def test_rows_that_come_and_go_are_seen_by_the_same_statement(session: sl.Session):
