@@ -1,7 +1,7 @@
 """The chart of an answer: what it draws, as a line of text, and as Vega-Lite and a picture for a notebook.
 
 A notebook gets Vega-Lite, which JupyterLab draws itself, without a network, and a picture of it for every other viewer
-and for the saved file. Altair and the converter are imported when the chart is displayed, not before.
+and for the saved file. The converter is imported when the chart is displayed; Altair only for `Chart.altair`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sleeper_nb.display.chart_marks import ChartColumns, ChartKind, Point, span
-from sleeper_nb.display.vega import altair_chart, at_full_width, picture_of, with_properties
+from sleeper_nb.display.vega import altair_chart, at_full_width, picture_of, specification_of, with_properties
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.report import Grid, cell_text
 
@@ -113,7 +113,7 @@ class Chart:
         A line has two layers. Altair displays a chart with scripts from the internet, unless
         ``altair.renderers.enable("mimetype")`` was run.
         """
-        return altair_chart(self) if self.styled is None else self.styled.copy()
+        return altair_chart(specification_of(self)) if self.styled is None else self.styled.copy()
 
     def properties(self, **changed: Any) -> Chart:
         """Return the chart with other properties of Altair's charts, such as ``width=400``, ``height`` and ``title``.
@@ -185,7 +185,7 @@ class Chart:
         bundle: dict[str, Any] = {"text/plain": repr(self)}
         if not self.points:
             return bundle, {}
-        specification = self.altair.to_dict()
+        specification = specification_of(self) if self.styled is None else self.styled.to_dict()
         bundle[VEGA_LITE] = at_full_width(specification) if self.is_wide else specification
         picture = picture_of(specification)
         if picture is None:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from sleeper_nb.display.chart import Chart
 from sleeper_nb.display.chart_marks import ChartColumns, ChartKind, LogAxes, Point, XType, neighbours_of
+from sleeper_nb.display.vega import OTHERS
 from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound
 from sleeper_nb.report import Data, cell_text, counted, values_of
 from sleeper_nb.sql.chart_sums import MOST_DRAWN
@@ -302,7 +303,7 @@ def in_few_groups(points: Sequence[Point], columns: ChartColumns) -> tuple[Seque
     series, others = _frequent([point.series for point in points], MOST_SERIES)
     if not others:
         return points, notes
-    name = f"{others:,} others"
+    name = f"{others:,}{OTHERS}"
     return [p if p.series in series else p._replace(series=name) for p in points], notes
 
 

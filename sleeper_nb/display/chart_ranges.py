@@ -30,6 +30,7 @@ from sleeper_nb.display.chart_points import (
     label_of,
     left_out,
 )
+from sleeper_nb.display.vega import OTHERS
 from sleeper_nb.report import cell_text, counted, values_of
 from sleeper_nb.sql.chart_sums import (
     MOST_DRAWN,
@@ -126,7 +127,7 @@ def _in_kept_groups(rows: Sequence[Row], columns: ChartColumns) -> tuple[list[Ro
         notes += _cut(rows, "c", columns.color, MOST_SERIES)
         rows = [row for row in rows if row["kept_c"]]
     for row in rows:
-        others = f"{row['many_c'] - MOST_SERIES:,} others"
+        others = f"{row['many_c'] - MOST_SERIES:,}{OTHERS}"
         has_series = columns.color is not None and columns.kind != "scatter"
         row["series"] = (label_of(row["c"]) if row["kept_c"] else others) if has_series else None
         row["facet"] = None if columns.facet is None else label_of(row["f"])

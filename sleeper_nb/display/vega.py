@@ -1,19 +1,24 @@
-"""From a chart to Vega-Lite, by Altair, and to a PNG of it: marks, axes, colours, tooltips and zoom.
+"""From a chart to Vega-Lite, and to a PNG of it: marks, axes, colours, tooltips and zoom.
 
 The background is transparent and all words are grey, so that a chart can be read on a light page and on a dark one.
+Altair is imported for its own charts only: its import takes longer than everything else that shows a chart.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
+import math
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sleeper_nb.display.chart_marks import LEAST_SPAN, RANGES, Point, edge_text, lines_of, neighbours_of, span, thinned
+from sleeper_nb.display.chart_marks import LEAST_SPAN, RANGES, Point, edge_text, neighbours_of, span, thinned
 from sleeper_nb.display.figure import clip
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.report import NULL
 
 if TYPE_CHECKING:
     import altair as alt
@@ -44,26 +49,65 @@ _UNSEEN = "\N{ZERO WIDTH SPACE}"
 _WORDS: Final = "#7a7a7a"
 """Grey that has the same contrast to white as to JupyterLab's black: 4.3."""
 _LINES: Final = "#80808040"
+_VEGA_LITE: Final = "v5.20.1"
+"""What Altair writes; JupyterLab draws all of the fifth version."""
+_FOR_BOTH_THEMES: Final = {
+    "view": {"continuousWidth": 300, "continuousHeight": 300, "stroke": _LINES},
+    "axis": {
+        "domainColor": _WORDS,
+        "gridColor": _LINES,
+        "labelColor": _WORDS,
+        "tickColor": _WORDS,
+        "titleColor": _WORDS,
+    },
+    "background": "transparent",
+    "legend": {"labelColor": _WORDS, "titleColor": _WORDS},
+    "title": {"color": _WORDS, "subtitleColor": _WORDS},
+}
+_VIEW: Final = "chart"
+"""The layer that the mouse meets: selections are of this one."""
+OTHERS: Final = " others"
+"""How the name of the series ends that stands for those without a colour of their own."""
 
 
-def altair_chart(made: Chart) -> AnyChart:
-    """Return the chart with tooltips; along numbers and times it can be moved and zoomed, and a legend selects."""
+def altair_chart(specification: dict[str, Any]) -> AnyChart:
+    """Return a chart of Altair of a specification, to change or save."""
     import altair as alt
 
+    made: AnyChart = alt.Chart.from_dict(specification)
+    return made
+
+
+def specification_of(made: Chart) -> dict[str, Any]:
+    """Return the chart as Vega-Lite with tooltips.
+
+    Along numbers and times it can be moved and zoomed, and a legend selects.
+    """
     points = list(thinned(made.points)) if made.kind in {"line", "area"} and not made.is_summed else made.points
     notes = (made.range_text(), *made.notes) if points else ("no rows", *made.notes)
-    frame: dict[str, Any] = {
-        "title": alt.TitleParams(text=clip(made.title, _MOST_NOTE), subtitle=_lines(notes), anchor="start"),
-        "description": clip(made.title, _MOST_NOTE),
+    rows, title = _rows(points, made), clip(made.title, _MOST_NOTE)
+    name = f"data-{hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()[:32]}"
+    drawn, params = _marks(made, points), _selections(made)
+    if "layer" in drawn or made.columns.facet is not None:
+        params = [{**each, "views": [_VIEW]} for each in params]
+    whole = {
+        "$schema": f"https://vega.github.io/schema/vega-lite/{_VEGA_LITE}.json",
+        "config": _FOR_BOTH_THEMES,
+        "title": {"text": title, "subtitle": _lines(notes), "anchor": "start"},
+        "description": title,
+        "data": {"name": name},
+        "datasets": {name: rows},
+        **({"params": params} if params else {}),
     }
-    drawn, facet = _marks(made, points).properties(data=alt.InlineData(values=_rows(points, made))), made.columns.facet
+    facet = made.columns.facet
     if facet is None:
-        fit = alt.AutoSizeParams(type="fit", contains="padding")
-        return _for_both_themes(drawn.properties(width=WIDTH, height=HEIGHT, autosize=fit, **frame))
-    header = alt.Header(labelColor=_WORDS, titleColor=_WORDS)
-    by = alt.Facet(field="facet", type="nominal", title=clip(facet, _MOST_LABEL), sort=None, header=header)
-    small = drawn.properties(width=_small_width(made), height=_SMALL_HEIGHT)
-    return _for_both_themes(small.facet(by, columns=_SMALL_COLUMNS).properties(**frame))
+        fit = {"type": "fit", "contains": "padding"}
+        return {**whole, **drawn, "width": WIDTH, "height": HEIGHT, "autosize": fit}
+    header = {"labelColor": _WORDS, "titleColor": _WORDS}
+    title = clip(facet, _MOST_LABEL)
+    by = {"field": "facet", "type": "nominal", "title": title, "sort": None, "header": header}
+    small = {**drawn, "width": _small_width(made), "height": _SMALL_HEIGHT}
+    return {**whole, "facet": by, "spec": small, "columns": _SMALL_COLUMNS}
 
 
 def at_full_width(specification: dict[str, Any]) -> dict[str, Any]:
@@ -98,73 +142,49 @@ def _small_width(made: Chart) -> int:
     return (WIDTH - _AXIS_WIDTH - legend) // columns - _BETWEEN
 
 
-def _for_both_themes(chart: AnyChart) -> AnyChart:
-    themed: AnyChart = (
-        chart.configure(background="transparent")
-        .configure_axis(labelColor=_WORDS, titleColor=_WORDS, domainColor=_WORDS, tickColor=_WORDS, gridColor=_LINES)
-        .configure_title(color=_WORDS, subtitleColor=_WORDS)
-        .configure_legend(labelColor=_WORDS, titleColor=_WORDS)
-        .configure_view(stroke=_LINES)
-    )
-    return themed
-
-
-def _marks(made: Chart, points: Sequence[Point]) -> alt.Chart | alt.LayerChart:
+def _marks(made: Chart, points: Sequence[Point]) -> dict[str, Any]:
     """Return the marks with their axes, colours and tooltips; what the mouse selects is of one plain layer."""
-    import altair as alt
-
     channels: dict[str, Any] = {"x": _x_axis(made, points), "y": _y_axis(made)}
-    params = _selections(made)
     if made.columns.color is not None or _is_of_rectangles(made):
         channels["color"] = _color(made)
     if _is_of_rectangles(made):
-        channels |= {"x2": alt.X2(field="end"), "y2": alt.Y2(field="greatest")}
+        channels |= {"x2": {"field": "end"}, "y2": {"field": "greatest"}}
     elif made.kind == "hist" and made.columns.x_type != "label":
-        channels["x2"] = alt.X2(field="end")
+        channels["x2"] = {"field": "end"}
     is_dotted = made.kind not in {"line", "area"} or len(points) <= _SEEN_POINTS
     seen = _opacity(made)
-    drawn: alt.Chart = _dots(made).encode(**channels, opacity=seen if is_dotted else alt.value(0), tooltip=_tips(made))
-    drawn = drawn.add_params(*params)
+    met = {**channels, "opacity": seen if is_dotted else {"value": 0}, "tooltip": _tips(made)}
+    drawn = {"name": _VIEW, "mark": _dots(made), "encoding": met}
     if made.kind not in {"line", "area"}:
         return drawn
     # Two plain layers: JupyterLab 4 fails on a selection in a line that has points of its own.
     fill = 0.7 if _is_stacked(made) else 0.3
-    line = alt.Chart().mark_line() if made.kind == "line" else alt.Chart().mark_area(fillOpacity=fill)
-    layers = [line.encode(**channels, opacity=seen), drawn]
-    if made.is_of_bands:
-        band = alt.Chart().mark_area(fillOpacity=0.25)
-        ends = {"y": alt.Y(field="least", type="quantitative"), "y2": alt.Y2(field="greatest")}
-        layers.insert(0, band.encode(**channels | ends, opacity=seen))
-    return alt.layer(*layers)
+    line = {"type": "line"} if made.kind == "line" else {"type": "area", "fillOpacity": fill}
+    layers = [{"mark": line, "encoding": {**channels, "opacity": seen}}, drawn]
+    if made.is_of_bands and not _is_stacked(made):
+        ends = {"y": {"field": "least", "type": "quantitative"}, "y2": {"field": "greatest"}}
+        band = {"mark": {"type": "area", "fillOpacity": 0.25}, "encoding": {**channels, **ends, "opacity": seen}}
+        layers.insert(0, band)
+    return {"layer": layers}
 
 
-def _dots(made: Chart) -> alt.Chart:
+def _dots(made: Chart) -> dict[str, Any]:
     """Return the marks that the mouse meets."""
-    import altair as alt
-
-    drawn: alt.Chart = alt.Chart(name="chart")
     if _is_of_rectangles(made):
-        drawn = drawn.mark_rect()
-    elif made.kind in {"bar", "hist"}:
-        drawn = drawn.mark_bar(fillOpacity=0.5 if _has_series(made) and not _is_stacked(made) else 1)
-    else:
-        drawn = drawn.mark_point(filled=True, size=_SMALL_DOT if made.kind == "scatter" else _DOT)
-    return drawn
+        return {"type": "rect"}
+    if made.kind in {"bar", "hist"}:
+        return {"type": "bar", "fillOpacity": 0.5 if _has_series(made) and not _is_stacked(made) else 1}
+    return {"type": "point", "filled": True, "size": _SMALL_DOT if made.kind == "scatter" else _DOT}
 
 
-def _selections(made: Chart) -> list[Any]:
-    """Return what a legend selects, and the zoom.
-
-    They have names, as Altair's own count up, so that no two saves of a notebook would be the same.
-    """
-    import altair as alt
-
-    params: list[Any] = []
+def _selections(made: Chart) -> list[dict[str, Any]]:
+    """Return what a legend selects, and the zoom."""
+    params: list[dict[str, Any]] = []
     if _has_series(made):
-        params.append(alt.selection_point("series", fields=["series"], bind="legend"))
+        params.append({"name": "series", "select": {"type": "point", "fields": ["series"]}, "bind": "legend"})
     if made.columns.x_type != "label":
-        axes: Any = ["x", "y"] if made.kind == "scatter" else ["x"]
-        params.append(alt.selection_interval("zoom", bind="scales", encodings=axes))
+        axes = ["x", "y"] if made.kind == "scatter" else ["x"]
+        params.append({"name": "zoom", "select": {"type": "interval", "encodings": axes}, "bind": "scales"})
     return params
 
 
@@ -176,37 +196,42 @@ def _has_series(made: Chart) -> bool:
     return made.columns.color is not None and not made.columns.has_gradient
 
 
-def _opacity(made: Chart) -> Any:
+def _opacity(made: Chart) -> dict[str, Any]:
     """Return how much of a mark is seen: little of what a legend has not selected."""
-    import altair as alt
-
-    if not _has_series(made):
-        return alt.value(1)
-    return alt.OpacityValue(0.1, condition={"param": "series", "value": 1})
+    return {"value": 0.1, "condition": {"param": "series", "value": 1}} if _has_series(made) else {"value": 1}
 
 
-def _color(made: Chart) -> alt.Color:
-    import altair as alt
-
+def _color(made: Chart) -> dict[str, Any]:
     if made.columns.color is None:
         most = max((point.rows or 0 for point in made.points), default=0)
-        scale = alt.Scale(type="log" if most > _MOST_EVEN else "linear", scheme="viridis")
-        return alt.Color(field="rows", type="quantitative", title="rows", scale=scale)
-    title = clip(made.columns.color, _MOST_LEGEND)
+        scale = {"type": "log" if most > _MOST_EVEN else "linear", "scheme": "viridis"}
+        return {"field": "rows", "type": "quantitative", "title": "rows", "scale": scale}
+    color = {"field": "series", "title": clip(made.columns.color, _MOST_LEGEND)}
     if made.columns.has_gradient:
-        return alt.Color(field="series", type="quantitative", title=title, scale=alt.Scale(scheme="viridis"))
-    legend = alt.Legend(labelLimit=140, titleLimit=140)
-    return alt.Color(field="series", type="nominal", title=title, sort=None, legend=legend)
+        return {**color, "type": "quantitative", "scale": {"scheme": "viridis"}}
+    # in an order of their own: an engine gives the groups of the same statement in another order each time
+    names = sorted({str(_clipped(point.series)) for point in made.points}, key=_name_order)
+    legend = {"labelLimit": 140, "titleLimit": 140}
+    return {**color, "type": "nominal", "sort": None, "legend": legend, "scale": {"domain": names}}
 
 
-def _tips(made: Chart) -> list[alt.Tooltip]:
-    import altair as alt
+def _name_order(name: str) -> tuple[int, float, str]:
+    """Return what orders the names of series: numbers by their size, then texts, then what has no name of its own."""
+    if name == NULL or name.endswith(OTHERS):
+        return 2, 0.0, name
+    try:
+        number = float(name.replace(",", ""))
+    except ValueError:
+        return 1, 0.0, name
+    return (0, number, name) if math.isfinite(number) else (1, 0.0, name)
 
-    def number(field: str, title: str) -> alt.Tooltip:
-        return alt.Tooltip(field=field, type="quantitative", title=_tip_name(title), format=",.6~g")
 
-    def text(field: str, title: str) -> alt.Tooltip:
-        return alt.Tooltip(field=field, type="nominal", title=_tip_name(title))
+def _tips(made: Chart) -> list[dict[str, Any]]:
+    def number(field: str, title: str) -> dict[str, Any]:
+        return {"field": field, "type": "quantitative", "title": _tip_name(title), "format": ",.6~g"}
+
+    def text(field: str, title: str) -> dict[str, Any]:
+        return {"field": field, "type": "nominal", "title": _tip_name(title)}
 
     columns = made.columns
     tips = [text("label", made.x), text("height", made.y) if _is_of_rectangles(made) else number("y", made.y)]
@@ -223,19 +248,12 @@ def _tips(made: Chart) -> list[alt.Tooltip]:
 
 
 def _is_stacked(made: Chart) -> bool:
-    """Return whether series stand on each other: areas only where each has a height at every place."""
+    """Return whether series stand on each other; an area without a height at a place has none there."""
     if not _has_series(made) or made.columns.is_log("y") or any(point.y < 0 for point in made.points):
         return False
     if made.kind == "area":
-        return neighbours_of(made.points) == 1 and _has_same_places(made.points)
+        return neighbours_of(made.points) == 1
     return made.kind in {"bar", "hist"}
-
-
-def _has_same_places(points: Sequence[Point]) -> bool:
-    places: dict[object, set[tuple[float, ...]]] = {}
-    for line in lines_of(points):
-        places.setdefault(line[0].facet, set()).add(tuple(point.x for point in line))
-    return all(len(each) == 1 for each in places.values())
 
 
 def _rows(points: Sequence[Point], made: Chart) -> list[dict[str, Any]]:
@@ -262,23 +280,21 @@ def _clipped(value: str | float | None) -> str | float | None:
     return clip(value, _MOST_LEGEND) if isinstance(value, str) else value
 
 
-def _x_axis(made: Chart, points: Sequence[Point]) -> alt.X:
-    import altair as alt
-
+def _x_axis(made: Chart, points: Sequence[Point]) -> dict[str, Any]:
     title = clip(made.x, _MOST_LABEL)
     match made.columns.x_type:
         case "label":
-            axis = alt.Axis(labelAngle=_label_angle(points, made), labelLimit=120)
-            return alt.X(field="label", type="nominal", sort=None, title=title, axis=axis)
+            axis: dict[str, Any] = {"labelAngle": _label_angle(points, made), "labelLimit": 120}
+            return {"field": "label", "type": "nominal", "sort": None, "title": title, "axis": axis}
         case "number":
-            bins: Any = "binned" if made.kind == "hist" else alt.Undefined
-            scale = alt.Scale(type="log", nice=False) if made.columns.is_log("x") else alt.Scale(zero=False, nice=False)
+            bins = {"bin": "binned"} if made.kind == "hist" else {}
+            scale = {"type": "log", "nice": False} if made.columns.is_log("x") else {"zero": False, "nice": False}
             axis = _number_axis([point.x for point in points])
-            return alt.X(field="x", type="quantitative", bin=bins, title=title, scale=scale, axis=axis)
+            return {"field": "x", "type": "quantitative", **bins, "title": title, "scale": scale, "axis": axis}
         case other:
-            axis = alt.Axis(format="%H:%M:%S") if other == "time of day" else alt.Axis()
-            scale = alt.Scale(type="utc", nice=False)
-            return alt.X(field="x", type="temporal", title=title, scale=scale, axis=axis)
+            axis = {"format": "%H:%M:%S"} if other == "time of day" else {}
+            scale = {"type": "utc", "nice": False}
+            return {"field": "x", "type": "temporal", "title": title, "scale": scale, "axis": axis}
 
 
 def _label_angle(points: Sequence[Point], made: Chart) -> int:
@@ -292,24 +308,30 @@ def _label_angle(points: Sequence[Point], made: Chart) -> int:
     return -40 if len(labels) <= RANGES else -90
 
 
-def _y_axis(made: Chart) -> alt.Y:
-    import altair as alt
-
+def _y_axis(made: Chart) -> dict[str, Any]:
     values = _heights(made)
-    stack: Any = "zero" if _is_stacked(made) else None
+    stack: dict[str, Any] = {"stack": "zero" if _is_stacked(made) else None}
     if made.columns.color is None and made.kind != "area" and not made.columns.is_log("y"):
-        stack = alt.Undefined
+        stack = {}
+    scale: dict[str, Any]
     if made.columns.is_log("y"):
-        scale = alt.Scale(type="log")
+        scale = {"type": "log"}
         if made.kind in _STANDING and values:
-            scale = alt.Scale(type="log", domain=[min(values) / 2, max(values)], nice=True)
+            scale |= {"domain": [min(values) / 2, max(values)], "nice": True}
     elif made.kind == "scatter":
-        scale = alt.Scale(zero=False)
+        scale = {"zero": False}
     else:
         low, high = span(values)
-        scale = alt.Scale(domain=[low, high if high - low > LEAST_SPAN else low + 1], nice=True)
-    title = clip(made.y, _MOST_LABEL)
-    return alt.Y(field="y", type="quantitative", title=title, scale=scale, axis=_number_axis(values), stack=stack)
+        scale = {"domain": [low, high if high - low > LEAST_SPAN else low + 1], "nice": True}
+    axis = _number_axis(values)
+    return {
+        "field": "y",
+        "type": "quantitative",
+        "title": clip(made.y, _MOST_LABEL),
+        "scale": scale,
+        "axis": axis,
+        **stack,
+    }
 
 
 def _heights(made: Chart) -> list[float]:
@@ -323,12 +345,10 @@ def _heights(made: Chart) -> list[float]:
     return list(sums.values())
 
 
-def _number_axis(values: Sequence[float]) -> alt.Axis:
+def _number_axis(values: Sequence[float]) -> dict[str, Any]:
     """Return an axis that writes very large and very small numbers as ``1e+12``."""
-    import altair as alt
-
     most = max(map(abs, values), default=0.0)
-    return alt.Axis(format=".6~g") if most >= _MOST_PLAIN or 0 < most < _LEAST_PLAIN else alt.Axis()
+    return {"format": ".6~g"} if most >= _MOST_PLAIN or 0 < most < _LEAST_PLAIN else {}
 
 
 def _tip_name(column: str) -> str:
@@ -358,10 +378,9 @@ class ChartPicture(NamedTuple):
 
 def picture_of(specification: dict[str, Any]) -> ChartPicture | None:
     """Return the chart as PNG, twice as fine as a page unless that would be large; None when it cannot be made."""
-    import altair as alt
     import vl_convert
 
-    version = ".".join(alt.SCHEMA_VERSION.split(".")[:2])
+    version = ".".join(_VEGA_LITE.split(".")[:2])
     try:
         for scale in (2, 1):
             png = _recompressed(vl_convert.vegalite_to_png(specification, vl_version=version, scale=scale))

@@ -24,6 +24,7 @@ from sleeper_nb.display.chart import VEGA_LITE
 from sleeper_nb.display.chart_marks import ChartColumns
 from sleeper_nb.display.chart_points import MOST_POINTS, chart, columns_of_chart
 from sleeper_nb.display.chart_ranges import chart_of_sums
+from sleeper_nb.display.vega import specification_of
 from sleeper_nb.errors import InvalidInput, NotFound
 
 MONTHS = pa.table({"month": ["jan", "feb", "mar"], "flights": [27, 25, 29], "late": [0.1, None, 0.3]})
@@ -467,14 +468,44 @@ def test_a_third_column_has_a_colour_for_each_value(kind):
     assert [line.split()[-1] for line in lines[1:3]] == ["AA", "UA"] or kind == "scatter"
 
 
-def test_areas_stand_on_each_other_where_all_have_a_height():
+def test_areas_stand_on_each_other_also_where_one_has_no_height():
     whole = chart(FLIGHTS, "area", "at", "late", color="carrier")
     assert specification(whole)["layer"][0]["encoding"]["y"]["stack"] == "zero"
     assert specification(whole)["layer"][0]["encoding"]["y"]["scale"]["domain"] == [0, 21]
     parts = chart(FLIGHTS.slice(1), "area", "at", "late", color="carrier")
-    assert specification(parts)["layer"][0]["encoding"]["y"]["stack"] is None
+    assert specification(parts)["layer"][0]["encoding"]["y"]["stack"] == "zero"
+    assert specification(parts)["layer"][0]["encoding"]["y"]["scale"]["domain"] == [0, 21]
+    below = pa.table({"at": [1, 2], "late": [-1.0, 2.0], "carrier": ["AA", "UA"]})
+    layers = specification(chart(below, "area", "at", "late", color="carrier"))["layer"]
+    assert layers[0]["encoding"]["y"]["stack"] is None
     lines = chart(FLIGHTS, "line", "at", "late", color="carrier")
     assert specification(lines)["layer"][0]["encoding"]["y"]["stack"] is None
+
+
+@pytest.mark.parametrize("kind", ["bar", "line", "area", "scatter"])
+def test_a_value_has_the_same_colour_in_whatever_order_rows_come(kind: str):
+    names = ["b", "10", "9", None, "a", "NULL"]
+    rows = pa.table({"x": [1.0] * 6, "y": [1.0] * 6, "c": names})
+    domains = []
+    for order in ([0, 1, 2, 3, 4, 5], [5, 3, 1, 4, 2, 0]):
+        drawn = specification(chart(rows.take(order), kind, "x", "y", color="c"))
+        marks = drawn["layer"][0] if "layer" in drawn else drawn
+        domains.append(marks["encoding"]["color"]["scale"]["domain"])
+    assert domains == [["9", "10", "'NULL'", "a", "b", "NULL"]] * 2
+
+
+def test_a_chart_is_shown_without_altair_and_altair_has_the_same_chart():
+    text = (
+        "import sys, pyarrow as pa; from sleeper_nb.display.chart_points import chart; "
+        "made = chart(pa.table({'m': ['a', 'b'], 'n': [1, 2]}), 'bar'); print(sorted(made._repr_mimebundle_()[0])); "
+        "assert 'altair' not in sys.modules; made.altair"
+    )
+    run = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert (run.stdout, run.stderr) == (f"{sorted(['text/plain', 'image/png', VEGA_LITE])}\n", "")
+    for kind, facet in (("bar", None), ("line", None), ("area", "origin"), ("scatter", "origin")):
+        made = chart(FLIGHTS, kind, "at", "late", color="carrier", facet=facet)
+        assert made.altair.to_dict() == specification_of(made)
+    assert specification_of(made)["$schema"].endswith(f"/{alt.SCHEMA_VERSION}.json")
 
 
 def test_numbers_colour_a_scatter_along_a_scale():
