@@ -44,12 +44,20 @@ def values_of(column: pa.Array | pa.ChunkedArray) -> list[Any]:
 def _instants(column: pa.Array | pa.ChunkedArray) -> list[Any] | None:
     """Return instants in microseconds; None for another type. Arrow would import pandas first, for 0.2 s."""
     kind = column.type
+    if str(kind) == "time64[ns]":  # of which Python has no type, and Arrow drops the end
+        return [None if number is None else _time_of_day(number) for number in column.cast("int64").to_pylist()]
     if getattr(kind, "tz", None) != "UTC" or kind.unit != "us":
         return None
     numbers = column.cast("int64").to_pylist()
     zone = ZoneInfo("UTC")  # as Arrow gives it
     begin = datetime(1970, 1, 1, tzinfo=zone)
     return [None if number is None else begin + timedelta(microseconds=number) for number in numbers]
+
+
+def _time_of_day(nanoseconds: int) -> str:
+    seconds, rest = divmod(nanoseconds, 10**9)
+    fraction = f".{rest:09}".rstrip("0") if rest else ""
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}"
 
 
 def _value_or_text(scalar: Any) -> Any:
@@ -155,7 +163,7 @@ class Data:
         return str(value) if plain else cell_text(value)
 
     def _of_list(self, values: list[object]) -> str:
-        if values and all(isinstance(each, tuple) for each in values):  # as Arrow gives a map
+        if values and all(type(each) is tuple for each in values):  # as Arrow gives a map; an interval is a subclass
             pairs = (f"{self._inner(key)}: {self._inner(each)}" for key, each in cast("list[tuple[Any, Any]]", values))
             return f"{{{', '.join(pairs)}}}"
         return f"[{', '.join(map(self._inner, values))}]"

@@ -124,7 +124,37 @@ def as_pandas(rows: pa.Table) -> pd.DataFrame:
     InvalidInput
         When pandas cannot hold the dates or times of a column, which is named.
     """
+    _check_python_has(rows)
     return cast("pd.DataFrame", _converted(rows, _exact_frame))
+
+
+def _cast_to_text(name: str) -> str:
+    quoted = name if name.isidentifier() else '"' + name.replace('"', '""') + '"'
+    return f"cast it to text in SQL: CAST({quoted} AS VARCHAR)"
+
+
+def _parts(kind: pa.DataType) -> Iterator[pa.DataType]:
+    """Yield a type and all that its values are made of."""
+    yield kind
+    for at in range(kind.num_fields):
+        yield from _parts(kind.field(at).type)
+
+
+def _first_with(rows: pa.Table | pa.RecordBatch, holds: Callable[[pa.DataType], bool]) -> pa.Field | None:
+    """Return the first column that holds values of some types; None without one."""
+    return next((field for field in rows.schema if any(map(holds, _parts(field.type)))), None)
+
+
+def _check_python_has(rows: pa.Table | pa.RecordBatch) -> None:
+    """Raise `InvalidInput` for a column with parts of a microsecond, which Arrow drops where Python has no type."""
+    from pyarrow import compute
+
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        if str(column.type) == "time64[ns]":
+            numbers = column.cast("int64")
+            if compute.any(compute.not_equal(compute.multiply(compute.divide(numbers, 1000), 1000), numbers)).as_py():
+                message = f"column {name!r} has times of day with nanoseconds, which Python has not"
+                raise InvalidInput(message, hint=_cast_to_text(name))
 
 
 def as_dict(rows: pa.Table) -> dict[str, list[Any]]:
@@ -135,12 +165,14 @@ def as_dict(rows: pa.Table) -> dict[str, list[Any]]:
     InvalidInput
         When Python cannot hold the dates or times of a column, which is named.
     """
-    return dict(_converted(with_distinct_names(rows), lambda each: each.to_pydict()))
+    _check_python_has(with_distinct_names(rows))
+    return dict(_converted(rows, lambda each: each.to_pydict()))
 
 
 def as_rows(rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
     """Return a dictionary of Python values for each row; errors as of `as_dict`."""
-    return list(_converted(with_distinct_names(rows), lambda each: each.to_pylist()))
+    _check_python_has(with_distinct_names(rows))
+    return list(_converted(rows, lambda each: each.to_pylist()))
 
 
 def tables_of(rows: pa.Table) -> Iterator[pa.Table]:
@@ -185,7 +217,41 @@ def as_polars(rows: pa.Table) -> pl.DataFrame:
         import polars as pl
     except ImportError as error:
         raise EngineError("Polars is not installed", hint="pip install polars") from error
-    return pl.DataFrame(with_distinct_names(rows))
+    foreign = _first_with(with_distinct_names(rows), lambda kind: _is_interval(kind) or _is_union(kind))
+    if foreign is not None:
+        what = "intervals" if any(map(_is_interval, _parts(foreign.type))) else "unions"
+        message = f"column {foreign.name!r} has {what}, for which Polars has no type"
+        raise InvalidInput(message, hint=_cast_to_text(foreign.name))
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        if _is_beyond_calendars(column):
+            message = f"column {name!r} has dates or times that are infinite, or outside the calendar of Polars"
+            raise InvalidInput(message, hint=_cast_to_text(name))
+    return pl.DataFrame(rows)
+
+
+_CALENDAR_DAYS = 95_000_000
+"""About how many days before and after 1970 Polars can show; it ends the process of a notebook's cell beyond them."""
+
+
+def _is_beyond_calendars(column: pa.ChunkedArray) -> bool:
+    from pyarrow import compute, types
+
+    kind = column.type
+    if not (types.is_date32(kind) or types.is_timestamp(kind)):
+        return False
+    in_day = 1 if types.is_date32(kind) else 86_400 * 10 ** {"s": 0, "ms": 3, "us": 6, "ns": 9}[kind.unit]
+    ends = compute.min_max(column.cast("int32" if types.is_date32(kind) else "int64")).as_py()
+    return any(each is not None and abs(each // in_day) > _CALENDAR_DAYS for each in ends.values())
+
+
+def _is_interval(kind: pa.DataType) -> bool:
+    return str(kind) == "month_day_nano_interval"
+
+
+def _is_union(kind: pa.DataType) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_union(kind))
 
 
 def as_relation(rows: pa.Table) -> duckdb.DuckDBPyRelation:
@@ -203,7 +269,13 @@ _NAT = -(2**63)
 
 
 def _exact_frame(rows: pa.Table) -> pd.DataFrame:
-    frame: pd.DataFrame = rows.to_pandas()
+    import pyarrow as pa
+
+    known = rows
+    for i, field in enumerate(rows.schema):
+        if any(map(_is_union, _parts(field.type))):  # which Arrow does not convert
+            known = known.set_column(i, field.name, pa.nulls(rows.num_rows))
+    frame: pd.DataFrame = known.to_pandas()
     for i, column in enumerate(rows.columns):
         series = _exact_series(column)
         if series is not None:
@@ -226,7 +298,7 @@ def _exact_series(column: pa.ChunkedArray) -> Any:
         masked = pd.ArrowDtype(kind)
     if masked is not None:
         return column.to_pandas(types_mapper=lambda _: masked)
-    if types.is_nested(kind) and any(map(_has_nulls_within, column.chunks)):
+    if any(map(_is_union, _parts(kind))) or (types.is_nested(kind) and any(map(_has_nulls_within, column.chunks))):
         return pd.Series(column.to_pylist(), dtype=object)
     return None
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
+import html
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -229,6 +230,68 @@ def test_rows_of_one_name_are_told_apart_or_refused(session: sl.Session):
 def test_a_reading_that_is_repeated_runs_a_statement_once(session: sl.Session):
     result = session.sql("SELECT uuid() AS u, random() AS r FROM range(3)", engine="duckdb")
     assert len(list(result)) == len(result) == 3
+
+
+AS_TEXT = {
+    "'101'::BIT": "101",
+    "'01:02:03+02'::TIMETZ": "01:02:03+02",
+    "340282366920938463463374607431768211455::UHUGEINT": "340282366920938463463374607431768211455",
+    "'123456789012345678901234567890123456789012345'::BIGNUM": "123456789012345678901234567890123456789012345",
+    "{'a': 1}::VARIANT": "{'a': 1}",
+    "get_type(1)": "INTEGER",
+}
+"""Values that DuckDB does not give Arrow as they are, and the texts that users see."""
+
+
+def test_a_value_for_which_arrow_has_no_type_arrives_as_its_text(session: sl.Session):
+    for value, text in AS_TEXT.items():
+        sql = f"SELECT {value} AS c, [{value}] AS l, {{'a b': {value}, 'n': 1}} AS s, MAP {{{value}: 2}} AS m, 7 AS c"
+        result = session.sql(sql, engine="duckdb")
+        rows = result.to_arrow()
+        assert [column[0].as_py() for column in rows.columns] == [text, [text], {"a b": text, "n": 1}, [(text, 2)], 7]
+        assert (text in repr(result), result.kinds[-1]) == (True, "INTEGER")
+
+
+PARTS = {
+    "INTERVAL '1 month 2 days'": ("1 month 2 days", "intervals"),
+    "[INTERVAL 1 DAY, INTERVAL 2 DAY]": ("[1 day, 2 days]", "intervals"),
+    "MAP {INTERVAL 1 DAY: 1}": ("{1 day: 1}", "intervals"),
+    "union_value(num := 1)::UNION(num INTEGER, s VARCHAR)": ("1", "unions"),
+    "[union_value(s := 'a')::UNION(num INTEGER, s VARCHAR)]": ("['a']", "unions"),
+    "{'u': union_value(num := 1)::UNION(num INTEGER, s VARCHAR)}": ("{u: 1}", "unions"),
+}
+
+
+def test_intervals_and_unions_are_shown_and_are_python_s_but_not_polars_s(session: sl.Session):
+    for value, (text, what) in PARTS.items():
+        result = session.sql(f'SELECT 1 AS k, {value} AS "my c" UNION ALL SELECT 2, NULL ORDER BY k', engine="duckdb")
+        first, second = result.to_dict()["my c"]
+        assert (text in repr(result), text in html.unescape(result._repr_html_())) == (True, True)
+        assert [row["my c"] for row in result] == [first, second]
+        assert len(result.to_pandas()["my c"].dropna()) == 1  # an interval alone is a DateOffset of pandas
+        assert second is None
+        with pytest.raises(InvalidInput, match=f"^column 'my c' has {what}, for which Polars has no type\n") as caught:
+            result.to_polars()
+        assert caught.value.hint == 'cast it to text in SQL: CAST("my c" AS VARCHAR)'
+
+
+def test_parts_of_a_microsecond_are_shown_and_not_dropped(session: sl.Session):
+    result = session.sql("SELECT '01:02:03.123456789'::TIME_NS AS t UNION ALL SELECT NULL", engine="duckdb")
+    assert "01:02:03.123456789" in repr(result)
+    assert result.to_polars()["t"].to_physical().to_list() == [3_723_123_456_789, None]
+    for read in (result.to_pandas, result.to_dict, lambda: list(result)):
+        with pytest.raises(InvalidInput, match="column 't' has times of day with nanoseconds"):
+            read()
+    assert session.sql("SELECT '01:02:03.5'::TIME_NS AS t", engine="duckdb").to_dict() == {
+        "t": [time(1, 2, 3, 500_000)]
+    }
+
+
+def test_polars_gets_no_dates_and_times_that_it_panics_over(session: sl.Session):
+    for value in ("DATE 'infinity'", "TIMESTAMP '-infinity'", "TIMESTAMPTZ '290000-01-01'", "DATE '300000-01-01'"):
+        with pytest.raises(InvalidInput, match="column 't' has dates or times that are infinite, or outside"):
+            session.sql(f"SELECT {value} AS t", engine="duckdb").to_polars()
+    assert "15000" in repr(session.sql("SELECT DATE '15000-01-01' AS t", engine="duckdb").to_polars())
 
 
 def test_a_listing_gives_the_values_of_its_cells(session: sl.Session):

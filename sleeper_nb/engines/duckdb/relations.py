@@ -496,9 +496,9 @@ def name_rows(connection: duckdb.DuckDBPyConnection, name: str, rows: object) ->
 
 
 def to_arrow(rows: duckdb.DuckDBPyRelation) -> pa.Table:
-    """Return all rows of a relation."""
+    """Return all rows of a relation; values that Arrow has no type for are the texts that DuckDB makes of them."""
     try:
-        return rows.to_arrow_table()
+        return _as_arrow_has_it(rows).to_arrow_table()
     except duckdb.Error as error:
         raise explained(error) from error
 
@@ -514,11 +514,49 @@ def count(rows: duckdb.DuckDBPyRelation) -> int:
 def batches(rows: duckdb.DuckDBPyRelation, size: int) -> Generator[pa.Table]:
     """Yield the rows of a relation in batches of about `size` rows, at least one; each is read when it is requested."""
     try:
-        with rows.to_arrow_reader(size) as reader:
+        with _as_arrow_has_it(rows).to_arrow_reader(size) as reader:
             yield from (pa.Table.from_batches([batch], reader.schema) for batch in reader)
-            yield reader.schema.empty_table()
+            yield pa.Table.from_batches([], reader.schema)
     except (duckdb.Error, pa.ArrowException, OSError) as error:  # errors after the first batch come through Arrow
         raise explained(error) from error
+
+
+_AS_TEXT: Final = {"bignum", "bit", "time with time zone", "type", "uhugeint", "variant"}
+"""Types of which DuckDB gives Arrow other values, bytes of its own, or nothing."""
+
+
+@undisturbed()
+def _as_arrow_has_it(rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+    """Return rows whose values arrive in Arrow; by places, as several columns can have one name."""
+    kinds = [_arrow_type(kind) for kind in rows.types]
+    if not any(kinds):
+        return rows
+    places = (duckdb.SQLExpression(f"#{at}") for at in range(1, len(kinds) + 1))
+    return rows.select(
+        *(
+            (place.cast(kind) if kind else place).alias(name)
+            for place, kind, name in zip(places, kinds, rows.columns, strict=True)
+        )
+    )
+
+
+def _arrow_type(kind: Any) -> str:
+    """Return a type with texts where Arrow has no values; "" when it has all of them."""
+    if kind.id in _AS_TEXT:
+        return "VARCHAR"
+    if kind.id not in {"list", "array", "struct", "map"}:
+        return ""
+    parts = [(name, part) for name, part in kind.children if name != "size"]
+    found = [_arrow_type(part) for _, part in parts]
+    if not any(found):
+        return ""
+    types = [each or str(part) for each, (_, part) in zip(found, parts, strict=True)]
+    if kind.id == "map":
+        return f"MAP({', '.join(types)})"
+    if kind.id == "struct":
+        members = (f"{quoted_name(name)} {each}" for each, (name, _) in zip(types, parts, strict=True))
+        return f"STRUCT({', '.join(members)})"
+    return f"{types[0]}[{dict(kind.children).get('size', '')}]"
 
 
 def summed_for_chart(rows: duckdb.DuckDBPyRelation, values: Sequence[ChartValue], query: ChartQuery) -> pa.Table:
