@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import shutil
 import signal
@@ -90,6 +91,17 @@ def spark_engine():
     )
     yield engine
     engine.stop()
+
+
+_FOLDERS = itertools.count(1)
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path) -> Path:
+    """A folder of a name that no earlier test had: theirs are deleted, but servers know their catalogs by it."""
+    folder = tmp_path / str(next(_FOLDERS))
+    folder.mkdir()
+    return folder
 
 
 @pytest.fixture
