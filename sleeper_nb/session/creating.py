@@ -71,7 +71,7 @@ from sleeper_nb.operations.loading.key_sample import (
 )
 from sleeper_nb.operations.loading.load_options import AS_IT_IS, LoadOptions
 from sleeper_nb.operations.loading.matching import Matching, valid_name
-from sleeper_nb.operations.loading.named_columns import check_named_columns
+from sleeper_nb.operations.loading.named_columns import check_has_names, check_named_columns
 from sleeper_nb.operations.loading.odd_texts import OddTexts, odd_texts
 from sleeper_nb.operations.loading.row_checks import RowCheck
 from sleeper_nb.operations.loading.source_files import SourceFile, hidden_note
@@ -394,7 +394,11 @@ class _Load:
             columns = named(columns_of_arrow(load_frames.schema_of_frame(sources)), matching)
             return cls(tables, request, tree, sources, columns, in_bulk=True)
         sources = materialised(sources)
+        if request.schema is not None and not request.options.csv.header:
+            matching = replace(matching, columns=matching.columns or request.schema.names)
         columns = named(columns_of(sources, matching), matching)
+        if request.schema is None:
+            check_has_names(sources, columns, matching)
         return cls(tables, request, tree, sources, columns, in_bulk=is_bulk(sources))
 
     def plan(self) -> CreatePlan:

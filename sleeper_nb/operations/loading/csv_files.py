@@ -30,10 +30,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from sleeper_nb.errors import Action, Hint, InvalidInput, StorageError
+from sleeper_nb.errors import Action, Hint, HintParts, InvalidInput, StorageError
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.operations.loading.casts import BAD_VALUE, InexactValueError, exactly, first_bad, from_base64
 from sleeper_nb.operations.loading.conform import (
+    IGNORE_EXTRA,
     QUARANTINE,
     WHOLE_LINE,
     BadValue,
@@ -47,7 +48,7 @@ from sleeper_nb.operations.loading.conform import (
 from sleeper_nb.operations.loading.csv_text import KeptLines, as_written_in, hint_for, text_stream
 from sleeper_nb.operations.loading.header_comments import are_comments
 from sleeper_nb.operations.loading.json_files import parse_json
-from sleeper_nb.operations.loading.matching import EXACT, Matching
+from sleeper_nb.operations.loading.matching import EXACT, Matching, nameless
 from sleeper_nb.operations.loading.original_rows import OriginalRows, taken
 from sleeper_nb.operations.loading.python_values import from_python
 from sleeper_nb.operations.loading.requested_casts import prepared
@@ -67,7 +68,7 @@ _WRONG_LINE = re.compile(
 _MOST_TEXT = 200
 _MOST_LISTED: Final = 9
 """Lines of one kind of which a dry run says the numbers."""
-_HINT_FOR_LINES: Final[Hint] = (
+_HINT_FOR_LINES: Final[HintParts] = (
     "correct the line; an ingest with ",
     QUARANTINE,
     " keeps such lines in a file, and loads the others; to skip lines above the header, add ",
@@ -80,6 +81,9 @@ _VALUE = re.compile(
     r"\s*([+-]?[\d.,]*\d[\d.,]*(e[+-]?\d+)?%?|\d{1,4}[-./]\d\d?[-./]\d{1,4}([t ].*)?)\s*", re.IGNORECASE
 )
 _MOST_EMPTY: Final = 4096
+_MOST_NAMES: Final = 5
+NO_HEADER: Final = Action("--no-header", "header=False")
+"""The option that says that the first line of a file has values."""
 _DELIMITERS = (";", "\t", "|", ",")
 _TEXT_TYPES = frozenset({"string", "bytearray"})
 """Types in which a quoted null text is a value."""
@@ -99,20 +103,26 @@ def csv_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> I
     _check_no_comment(file, first_record, csv_format)
     _check_delimiter(file, first_record, csv_format, schema)
     table_names = matched_names(names, csv_format, schema, matching)
+    if csv_format.header:
+        _check_has_header(file, names, table_names, schema, matching)
+    surplus = matching.ignore_extra and _has_empty_surplus(file, csv_format, names)
     wrong_lines = WrongLines(csv_format) if matching.keep_back or matching.list_lines else None
     typed = _TypedCsv(file, csv_format, schema, matching, table_names, wrong_lines)
     quotes = Quotes(csv_format)
     last: pa.RecordBatch | None = None  # kept back, as the last batch ends with the row that marks the end
     start = 0
     try:
-        with file.open() as stream, closing(_open_csv(stream, names, csv_format, quotes, wrong_lines)) as reader:
+        with (
+            file.open() as stream,
+            closing(_open_csv(stream, names, csv_format, quotes, wrong_lines, surplus=surplus)) as reader,
+        ):
             for batch in reader:
                 if not batch.num_rows:
                     continue
                 if last is not None:
                     yield typed.columns(last, start)
                     start += last.num_rows
-                last = batch
+                last = typed.without_surplus(batch, start + (last.num_rows if last else 0)) if surplus else batch
     except pa.ArrowInvalid as error:
         if _END in str(error):
             raise _ends_inside_quotes(file) from error
@@ -184,7 +194,15 @@ def _wrong_line(file: SourceFile, csv_format: CsvFormat, error: pa.ArrowInvalid)
 
 def _line_error(file: SourceFile, csv_format: CsvFormat, number: int, wrong: str, text: str) -> InvalidInput:
     line = _line_of(file, csv_format, number - 1 - csv_format.header)
-    return InvalidInput(f"{file.label}, {line} {wrong}: {_shortened(text)}", hint=_HINT_FOR_LINES)
+    hint = _hint_for_line(text, csv_format)
+    return InvalidInput(f"{file.label}, {line} {wrong}: {_shortened(text)}", hint=hint)
+
+
+def _hint_for_line(text: str, csv_format: CsvFormat) -> Hint:
+    """Return what to do about a line with too many or too few values."""
+    if not text.rstrip("\r\n").endswith(csv_format.separator):
+        return _HINT_FOR_LINES
+    return ("if every line ends with a delimiter too many, add ", IGNORE_EXTRA, "; or ", *_HINT_FOR_LINES)
 
 
 def _shortened(text: str) -> str:
@@ -192,29 +210,30 @@ def _shortened(text: str) -> str:
 
 
 def csv_sample(file: SourceFile) -> list[tuple[str, pa.Array]]:
-    """Return the names of the columns of a CSV file, each with the texts of its first rows, NULL where they mean it."""
+    """Return the names of the columns of a CSV file, each with the texts of its first rows, NULL where they mean it.
+
+    Without a header, the names have the numbers of the columns.
+    """
     csv_format = file.csv.for_file(file.path)
-    if not csv_format.header:
-        hint = "add a line with the names; or create the table first, and load the file with its columns"
-        raise InvalidInput(f"{file.label} has no names of columns", hint=hint)
     with read_errors(file):
-        names = csv_names(file, csv_format, ())
-        _check_no_comment(file, names, csv_format)
-        _check_delimiter_of_sample(file, names, csv_format)
-        wrong = WrongLines(csv_format)
+        first = csv_names(file, replace(csv_format, header=True), ())
+        names = first if csv_format.header else tuple(nameless(i) for i in range(1, len(first) + 1))
+        _check_no_comment(file, first, csv_format)
+        _check_delimiter_of_sample(file, first, csv_format)
+        wrong, surplus = WrongLines(csv_format), _has_empty_surplus(file, csv_format, names)
         with (
             file.open() as stream,
-            closing(_open_csv(stream, names, csv_format, Quotes(csv_format), wrong)) as reader,
+            closing(_open_csv(stream, names, csv_format, Quotes(csv_format), wrong, surplus=surplus)) as reader,
         ):
             texts = pa.Table.from_batches([next(iter(reader))])
     rows = texts.num_rows - _has_end_row(texts)
     if len(wrong.found) > rows:  # the first line is no header; of a few, the load names the first
-        first = wrong.found[0]
-        problem = _wrong_number(first.actual_columns, first.expected_columns)
-        raise _line_error(file, csv_format, first.number or 0, problem, first.text)
+        bad = wrong.found[0]
+        problem = _wrong_number(bad.actual_columns, bad.expected_columns)
+        raise _line_error(file, csv_format, bad.number or 0, problem, bad.text)
     # between quotes it is a text, unless the column turns out to hold numbers
     nulls = pa.array(csv_format.nulls, pa.string())
-    columns = [column.slice(0, rows).combine_chunks() for column in texts.columns]
+    columns = [column.slice(0, rows).combine_chunks() for column in texts.columns[: len(names)]]
     return [
         (name, pc.if_else(pc.is_in(column, nulls), pa.scalar(None, pa.string()), column))
         for name, column in zip(names, columns, strict=True)
@@ -276,9 +295,10 @@ def csv_rows_at(file: SourceFile, schema: Schema, matching: Matching, rows: Sequ
     csv_format = file.csv.for_file(file.path)
     names = csv_names(file, csv_format, matching.columns or schema.names)
     wrong, quotes = WrongLines(csv_format), Quotes(csv_format)
-    with file.open() as stream, closing(_open_csv(stream, names, csv_format, quotes, wrong)) as reader:
+    surplus = matching.ignore_extra and _has_empty_surplus(file, csv_format, names)
+    with file.open() as stream, closing(_open_csv(stream, names, csv_format, quotes, wrong, surplus=surplus)) as reader:
         batches = _CountedRows(reader)
-        found = taken(batches, rows, reader.schema)
+        found = taken(batches, rows, reader.schema).select(names)
     lines = [row - batches.count for row in rows if row >= batches.count]  # if any, all batches were read
     records = [wrong.record_of(row) for row in rows[: len(rows) - len(lines)]] + [wrong.records[at] for at in lines]
     in_order = sorted(records)
@@ -314,12 +334,19 @@ def _open_csv(
     csv_format: CsvFormat,
     quotes: Quotes,
     wrong_lines: WrongLines | None = None,
+    *,
+    surplus: bool = False,
 ) -> csv.CSVStreamingReader:
-    """Return Arrow's reader of a CSV file; every column is text. Without `wrong_lines`, such a line is an error."""
+    """Return Arrow's reader of a CSV file; every column is text. Without `wrong_lines`, such a line is an error.
+
+    With `surplus`, there is one more column, which the header does not name.
+    """
+    names = (*names, nameless(len(names) + 1)) if surplus else names
     read = csv.ReadOptions(
         use_threads=False,  # so that an error names its row
         block_size=BLOCK_BYTES,
-        column_names=None if csv_format.header else list(names),
+        column_names=None if csv_format.header and not surplus else list(names),
+        skip_rows_after_names=int(csv_format.header and surplus),
     )
     parse = csv.ParseOptions(
         delimiter=csv_format.separator,
@@ -337,7 +364,7 @@ def _open_csv(
         check_utf8=False,  # the cast does, and names the line and the value
     )
     text = text_stream(stream, csv_format)
-    if csv_format.header and len(names) == 1:  # where an empty line is a row, it is none above the name
+    if csv_format.header and (len(names) == 1 or surplus):  # where an empty line is a row, it is none above the names
         text = _FromHeader(text)
     return csv.open_csv(_WithEndRow(text, names, csv_format, quotes), read, parse, convert)
 
@@ -450,6 +477,35 @@ def _first_record(file: SourceFile, csv_format: CsvFormat) -> tuple[str, ...]:
     with contextlib.suppress(python_csv.Error), _Records(file, csv_format) as records:
         return tuple(next(filter(None, records.rows), ()))
     return ()
+
+
+def _has_empty_surplus(file: SourceFile, csv_format: CsvFormat, names: Sequence[str]) -> bool:
+    """Return whether the first row has a value more than there are columns, and this is empty."""
+    with contextlib.suppress(python_csv.Error), _Records(file, csv_format) as records:
+        rows = filter(None, records.rows)
+        if csv_format.header:
+            next(rows, None)
+        row = next(rows, [])
+        return len(row) == len(names) + 1 and not row[-1]
+    return False
+
+
+def _check_has_header(
+    file: SourceFile, names: Sequence[str], of_table: Sequence[str], schema: Schema, matching: Matching
+) -> None:
+    """Raise `InvalidInput` if the first line has values, and the load takes them for names."""
+    if not is_of_values(names) or (not matching.columns and set(of_table).intersection(schema.names)):
+        return
+    listed = ", ".join(map(repr, names[:_MOST_NAMES]))
+    fits = bool(matching.columns) or len(names) == len(schema.names)
+    option = NO_HEADER if fits else Action("--no-header --columns a,b", "header=False, columns=['a', 'b']")
+    hint: HintParts = ("if it has values, add ", option)
+    if matching.columns:
+        pair = Action(
+            f"--columns {names[0]}={matching.columns[0]}", f"columns={{{names[0]!r}: {matching.columns[0]!r}}}"
+        )
+        hint = (*hint, "; if it has names, give pairs of names: ", pair)
+    raise InvalidInput(f"the first line of {file.label} may have no names of columns: {listed}", hint=hint)
 
 
 def _check_delimiter(file: SourceFile, first: Sequence[str], csv_format: CsvFormat, schema: Schema) -> None:
@@ -575,8 +631,19 @@ class _TypedCsv:
         place = f"{'lines' if len(lines) > 1 else 'line'} {listed}{more}" if numbers else ""
         line = f"line {numbers[0]:,}" if numbers else "a line"
         problem = first.problem.replace("the line", line, 1)
+        hint = _hint_for_line(first.example, self.format)
         return replace(first, problem=f"{problem}: {_shortened(first.example)}", values=len(lines),
-                       example=_shortened(first.example), hint=_HINT_FOR_LINES, place=place)  # fmt: skip
+                       example=_shortened(first.example), hint=hint, place=place)  # fmt: skip
+
+    def without_surplus(self, batch: pa.RecordBatch, start: int) -> pa.RecordBatch:
+        """Return a batch without its last column, which no name stands for; raise unless that is empty."""
+        lengths = pc.fill_null(pc.binary_length(batch.columns[-1]), 0)
+        row = pc.index(pc.greater(lengths, 0), value=True).as_py()
+        if row >= 0:
+            line = self._place(start + row)
+            problem = _wrong_number(len(self.names) + 1, len(self.names))
+            raise InvalidInput(f"{self.file.label}, {line} {problem}", hint=_HINT_FOR_LINES)
+        return batch.select(batch.schema.names[:-1])
 
     def columns(self, batch: pa.RecordBatch, start: int) -> RawColumns:
         """Return a batch of texts, whose first row is row `start` of the file, with the types of the schema."""

@@ -7,6 +7,9 @@ from itertools import chain
 
 from sleeper_nb.errors import Action, HintParts, InvalidInput, NotFound
 from sleeper_nb.model.schema import Schema
+from sleeper_nb.operations.loading.conform import BY_NAME
+from sleeper_nb.operations.loading.csv_files import NO_HEADER, is_of_values
+from sleeper_nb.operations.loading.data_columns import DataColumn
 from sleeper_nb.operations.loading.file_formats import header_names
 from sleeper_nb.operations.loading.in_memory import names_of
 from sleeper_nb.operations.loading.json_files import json_names
@@ -97,3 +100,30 @@ def _names(source: IngestSource) -> Iterable[str] | None:
         return names_of(source.data)
     of_file = json_names(source) if source.format == "json" else header_names(source)
     return chain((value.name for value in source.folder_values), of_file)
+
+
+def check_has_names(sources: Sequence[IngestSource], columns: Sequence[DataColumn], matching: Matching) -> None:
+    """Check that the columns of new tables have names: given ones, or those of a header that has no values.
+
+    Raises
+    ------
+    InvalidInput
+        When the first line of a file is said to have no names, and none are given; or may have values.
+    """
+    files = [each for each in sources if isinstance(each, SourceFile) and each.format in {"csv", "excel"}]
+    bare = next((each for each in files if not each.csv.header), None)
+    if bare is not None and not matching.columns:
+        letters = [f"c{number}" for number in range(1, len(columns) + 1)]
+        names = Action(f"--columns {','.join(letters)}", f"columns={letters!r}")
+        raise InvalidInput(f"{bare.label} has no names of columns", hint=("name them in order: ", names))
+    given = [each.name_in_data for each in columns] if matching.columns else [each.name for each in columns]
+    if bare is None and files and is_of_values(given):
+        listed = ", ".join(map(repr, [each.name_in_data for each in columns][:_MOST_NAMES]))
+        option = NO_HEADER if matching.columns else Action("--no-header --columns a,b", "header=False, columns=[…]")
+        hint: HintParts = ("if it has values, add ", option)
+        if not matching.columns:
+            hint = (*hint, "; if it has names, add ", BY_NAME)
+        raise InvalidInput(f"the first line of {files[0].label} may have no names of columns: {listed}", hint=hint)
+
+
+_MOST_NAMES = 5

@@ -212,3 +212,67 @@ def test_a_wrong_encoding_is_an_error_of_the_file(table, tmp_path: Path):
 def test_options_of_csv_need_a_csv_file(table):
     with pytest.raises(sl.InvalidInput, match="CSV options are given, but no CSV file"):
         table.ingest([{"k": 1}], skip_lines=1)
+
+
+BARE = "1,x\n2,y\n"
+
+
+def test_a_table_is_made_of_a_file_without_a_header(tmp_path: Path):
+    path = written(tmp_path, BARE)
+    with sl.connect(tmp_path / "w") as session:
+        options: Any = {"header": False, "columns": ["k", "name"]}
+        plan = session.create_table("t", path, row_keys=["k"], dry_run=True, **options)
+        made = session.create_table("t", path, row_keys=["k"], types={"name": "string"}, **options)
+        assert plan.rows == 2
+        assert made.scan().to_arrow().to_pylist() == [{"k": 1, "name": "x"}, {"k": 2, "name": "y"}]
+        assert made.ingest(path, header=False).added_rows == 2
+        given = session.create_table("given", sl.Schema({"k": "int"}, values={"n": "string"}), data=path, header=False)
+        assert given.scan().count() == 2
+        with pytest.raises(sl.InvalidInput, match=r"has no names of columns\nhint: .* columns=\['c1', 'c2'\]"):
+            session.create_table("u", path, row_keys=["k"], header=False)
+        with pytest.raises(sl.InvalidInput, match="the data has 2 columns, and 1 are named"):
+            session.create_table("u", path, row_keys=["k"], header=False, columns=["k"])
+
+
+@pytest.mark.parametrize("options", [{}, {"columns": ["k", "name"]}, {"dry_run": True}, {"row_keys": ["1"]}])
+def test_no_hint_takes_a_first_row_of_values_for_names(tmp_path: Path, options: dict[str, Any]):
+    path = written(tmp_path, BARE)
+    problem = (
+        r"the first line of .*in\.csv may have no names of columns: '1', 'x'\nhint: if it has values, add header=False"
+    )
+    with sl.connect(tmp_path / "w") as session:
+        with pytest.raises(sl.InvalidInput, match=problem):
+            session.create_table("t", path, **{"row_keys": ["k"], **options})
+        table = session.create_table("t", sl.Schema({"k": "int"}, values={"name": "string"}))
+        with pytest.raises(sl.InvalidInput, match=problem):
+            table.ingest(path, **{name: value for name, value in options.items() if name != "row_keys"})
+        assert (
+            table.ingest(written(tmp_path, "2013,2014\n1,x\n"), columns={"2013": "k", "2014": "name"}).added_rows == 1
+        )
+
+
+SURPLUS = 'k,name\n1,"a\nb",\n2,,\n3,c,\n'
+
+
+def test_a_delimiter_too_many_at_the_end_of_all_lines_is_taken_when_it_is_asked_for(table: Any, tmp_path: Path):
+    path = written(tmp_path, SURPLUS)
+    expected = [{"k": 1, "name": "a\nb"}, {"k": 2}, {"k": 3, "name": "c"}]
+    assert rows(table, path, ignore_extra=True) == expected
+    with pytest.raises(
+        sl.InvalidInput, match=r"(?s)line 2 has 3 values.*\nhint: if every line ends .* add ignore_extra=True"
+    ):
+        table.ingest(path)
+    with sl.connect(tmp_path / "w") as session:
+        made = session.create_table("t", path, row_keys=["k"], ignore_extra=True)
+        assert made.scan().to_arrow().to_pylist() == [
+            {"k": 1, "name": "a\nb"},
+            {"k": 2, "name": None},
+            {"k": 3, "name": "c"},
+        ]
+        bare = written(tmp_path, "\n" + SURPLUS.replace("k,name\n", ""), "bare.csv")
+        assert made.ingest(bare, ignore_extra=True, header=False).added_rows == 3
+        bad = written(tmp_path, "\n\n" + SURPLUS.replace("1,", "x,", 1), "bad.csv")
+        kept = made.ingest(bad, ignore_extra=True, quarantine=tmp_path / "q.parquet")
+        assert (kept.added_rows, kept.kept_back) == (2, 1)
+        with pytest.raises(sl.InvalidInput, match="line 6 has 3 values, but there are 2 columns"):
+            made.ingest(written(tmp_path, SURPLUS + "4,d,lost\n"), ignore_extra=True)
