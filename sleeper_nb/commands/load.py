@@ -52,9 +52,11 @@ READING_OPTIONS = (
     option("--escape", text="the character before a quote inside a value of a CSV file", metavar="C"),
     option("--comment", text="lines of a CSV file that begin with it are left out", metavar="C"),
     option("--skip-lines", text="how many lines come before a CSV file's header", metavar="N", kind="number"),
-    option("--encoding", text="the encoding of a CSV file, such as latin-1 or utf-16; UTF-8 if not given",
+    option("--encoding", text="the encoding of a CSV file, such as cp1252 or utf-16; UTF-8 if not given",
            metavar="NAME"),
     option("--decimal", text="the decimal mark of a CSV file; . if not given", choices=(".", ",")),
+    option("--thousands", text="what separates groups of three digits in the numbers of a CSV file",
+           choices=(",", ".", "'", "_", "space")),
     option("--date-format", text="how a CSV file writes dates, such as %d.%m.%Y; 2026-11-21 if not given",
            metavar="FORMAT"),
     option("--sheet", text="the sheet of an Excel file that has several", metavar="NAME"),
@@ -82,8 +84,8 @@ def csv_options(arguments: Namespace) -> dict[str, Any]:
 
 def load_options(arguments: Namespace) -> LoadArguments:
     """Return the options of a load as arguments of the Python methods."""
-    names = ("quote", "escape", "comment", "skip_lines", "encoding", "decimal", "date_format", "timestamp_format",
-             "sheet", "format")  # fmt: skip
+    names = ("quote", "escape", "comment", "skip_lines", "encoding", "decimal", "thousands", "date_format",
+             "timestamp_format", "sheet", "format")  # fmt: skip
     given = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
     flags = {name: True for name in ("ignore_extra", "cast", "by_name") if getattr(arguments, name)}
     columns = _columns(arguments.columns)

@@ -167,7 +167,7 @@ def _new_rows(context: Context, arguments: Namespace) -> Any:
 def _types(text: str) -> dict[str, str]:
     """Read ``col=TYPE,…``; commas inside brackets belong to a type."""
     types = {}
-    for part in filter(str.strip, _OUTSIDE_BRACKETS.split(text)):
+    for part in filter(str.strip, _outside_brackets(text)):
         name, equals, kind = part.partition("=")
         if not equals or not kind.strip():
             raise InvalidInput(f"cannot read {part.strip()!r} in --types", hint="write --types fare=double,note=string")
@@ -177,7 +177,16 @@ def _types(text: str) -> dict[str, str]:
     return types
 
 
-_OUTSIDE_BRACKETS = re.compile(r",(?![^<(]*[>)])")
+def _outside_brackets(text: str) -> list[str]:
+    """Return the parts of a text between the commas that are in no brackets."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "<([") - (character in ">)]")
+        if character == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
 
 
 @command(

@@ -72,7 +72,7 @@ from sleeper_nb.operations.loading.key_sample import (
 from sleeper_nb.operations.loading.load_options import AS_IT_IS, LoadOptions
 from sleeper_nb.operations.loading.matching import Matching, valid_name
 from sleeper_nb.operations.loading.named_columns import check_has_names, check_named_columns
-from sleeper_nb.operations.loading.odd_texts import OddTexts, odd_texts
+from sleeper_nb.operations.loading.odd_texts import GroupedNumbers, OddTexts, grouped_numbers, odd_texts
 from sleeper_nb.operations.loading.row_checks import RowCheck
 from sleeper_nb.operations.loading.source_files import SourceFile, hidden_note
 from sleeper_nb.operations.loading.sources import IngestSource
@@ -435,9 +435,13 @@ class _Load:
             odd_texts=self.odd_texts(),
         )
 
-    def odd_texts(self) -> tuple[OddTexts, ...]:
-        """Return the columns that are text only because of a few values, but not those whose types were chosen."""
-        return self._odd_texts(each for each in self._columns if each.type == FieldType("string"))
+    def odd_texts(self) -> tuple[OddTexts | GroupedNumbers, ...]:
+        """Return the columns that are text only because of how values are written, unless their types were chosen."""
+        texts = [each for each in self._columns if each.type == FieldType("string")]
+        if self._request.schema is not None:
+            return ()
+        free = {each.name_in_data for each in texts if each.name not in self._request.choice.types}
+        return (*self._odd_texts(texts), *grouped_numbers(self._sources, free))
 
     def _odd_texts(self, columns: Iterable[DataColumn]) -> tuple[OddTexts, ...]:
         choice = self._request.choice

@@ -546,8 +546,9 @@ class Table(Report):
             - ``header``: whether the first line names the columns; otherwise they are `columns`, or the table's.
             - ``quote``, ``escape``: the character around values, or ``"none"``, and the one before a quote inside.
             - ``comment``, ``skip_lines``: with what the lines begin that are left out, and how many come first.
-            - ``encoding``: such as ``latin-1`` or ``utf-16``; UTF-8 when None.
+            - ``encoding``: such as ``cp1252`` or ``utf-16``; UTF-8 when None.
             - ``decimal``: the decimal mark, ``"."`` or ``","``.
+            - ``thousands``: what separates groups of three digits in numbers: ``,``, ``.``, ``'``, ``_`` or ``space``.
             - ``date_format``, ``timestamp_format``: such as ``"%d.%m.%Y"``, as of ``strptime``; ISO 8601 when None.
             - ``sheet``: the sheet of an Excel file that has several.
             - ``format``: ``"csv"``, ``"tsv"``, ``"json"``, ``"parquet"`` or ``"excel"``, for all files whatever their

@@ -733,6 +733,18 @@ def test_commands_create_from_variables_and_files(shell):
     shell.run_line_magic("sleeper", "create empty --like trips")
 
 
+def test_types_with_commas_inside_are_typed_in_one_option(shell):
+    shell.run_cell("%sleeper use ./w").raise_error()
+    Path("u.json").write_text('{"k": 1, "user": {"id": "a", "country": null}, "m": {"x": {"a": 1, "b": 2}}}\n')
+    types = "user=struct<id:string?,country:string?>,m=map<string,struct<a:int,b:int>>,k=int"
+    made = shell.run_line_magic("sleeper", f'create t --from u.json --keys k --types "{types}"')
+    assert [str(each.type) for each in made.schema.fields] == [
+        "int",
+        *types.removesuffix(",k=int").replace("user=", "").split(",m="),
+    ]
+    assert made.scan().to_arrow()["user"].to_pylist() == [{"id": "a", "country": None}]
+
+
 def test_three_cells_from_nothing_to_a_chart(shell):
     shell.user_ns["df"] = FRAME
     shell.run_cell("%load_ext sleeper_nb\n%sleeper use ./w").raise_error()

@@ -13,7 +13,7 @@ from sleeper_nb.operations.loading.data_columns import DataColumn, has_valid_nam
 from sleeper_nb.operations.loading.ingest import LeafRows
 from sleeper_nb.operations.loading.key_sample import KeyCandidate
 from sleeper_nb.operations.loading.matching import valid_name
-from sleeper_nb.operations.loading.odd_texts import OddTexts
+from sleeper_nb.operations.loading.odd_texts import GroupedNumbers, OddTexts
 from sleeper_nb.report import Bytes, Grid, Report, counted
 
 
@@ -42,7 +42,7 @@ class CreatePlan(Report):
     notes
         What a load changes although every value fits.
     odd_texts
-        The columns that are text only because of a few values.
+        The columns that are text only because of a few values, or of separators of thousands.
     choice
         What chooses row keys.
     """
@@ -58,7 +58,7 @@ class CreatePlan(Report):
     columns: tuple[DataColumn, ...] = ()
     replaces: bool = False
     notes: tuple[str, ...] = ()
-    odd_texts: tuple[OddTexts, ...] = ()
+    odd_texts: tuple[OddTexts | GroupedNumbers, ...] = ()
     choice: Hint = Action("--keys a,b", "row_keys=['a', 'b']")  # noqa: RUF009 - it is frozen
     prefix: str = ""
 

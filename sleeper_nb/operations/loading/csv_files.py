@@ -52,7 +52,13 @@ from sleeper_nb.operations.loading.matching import EXACT, Matching, nameless
 from sleeper_nb.operations.loading.original_rows import OriginalRows, taken
 from sleeper_nb.operations.loading.python_values import from_python
 from sleeper_nb.operations.loading.requested_casts import prepared
-from sleeper_nb.operations.loading.source_files import BLOCK_BYTES, CsvFormat, SourceFile, read_errors
+from sleeper_nb.operations.loading.source_files import (
+    BLOCK_BYTES,
+    CsvFormat,
+    SourceFile,
+    encoding_hint,
+    read_errors,
+)
 from sleeper_nb.report import counted, values_of
 
 logger = logging.getLogger(__name__)
@@ -130,10 +136,7 @@ def csv_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> I
         if wrong is None:
             raise
         if wrong_lines is not None:  # Arrow passes on no line that is not UTF-8
-            wrong.hint = (
-                "correct the line; if its text is not UTF-8, say its encoding, such as ",
-                Action("--encoding latin-1", "encoding='latin-1'"),
-            )
+            wrong.hint = ("correct the line; if its text is not UTF-8, ", *encoding_hint(file))
         raise wrong from error
     if last is None or not _has_end_row(last):
         raise _ends_inside_quotes(file)
@@ -676,7 +679,8 @@ class _TypedCsv:
             return self._values(texts, field.type)
         except InexactValueError as error:
             difference = inexact(error, field, place, self.matching)
-            if hint := hint_for(error, self.format):
+            not_utf_8 = error.is_bad_text and self.format.encoding is None
+            if hint := encoding_hint(self.file) if not_utf_8 else hint_for(error, self.format):
                 difference = replace(difference, hint=hint)
             return with_count(difference, texts, lambda part: self._values(part, field.type))
 

@@ -133,10 +133,44 @@ def as_written_in(csv_format: CsvFormat, texts: pa.Array, target: FieldType) -> 
     InexactValueError
         For the first text that is not written so.
     """
-    if target.name in _NUMBERS and csv_format.decimal == ",":
-        return _with_decimal_point(texts, target)
+    if target.name in _NUMBERS:
+        texts = without_thousands(csv_format, texts)
+        return _with_decimal_point(texts, target) if csv_format.decimal == "," else texts
     pattern = _pattern_of(csv_format, target.name)
     return texts if pattern is None else _by_pattern(texts, pattern, target)
+
+
+def without_thousands(csv_format: CsvFormat, texts: pa.Array) -> pa.Array:
+    """Return texts without the separators of well-grouped thousands; other texts stay as they are."""
+    if csv_format.thousands is None:
+        return texts
+    separator = _SPACES if csv_format.thousands == "space" else re.escape(csv_format.thousands)
+    rest = rf"(?:{re.escape(csv_format.decimal)}\d*)?(?:[eE][+-]?\d+)?"
+    grouped = rf"^\s*[+-]?[1-9]\d{{0,2}}(?:{separator}\d{{3}})+{rest}\s*$"
+    plain = pc.replace_substring_regex(texts, separator, "")
+    return pc.if_else(pc.match_substring_regex(texts, grouped), plain, texts)
+
+
+def thousands_in(texts: pa.Array) -> str | None:
+    """Return what separates thousands if texts are numbers, some of which are grouped so; None for other texts."""
+    for name, separator in (("space" if each == " " else each, each) for each in (",", ".", "'", "_", " ")):
+        mark = re.escape(separator) if separator != " " else _SPACES
+        decimal = r"\." if separator == "," else "," if separator == "." else "[.,]"
+        grouped = rf"[+-]?[1-9]\d{{0,2}}(?:{mark}\d{{3}})+(?:{decimal}\d*)?"
+        is_grouped = pc.match_substring_regex(texts, rf"^\s*{grouped}\s*$")
+        is_number = pc.match_substring_regex(texts, rf"^\s*(?:{grouped}|[+-]?\d{{1,3}}(?:{decimal}\d*)?)\s*$")
+        if pc.any(is_grouped).as_py() and pc.all(is_number).as_py():
+            return name
+    return None
+
+
+_SPACES = "[ \u00a0\u202f\u2009]"
+
+
+def thousands_option(separator: str) -> Action:
+    """Return the option that says what separates thousands."""
+    typed = f'"{separator}"' if separator == "'" else separator
+    return Action(f"--thousands {typed}", f"thousands={separator!r}")
 
 
 def _pattern_of(csv_format: CsvFormat, type_name: str) -> str | None:
@@ -219,8 +253,6 @@ def hint_for(error: InexactValueError, csv_format: CsvFormat) -> Hint:
     """Return the option with which the text of an error could be read; "" when there is none."""
     text, name = "" if error.value is None else str(error.value).strip(), error.target.name
     has_digits = any(map(str.isdigit, text))
-    if error.is_bad_text and csv_format.encoding is None:
-        return ("say its encoding, such as ", Action("--encoding latin-1", "encoding='latin-1'"))
     if text.lower() in _NULL_WORDS and (hint := null_hint(error, csv_format)):
         return hint
     if error.is_not_a_number and csv_format.decimal == "," and not isinstance(error, UnreadableTextError):
@@ -233,6 +265,11 @@ def hint_for(error: InexactValueError, csv_format: CsvFormat) -> Hint:
         example = "%d.%m.%Y %H:%M"
         option = Action(f'--timestamp-format "{example}"', f"timestamp_format={example!r}")
         return ("say how times are written: ", option)
+    grouped = thousands_in(pa.array([text])) if name in _NUMBERS and csv_format.thousands is None else None
+    if grouped is not None and not _WITH_COMMA.fullmatch(text):
+        return (error.hint, ", or add ", thousands_option(grouped))
     if name in _NUMBERS and csv_format.decimal == "." and "," in text and _WITH_COMMA.fullmatch(text):
+        if grouped is not None:
+            return (error.hint, ", or add ", Action("--decimal ,", "decimal=','"), " or ", thousands_option(grouped))
         return (error.hint, ", or add ", Action("--decimal ,", "decimal=','"))
     return null_hint(error, csv_format) if name in _WITH_NULL_HINT else ""

@@ -28,6 +28,7 @@ class LoadArguments(TypedDict, total=False):
     skip_lines: int
     encoding: str | None
     decimal: Literal[".", ","]
+    thousands: Literal[",", ".", "'", "_", "space"] | None
     date_format: str | None
     timestamp_format: str | None
     sheet: str | None

@@ -13,6 +13,7 @@ from sleeper_nb.errors import HintParts
 from sleeper_nb.model.schema import FieldType
 from sleeper_nb.operations.loading.casts import LEADING_ZERO
 from sleeper_nb.operations.loading.csv_files import csv_sample
+from sleeper_nb.operations.loading.csv_text import thousands_in, thousands_option
 from sleeper_nb.operations.loading.source_files import CsvFormat, SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource
 from sleeper_nb.operations.loading.text_types import TEXT_TYPES, distinct, misfits
@@ -81,6 +82,44 @@ class OddTexts:
     def line(self) -> HintParts:
         """What is odd, and what to do."""
         return (f"{self}. ", *self.hint)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedNumbers:
+    """A column of texts that are numbers with separators of thousands."""
+
+    column: str
+    example: str
+    separator: str
+
+    @property
+    def line(self) -> HintParts:
+        """What is odd, and what to do."""
+        of_text = f"{self.column} is read as text, although its values look like numbers, such as {self.example!r}. "
+        return (f"{of_text}To load them as numbers: ", thousands_option(self.separator))
+
+
+def grouped_numbers(sources: Sequence[IngestSource], texts: Collection[str]) -> tuple[GroupedNumbers, ...]:
+    """Return which of the columns of texts of CSV files are numbers with separators of thousands."""
+    files = [source for source in sources if isinstance(source, SourceFile) and source.format == "csv"]
+    if not texts or len(files) < len(sources):
+        return ()
+    samples: dict[str, list[pa.Array]] = {}
+    for file in files[:_MOST_FILES]:
+        for name, column in csv_sample(file) if file.csv.thousands is None else ():
+            if name in texts:
+                samples.setdefault(name, []).append(distinct(column))
+    found = []
+    for name, parts in samples.items():
+        values = distinct(pa.chunked_array(parts))
+        try:
+            separator = thousands_in(values)
+        except (pa.ArrowInvalid, UnicodeDecodeError):  # the load says which text is not UTF-8
+            continue
+        if separator is not None:
+            example = next(each for each in values.to_pylist() if not each.strip("+- ").isdigit())
+            found.append(GroupedNumbers(name, example, separator))
+    return tuple(found)
 
 
 def odd_texts(

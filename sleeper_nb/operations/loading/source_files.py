@@ -81,6 +81,9 @@ class CsvFormat:
         The encoding of the text; None means UTF-8.
     decimal
         The decimal mark of numbers: ``.`` or ``,``.
+    thousands
+        What separates groups of three digits in numbers: one of `THOUSANDS`; None for nothing. With a point, the
+        decimal mark is a comma.
     date_format, timestamp_format
         How dates and timestamps are written, in the directives of Python's ``strptime``; None means ISO 8601.
 
@@ -99,6 +102,7 @@ class CsvFormat:
     skip_lines: int = 0
     encoding: str | None = None
     decimal: str = "."
+    thousands: str | None = None
     date_format: str | None = None
     timestamp_format: str | None = None
 
@@ -118,6 +122,13 @@ class CsvFormat:
             raise InvalidInput(f"skip_lines is {self.skip_lines!r}", hint="give a number of lines, 0 or more")
         if self.decimal not in {".", ","}:
             raise InvalidInput(f"decimal is {self.decimal!r}", hint="give the decimal mark, . or ,")
+        if self.thousands is not None and self.thousands not in THOUSANDS:
+            hint = f"give one of {' '.join(THOUSANDS)}"
+            raise InvalidInput(f"thousands is {self.thousands!r}", hint=hint)
+        if self.thousands == self.decimal == ",":
+            raise InvalidInput("',' cannot be both the decimal mark and between thousands", hint="omit one of them")
+        if self.thousands == self.decimal:
+            object.__setattr__(self, "decimal", ",")
         object.__setattr__(self, "encoding", _checked_encoding(self.encoding))
         for name in ("date_format", "timestamp_format"):
             _check_pattern(name, getattr(self, name))
@@ -248,6 +259,8 @@ def _check_hours(name: str, pattern: str) -> None:
     )
 
 
+THOUSANDS = (",", ".", "'", "_", "space")
+"""What can separate groups of three digits; a space also is one that does not break."""
 DEFAULT_CSV = CsvFormat()
 """No options: the delimiter follows from the file's name."""
 
@@ -623,11 +636,35 @@ def read_errors(file: SourceFile) -> Iterator[None]:
 
 
 def _not_in_encoding(file: SourceFile) -> StorageError:
-    encoding = file.csv.encoding or "UTF-8"
-    hint: HintParts = ("save it as UTF-8, or convert it: iconv -f LATIN1 -t UTF-8 old > new",)
+    encoding, likely = file.csv.encoding or "UTF-8", _likely_encoding(file)
+    iconv = likely.replace("latin-1", "latin1").upper()
+    hint: HintParts = (f"save it as UTF-8, or convert it: iconv -f {iconv} -t UTF-8 old > new",)
     if file.format == "csv":
-        with file.open() as stream:
-            is_utf_16 = bytes(stream.read(2)) in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE}
-        likely = "utf-16" if is_utf_16 else "latin-1"
-        hint = ("say its encoding, such as ", Action(f"--encoding {likely}", f"encoding={likely!r}"))
+        hint = encoding_hint(file)
     return StorageError(f"cannot read {file.label}: its text is not {encoding}", hint=hint)
+
+
+def encoding_hint(file: SourceFile) -> HintParts:
+    """Return the option that says the encoding of a CSV file that is not UTF-8: one in which its bytes are text."""
+    likely = _likely_encoding(file)
+    return ("say its encoding, such as ", Action(f"--encoding {likely}", f"encoding={likely!r}"))
+
+
+def _likely_encoding(file: SourceFile) -> str:
+    """Return an encoding in which a file has no control characters."""
+    with file.open() as stream:
+        block = bytes(stream.read(BLOCK_BYTES))
+        if block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            return "utf-16"
+        used = set[int]()
+        while block:
+            used.update(block.translate(None, _ASCII))
+            block = bytes(stream.read(BLOCK_BYTES))
+    if used & _NOT_IN_CP1252:
+        return "cp850"
+    return "cp1252" if used & _CONTROLS_IN_LATIN_1 else "latin-1"
+
+
+_ASCII = bytes(range(0x80))
+_CONTROLS_IN_LATIN_1 = frozenset(range(0x80, 0xA0))
+_NOT_IN_CP1252 = frozenset({0x81, 0x8D, 0x8F, 0x90, 0x9D})

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -134,19 +134,33 @@ def find_sources(
             "a Spark DataFrame cannot be combined with other data in one ingest",
             hint="combine the DataFrames with union, or ingest one after the other",
         )
-    formats = (
-        {part.format for part in parts if isinstance(part, SourceFile)}
-        if (csv, sheet) != (DEFAULT_CSV, None)
-        else set()
-    )
-    is_for_json = "json" in formats and replace(csv, null_text=None) == DEFAULT_CSV
-    if csv != DEFAULT_CSV and not formats & {"csv", "excel"} and not is_for_json:
-        raise InvalidInput("CSV options are given, but no CSV file", hint="omit delimiter, null text and header")
+    _check_options(parts, csv)
+    formats = {part.format for part in parts if isinstance(part, SourceFile)} if sheet is not None else set()
     if sheet is not None and "excel" not in formats:
         raise InvalidInput("a sheet is given, but no Excel file", hint="omit sheet")
     if file_format is not None and not any(isinstance(part, SourceFile) for part in parts):
         raise InvalidInput("a format is given, but no file", hint="omit format")
     return tuple(parts)
+
+
+_OF_FORMATS = {"csv": {each.name for each in fields(CsvFormat)}, "excel": {"null_text", "header", "skip_lines"}}
+"""The options that files of a format heed; JSON heeds a text for NULL."""
+
+
+def _check_options(parts: Iterable[IngestSource], csv: CsvFormat) -> None:
+    """Raise `InvalidInput` for options that no file heeds."""
+    given = [each.name for each in fields(CsvFormat) if getattr(csv, each.name) != getattr(DEFAULT_CSV, each.name)]
+    formats = {part.format for part in parts if isinstance(part, SourceFile)} if given else set()
+    heeded = set[str]().union(*(_OF_FORMATS.get(each, set()) for each in formats))
+    heeded |= {"null_text"} if "json" in formats else set()
+    unheeded = [name for name in given if name not in heeded]
+    if unheeded and "excel" in formats:
+        are = "is" if len(unheeded) == 1 else "are"
+        names = ", ".join(unheeded)
+        hint = f"omit {names}; an Excel file is read by sheet, header, skip_lines and null_text"
+        raise InvalidInput(f"{names} {are} given, but no CSV file", hint=hint)
+    if unheeded:
+        raise InvalidInput("CSV options are given, but no CSV file", hint="omit delimiter, null text and header")
 
 
 def bytes_of(sources: Iterable[IngestSource]) -> int:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from sleeper_nb.model.schema import FieldType
 from sleeper_nb.operations.loading.casts import LEADING_ZERO, InexactValueError, exactly
-from sleeper_nb.operations.loading.csv_text import are_moments_of_digits, as_written_in, has_pattern
+from sleeper_nb.operations.loading.csv_text import are_moments_of_digits, as_written_in, has_pattern, without_thousands
 from sleeper_nb.operations.loading.source_files import DEFAULT_CSV, CsvFormat
 
 TEXT_TYPES = ("long", "double", "boolean", "date", "timestamp")
@@ -88,6 +88,8 @@ def _is_written_so(values: pa.Array, name: str, csv_format: CsvFormat) -> np.nda
     if has_pattern(csv_format, name):
         return np.ones(len(values), np.bool_)
     shape = _SHAPES[name].replace("MARK", re.escape(csv_format.decimal))
+    if name in {"long", "double"}:
+        values = without_thousands(csv_format, values)
     fits = pc.match_substring_regex(values, rf"^(?is:{_SPACE}({shape}){_SPACE})$")
     if name in {"long", "double"}:
         fits = pc.and_not(fits, pc.match_substring_regex(values, LEADING_ZERO))

@@ -112,7 +112,11 @@ def test_wrong_values_are_shown_with_their_line(table, tmp_path: Path, text: str
         ("k,d\n1,2026-02-30\n", {}, "February 2026 has 28 days; correct the value"),
         ("k,d\n1,30.02.2026\n", {"date_format": "%d.%m.%Y"}, "write every value as 21.11.2026, or give"),
         ("k,at\n1,x\n", {"timestamp_format": "%d.%m.%Y %H:%M"}, "write every value as 21.11.2026 10:30, or give"),
-        ("k;x\n1;1.234,5\n", {"decimal": ",", "delimiter": ";"}, "write a decimal comma and no points: 1234,5;"),
+        (
+            "k;x\n1;1.234,5\n",
+            {"decimal": ",", "delimiter": ";"},
+            "write a decimal comma and no points: 1234,5, or add thousands='.'",
+        ),
         ("k;x\n1;1,5,5\n", {"decimal": ",", "delimiter": ";"}, "write a number such as 12 or 1,5, without points"),
     ],
 )
@@ -276,3 +280,51 @@ def test_a_delimiter_too_many_at_the_end_of_all_lines_is_taken_when_it_is_asked_
         assert (kept.added_rows, kept.kept_back) == (2, 1)
         with pytest.raises(sl.InvalidInput, match="line 6 has 3 values, but there are 2 columns"):
             made.ingest(written(tmp_path, SURPLUS + "4,d,lost\n"), ignore_extra=True)
+
+
+@pytest.mark.parametrize(
+    ("bytes_of_text", "encoding"),
+    [("Málaga", "latin-1"), ("“Málaga” – 5 €", "cp1252"), ("Málaga ìÅ", "cp850"), ("5 €", "utf-16")],
+)
+def test_the_hint_names_an_encoding_in_which_the_bytes_are_text(table, tmp_path, bytes_of_text: str, encoding: str):
+    path = written(tmp_path, f"k,name\n1,{bytes_of_text}\n".encode(encoding))
+    for load in (lambda: table.ingest(path), lambda: table.ingest(path, dry_run=True)):
+        try:
+            said = str(load().grid())
+        except sl.SleeperError as error:
+            said = str(error)
+        assert f"say its encoding, such as encoding='{encoding}'" in said
+    assert rows(table, path, encoding=encoding) == [{"k": 1, "name": bytes_of_text}]
+
+
+GROUPED = {
+    ".": ("1.234.567", "-1.234,5", "12"), ",": ("1,234,567", "-1,234.5", "12"), "'": ("1'234'567", "-1'234.5", "12"),
+    "space": ("1 234\u202f567", "-1\u00a0234.5", "12"), "_": ("1_234_567", "-1_234.5", "12"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mark", GROUPED)
+def test_thousands_may_be_separated_and_a_dry_run_says_so(table: Any, tmp_path: Path, mark: str):
+    lines = "".join(f"{k};{text}\n" for k, text in enumerate(GROUPED[mark]))
+    path = written(tmp_path, f"k;x\n{lines}")
+    options: Any = {"delimiter": ";", "thousands": mark}
+    numbers = [1_234_567.0, -1234.5, 12.0]
+    assert [row["x"] for row in rows(table, path, **options)] == numbers
+    with sl.connect(tmp_path / "w") as session:
+        plan = session.create_table("t", path, row_keys=["k"], delimiter=";", dry_run=True)
+        option = f"thousands={mark!r}"
+        assert f"x is read as text, although its values look like numbers, such as {GROUPED[mark][0]!r}" in repr(plan)
+        assert option in repr(plan)
+        made = session.create_table("t", path, row_keys=["k"], **options)
+        assert made.scan().to_arrow().sort_by("k")["x"].to_pylist() == numbers
+
+
+def test_numbers_that_are_not_grouped_by_three_are_refused(table: Any, tmp_path: Path):
+    for text, mark in (("12.34", "."), ("0.123", "."), ("1,23,456", ","), ("1.234,5.6", "."), ("1 23", "space")):
+        path = written(tmp_path, f"k;x\n1;{text}\n")
+        with pytest.raises(sl.InvalidInput, match="column 'x'"):
+            table.ingest(path, delimiter=";", thousands=mark)
+    with pytest.raises(sl.InvalidInput, match=r"add thousands='\.'"):
+        table.ingest(written(tmp_path, "k;x\n1;1.234.567\n"), delimiter=";")
+    with pytest.raises(sl.InvalidInput, match="cannot be both the decimal mark and between thousands"):
+        table.ingest(path, delimiter=";", thousands=",", decimal=",")

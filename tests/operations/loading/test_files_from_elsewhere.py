@@ -217,6 +217,8 @@ def test_an_excel_file_is_read_by_its_sheet(table, tmp_path: Path):
     assert rows(table) == [(2013, None, date(2026, 1, 2), 1.0), (2014, None, None, 2.5)]
     with pytest.raises(sl.InvalidInput, match="no sheet 'trip'"):
         table.ingest(path, sheet="trip")
+    with pytest.raises(sl.InvalidInput, match=r"delimiter, decimal are given, but no CSV file\nhint: .*skip_lines"):
+        table.ingest(path, sheet="trips", skip_lines=2, decimal=",", delimiter=";")
 
 
 def test_cells_that_do_not_fit_are_shown_with_their_row(table, tmp_path: Path):
