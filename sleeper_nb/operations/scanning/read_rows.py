@@ -313,8 +313,8 @@ def _range_rows(
     if _files_in(plan) < opened:
         check_files(files, storage)  # raises, and names the file
         raise StorageError(f"DataFusion does not find all files in {storage.root}", hint="run it again")
-    for batch in context.execute(plan, 0):
-        yield batch.to_pyarrow()
+    for partition in range(plan.partition_count):
+        yield from (batch.to_pyarrow() for batch in context.execute(plan, partition))
 
 
 def _files_in(plan: ExecutionPlan) -> int:
