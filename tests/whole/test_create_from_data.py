@@ -997,6 +997,71 @@ def test_similar_names_of_one_source_stay_apart_by_name(session):
         session.create_table("t", data, row_keys=["k"], by_name=True)
 
 
+def lines_of(path, *values):
+    path.write_text("".join(f'{{"k": {k}, "p": {value}}}\n\n' for k, value in enumerate(values)))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "where", "options", "texts"),
+    [
+        ('"x"', '{"a": 1.50, "b": [null, true, "é"]}', "'p' has values of several types: a text in line 1, and an",
+         {"types": {"p": "string"}}, ["x", '{"a":1.50,"b":[null,true,"é"]}']),
+        ("5", "[1]", "'p' has values of several types: a number in line 1, and a list in line 3",
+         {"types": {"p": "string"}, "cast": True}, ["5", "[1]"]),
+        ('{"q": [{"r": 1}]}', '{"q": [{"r": {}}]}', "'p.q[].r' has values of several types: a number in line 1, and an",
+         {"types": {"p": "string"}}, ['{"q":[{"r":1}]}', '{"q":[{"r":{}}]}']),
+    ],
+)  # fmt: skip
+def test_values_of_json_of_several_kinds_are_kept_as_json_text(session, tmp_path, one, other, where, options, texts):
+    data = lines_of(tmp_path / "a.json", one, other)
+    with pytest.raises(sl.InvalidInput) as caught:
+        session.create_table("t", data, row_keys=["k"])
+    assert where in caught.value.message
+    hint = ", ".join(f"{name}={value!r}" for name, value in options.items())
+    assert f"to keep its JSON as text: {hint}, or" in caught.value.hint
+    made = session.create_table("t", data, row_keys=["k"], **options)
+    assert made.scan().to_arrow()["p"].to_pylist() == texts
+
+
+def test_a_field_of_a_struct_keeps_json_as_text_too(session, tmp_path):
+    data = lines_of(tmp_path / "a.json", '{"q": ["x"]}', '{"q": [{"a": 1}]}')
+    made = session.create_table("t", data, row_keys=["k"], types={"p": "struct<q:list<string>>"})
+    assert made.scan().to_arrow()["p"].to_pylist() == [{"q": ["x"]}, {"q": ['{"a":1}']}]
+
+
+def test_objects_of_thousands_of_names_are_proposed_as_a_map(session, tmp_path):
+    objects = [f'{{"u{3 * k}": 1, "u{3 * k + 1}": 2, "u{3 * k + 2}": 3}}' for k in range(500)]
+    data = lines_of(tmp_path / "a.json", *objects)
+    with pytest.raises(sl.InvalidInput, match="column 'p' has objects with 1,500 different names") as caught:
+        session.create_table("t", data, row_keys=["k"])
+    assert "make it a map: types={'p': 'map<string,long>'}; or keep its JSON as text: types" in caught.value.hint
+    made = session.create_table("t", data, row_keys=["k"], types={"p": "map<string,long>"})
+    assert made.scan(keys=1).to_arrow()["p"].to_pylist() == [[("u3", 1), ("u4", 2), ("u5", 3)]]
+    nested = lines_of(tmp_path / "b.json", *(f'{{"in": [{each}]}}' for each in objects))
+    with pytest.raises(sl.InvalidInput, match=r"column 'p.in\[\]' has objects with 1,500 different names"):
+        session.create_table("n", nested, row_keys=["k"])
+
+
+@pytest.mark.parametrize(
+    ("values", "problem", "hint"),
+    [
+        ([1, 2**70], "column 'v', row 2: 1180591620717411303424 does not fit 64 bits", "types={'v': 'decimal(38,0)'}"),
+        (["a", "b\udc00"], "column 'v', row 2: the text 'b\\udc00' is not UTF-8", "remove its surrogates"),
+        (["a", Path("b")], "column 'v', row 2: no column can hold a pathlib.PosixPath", "such as str(x)"),
+        (["a", {"b": 1}], "several types: a text in row 1, and an object in row 2", "convert the column"),
+        ([[1], ["b"]], "column 'v[]' has values of several types: a number in row 1, and a text", "convert the column"),
+    ],
+)
+def test_values_without_a_type_are_named_with_their_row(session, values, problem, hint):
+    rows = [{"k": k, "v": value} for k, value in enumerate(values)]
+    for data in (rows, pd.DataFrame(rows)):
+        with pytest.raises(sl.InvalidInput) as caught:
+            session.create_table("t", data, row_keys=["k"])
+        assert problem in caught.value.message
+        assert hint in caught.value.hint
+
+
 BY_NAME = pd.DataFrame({"n": [1, 2]}, pd.Index(["a", "b"], name="k"))
 LEVELS = pd.MultiIndex.from_tuples([("a", 5), ("b", 6)], names=["k", None])
 

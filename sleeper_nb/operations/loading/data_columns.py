@@ -31,9 +31,15 @@ from sleeper_nb.operations.loading.conform import (
 from sleeper_nb.operations.loading.csv_files import csv_sample
 from sleeper_nb.operations.loading.in_memory import arrow_of, is_pandas, is_rows
 from sleeper_nb.operations.loading.joined_types import joined_type
-from sleeper_nb.operations.loading.json_files import json_sample
+from sleeper_nb.operations.loading.json_files import json_sample, line_in_sample
 from sleeper_nb.operations.loading.matching import EXACT, Matching, folded, index_of_pandas, is_nameless, valid_name
-from sleeper_nb.operations.loading.mixed_values import MixedValues, mixed_in_file, mixed_in_memory
+from sleeper_nb.operations.loading.mixed_values import (
+    MixedValues,
+    mixed_in_file,
+    mixed_in_json,
+    mixed_in_memory,
+    objects_of_many_names,
+)
 from sleeper_nb.operations.loading.parquet_files import open_parquet
 from sleeper_nb.operations.loading.source_files import DEFAULT_CSV, CsvFormat, SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource, InMemory
@@ -243,7 +249,7 @@ def _own_columns(source: IngestSource) -> Iterable[DataColumn]:
     elif source.format == "excel":
         of_values = partial(_of_values, mixed=partial(mixed_in_file, csv_format=source.csv, empty=True, rows=False))
     else:
-        of_values = partial(_of_json, csv_format=source.csv)
+        of_values = partial(_of_json, file=source)
     return [of_values(name, values) for name, values in first_values(source, FIRST_ROWS)]
 
 
@@ -304,9 +310,12 @@ def _of_values(name: str, values: Any, mixed: Callable[[str, Any], MixedValues])
     return _of_type(name, found.type)
 
 
-def _of_json(name: str, values: list[Any], csv_format: CsvFormat) -> DataColumn:
+def _of_json(name: str, values: list[Any], file: SourceFile) -> DataColumn:
     """Return the column of values of a JSON file, where dates and times are texts."""
-    column = _of_values(name, values, partial(mixed_in_file, csv_format=csv_format, empty=False, rows=True))
+    if wide := objects_of_many_names(name, values):
+        return DataColumn(name, None, problem=wide.problem, hint=wide.hint, is_optional=True)
+    line_of = partial(line_in_sample, file)
+    column = _of_values(name, values, partial(mixed_in_json, csv_format=file.csv, line_of=line_of))
     if column.arrow == pa.string():
         return replace(column, type=type_of_texts(distinct(pa.array(values, pa.string())), TIMES), arrow=None)
     return column

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from json import JSONDecodeError, JSONDecoder
+from json import JSONDecodeError, JSONDecoder, dumps
 from typing import Any
 
 import pyarrow as pa
@@ -88,12 +88,20 @@ def json_names(file: SourceFile) -> Iterator[str]:
 
 def json_sample(file: SourceFile) -> list[dict[str, Any]]:
     """Return the first objects of a JSON file; its numbers with fractions as doubles."""
+    return [_with_doubles(row) for _, row in _with_nulls(_first_objects(file), file)]
+
+
+def line_in_sample(file: SourceFile, row: int) -> str:
+    """Return the line of an object of `json_sample` as text."""
+    return f"line {_first_objects(file)[row][0]:,}"
+
+
+def _first_objects(file: SourceFile) -> list[tuple[int, dict[str, Any]]]:
     with read_errors(file), file.open() as opened:
         stream = io.BufferedReader(opened)
         block = next(_blocks(stream), b"")
         is_array = block.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
-        rows = _array(file, block + stream.read()) if is_array else _objects(file, block, 1)
-        return [_with_doubles(row) for _, row in _with_nulls(rows, file)]
+        return list(_array(file, block + stream.read()) if is_array else _objects(file, block, 1))
 
 
 def _with_nulls(rows: Iterable[tuple[int, dict[str, Any]]], file: SourceFile) -> list[tuple[int, dict[str, Any]]]:
@@ -300,6 +308,48 @@ def _not_json(file: SourceFile, line: int, error: ValueError | RecursionError) -
     return InvalidInput(f"cannot read {file.label}, line {line:,}: {reason}", hint=hint)
 
 
+def _with_json_texts(values: Sequence[Any], kind: FieldType) -> Sequence[Any]:
+    """Return values with the JSON of objects and lists where the type of the table is a text."""
+    if kind.name == "string":
+        return [_json_of(each) if isinstance(each, dict | list) else each for each in values]
+    if not kind.holds("string"):
+        return values
+    if kind.name == "struct":
+        types = {member.name: member.type for member in kind.arguments}
+        return [_members_with_json_texts(each, types) if isinstance(each, dict) else each for each in values]
+    inner = kind.arguments[-1]
+    return [
+        dict(zip(each, _with_json_texts(list(each.values()), inner), strict=True))
+        if isinstance(each, dict)
+        else _with_json_texts(each, inner)
+        if isinstance(each, list) and kind.name == "list"
+        else each
+        for each in values
+    ]
+
+
+def _members_with_json_texts(value: dict[str, Any], types: Mapping[str, FieldType]) -> dict[str, Any]:
+    return {name: _with_json_texts([part], types[name])[0] if name in types else part for name, part in value.items()}
+
+
+def _json_of(value: Any) -> Any:
+    try:
+        return _json_text(value)
+    except RecursionError:
+        return value  # the cast refuses it
+
+
+def _json_text(value: Any) -> str:
+    """Return a value as JSON text, with all digits of its numbers."""
+    if isinstance(value, NumberText):
+        return str(value)
+    if isinstance(value, dict):
+        return f"{{{','.join(f'{_json_text(name)}:{_json_text(part)}' for name, part in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{','.join(map(_json_text, value))}]"
+    return dumps(value, ensure_ascii=False)
+
+
 def columns_of_objects(
     rows: Sequence[tuple[int, dict[str, Any]]],
     schema: Schema,
@@ -325,6 +375,7 @@ def columns_of_objects(
         return f"{unit} {rows[row][0]:,}"
 
     def convert(values: Sequence[Any], kind: FieldType) -> pa.Array:
+        values = _with_json_texts(values, kind)
         values = prepared_values(values, kind) if matching.cast else values
         return from_python(values, kind, base64=from_base64)
 

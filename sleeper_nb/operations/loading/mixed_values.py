@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
-from sleeper_nb.errors import Action, HintParts
+from sleeper_nb.errors import Action, HintParts, InvalidInput
+from sleeper_nb.model.schema import FieldType
+from sleeper_nb.operations.loading.casts import BAD_VALUE
 from sleeper_nb.operations.loading.conform import row_number
 from sleeper_nb.operations.loading.source_files import CsvFormat
 
@@ -34,7 +37,8 @@ def mixed_in_memory(name: str, values: Any) -> MixedValues:
         return MixedValues(problem, ("make two columns, of their real and imaginary parts",))
     problem, texts = _numbers_and_texts(name, values, rows=True)
     if not texts:
-        return MixedValues("", ("convert the column to one type first",))
+        hint = ("convert the column to one type first",)
+        return _without_type(name, values) or MixedValues(_different_kinds(name, values, row_number)[0], hint)
     replaced, as_text = f"replace {_listed(texts)} by a number", (", or store it as text: ", _as_text(name))
     return MixedValues(problem, (f"{replaced} or None first", *as_text), (f"{replaced} first", *as_text))
 
@@ -60,6 +64,110 @@ def mixed_in_file(name: str, values: Any, csv_format: CsvFormat, *, empty: bool,
     nulls = csv_format.null_option(*texts, empty=empty)
     of_key = ("correct the data, or ", *as_text)
     return MixedValues(problem, (f"to load {them} as NULL: ", nulls, "; or ", *as_text), of_key)
+
+
+def mixed_in_json(name: str, values: Any, csv_format: CsvFormat, line_of: Callable[[int], str]) -> MixedValues:
+    """Describe values of a JSON file, where texts can hold objects and lists; `line_of` names the line of a value."""
+    found = mixed_in_file(name, values, csv_format, empty=False, rows=True)
+    problem, kinds = _different_kinds(name, values, line_of)
+    if found.problem or not problem:
+        return found
+    as_text = Action(f"--types {name}=string", f"types={{{name!r}: 'string'}}")
+    is_plain = kinds <= {"an object", "a list", "a text"}
+    return MixedValues(problem, ("to keep its JSON as text: ", as_text if is_plain else _as_text(name)))
+
+
+_MOST_NAMES: Final = 1000
+_DEEPEST: Final = 20
+
+
+def objects_of_many_names(name: str, values: Sequence[Any]) -> MixedValues | None:
+    """Describe a column of JSON whose objects have thousands of names, most of which each object lacks; or None.
+
+    Arrow would make a struct with a field for each name, and take the time of all rows for each of them.
+    """
+    wide = _wide_objects(values)
+    if wide is None:
+        return None
+    path, names, items = wide
+    problem = f"column {f'{name}{path}'!r} has objects with {names:,} different names, most of which each object lacks"
+    as_text: HintParts = ("keep its JSON as text: ", Action(f"--types {name}=string", f"types={{{name!r}: 'string'}}"))
+    try:
+        kind = f"map<string,{FieldType.from_arrow(pa.array(items).type)}>"
+    except (*BAD_VALUE, InvalidInput):
+        return MixedValues(problem, as_text)
+    if path:
+        return MixedValues(problem, (f"give its type, with {kind} there, or ", *as_text))
+    as_map = Action(f"--types '{name}={kind}'", f"types={{{name!r}: {kind!r}}}")
+    return MixedValues(problem, ("make it a map: ", as_map, "; or ", *as_text))
+
+
+def _wide_objects(values: Sequence[Any], path: str = "") -> tuple[str, int, list[Any]] | None:
+    """Return where objects with many names are, how many, and the values of all names; None if nowhere."""
+    if path.count(".") + path.count("[") > _DEEPEST:  # no type is nested deeper
+        return None
+    lists = [each for each in values if isinstance(each, list)]
+    if lists and (found := _wide_objects([item for each in lists for item in each], f"{path}[]")):
+        return found
+    objects = [each for each in values if isinstance(each, dict)]
+    members: dict[str, list[Any]] = {}
+    for each in objects:
+        for name, value in each.items():
+            members.setdefault(name, []).append(value)
+    given = sum(map(len, members.values()))
+    if len(members) > _MOST_NAMES and 2 * given < len(members) * len(objects):
+        return path, len(members), [value for of_name in members.values() for value in of_name]
+    found_below = (_wide_objects(of_name, f"{path}.{name}") for name, of_name in members.items())
+    return next(filter(None, found_below), None)
+
+
+def _kind_of(value: Any) -> str:
+    if isinstance(value, bool):
+        return "a boolean"
+    names = {dict: "an object", list: "a list", str: "a text", bytes: "bytes"}
+    found = next((text for kind, text in names.items() if isinstance(value, kind)), "")
+    return found or ("a number" if isinstance(value, _NUMBERS) else f"a {type(value).__name__}")
+
+
+def _different_kinds(name: str, values: Any, place: Callable[[int], str]) -> tuple[str, set[str]]:
+    """Return where values are of two kinds, as a problem, and all kinds of the column itself; "" where they are not."""
+    seen: dict[str, tuple[str, int]] = {}
+    problem = ""
+    for row, value in _set_values(values):
+        waiting = [("", value)]
+        while waiting and not problem:
+            path, each = waiting.pop()
+            kind, (before, first) = _kind_of(each), seen.setdefault(path, (_kind_of(each), row))
+            if kind != before:
+                at = f"column {f'{name}{path}'!r} has values of several types"
+                problem = f"{at}: {before} in {place(first)}, and {kind} in {place(row)}"
+            elif isinstance(each, dict):
+                waiting += [(f"{path}.{key}", part) for key, part in reversed(each.items()) if part is not None]
+            elif isinstance(each, list):
+                waiting += [(f"{path}[]", part) for part in reversed(each) if part is not None]
+    return problem, {_kind_of(value) for _, value in _set_values(values)}
+
+
+def _without_type(name: str, values: Any) -> MixedValues | None:
+    """Describe the first value that no type of Arrow holds, whatever the others are; None when each has a type."""
+    for row, each in _set_values(values):
+        if isinstance(each, bool | float) or (isinstance(each, int) and -(2**63) <= each < 2**63):
+            continue
+        try:
+            pa.array([each], from_pandas=True)
+        except BAD_VALUE:
+            return _of_no_type(f"column {name!r}, {row_number(row)}", name, each)
+    return None
+
+
+def _of_no_type(where: str, name: str, value: Any) -> MixedValues:
+    if isinstance(value, int):
+        as_decimal = Action(f"--types '{name}=decimal(38,0)'", f"types={{{name!r}: 'decimal(38,0)'}}")
+        return MixedValues(f"{where}: {value} does not fit 64 bits", ("load it as a decimal: ", as_decimal))
+    if isinstance(value, str):
+        return MixedValues(f"{where}: the text {value!r} is not UTF-8", ("correct it, or remove its surrogates",))
+    kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+    return MixedValues(f"{where}: no column can hold a {kind}", ("convert it first, such as str(x)",))
 
 
 def _as_text(name: str) -> Action:
