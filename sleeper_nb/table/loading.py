@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -81,7 +81,13 @@ def load(
     With `engine`, the load is a bulk import, whatever its size. `merge` is that of `Table.bulk_import`.
     """
     progress, home = table.components.progress, table.store.storage
-    with sources.opened_sources(data, home, options, progress) as rows:
+    with ExitStack() as until_loaded:
+        try:
+            rows = until_loaded.enter_context(sources.opened_sources(data, home, options, progress))
+        except NotFound:
+            if dry_run or (made := _done_before(table, job_id)) is None:
+                raise
+            return made
         note = hidden_note(each for each in rows if isinstance(each, SourceFile))
         if quarantine is not None:
             file = QuarantineFile.of(quarantine, home)
@@ -237,7 +243,12 @@ def add_files(
         raise InvalidInput("files cannot be both copied and moved", hint=hint)
     if copy:
         return load(table, given, LoadOptions(), message=message, job_id=job_id, dry_run=dry_run)
-    found = adding.find_parquet(table.store, given)
+    try:
+        found = adding.find_parquet(table.store, given)
+    except NotFound:  # the files that an earlier run moved have no names there any more
+        if (made := _done_before(table, job_id)) is None:
+            raise
+        return made if not dry_run else AddFilesPlan(made.id, 0, 0, 0, (), (), done_before=made.note)
     note = hidden_note(found.values())
     statistics, progress = DataFileSettings.of(table.properties).statistics, table.components.progress
     row_checks = table.load_checks
@@ -464,8 +475,12 @@ def record_failure(table: OpenTable, job_id: str, began: datetime, reason: str) 
 
 def _unless_done(table: OpenTable, plan: AnyPlan, job_id: str | None) -> AnyPlan:
     """Return the plan of a load, which says so when a job with its id has added rows before."""
-    made = None if job_id is None else job_tracking.done_before(table.store, check_job_id(job_id))
+    made = _done_before(table, job_id)
     return plan if made is None else replace(plan, done_before=made.note)
+
+
+def _done_before(table: OpenTable, job_id: str | None) -> MadeBefore | None:
+    return None if job_id is None else job_tracking.done_before(table.store, check_job_id(job_id))
 
 
 def _once(

@@ -90,11 +90,25 @@ class StatementWriter:
             hint = f"new_values={{{wrong!r}: {updates[wrong]!r}}} sets a Python value"
             raise InvalidInput(f"the new value of {wrong!r} in updates is no SQL", hint=hint)
         given = {name: self.expression(text, f"the new value of {name!r}") for name, text in updates.items()}
-        parameters = dict(zip(free_names("new_value", taken), new_values.values(), strict=False))
-        named = dict(zip(new_values, (f":{name}" for name in parameters), strict=True))
+        names, parameters, named = free_names("new_value", taken), dict[str, Any](), dict[str, str]()
+        for column, value in new_values.items():
+            named[column], own = self._new_value(column, value, names)
+            parameters |= own
         assigned = ", ".join(f"{self.quoted(name)} = {value}" for name, value in {**given, **named}.items())
         text = f"UPDATE {self.quoted(self.table)} SET {assigned}{self._where(where)}"  # noqa: S608 - as in `delete`
         return RowStatement(text, parameters)
+
+    def _new_value(self, column: str, value: Any, names: Iterator[str]) -> tuple[str, dict[str, Any]]:
+        """Return the expression of a new value, and its parameters: an engine would read a dictionary as a struct."""
+        field = next((each for each in self.schema.fields if each.name.casefold() == column.casefold()), None)
+        pairs = list(value.items() if isinstance(value, dict) else value) if isinstance(value, dict | list) else []
+        is_map = field is not None and field.type.name == "map" and pairs
+        if not is_map or not all(isinstance(each, list | tuple) and len(each) == 2 for each in pairs):
+            name = next(names)
+            return f":{name}", {name: value}
+        keys, items = next(names), next(names)
+        function = "map_from_arrays" if self.dialect == "spark" else "map"
+        return f"{function}(:{keys}, :{items})", {keys: [each[0] for each in pairs], items: [each[1] for each in pairs]}
 
     def upsert(self, on: Sequence[str], columns: Sequence[str]) -> str:
         """Return the ``MERGE`` that updates the rows equal to a new row on some columns, and inserts the others.

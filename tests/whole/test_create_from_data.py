@@ -1050,6 +1050,8 @@ def test_objects_of_thousands_of_names_are_proposed_as_a_map(session, tmp_path):
         (["a", "b\udc00"], "column 'v', row 2: the text 'b\\udc00' is not UTF-8", "remove its surrogates"),
         (["a", Path("b")], "column 'v', row 2: no column can hold a pathlib.PosixPath", "such as str(x)"),
         (["a", {"b": 1}], "several types: a text in row 1, and an object in row 2", "convert the column"),
+        ([[("a", 1)]], "column 'v', row 1: pairs may be a map", "such as types={'v': 'map<string,long>'}"),
+        ([{"x": [2**70]}], "column 'v', row 1: 1180591620717411303424 does not fit 64 bits", "decimal(38,0)"),
         ([[1], ["b"]], "column 'v[]' has values of several types: a number in row 1, and a text", "convert the column"),
     ],
 )

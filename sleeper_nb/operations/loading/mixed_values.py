@@ -153,14 +153,27 @@ def _without_type(name: str, values: Any) -> MixedValues | None:
     for row, each in _set_values(values):
         if isinstance(each, bool | float) or (isinstance(each, int) and -(2**63) <= each < 2**63):
             continue
-        try:
-            pa.array([each], from_pandas=True)
-        except BAD_VALUE:
-            return _of_no_type(f"column {name!r}, {row_number(row)}", name, each)
+        if not _has_type(each) and (found := _of_no_type(f"column {name!r}, {row_number(row)}", name, each)):
+            return found
     return None
 
 
-def _of_no_type(where: str, name: str, value: Any) -> MixedValues:
+def _has_type(value: Any) -> bool:
+    try:
+        pa.array([value], from_pandas=True)
+    except BAD_VALUE:
+        return False
+    return True
+
+
+def _of_no_type(where: str, name: str, value: Any) -> MixedValues | None:
+    """Describe a value that has no type; None when only its parts are of several types."""
+    if isinstance(value, list | tuple) and value and all(isinstance(each, tuple) and len(each) == 2 for each in value):
+        as_map = Action(f"--types '{name}=map<string,long>'", f"types={{{name!r}: 'map<string,long>'}}")
+        return MixedValues(f"{where}: pairs may be a map, and the type of one is not guessed", ("such as ", as_map))
+    if isinstance(value, list | tuple | dict):
+        parts = value.values() if isinstance(value, dict) else value
+        return next((_of_no_type(where, name, each) for each in parts if not _has_type(each)), None)
     if isinstance(value, int):
         as_decimal = Action(f"--types '{name}=decimal(38,0)'", f"types={{{name!r}: 'decimal(38,0)'}}")
         return MixedValues(f"{where}: {value} does not fit 64 bits", ("load it as a decimal: ", as_decimal))

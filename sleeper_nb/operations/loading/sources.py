@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from sleeper_nb.errors import InvalidInput, first_line
-from sleeper_nb.model.schema import Field, Schema
+from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.operations.loading import in_memory
 from sleeper_nb.operations.loading.casts import BAD_VALUE, InexactValueError
 from sleeper_nb.operations.loading.conform import (
@@ -370,6 +370,28 @@ def _is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
+_FLOATS = frozenset({"float", "double"})
+
+
+def _without_nan(value: Any, kind: FieldType) -> Any:
+    """Return a value of pandas without the NaN that stand for NULL: those of a column, and in lists of whole numbers.
+
+    pandas and NumPy make floats of whole numbers beside NULL.
+    """
+    if _is_nan(value):
+        return None
+    if kind.name == "list" and kind.arguments[0].name not in _FLOATS and isinstance(value, list | tuple | np.ndarray):
+        if isinstance(value, np.ndarray) and value.dtype.kind not in "fO":
+            return value
+        return [_without_nan(each, kind.arguments[0]) for each in value]
+    if kind.name == "struct" and isinstance(value, dict):
+        types = {each.name: each.type for each in kind.arguments if each.type.name not in _FLOATS}
+        return {name: _without_nan(each, types[name]) if name in types else each for name, each in value.items()}
+    if kind.name == "map" and kind.arguments[1].name not in _FLOATS and isinstance(value, dict):
+        return {name: _without_nan(each, kind.arguments[1]) for name, each in value.items()}
+    return value
+
+
 def _nan_count(series: Any) -> int:
     """Return how many values are a float NaN, which pandas also uses for missing values."""
     if series.dtype == object:
@@ -379,7 +401,7 @@ def _nan_count(series: Any) -> int:
 
 def _from_series(series: Any, target: Field, matching: Matching) -> _Column:
     if series.dtype == object:
-        values = [None if _is_nan(value) else value for value in series]
+        values = [_without_nan(value, target.type) for value in series]
         return _column(values, target, matching)
     try:
         array = pa.array(series, from_pandas=True)

@@ -727,6 +727,18 @@ def test_an_old_name_that_cannot_be_deleted_is_reported(session, lake, monkeypat
     assert content(table) == expected(rows(), rows(100))
 
 
+def test_a_job_that_is_done_needs_its_files_no_more(session, lake):
+    table, given = session.table("t"), lake / "city=nowhere/a.parquet"
+    table.add_files(given, move=True, job_id="monday")
+    again = table.add_files(given, move=True, job_id="monday")
+    assert "done before" in again.note
+    assert "done before" in table.add_files(given, move=True, job_id="monday", dry_run=True).done_before
+    assert "done before" in table.ingest(given, job_id="monday").note
+    assert content(table) == expected(rows())
+    with pytest.raises(NotFound):
+        table.add_files(given, move=True, job_id="tuesday")
+
+
 def test_a_file_that_another_table_or_version_uses_is_not_moved(session, lake):
     table = session.table("t")
     other = session.create_table("other", SCHEMA)

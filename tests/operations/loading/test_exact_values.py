@@ -271,3 +271,28 @@ def test_int96_of_any_year_is_read_in_microseconds(session, tmp_path):
     found = made.scan().to_arrow().sort_by("k")
     assert found["v"].to_pylist() == [each for each in moments for _ in range(2)]
     assert found["l"].to_pylist() == [[each] for each in moments for _ in range(2)]
+
+
+def test_nan_that_pandas_put_into_lists_of_whole_numbers_is_null(loaded):
+    made = pa.table({"k": [0, 1], "v": [[1, None], None]}).to_pandas()
+    assert made["v"][0].dtype == np.float64
+    assert loaded("list<long>", made) == [[1, None], None]
+    assert loaded("list<long>", pd.DataFrame({"k": [0], "v": [[2.0, float("nan")]]})) == [[2, None]]
+    assert loaded("struct<a:int?>", pd.DataFrame({"k": [0], "v": [{"a": float("nan")}]})) == [{"a": None}]
+    assert str(loaded("list<double>", made)[0]) == "[1.0, nan]"
+    for wrong in (pd.DataFrame({"k": [0], "v": [np.array([1.5, np.nan])]}), rows([1.0, float("nan")])):
+        with pytest.raises(sl.InvalidInput, match="row 1"):
+            loaded("list<long>", wrong)
+
+
+def test_a_map_is_set_to_a_dictionary_or_pairs(session):
+    table = session.create_table("maps", sl.Schema({"k": "int"}, values={"m": "map<string,long>?"}))
+    table.ingest([{"k": 1, "m": {"a": 1}}])
+    for value, expected in (
+        ({"x": 7, "y": None}, [("x", 7), ("y", None)]),
+        ([("z", 8)], [("z", 8)]),
+        ({}, []),
+        (None, None),
+    ):
+        table.update(new_values={"m": value}, where="k = 1")
+        assert table.scan().to_arrow()["m"].to_pylist() == [expected]
