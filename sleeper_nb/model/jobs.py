@@ -48,7 +48,7 @@ class Job(Report):
     snapshot_id
         The snapshot that it made.
     reason
-        Why the job failed or was cancelled, in one line.
+        Why the job failed or was cancelled, in one line; of a load or change that runs, in which process.
     author
         Who ran it.
     """
@@ -92,7 +92,7 @@ class Job(Report):
     def done(self, now: datetime, *, rows_read: int | None, rows_written: int | None, snapshot_id: int | None) -> Job:
         """Return the job as finished."""
         return replace(
-            self, state="FINISHED", started=self.started or self.created, finished=now,
+            self, state="FINISHED", started=self.started or self.created, finished=now, reason=None,
             rows_read=rows_read, rows_written=rows_written, snapshot_id=snapshot_id,
         )  # fmt: skip
 

@@ -2,16 +2,20 @@
 
 `JobTracker` writes the records of compactions, `run_tracked` those of an ingest; `add_once` makes an ingest with a job
 id safe to run again. `jobs_of` reads the records: a job that a record calls running may be dead, which it finds by the
-job's claim, or by a later run with the same id.
+job's claim, by a later run with the same id, or by its process, if that was one of this machine.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import re
+import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cache
+from pathlib import Path
 from typing import Literal, get_args
 
 from sleeper_nb.catalog.catalog_base import Catalog, TableEntry
@@ -55,7 +59,7 @@ class JobTracker:
         """Return the first record of a job; the caller writes it in the same step as the job's claim."""
         job = Job(
             id=job_id, kind=kind, state="CREATED", created=now, partition_ids=partition_ids, files=files,
-            author=self._author,
+            author=self._author, reason=None if kind == "compaction" else own_process(),
         )  # fmt: skip
         self._jobs[job_id] = job
         return job
@@ -259,7 +263,8 @@ LISTED_JOBS = 50
 """How many runs a list of jobs shows by default."""
 CLAIM_ENDED = "claim ended: its process has died, and its inputs are free again"
 RUN_AGAIN = "a later run of the job did the work: this one changed nothing and cannot change anything any more"
-STALE_REASONS = frozenset({CLAIM_ENDED, RUN_AGAIN})
+PROCESS_ENDED = "its process has ended before the job did: history shows whether its rows were committed"
+STALE_REASONS = frozenset({CLAIM_ENDED, RUN_AGAIN, PROCESS_ENDED})
 """Reasons why a job that is recorded as running has died, or runs in vain."""
 _COLUMNS = (
     "state", "kind", "job", "partition", "files", "rows", "rows/s", "started", "duration", "snapshot", "reason",
@@ -270,14 +275,14 @@ def jobs_of(catalog: Catalog, table_id: str, which: Which, limit: int, now: date
     """Return the newest runs of a table's jobs, newest first.
 
     An unfinished compaction without a claim has the reason `CLAIM_ENDED`, an unfinished load or change whose id a later
-    run has finished has the reason `RUN_AGAIN`.
+    run has finished has the reason `RUN_AGAIN`, and one whose process has ended, on this machine, `PROCESS_ENDED`.
 
     Parameters
     ----------
     catalog, table_id
         The catalog, and the table's id.
     which
-        All runs, only running ones, or only failed ones; runs with one of the two reasons count as failed.
+        All runs, only running ones, or only failed ones; runs with one of these reasons count as failed.
     limit
         The most runs to return.
     now
@@ -301,7 +306,7 @@ def jobs_of(catalog: Catalog, table_id: str, which: Which, limit: int, now: date
             replace(job, reason=CLAIM_ENDED) if _needs_claim(job) and (job.created, job.id) in dead else job
             for job in catalog.jobs(table_id, most)
         )
-    jobs = _with_overtaken(jobs)
+    jobs = _with_ended_processes(_with_overtaken(jobs))
     return tuple(job for job in jobs if which == "all" or _is_in(job, which))[:limit]
 
 
@@ -315,6 +320,43 @@ def _with_overtaken(jobs: Sequence[Job]) -> tuple[Job, ...]:
         if job.state == "FINISHED":
             done.add(job.id)
     return tuple(marked)
+
+
+_PROCESS = re.compile(r"process (\d+) of (.*) \(([\w-]+) (\d+)\)")
+
+
+def own_process() -> str:
+    """Return the words by which a record names this process, and by which its end can be seen on this machine."""
+    number = os.getpid()
+    began = _began(number)
+    return f"process {number} of {socket.gethostname()}" + (f" ({_machine()} {began})" if began else "")
+
+
+def _with_ended_processes(jobs: Iterable[Job]) -> tuple[Job, ...]:
+    return tuple(replace(job, reason=PROCESS_ENDED) if _has_ended_process(job) else job for job in jobs)
+
+
+def _has_ended_process(job: Job) -> bool:
+    """Return whether an unfinished job ran in a process of this machine that has ended."""
+    found = None if job.ended else _PROCESS.fullmatch(job.reason or "")
+    return found is not None and found[3] == _machine() and found[4] != _began(int(found[1]))
+
+
+def _machine() -> str:
+    """Return what identifies the processes that this one can see, until the machine starts anew; "" if unknown."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot[:13]}-{Path('/proc/self/ns/pid').stat().st_ino}"
+    except OSError:  # of another operating system
+        return ""
+
+
+def _began(number: int) -> str:
+    """Return when a process of this machine began, in its ticks; "" when there is none, or that is unknown."""
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[19] if _machine() else ""
+    except (OSError, IndexError):
+        return ""
 
 
 def _needs_claim(job: Job) -> bool:
@@ -352,5 +394,5 @@ def _cells(job: Job, now: datetime) -> tuple[object, ...]:
     return (
         state, job.kind, job.id, ", ".join(job.partition_ids), job.files or None, rows,
         None if rate is None else round(rate), job.started, None if seconds is None else duration_text(seconds),
-        job.snapshot_id, job.reason,
+        job.snapshot_id, _PROCESS.sub(r"process \1 of \2", job.reason or "") or None,
     )  # fmt: skip

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -18,7 +21,7 @@ from sleeper_nb.model.jobs import Job
 from sleeper_nb.operations import compact as compaction
 from sleeper_nb.operations.compact import CLAIM_TIME
 from sleeper_nb.operations.compaction_plan import StrategySettings
-from sleeper_nb.operations.job_tracking import CLAIM_ENDED, RUN_AGAIN
+from sleeper_nb.operations.job_tracking import CLAIM_ENDED, PROCESS_ENDED, RUN_AGAIN, own_process
 from sleeper_nb.progress import Silent
 from sleeper_nb.report import duration_text
 from sleeper_nb.state_store.state_store_base import StateStore
@@ -183,6 +186,34 @@ def test_a_load_that_died_does_not_seem_to_run_when_its_job_has_been_done(sessio
     assert [one.id for one in trips.jobs("running")] == ["bulk-import 1"]
     assert [(one.id, one.reason) for one in trips.jobs("failed")] == [("ingest 1", RUN_AGAIN)]
     assert [one.reason for one in trips.jobs() if one.id == "ingest 1"] == [None, RUN_AGAIN]
+
+
+def test_a_load_whose_process_was_killed_is_not_running_any_more(session: sl.Session, trips: sl.Table):
+    catalog, clock = session.components.catalog, session.components.clock
+    killed = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    killed.kill()
+    killed.communicate()
+    own = own_process()
+    for job_id, process in (
+        ("live", own),
+        ("killed", own.replace(str(os.getpid()), str(killed.pid), 1)),
+        ("elsewhere", f"process {killed.pid} of other (0-1 2)"),
+        ("unknown", "process 1 of other"),
+    ):
+        started = clock.now()
+        job = Job(id=job_id, kind="ingest", state="RUNNING", created=started, started=started, reason=process)
+        catalog.put_job(trips.entry.id, job)
+    assert {one.id for one in trips.jobs("running")} == {"live", "elsewhere", "unknown"}
+    assert [(one.id, one.reason) for one in trips.jobs("failed")] == [("killed", PROCESS_ENDED)]
+    assert "FAILED   ingest  killed" in repr(trips.jobs())
+
+
+def test_a_load_says_which_process_it_runs_in_until_it_ends(trips: sl.Table, monkeypatch: pytest.MonkeyPatch):
+    told = []
+    put = trips.store.catalog.put_job
+    monkeypatch.setattr(trips.store.catalog, "put_job", lambda table, job: (told.append(job), put(table, job)))
+    trips.ingest([{"city": "lima"}], job_id="load-1")
+    assert [(job.state, job.reason) for job in told] == [("RUNNING", own_process()), ("FINISHED", None)]
 
 
 def test_a_change_that_died_has_a_reason_that_is_true_for_changes(session: sl.Session, trips: sl.Table):
