@@ -9,6 +9,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,11 +53,11 @@ _NEEDED_BYTES = 6 * 2**30
 def pytest_configure(config: pytest.Config) -> None:
     """Keep the files of tests in memory where Linux offers it: a commit otherwise waits for the disk most of its time.
 
-    A ``TMPDIR`` that is set is used instead.
+    They go when the run ends. To look at them afterwards, set ``TMPDIR``, which is used instead.
     """
     if "TMPDIR" not in os.environ and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _NEEDED_BYTES:
-        os.environ["TMPDIR"] = str(_MEMORY)  # for the processes that tests start, too
-        tempfile.tempdir = None
+        os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="sleeper-tests-", dir=_MEMORY)
+        config.add_cleanup(partial(shutil.rmtree, tempfile.tempdir, ignore_errors=True))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
