@@ -434,8 +434,10 @@ class SparkResult(QueryResult):
         return self._collected(self._frame)
 
     def _collected(self, frame: DataFrame) -> pa.Table:
+        from sleeper_nb.engines.spark import frames
+
         try:
-            rows = self._run(frame.toArrow)
+            rows = self._run(lambda: frames.as_arrow_has_it(frame).toArrow())
         except SleeperError:
             raise
         except ValueError as error:  # Arrow has no type for the elements of an empty list
