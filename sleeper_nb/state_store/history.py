@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from sleeper_nb.catalog.catalog_base import Catalog
+from sleeper_nb.catalog.catalog_base import Catalog, unknown_table_id
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import HISTORY, NetworkError, NotFound
 from sleeper_nb.last_used import LastUsed
@@ -200,9 +200,14 @@ class History:
         ------
         StorageError
             When the file is there, but is another; or when the state has another schema than its version had.
+        NotFound
+            When the table was deleted in the meantime; no file is left.
         """
         if not self._storage.has(paths.schema(state.schema_id)):
             metadata_files.write_new_schema(self._storage, state.schema_id, state.schema)
+            if not self._catalog.has_table(self._table_id):  # or its deletion deletes the file
+                self._storage.delete(paths.schema(state.schema_id))
+                raise unknown_table_id(self._table_id)
             logger.warning(
                 "table %s: the file of schema %d was gone, and is written again", self._table_id, state.schema_id
             )
