@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sleeper_nb.errors import EngineError, InvalidInput, NotFound, SleeperError, first_line, nearest
-from sleeper_nb.operations.loading.casts import plain_values
+from sleeper_nb.operations.loading.casts import BAD_VALUE, plain_values
 from sleeper_nb.operations.loading.in_memory import arrow_of, is_pandas, is_spark, is_table, with_index
+from sleeper_nb.operations.loading.mixed_values import mixed_in_memory
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -152,9 +153,25 @@ def _arrow(name: str, data: Any) -> pa.Table:
     except SleeperError as error:
         raise InvalidInput(f"variable {name!r}: {error.message}", hint=error.hint_parts) from error
     except Exception as error:  # each library has its own errors
+        if why := _why_not(data):
+            raise InvalidInput(f"variable {name!r}: {why}", hint="convert the column first, or leave it out") from error
         why = "; ".join(map(str, error.args)) if isinstance(error, pa.ArrowException) else first_line(error)
         hint = "convert the column first, or leave it out"
         raise InvalidInput(f"variable {name!r} cannot be converted to Arrow: {why}", hint=hint) from error
+
+
+def _why_not(data: Any) -> str:
+    """Return which value of a pandas table has no type of Arrow, with its row; "" where each column has one."""
+    columns = ((str(name), data.iloc[:, i]) for i, name in enumerate(data.columns)) if is_pandas(data) else ()
+    return next(filter(None, (mixed_in_memory(name, values).problem for name, values in columns if _fails(values))), "")
+
+
+def _fails(values: Any) -> bool:
+    try:
+        pa.array(values, from_pandas=True)
+    except BAD_VALUE:
+        return True
+    return False
 
 
 def _plain(name: str, rows: pa.Table) -> pa.Table:

@@ -106,9 +106,11 @@ class StatementWriter:
         if not is_map or not all(isinstance(each, list | tuple) and len(each) == 2 for each in pairs):
             name = next(names)
             return f":{name}", {name: value}
+        if self.dialect == "spark":  # it takes no list with None as a parameter
+            own = {next(names): part for pair in pairs for part in pair}
+            return f"map({', '.join(f':{each}' for each in own)})", own
         keys, items = next(names), next(names)
-        function = "map_from_arrays" if self.dialect == "spark" else "map"
-        return f"{function}(:{keys}, :{items})", {keys: [each[0] for each in pairs], items: [each[1] for each in pairs]}
+        return f"map(:{keys}, :{items})", {keys: [each[0] for each in pairs], items: [each[1] for each in pairs]}
 
     def upsert(self, on: Sequence[str], columns: Sequence[str]) -> str:
         """Return the ``MERGE`` that updates the rows equal to a new row on some columns, and inserts the others.

@@ -1064,6 +1064,31 @@ def test_values_without_a_type_are_named_with_their_row(session, values, problem
         assert hint in caught.value.hint
 
 
+def test_sparse_columns_are_loaded_with_all_values(session):
+    sparse = pd.arrays.SparseArray([1.5, np.nan]), pd.arrays.SparseArray([0, 5])
+    frame = pd.DataFrame({"k": [1, 2], "v": sparse[0], "n": sparse[1]})
+    made = session.create_table("t", frame, row_keys=["k"])
+    made.upsert(frame)
+    expected = {"k": [1, 2], "v": [1.5, None], "n": [0, 5]}
+    assert made.scan().to_arrow().to_pydict() == expected
+    assert (
+        session.sql("select * from f order by k", engine="duckdb", data={"f": frame}).to_arrow().to_pydict() == expected
+    )
+
+
+@pytest.mark.parametrize("value", [2**64, "b\udc00", Path("b")])
+def test_a_frame_in_sql_names_the_row_of_a_value_without_a_type(session, value):
+    frame = pd.DataFrame({"k": [1, 2], "v": pd.Series([None, value], dtype=object)})
+    with pytest.raises(sl.InvalidInput, match="variable 'f': column 'v', row 2"):
+        session.sql("select v from f", engine="duckdb", data={"f": frame})
+
+
+def test_cells_of_excel_of_several_kinds_are_named(session, tmp_path):
+    pd.DataFrame({"k": [1, 2], "v": [True, 2.5]}).to_excel(tmp_path / "a.xlsx", index=False)
+    with pytest.raises(sl.InvalidInput, match="several types: a boolean, and a number"):
+        session.create_table("t", tmp_path / "a.xlsx", row_keys=["k"])
+
+
 BY_NAME = pd.DataFrame({"n": [1, 2]}, pd.Index(["a", "b"], name="k"))
 LEVELS = pd.MultiIndex.from_tuples([("a", 5), ("b", 6)], names=["k", None])
 

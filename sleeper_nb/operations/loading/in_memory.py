@@ -49,7 +49,9 @@ def names_of(data: Any) -> tuple[str, ...] | None:
 
 
 def with_index(data: Any) -> Any:
-    """Return a pandas table with a named index, and each level of a MultiIndex, as columns; other data as it is.
+    """Return a pandas table with a named index, and each level of a MultiIndex, as columns, none of them sparse.
+
+    Other data stays as it is.
 
     As in `reset_index`, they come first, and a level without a name is ``level_0``; but a level that is a column too
     is one column. An index without a name numbers the rows, and stays what it is.
@@ -59,7 +61,10 @@ def with_index(data: Any) -> Any:
     InvalidInput
         When a level has other values than the column of its name.
     """
-    if not is_pandas(data) or (data.index.nlevels == 1 and data.index.name is None):
+    if not is_pandas(data):
+        return data
+    data = _dense(data)
+    if data.index.nlevels == 1 and data.index.name is None:
         return data
     table = data.copy(deep=False)
     table.columns = list(map(str, data.columns))
@@ -72,6 +77,15 @@ def with_index(data: Any) -> Any:
             problem = f"{name!r} is a column of the data frame and a level of its index, with other values"
             raise InvalidInput(problem, hint=f"rename the level, such as x.rename_axis({f'{name}_2'!r})")
     return table.set_axis(range(len(table)), axis=0)
+
+
+def _dense(data: Any) -> Any:
+    """Return a pandas table whose sparse columns, which Arrow does not read, have all of their values."""
+    sparse = [i for i, kind in enumerate(data.dtypes) if type(kind).__name__ == "SparseDtype"]
+    table = data.copy(deep=False) if sparse else data
+    for i in sparse:
+        table.isetitem(i, data.iloc[:, i].sparse.to_dense())
+    return table
 
 
 def _are_values_of(level: Any, column: Any) -> bool:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from sleeper_nb.errors import Action, HintParts, InvalidInput
 from sleeper_nb.model.schema import FieldType
 from sleeper_nb.operations.loading.casts import BAD_VALUE
-from sleeper_nb.operations.loading.conform import row_number
+from sleeper_nb.operations.loading.conform import no_place, row_number
 from sleeper_nb.operations.loading.source_files import CsvFormat
 
 _NUMBERS = (int, float, Decimal, np.integer, np.floating)
@@ -55,7 +55,8 @@ def mixed_in_file(name: str, values: Any, csv_format: CsvFormat, *, empty: bool,
     """
     problem, texts = _numbers_and_texts(name, values, rows=rows)
     if not texts:
-        return MixedValues("", ("convert the column to one type first",))
+        problem, _ = _different_kinds(name, values, row_number if rows else no_place)
+        return MixedValues(problem, ("convert the column to one type first",))
     as_text = ("store it as text: ", _as_text(name))
     is_null = all(csv_format.can_be_null_text(each) and not any(map(str.isdigit, each)) for each in texts)
     if len(texts) > _MOST_NULLS or not is_null:
@@ -68,10 +69,9 @@ def mixed_in_file(name: str, values: Any, csv_format: CsvFormat, *, empty: bool,
 
 def mixed_in_json(name: str, values: Any, csv_format: CsvFormat, line_of: Callable[[int], str]) -> MixedValues:
     """Describe values of a JSON file, where texts can hold objects and lists; `line_of` names the line of a value."""
-    found = mixed_in_file(name, values, csv_format, empty=False, rows=True)
     problem, kinds = _different_kinds(name, values, line_of)
-    if found.problem or not problem:
-        return found
+    if not problem or _numbers_and_texts(name, values, rows=True)[1]:
+        return mixed_in_file(name, values, csv_format, empty=False, rows=True)
     as_text = Action(f"--types {name}=string", f"types={{{name!r}: 'string'}}")
     is_plain = kinds <= {"an object", "a list", "a text"}
     return MixedValues(problem, ("to keep its JSON as text: ", as_text if is_plain else _as_text(name)))
@@ -140,7 +140,8 @@ def _different_kinds(name: str, values: Any, place: Callable[[int], str]) -> tup
             kind, (before, first) = _kind_of(each), seen.setdefault(path, (_kind_of(each), row))
             if kind != before:
                 at = f"column {f'{name}{path}'!r} has values of several types"
-                problem = f"{at}: {before} in {place(first)}, and {kind} in {place(row)}"
+                places = [f" in {each}" if each else "" for each in (place(first), place(row))]
+                problem = f"{at}: {before}{places[0]}, and {kind}{places[1]}"
             elif isinstance(each, dict):
                 waiting += [(f"{path}.{key}", part) for key, part in reversed(each.items()) if part is not None]
             elif isinstance(each, list):
