@@ -29,6 +29,21 @@ _SETTINGS = {
 }
 _CHROMIUM = ("--no-sandbox", "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update")
 
+THEMES = ("Light", "Dark")
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Try every second test in the dark theme and the others in the light one; the rest is `long`.
+
+    Themes differ in colours, and `test_legible` and `Lab.look` check what can be read in each.
+    """
+    themed = [item for item in items if getattr(item, "callspec", None) and item.callspec.params.get("theme") in THEMES]
+    tests = sorted({(item.path, item.originalname) for item in themed})
+    for item in themed:
+        if item.callspec.params["theme"] != THEMES[tests.index((item.path, item.originalname)) % 2]:
+            item.add_marker(pytest.mark.long)
+
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
@@ -131,7 +146,7 @@ def cells(lab: Callable[[Path], Lab], tmp_path: Path) -> Callable[..., Lab]:
     return run
 
 
-@pytest.fixture(params=["Light", "Dark"])
+@pytest.fixture(params=THEMES)
 def theme(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
