@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import itertools
 import os
 import shutil
 import signal
@@ -92,17 +91,6 @@ def spark_engine():
     )
     yield engine
     engine.stop()
-
-
-_FOLDERS = itertools.count(1)
-
-
-@pytest.fixture
-def tmp_path(tmp_path: Path) -> Path:
-    """A folder of a name that no earlier test had: theirs are deleted, but servers know their catalogs by it."""
-    folder = tmp_path / str(next(_FOLDERS))
-    folder.mkdir()
-    return folder
 
 
 @pytest.fixture
