@@ -241,7 +241,7 @@ def test_without_java_much_to_read_stays_on_duckdb(without_spark: sl.Session, mo
 
     monkeypatch.setattr(queries, "LARGE_GIB", 1e-9)
     monkeypatch.setattr("sleeper_nb.engines.spark.engine.active_session", lambda: None)
-    monkeypatch.setattr("sleeper_nb.engines.spark.engine.SparkEngine._start", no_java)
+    monkeypatch.setattr("sleeper_nb.engines.spark.engine.SparkEngine._started_session", no_java)
     result = without_spark.sql("SELECT sum(v) AS v FROM t")
     assert (result.engine, result.to_dict()) == ("duckdb", {"v": [45]})
     assert "but Spark does not run it)" in repr(result)
