@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -599,8 +599,14 @@ def explained(error: Exception) -> SleeperError:
         return NotFound(f"no file matches {missing[1]!r}", hint=f"a path is relative to {Path.cwd()}")
     if _IO.search(first):
         return StorageError(f"DuckDB: {first}", hint="run it again; the file may have been deleted or changed")
+    if _CSV_LINE.search(first):  # the reason is below the line that the file has there
+        reasons = (line for line in lines[1:] if line and not line.startswith("Original Line"))
+        first = ": ".join([first, *islice(reasons, 1)])
     message, advice = advised(first)
     return InvalidInput(f"DuckDB: {message}", hint=_hint(lines) or advice)
+
+
+_CSV_LINE: Final = re.compile(r"CSV Error on Line: \d+$")
 
 
 def _is_of_table(path: str, below: str) -> bool:

@@ -265,6 +265,9 @@ def test_files_in_sql_have_the_values_that_a_table_made_of_them_has(session, fol
     (folder / "late.csv").write_text("k,v\n" + f"1,{'x' * 1000}\n" * 9000 + "01,2\n")
     with pytest.raises(InvalidInput, match=r"late\.csv, column 'k': '01' is no long"):
         session.sql("SELECT max(k) FROM 'late.csv'", engine="duckdb").to_arrow()
+    (folder / "wide.csv").write_text("k,v\n" + f"1,{'x' * 1000}\n" * 9000 + "1,2,3\n")
+    with pytest.raises(InvalidInput, match="CSV Error on Line: 9002: Expected Number of Columns: 2 Found: 3"):
+        session.sql("SELECT max(k) FROM 'wide.csv'", engine="duckdb").to_arrow()
     assert session.sql("SELECT late.v FROM 'late.csv' LIMIT 1", engine="duckdb").to_arrow().num_rows == 1
 
 
