@@ -406,6 +406,7 @@ def parquet_bytes() -> bytes:
         ("a.dump", b'\xef\xbb\xbf [{"k": "1,5", "v": "a"}, {"k": "2,5", "v": "b"}]'),
         ("a.utf16", TEXT.decode().encode("utf-16")),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_files_of_any_name_are_read_by_their_content(tmp_path: Path, name: str, content: bytes):
     (tmp_path / name).write_bytes(content)
