@@ -49,6 +49,11 @@ _STEPS = 100_000
 """After how many steps of SQLite's virtual machine Python looks for an interrupt: a few milliseconds."""
 _RUNS_SQL = re.compile(r"\b(?:(?:virtual|check|generated|as|collate|references)\b|default\s*\()", re.IGNORECASE)
 """What a plain table does not have: words of SQL that SQLite runs when rows are read or written."""
+_NAMES_AND_TEXTS = re.compile(
+    r"""'[^']*'|"[^"]*"|`[^`]*`|\[[^]]*\]|--[^\n]*|/\*.*?(?:\*/|$)""",
+    re.DOTALL,
+)
+"""What has no words of SQL, one after the other: texts, names in each kind of quotes, and comments."""
 
 
 def guard(connection: sqlite3.Connection) -> None:
@@ -78,7 +83,7 @@ def unexpected(connection: sqlite3.Connection, tables: Collection[str] | None = 
             return f"{kind} {name!r}"
         if tables is not None and name not in tables and not name.startswith("sqlite_stat"):
             return f"table {name!r}"
-        if _RUNS_SQL.search(re.sub(r'"[^"]*"', "", text)):
+        if _RUNS_SQL.search(_NAMES_AND_TEXTS.sub(" ", text)):
             return f"table {name!r} with computed columns or rules"
     return None
 

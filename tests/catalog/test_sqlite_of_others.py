@@ -25,6 +25,9 @@ FOREIGN = {
     "table 'mine'": "CREATE TABLE mine (a)",
     "index 'mine'": "CREATE INDEX mine ON tables (hex(zeroblob(length(name) * 100000000)))",
     "table 'log' with computed columns": "ALTER TABLE log ADD COLUMN more TEXT AS (hex(zeroblob(100000000)))",
+    "table 'deleted' with computed columns or rules": "DROP TABLE deleted; CREATE TABLE deleted (id TEXT, "
+    """[a"] TEXT, more TEXT AS (hex(zeroblob(100000000))), [b"] TEXT)""",
+    "table 'services' with computed": 'DROP TABLE services; CREATE TABLE services (id TEXT, more"TEXT"AS(upper(id)))',
     "table 'deleted' with computed": "DROP TABLE deleted; CREATE TABLE deleted (id TEXT CHECK (length(id) < 9))",
 }
 
