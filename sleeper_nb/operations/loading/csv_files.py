@@ -301,7 +301,7 @@ def csv_rows_at(file: SourceFile, schema: Schema, matching: Matching, rows: Sequ
     surplus = matching.ignore_extra and _has_empty_surplus(file, csv_format, names)
     with file.open() as stream, closing(_open_csv(stream, names, csv_format, quotes, wrong, surplus=surplus)) as reader:
         batches = _CountedRows(reader)
-        found = taken(batches, rows, reader.schema).select(names)
+        found = taken(batches, rows, reader.schema).select(list(range(len(names))))
     lines = [row - batches.count for row in rows if row >= batches.count]  # if any, all batches were read
     records = [wrong.record_of(row) for row in rows[: len(rows) - len(lines)]] + [wrong.records[at] for at in lines]
     in_order = sorted(records)
@@ -646,7 +646,7 @@ class _TypedCsv:
             line = self._place(start + row)
             problem = _wrong_number(len(self.names) + 1, len(self.names))
             raise InvalidInput(f"{self.file.label}, {line} {problem}", hint=_HINT_FOR_LINES)
-        return batch.select(batch.schema.names[:-1])
+        return batch.select(list(range(batch.num_columns - 1)))
 
     def columns(self, batch: pa.RecordBatch, start: int) -> RawColumns:
         """Return a batch of texts, whose first row is row `start` of the file, with the types of the schema."""

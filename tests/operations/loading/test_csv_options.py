@@ -280,6 +280,11 @@ def test_a_delimiter_too_many_at_the_end_of_all_lines_is_taken_when_it_is_asked_
         assert (kept.added_rows, kept.kept_back) == (2, 1)
         with pytest.raises(sl.InvalidInput, match="line 6 has 3 values, but there are 2 columns"):
             made.ingest(written(tmp_path, SURPLUS + "4,d,lost\n"), ignore_extra=True)
+        twice = "k,name,x,x\n4,d,p,q{end}\ny,e,p,q{end}\n"
+        for number, end in enumerate(("", ",")):  # names that occur twice are left out too
+            doubled, bad = written(tmp_path, twice.format(end=end)), tmp_path / f"twice{number}.parquet"
+            kept = made.ingest(doubled, ignore_extra=True, quarantine=bad)
+            assert (kept.added_rows, kept.kept_back) == (1, 1)
 
 
 @pytest.mark.parametrize(
