@@ -133,7 +133,7 @@ class Runner:
         judged, read = _judged(bound, judge, database), ReadableFiles(bound)
         files = judged.files(database.connect, values, allowed=self.engines.local_files)
         if judged.reads_files:
-            read = ReadableFiles.of(bound)
+            read = ReadableFiles.of(bound, files)
             bound = read.bound
             judged = _judged(bound, judge, database)
         times = judged.time_functions

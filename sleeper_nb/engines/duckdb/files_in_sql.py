@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from typing import Final
 
+from sleeper_nb.engines.local_files import absolute
 from sleeper_nb.errors import Hint, InvalidInput, NotFound, StorageError
 from sleeper_nb.model.schema import FieldType
 from sleeper_nb.model.sql_quotes import quoted_name, quoted_text
@@ -64,8 +65,15 @@ class ReadableFiles:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, bound: Bound) -> ReadableFiles:
+    def of(cls, bound: Bound, allowed: Collection[str]) -> ReadableFiles:
         """Return a statement in which files are read as a load reads them.
+
+        Parameters
+        ----------
+        bound
+            The statement.
+        allowed
+            The absolute paths of the files that it may read; no other one is opened.
 
         Raises
         ------
@@ -74,7 +82,7 @@ class ReadableFiles:
         NotFound
             When a glob matches no file.
         """
-        naming = _Naming(bound.unused_mark)
+        naming = _Naming(bound.unused_mark, allowed)
         readable = naming.readable(bound)
         return cls(readable, naming.queries, tuple(dict.fromkeys(filter(None, naming.notes))))
 
@@ -82,8 +90,8 @@ class ReadableFiles:
 class _Naming:
     """Gives names to the files of a statement and its views; collects the queries that read them, and notes."""
 
-    def __init__(self, mark: str) -> None:
-        self._mark = mark
+    def __init__(self, mark: str, allowed: Collection[str]) -> None:
+        self._mark, self._allowed = mark, allowed
         self.queries: dict[str, str] = {}
         self.notes: list[str] = []
 
@@ -91,13 +99,13 @@ class _Naming:
         """Return a statement with these names."""
         statement = bound.statement
         edits = [edit for each in file_references(statement) for edit in self._table(each)]
-        edits += _calls(statement, self.notes)
+        edits += self._calls(statement)
         named = {name: self.readable(what) if isinstance(what, Bound) else what for name, what in bound.named.items()}
         return replace(bound, statement=statement.replaced(edits), named=named)
 
     def _table(self, reference: TableReference) -> Iterator[Replacement]:
         """Yield what takes the place of a file that stands in place of a table, and the alias that it needs then."""
-        files = _files(reference.name, self.notes)
+        files = self._files(reference.name)
         query = _query(files) if files else None
         if query is None:
             return
@@ -108,24 +116,44 @@ class _Naming:
             alias = re.split(r"[/\\]", reference.name)[-1].partition(".")[0]  # as DuckDB names a file
             yield _replacement(reference.alias_at, reference.alias_at, f"AS {quoted_name(alias or reference.name)}")
 
+    def _files(self, path: str) -> list[SourceFile]:
+        """Return the local files of a path; none where DuckDB says best what is wrong with it."""
+        if "://" in path and not path.startswith("file:"):
+            return []
+        try:
+            found = search(path)
+        except NotFound:  # it was deleted meanwhile
+            return []
+        if found.hidden and not found.files:
+            raise NotFound(f"no data file matches {path!r}: {found.note}", hint="name such a file to read it")
+        self.notes.append(found.note)
+        # a load also reads the files in a folder that a glob matches; DuckDB does not
+        files = [each for each in found.files if absolute(each.address) in self._allowed]
+        return files if all(map(has_known_format, files)) else []
+
+    def _calls(self, statement: Statement) -> Iterator[Replacement]:
+        """Yield the options that make a call such as ``read_csv`` read all lines, and the visible files of a glob."""
+        tokens = statement.tokens
+        for at, token in enumerate(tokens):
+            word = token.word or unquote(token, dialect="duckdb").upper() if token.kind in {"word", "quoted"} else ""
+            if word not in _CSV_CALLS | _JSON_CALLS | _PARQUET_CALLS or not spells(tokens, at + 1, "("):
+                continue
+            path = tokens[at + 2]
+            pattern = unquote(path, dialect="duckdb") if path.kind == "string" else ""
+            if WILDCARD.search(pattern) and (files := self._files(pattern)):
+                yield _replacement(path.start, path.end, _listed(files))
+            end = skip_brackets(tokens, at + 1) - 1
+            given = {each.word for each, after in pairwise(tokens[at : end + 1]) if after.symbol in _IS}
+            missing = _missing(word, given)
+            if "skip" in missing and pattern and not WILDCARD.search(pattern) and (files := self._files(pattern)):
+                missing["skip"] = str(empty_lines_above(files[0]))
+            if missing and tokens[end].symbol == ")":
+                yield _replacement(tokens[end].start, tokens[end].start, f", {_options(missing)}")
+
 
 def _replacement(start: int, end: int, text: str) -> Replacement:
     tokens = Statement.of(text, dialect="duckdb").tokens
     return Replacement(start, end, tuple((token.kind, token.text) for token in tokens))
-
-
-def _files(path: str, notes: list[str]) -> list[SourceFile]:
-    """Return the local files of a path; none where DuckDB says best what is wrong with it."""
-    if "://" in path and not path.startswith("file:"):
-        return []
-    try:
-        found = search(path)
-    except NotFound:  # it was deleted meanwhile
-        return []
-    if found.hidden and not found.files:
-        raise NotFound(f"no data file matches {path!r}: {found.note}", hint="name such a file to read it")
-    notes.append(found.note)
-    return list(found.files) if all(map(has_known_format, found.files)) else []
 
 
 def _query(files: Sequence[SourceFile]) -> str | None:
@@ -225,25 +253,6 @@ def _value(name: str, kind: FieldType | None, label: str) -> str:
 def _value_of(text: str | None, kind: FieldType | None) -> str:
     literal = "NULL" if text is None else quoted_text(text)
     return f"CAST({literal} AS {_TYPES[kind.name][0]})" if kind is not None and kind.name in _TYPES else literal
-
-
-def _calls(statement: Statement, notes: list[str]) -> Iterator[Replacement]:
-    """Yield the options that make a call such as ``read_csv('a.csv')`` read all lines, and visible files for a glob."""
-    tokens = statement.tokens
-    for at, token in enumerate(tokens):
-        word = token.word or unquote(token, dialect="duckdb").upper() if token.kind in {"word", "quoted"} else ""
-        if word not in _CSV_CALLS | _JSON_CALLS | _PARQUET_CALLS or not spells(tokens, at + 1, "("):
-            continue
-        path = tokens[at + 2]
-        pattern = unquote(path, dialect="duckdb") if path.kind == "string" else ""
-        if WILDCARD.search(pattern) and (files := _files(pattern, notes)):
-            yield _replacement(path.start, path.end, _listed(files))
-        end = skip_brackets(tokens, at + 1) - 1
-        missing = _missing(word, {each.word for each, after in pairwise(tokens[at : end + 1]) if after.symbol in _IS})
-        if "skip" in missing and pattern and not WILDCARD.search(pattern) and (files := _files(pattern, notes)):
-            missing["skip"] = str(empty_lines_above(files[0]))
-        if missing and tokens[end].symbol == ")":
-            yield _replacement(tokens[end].start, tokens[end].start, f", {_options(missing)}")
 
 
 def _missing(call: str, given: Collection[str]) -> dict[str, str]:

@@ -208,6 +208,21 @@ def test_local_files_are_read_and_a_setting_forbids_it(session, folder, monkeypa
         strict.sql(asked, engine="duckdb", params=params)
 
 
+def test_sql_opens_no_other_files_than_those_that_were_allowed(session, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    (folder / "data").mkdir()
+    (folder / "data" / "more.csv").write_text("7,secret\n")
+    (folder / "data.csv").write_text("city,n\nrome,1\n")
+    for call in ("FROM 'd*'", "FROM read_csv('d*')"):  # DuckDB reads no files of a folder that a glob matches
+        assert session.sql(call, engine="duckdb").to_arrow().to_pylist() == [{"city": "rome", "n": 1}]
+    with sl.connect(folder / "warehouse", properties={"sleeper.sql.local.files": "false"}) as strict:
+        for sql in ("FROM './data'", "FROM './data/'", "FROM '.'"):
+            with pytest.raises(InvalidInput) as caught:
+                strict.sql(sql, engine="duckdb")
+            assert "secret" not in str(caught.value)
+            assert "several formats" not in str(caught.value)
+
+
 def test_a_view_over_a_file_is_read_too(session, folder):
     (folder / "data.csv").write_text("city,n\nrome,1\n")
     session.sql(f"CREATE TEMP VIEW given AS FROM '{folder}/data.csv'", engine="duckdb")
