@@ -298,16 +298,22 @@ def jobs_of(catalog: Catalog, table_id: str, which: Which, limit: int, now: date
         raise InvalidInput(f"cannot list {limit} jobs of the kind {which!r}", hint=hint)
     most = limit if which == "all" else KEPT_JOBS
     jobs = catalog.jobs(table_id, most)
-    if any(map(_needs_claim, jobs)):
-        claimed = {claim.job_id for claim in catalog.claims(table_id, now)}
-        dead = {(job.created, job.id) for job in jobs if _needs_claim(job) and job.id not in claimed}
-        # Read again after the claims: a job is recorded as ended before its claim is released.
+    if dead := _dead(catalog, table_id, jobs, now):
+        # Read again: a job is recorded as ended before its claim is released, and before its process ends.
         jobs = tuple(
-            replace(job, reason=CLAIM_ENDED) if _needs_claim(job) and (job.created, job.id) in dead else job
+            job if job.ended else replace(job, reason=dead.get((job.created, job.id), job.reason))
             for job in catalog.jobs(table_id, most)
         )
-    jobs = _with_ended_processes(_with_overtaken(jobs))
+    jobs = _with_overtaken(jobs)
     return tuple(job for job in jobs if which == "all" or _is_in(job, which))[:limit]
+
+
+def _dead(catalog: Catalog, table_id: str, jobs: Sequence[Job], now: datetime) -> dict[tuple[datetime, str], str]:
+    """Return why some unfinished jobs may be dead, by when they were created and their ids."""
+    claiming = [job for job in jobs if _needs_claim(job)]
+    claimed = {claim.job_id for claim in catalog.claims(table_id, now)} if claiming else set()
+    without_claim = {(job.created, job.id): CLAIM_ENDED for job in claiming if job.id not in claimed}
+    return without_claim | {(job.created, job.id): PROCESS_ENDED for job in jobs if _has_ended_process(job)}
 
 
 def _with_overtaken(jobs: Sequence[Job]) -> tuple[Job, ...]:
@@ -330,10 +336,6 @@ def own_process() -> str:
     number = os.getpid()
     began = _began(number)
     return f"process {number} of {socket.gethostname()}" + (f" ({_machine()} {began})" if began else "")
-
-
-def _with_ended_processes(jobs: Iterable[Job]) -> tuple[Job, ...]:
-    return tuple(replace(job, reason=PROCESS_ENDED) if _has_ended_process(job) else job for job in jobs)
 
 
 def _has_ended_process(job: Job) -> bool:

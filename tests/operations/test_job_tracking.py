@@ -208,6 +208,24 @@ def test_a_load_whose_process_was_killed_is_not_running_any_more(session: sl.Ses
     assert "FAILED   ingest  killed" in repr(trips.jobs())
 
 
+def test_a_load_that_ends_while_jobs_are_listed_has_not_failed(
+    session: sl.Session, trips: sl.Table, monkeypatch: pytest.MonkeyPatch
+):
+    catalog, now = session.components.catalog, session.components.clock.now()
+    gone = own_process().replace(f"process {os.getpid()}", f"process {2**22 + 1}", 1)
+    job = Job(id="load", kind="ingest", state="RUNNING", created=now, started=now, reason=gone)
+    catalog.put_job(trips.entry.id, job)
+    listed = catalog.jobs
+
+    def then_it_ends(*asked: Any) -> tuple[Job, ...]:
+        found = listed(*asked)
+        catalog.put_job(trips.entry.id, job.done(now, rows_read=1, rows_written=1, snapshot_id=1))
+        return found
+
+    monkeypatch.setattr(catalog, "jobs", then_it_ends)
+    assert [(one.state, one.reason) for one in trips.jobs()] == [("FINISHED", None)]
+
+
 def test_a_load_says_which_process_it_runs_in_until_it_ends(trips: sl.Table, monkeypatch: pytest.MonkeyPatch):
     told = []
     put = trips.store.catalog.put_job
