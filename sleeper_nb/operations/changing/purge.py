@@ -465,7 +465,7 @@ class PurgeOfRows:
             reports.append(report)
             if report.clean is not None:
                 done = _joined(reports, (clock.now() - began).total_seconds())
-                return replace(done, reasons=forget_reasons(self._store), log_kept=self._has_log())
+                return replace(done, reasons=forget_reasons(self._store), log_kept=not self._erase_copies())
         raise ConflictError(
             f"others brought rows of table {self.deletion.table!r} back during each of {ATTEMPTS} attempts",
             hint="run it again when no other process rolls the table back",
@@ -509,10 +509,10 @@ class PurgeOfRows:
             dry_run=False,
         )
 
-    def _has_log(self) -> bool:
-        """Delete copies in the cache, and overwrite the catalog's deleted rows; return whether some of these stay."""
+    def _erase_copies(self) -> bool:
+        """Delete copies in the cache, and overwrite the catalog's deleted rows; return False when some stay."""
         self._store.storage.cache.clear()
-        return not self._store.catalog.overwrite_deleted()
+        return self._store.catalog.overwrite_deleted()
 
     # What must go.
 
