@@ -194,7 +194,7 @@ def _csv_query(files: Sequence[SourceFile]) -> str:
 def _columns(files: Sequence[SourceFile]) -> Sequence[DataColumn]:
     """Return the columns of files, each of which has a first line with their names."""
     label, called = files[0].label, f"read_csv({quoted_text(files[0].path)}"
-    hint: Hint = f"correct it, or say how it is written, such as {called}, header = false, delim = ';')"
+    hint: Hint = f"correct it, or say how it is written, such as {called}, header = true, delim = ';')"
     try:
         columns = columns_of(files)
     except (InvalidInput, StorageError) as error:
