@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -117,12 +118,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name the files of tests that did not start in time."""
+    """Say in which folders tests did not start in time."""
     skipped = terminalreporter.stats.get("skipped", [])
-    late = sorted({report.location[0] for report in skipped if _LATE in str(report.longrepr)})
+    late = {Path(report.nodeid.partition("::")[0]) for report in skipped if _LATE in str(report.longrepr)}
     if late:
-        terminalreporter.section("left out, as the minutes are over")
-        terminalreporter.write_line(" ".join(late))
+        terminalreporter.section("not started, or not to the end, as the minutes are over")
+        for folder, count in sorted(Counter(path.parent for path in late).items()):
+            terminalreporter.write_line(f"{folder.as_posix()}: {count} files")
 
 
 if __name__ == "__main__":
