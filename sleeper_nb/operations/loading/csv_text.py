@@ -268,7 +268,8 @@ def hint_for(error: InexactValueError, csv_format: CsvFormat) -> Hint:
     grouped = thousands_in(pa.array([text])) if name in _NUMBERS and csv_format.thousands is None else None
     if grouped is not None and not _WITH_COMMA.fullmatch(text):
         return (error.hint, ", or add ", thousands_option(grouped))
-    if name in _NUMBERS and csv_format.decimal == "." and "," in text and _WITH_COMMA.fullmatch(text):
+    may_be_decimal = csv_format.decimal == "." and csv_format.thousands != ","
+    if name in _NUMBERS and may_be_decimal and "," in text and _WITH_COMMA.fullmatch(text):
         if grouped is not None:
             return (error.hint, ", or add ", Action("--decimal ,", "decimal=','"), " or ", thousands_option(grouped))
         return (error.hint, ", or add ", Action("--decimal ,", "decimal=','"))

@@ -331,5 +331,9 @@ def test_numbers_that_are_not_grouped_by_three_are_refused(table: Any, tmp_path:
             table.ingest(path, delimiter=";", thousands=mark)
     with pytest.raises(sl.InvalidInput, match=r"add thousands='\.'"):
         table.ingest(written(tmp_path, "k;x\n1;1.234.567\n"), delimiter=";")
+    path = written(tmp_path, "k;x\n1;12,34\n")
+    with pytest.raises(sl.InvalidInput, match="'12,34' is not a number") as caught:
+        table.ingest(path, delimiter=";", thousands=",")
+    assert "decimal=" not in caught.value.hint  # the two options exclude each other
     with pytest.raises(sl.InvalidInput, match="cannot be both the decimal mark and between thousands"):
         table.ingest(path, delimiter=";", thousands=",", decimal=",")
