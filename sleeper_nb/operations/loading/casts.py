@@ -397,7 +397,7 @@ def _bit_to_decimal(array: pa.Array, target: FieldType) -> pa.Array:
 
 def _int_to_decimal(array: pa.Array, target: FieldType) -> pa.Array:
     # Arrow would require a precision for all digits of the integer type, unless the values are decimals already.
-    return array.cast(pa.decimal128(20, 0)).cast(target.arrow)
+    return _reversibly(array.cast(pa.decimal128(20, 0)), target)
 
 
 def _int_to_float(array: pa.Array, target: FieldType) -> pa.Array:
@@ -438,14 +438,15 @@ def _number_to_bit(array: pa.Array, target: FieldType) -> pa.Array:
     return number.cast(target.arrow)
 
 
-def _date_to_date(array: pa.Array, target: FieldType) -> pa.Array:
+def _reversibly(array: pa.Array, target: FieldType) -> pa.Array:
+    """Cast kinds for which Arrow's cast may change a value: it lets decimals wrap around at 128 bits."""
     cast = array.cast(target.arrow)
     _check(pc.equal(cast.cast(array.type), array))
     return cast
 
 
 def _date_to_timestamp(array: pa.Array, target: FieldType) -> pa.Array:
-    days = _date_to_date(array, FieldType("date")).cast(pa.int32()).cast(pa.int64())
+    days = _reversibly(array, FieldType("date")).cast(pa.int32()).cast(pa.int64())
     return pc.multiply_checked(days, 86_400_000_000).cast(target.arrow)
 
 
@@ -640,7 +641,8 @@ def to_decimal(texts: pa.Array, target: pa.DataType) -> pa.Array:
     texts = pc.utf8_trim_whitespace(texts)
     if _any(pc.match_substring_regex(texts, "[^-0-9.]")) or _any(pc.greater(pc.utf8_length(texts), 38)):
         return pa.array([None if text is None else _decimal(text) for text in texts.to_pylist()], target)
-    return texts.cast(target)
+    # Arrow scales 38 digits by up to 10^38 in 128 bits, where they wrap around.
+    return texts.cast(pa.decimal256(76, target.scale)).cast(target)
 
 
 def _decimal(text: str) -> Decimal:
@@ -789,7 +791,8 @@ def _rules() -> dict[tuple[str, str], Rule]:
     add("exact", _safely, ("float",), "float", "double")
     add("exact", _safely, ("double",), "double")
     add("where it fits", _double_to_float, ("double",), "float")
-    add("where it fits", _safely, ("decimal",), *_WHOLE, "decimal")
+    add("where it fits", _safely, ("decimal",), *_WHOLE)
+    add("where it fits", _reversibly, ("decimal",), "decimal")
     add("where it fits", _decimal_to_float, ("decimal",), "float", "double")
     add("where it fits", _number_to_bit, (*whole, *floats, "decimal"), "boolean")
     _add_others(add)
@@ -803,7 +806,7 @@ def _add_others(add: Callable[..., None]) -> None:
         add("where it fits", (_text_to_number if name in NUMBERS else _text_to)(parse), ("string",), name)
     add("exact", _safely, ("bytearray",), "bytearray")
     add("where it fits", _safely, ("bytearray",), "string")
-    add("exact", _date_to_date, ("date",), "date")
+    add("exact", _reversibly, ("date",), "date")
     add("where it fits", _date_to_timestamp, ("date",), "timestamp")
     add("exact", _timestamp_to_timestamp, ("timestamp",), "timestamp")
     add("where it fits", _timestamp_to_timestamp, ("timestamp (s, ms, ns)",), "timestamp")

@@ -179,6 +179,23 @@ def test_an_arrow_decimal_of_any_width_becomes_a_whole_number(loaded: Any):
         assert loaded("list<long>", data.set_column(1, "v", pa.array([[Decimal("5.00")]], pa.list_(kind)))) == [[5]]
 
 
+def test_a_number_too_large_for_a_decimal_does_not_wrap_around(loaded: Any, tmp_path: Path):
+    (tmp_path / "in.csv").write_text("k,v\n0,7\n")
+    texts = pa.table({"k": pa.array([0], pa.int32()), "v": ["460399393.84"]})
+    long = pa.array([Decimal("395.777067949067528")], pa.decimal128(21, 15))
+    for kind, data in (
+        ("decimal(38,38)", rows(7)),
+        ("decimal(38,38)", rows(Decimal("1" * 38))),
+        ("decimal(38,38)", tmp_path / "in.csv"),
+        ("decimal(38,36)", texts.set_column(1, "v", long)),
+        ("decimal(38,36)", texts),
+    ):
+        with pytest.raises(sl.InvalidInput, match=r"column 'v', (row 1|line 2): .*cannot become decimal\(38,3"):
+            loaded(kind, data)
+    assert loaded("decimal(38,37)", rows(7, Decimal("0." + "1" * 37))) == [7, Decimal("0." + "1" * 37)]
+    assert loaded("decimal(38,35)", texts.set_column(1, "v", long)) == [Decimal("395.777067949067528")]
+
+
 @pytest.mark.parametrize("unit", ["ms", "us", "ns"])
 @pytest.mark.parametrize("seconds", [86_400, 90_000, -1])
 def test_a_time_that_no_day_has_is_refused_with_its_row(loaded: Any, unit: str, seconds: int):
