@@ -9,6 +9,7 @@ import io
 import logging
 import re
 import shlex
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ from functools import lru_cache, partial
 from lzma import LZMAError
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
-from zipfile import ZipFile
+from zipfile import BadZipFile, ZipFile
 
 import pyarrow as pa
 
@@ -375,7 +376,10 @@ class SourceFile:
         if self.kind is not None:
             compression = self.kind.packed
         if compression is not None and compression.startswith("zip:"):
-            return io.BufferedReader(ZipFile(stream).open(compression.removeprefix("zip:")))
+            try:
+                return io.BufferedReader(ZipFile(stream).open(compression.removeprefix("zip:")))
+            except RuntimeError as error:  # a password, or a compression that zipfile does not know
+                raise InvalidInput(f"cannot read {self.label}: {error}", hint="unzip it, and give its file") from error
         if compression == "xz":  # Arrow has no codec of it
             return io.BufferedReader(XzText(stream))
         return stream if compression is None else pa.CompressedInputStream(stream, compression)
@@ -626,7 +630,7 @@ def read_errors(file: SourceFile) -> Iterator[None]:
         yield
     except SleeperError:
         raise
-    except (pa.ArrowException, OSError, ValueError, EOFError, LZMAError) as error:
+    except (pa.ArrowException, OSError, ValueError, EOFError, LZMAError, BadZipFile, zlib.error) as error:
         if isinstance(error, UnicodeError) or "invalid UTF8" in str(error):
             raise _not_in_encoding(file) from error
         hint: HintParts = ("the file may be truncated or not in this format",)

@@ -392,6 +392,17 @@ def parquet_bytes() -> bytes:
     return packed.getvalue()
 
 
+def test_a_damaged_or_encrypted_zip_file_is_an_error_that_names_it(tmp_path: Path):
+    whole = zipped(a__csv=TEXT)
+    damaged, encrypted = bytearray(whole), bytearray(whole)
+    damaged[whole.index(TEXT)] ^= 1
+    encrypted[6] = encrypted[whole.index(b"PK\1\2") + 8] = 1
+    for content, said in ((damaged, "Bad CRC-32 for file"), (encrypted, "is encrypted")):
+        (tmp_path / "a.zip").write_bytes(content)
+        with sl.connect(tmp_path / "w") as session, pytest.raises(sl.SleeperError, match=f"a.zip: .*{said}"):
+            session.create_table("t", tmp_path / "a.zip", row_keys=["k"])
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [
