@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -27,6 +28,11 @@ def absolute(path: str) -> str:
     if path.startswith("file:"):
         path = unquote(urlsplit(path).path)
     return path if "://" in path else os.path.abspath(Path(path).expanduser())  # noqa: PTH100 - keeps patterns
+
+
+def as_pattern(path: str) -> str:
+    """Return DuckDB's pattern of one file: ``a[[]1].csv`` for ``a[1].csv``, which would mean ``a1.csv``."""
+    return re.sub(r"[*?[]", r"[\g<0>]", path)
 
 
 def check_outside(path: str) -> None:

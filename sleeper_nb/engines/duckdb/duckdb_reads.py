@@ -16,7 +16,7 @@ from sleeper_nb.engines.duckdb.kept_views import SCHEMA_PREFIX
 from sleeper_nb.engines.duckdb.statement_shapes import MaskedStatement, TreeShape
 from sleeper_nb.engines.duckdb.statement_time import last_name, time_functions, unstable_function
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
-from sleeper_nb.engines.local_files import absolute, check_outside, no_local_files
+from sleeper_nb.engines.local_files import absolute, as_pattern, check_outside, no_local_files
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.last_used import LastUsed
 from sleeper_nb.operations.loading.lake_tables import check_no_local_lake_table
@@ -479,7 +479,7 @@ def named_files(
             check_no_local_lake_table(map(absolute, matches))
         for path in map(absolute, (pattern, *matches)):
             check_outside(path)
-            yield path
+            yield from dict.fromkeys((path, as_pattern(path)))
 
 
 def _matches(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from typing import Final
 
-from sleeper_nb.engines.local_files import absolute
+from sleeper_nb.engines.local_files import absolute, as_pattern
 from sleeper_nb.errors import Hint, InvalidInput, NotFound, StorageError
 from sleeper_nb.model.schema import FieldType
 from sleeper_nb.model.sql_quotes import quoted_name, quoted_text
@@ -24,7 +24,7 @@ from sleeper_nb.operations.loading.source_files import BLOCK_BYTES, WILDCARD, So
 from sleeper_nb.sql.binding import Bound
 from sleeper_nb.sql.references import TableReference, file_references
 from sleeper_nb.sql.statement import Replacement, Statement
-from sleeper_nb.sql.tokens import skip_brackets, spells, unquote
+from sleeper_nb.sql.tokens import Token, skip_brackets, spells, unquote
 
 _TYPES: Final = {
     "long": ("BIGINT", r"\s*[+-]?(0|[1-9]\d*)\s*"),
@@ -39,7 +39,9 @@ _TYPES: Final = {
 """DuckDB's name of each type that the texts of a CSV file can have, and how they are written."""
 _CSV_CALLS: Final = frozenset({"READ_CSV", "READ_CSV_AUTO"})
 _JSON_CALLS: Final = frozenset({"READ_JSON", "READ_JSON_AUTO", "READ_NDJSON", "READ_NDJSON_AUTO"})
+_OBJECT_CALLS: Final = frozenset({"READ_JSON_OBJECTS", "READ_JSON_OBJECTS_AUTO", "READ_NDJSON_OBJECTS"})
 _PARQUET_CALLS: Final = frozenset({"READ_PARQUET", "PARQUET_SCAN"})
+_CALLS: Final = _CSV_CALLS | _JSON_CALLS | _OBJECT_CALLS | _PARQUET_CALLS
 _IS: Final = frozenset({"=", ":", "=>"})
 """What follows the name of an option."""
 _WHOLE_CSV: Final = {"skip": "0", "comment": "''"}
@@ -136,12 +138,11 @@ class _Naming:
         tokens = statement.tokens
         for at, token in enumerate(tokens):
             word = token.word or unquote(token, dialect="duckdb").upper() if token.kind in {"word", "quoted"} else ""
-            if word not in _CSV_CALLS | _JSON_CALLS | _PARQUET_CALLS or not spells(tokens, at + 1, "("):
+            if word not in _CALLS or not spells(tokens, at + 1, "("):
                 continue
             path = tokens[at + 2]
             pattern = unquote(path, dialect="duckdb") if path.kind == "string" else ""
-            if WILDCARD.search(pattern) and (files := self._files(pattern)):
-                yield _replacement(path.start, path.end, _listed(files))
+            yield from self._visible(tokens, at + 2)
             end = skip_brackets(tokens, at + 1) - 1
             given = {each.word for each, after in pairwise(tokens[at : end + 1]) if after.symbol in _IS}
             missing = _missing(word, given)
@@ -149,6 +150,18 @@ class _Naming:
                 missing["skip"] = str(empty_lines_above(files[0]))
             if missing and tokens[end].symbol == ")":
                 yield _replacement(tokens[end].start, tokens[end].start, f", {_options(missing)}")
+
+    def _visible(self, tokens: Sequence[Token], at: int) -> Iterator[Replacement]:
+        """Yield the files of each glob in an argument, which is a text or a list of texts."""
+        is_list = spells(tokens, at, "[")
+        for before, token, after in zip(tokens[at - 1 :], tokens[at:], tokens[at + 1 :], strict=False):
+            pattern = unquote(token, dialect="duckdb") if token.kind == "string" else ""
+            alone = before.symbol in {"[", ",", "("} and after.symbol in {"]", ",", ")"}
+            if alone and WILDCARD.search(pattern) and (files := self._files(pattern)):
+                listed = _listed(files)
+                yield _replacement(token.start, token.end, listed[1:-1] if is_list else listed)
+            if not is_list or after.symbol == "]":
+                return
 
 
 def _replacement(start: int, end: int, text: str) -> Replacement:
@@ -166,13 +179,13 @@ def _query(files: Sequence[SourceFile]) -> str | None:
         return _csv_query(files)
     if formats == {"json"}:
         return f"FROM read_json({listed}, union_by_name = true, {_options(_WHOLE_JSON)})"
-    if formats == {"parquet"} and len(files) > 1:
+    if formats == {"parquet"} and (len(files) > 1 or WILDCARD.search(files[0].address)):
         return f"FROM read_parquet({listed}, union_by_name = true)"
     return None
 
 
 def _listed(files: Sequence[SourceFile]) -> str:
-    return f"[{', '.join(quoted_text(file.address) for file in files)}]"
+    return f"[{', '.join(quoted_text(as_pattern(file.address)) for file in files)}]"
 
 
 def _options(options: dict[str, str]) -> str:
@@ -182,10 +195,10 @@ def _options(options: dict[str, str]) -> str:
 def _csv_query(files: Sequence[SourceFile]) -> str:
     columns = _columns(files)
 
-    def written(file: SourceFile) -> tuple[tuple[str, ...], int, tuple[tuple[str, str | None], ...]]:
+    def written(file: SourceFile) -> tuple[tuple[str, ...], int, str, tuple[tuple[str, str | None], ...]]:
         values = tuple((each.name, each.text) for each in file.folder_values if each.is_below)
         csv_format = file.csv.for_file(file.path)
-        return csv_names(file, csv_format, ()), empty_lines_above(file), values
+        return csv_names(file, csv_format, ()), empty_lines_above(file), csv_format.separator, values
 
     parts = [_csv_part(list(group), key, columns) for key, group in groupby(files, written)]
     return " UNION ALL BY NAME ".join(parts)
@@ -216,13 +229,12 @@ def _columns(files: Sequence[SourceFile]) -> Sequence[DataColumn]:
 
 def _csv_part(
     files: Sequence[SourceFile],
-    written: tuple[tuple[str, ...], int, tuple[tuple[str, str | None], ...]],
+    written: tuple[tuple[str, ...], int, str, tuple[tuple[str, str | None], ...]],
     columns: Sequence[DataColumn],
 ) -> str:
     """Return the query of files that are written alike."""
-    names, skip, values = written
+    names, skip, separator, values = written
     texts = ", ".join(f"{quoted_text(name)}: 'VARCHAR'" for name in names)
-    separator = files[0].csv.for_file(files[0].path).separator
     label = files[0].label if len(files) == 1 else "a file"
     types = {each.name: each.type for each in columns}
     picked = [f"{_value(name, types[name], label)} AS {quoted_name(name)}" for name in names]

@@ -65,6 +65,10 @@ def _overflow(match: re.Match[str]) -> str:
 
 
 _KNOWN: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (
+    (
+        re.compile(r"CSV Parser state machine reached an invalid state"),
+        "where lines of a CSV file end in different ways, CRLF and LF, make them alike",
+    ),
     (DIVIDED, "divide by NULLIF(n, 0), which is NULL for an n of zero"),
     (OUT_OF_RANGE, _no_time),
     (re.compile(r"(?P<type>Date) out of range: (?P<value>[\d-]+)"), _no_time),

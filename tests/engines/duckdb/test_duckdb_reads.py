@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import sleeper_nb as sl
@@ -259,6 +261,37 @@ def test_calls_that_guess_leave_out_no_line_and_no_field(session, folder, monkey
         ("SELECT count(z) FROM 'late.json'", 9),
     ):
         assert session.sql(sql, engine="duckdb").to_arrow().column(0).to_pylist() == [rows]
+
+
+def test_lines_that_end_in_different_ways_are_named(session, folder):
+    (folder / "w.csv").write_bytes(b"k,v\r\n1,2\n")
+    with pytest.raises(InvalidInput, match="hint: where lines of a CSV file end in different ways, CRLF and LF,"):
+        session.sql(f"SELECT * FROM '{folder}/w.csv'", engine="duckdb").to_arrow()
+
+
+def test_each_file_of_a_glob_is_read_once_and_no_hidden_one(session, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    (folder / "g").mkdir()
+    texts = {"a[1].csv": "k,v\n1,1", "a1.csv": "k,v\n2,2", "b.tsv": "k\tv\n3\t3", "_c.csv": "k,v\n9,9"}
+    for name, text in texts.items():
+        (folder / "g" / name).write_text(text)
+    for name, k in {"a[1]": 1, "a1": 2, "_c": 9}.items():
+        pq.write_table(pa.table({"k": [k]}), folder / f"g/{name}.parquet")
+        (folder / f"g/{name}.json").write_text(f'{{"k": {k}}}')
+    for source, keys in (
+        ("'g/*.?sv'", [1, 2, 3]),
+        ("'g/*.csv'", [1, 2]),
+        ("'g/a[1].csv'", [1]),
+        ("'g/a[1].parquet'", [1]),
+        ("read_csv('g/*.csv')", [1, 2]),
+        ("read_csv(['g/*.csv'])", [1, 2]),
+        ("read_parquet(['g/a1.parquet', 'g/*.parquet'])", [1, 2, 2]),
+        ("read_json(['g/*.json'])", [1, 2]),
+    ):
+        read = session.sql(f"SELECT k FROM {source} ORDER BY k", engine="duckdb").to_arrow()
+        assert (source, read.column(0).to_pylist()) == (source, keys)
+    objects = session.sql("SELECT count(*) FROM read_json_objects('g/*.json')", engine="duckdb").to_arrow()
+    assert objects.column(0).to_pylist() == [2]
 
 
 def test_files_in_sql_have_the_values_that_a_table_made_of_them_has(session, folder, monkeypatch):
