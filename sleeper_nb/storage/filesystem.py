@@ -298,6 +298,13 @@ class Storage:
             return False
         return True
 
+    def links_in(self, folder: str) -> dict[str, str]:
+        """Return where the symbolic links in a folder, or the folder itself, lead; deletions follow none of them."""
+        if folder:
+            _check_path(folder, self.root)
+        with self._explained(folder):
+            return self.place.links_in(folder)
+
     def delete(self, path: str) -> None:
         """Delete a file if it exists, so a second call is safe."""
         with self._explained(path):

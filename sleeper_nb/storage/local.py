@@ -151,6 +151,19 @@ class LocalPlace:
     def _is_allowed(self, link: str) -> bool:
         return link in self.links and os.path.realpath(self._at(link)) == self.links[link]
 
+    def links_in(self, folder: str) -> dict[str, str]:  # noqa: D102
+        if folder and Path(self._at(folder)).is_symlink():
+            return {folder: os.path.realpath(self._at(folder))}
+        found, folders = {}, [folder]
+        while folders:
+            for entry in self._entries(folders.pop()):
+                path = entry.path[len(self.root) + 1 :]
+                if entry.is_symlink():
+                    found[path] = os.path.realpath(entry.path)
+                elif entry.is_dir():
+                    folders.append(path)
+        return found
+
     def folders(self, folder: str) -> list[str]:  # noqa: D102
         selector = fs.FileSelector(self._at(folder).rstrip("/"), allow_not_found=True)
         found = self.filesystem.get_file_info(selector)

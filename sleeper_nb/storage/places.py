@@ -121,6 +121,9 @@ class Place(Protocol):
     def folders(self, folder: str) -> list[str]:
         """Return the names of the folders directly below a folder, in any order; none when it does not exist."""
 
+    def links_in(self, folder: str) -> dict[str, str]:
+        """Return the symbolic links in a folder at any depth, or the folder if it is one, and where each leads."""
+
     def delete(self, path: str) -> None:
         """Delete a file, if it exists; raise `StorageError` when a folder on the way to it is a symbolic link."""
 

@@ -488,6 +488,9 @@ class S3Place:
             if not found["Key"].endswith("/")  # an empty object with which other tools mark a folder
         ]
 
+    def links_in(self, folder: str) -> dict[str, str]:  # noqa: ARG002, D102 - a bucket has none
+        return {}
+
     def folders(self, folder: str) -> list[str]:  # noqa: D102
         top = f"{self._at(folder)}/" if folder or self.key else ""
         prefixes = (found["Prefix"] for page in self._pages(top, "/") for found in page.get("CommonPrefixes", ()))

@@ -21,6 +21,8 @@ def purge(
         When versions or savepoints would go, or all rows, and neither `dry_run` nor `force` is given; it has the plan.
     StateRuleBroken
         When the table is offline.
+    StorageError
+        When files that would go are behind a symbolic link, where nothing is deleted; nothing was changed.
     InvalidInput
         When the condition is wrong, or a job id is given.
     """
@@ -30,6 +32,8 @@ def purge(
     if not dry_run:
         check_online(table.components.catalog, table.entry, "purging")
     with finishing(table.components.progress):
+        if not dry_run:
+            rows.check_links()
         if not dry_run and force:
             return rows.run(message=message, author=table.components.author)
         plan = rows.plan()

@@ -20,7 +20,7 @@ import sleeper_nb as sl
 from magics.sleeper import SleeperMagics
 from sleeper_nb import cli
 from sleeper_nb.commands.home import find_home
-from sleeper_nb.errors import InvalidInput, NotAllowed, SleeperError, StorageError
+from sleeper_nb.errors import ConfirmationNeeded, InvalidInput, NotAllowed, SleeperError, StorageError
 from sleeper_nb.model.permissions import Permissions
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.places import lies_within
@@ -352,6 +352,56 @@ def test_a_linked_folder_that_is_allowed_is_checked_and_nothing_in_it_is_deleted
         assert table.check().ok
         assert not table.sweep_orphans(dry_run=False).files
     assert (other / "mine.txt").exists()
+
+
+@pytest.mark.parametrize("folder", ["data", "statestore/files"])
+def test_a_purge_of_rows_behind_a_link_is_refused_before_it_starts_and_works_once_they_are_moved(
+    house, tmp_path, folder
+):
+    linked, other = table_folder(house) / folder, tmp_path / "mine"
+    linked.rename(other)
+    linked.symlink_to(other)
+    before = tree(other)
+    with sl.connect(house, data_paths=[other]) as session:
+        table = session.table("t")
+        plan = table.delete("city = 'rome'", purge=True, dry_run=True)
+        assert plan.linked == (f"the link {linked} to {other}",)
+        assert f"{plan.linked[0]}: the purge is refused" in repr(plan)
+        for force in (False, True):
+            with pytest.raises(
+                StorageError, match=f"behind the link {linked} to {other}, .*; nothing was changed"
+            ) as e:
+                table.delete("city = 'rome'", purge=True, force=force)
+            assert "move the folder to which it leads into its place" in e.value.hint
+        assert (table.state.snapshot_id, tree(other)) == (plan.change.since, before)
+    linked.unlink()
+    other.rename(linked)
+    with sl.connect(house) as session:
+        assert session.table("t").delete("city = 'rome'", purge=True, force=True).complete
+        assert session.table("t").scan().to_arrow().to_pylist() == [{"city": "bern", "fare": 2}]
+
+
+def test_a_purge_of_rows_that_are_not_behind_the_link_is_done(house, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (table_folder(house) / "data" / "partition_x").symlink_to(tmp_path / "mine")
+    with sl.connect(house, data_paths=[tmp_path / "mine"]) as session:
+        assert session.table("t").delete("city = 'rome'", purge=True, force=True).complete
+
+
+@pytest.mark.parametrize("folder", ["data", "data/partition_root", "statestore/files"])
+def test_the_deletion_of_a_table_names_what_stays_behind_a_link(house, tmp_path, folder):
+    linked, other = table_folder(house) / folder, tmp_path / "mine"
+    linked.rename(other)
+    linked.symlink_to(other)
+    before = tree(other)
+    with sl.connect(house, data_paths=[other]) as session:
+        with pytest.raises(ConfirmationNeeded, match=f"; what stays: {other}, where links lead") as error:
+            session.delete_table("t")
+        done = session.delete_table("t", force=True)
+    for report in (error.value.plan, done):
+        assert report.linked == (str(other),)
+        assert f"stays: what a link leads to  {other}" in repr(report)
+    assert (tree(other), linked.parent.exists()) == (before, False)
 
 
 def test_deleting_a_table_whose_folder_is_a_link_deletes_nothing_where_it_leads(house, tmp_path):

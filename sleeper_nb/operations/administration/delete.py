@@ -59,6 +59,8 @@ class DeletionReport(Report):
         How to do what was planned: the whole line, where a command made the plan.
     instance
         The table's instance, if it is not the open one.
+    linked
+        Where symbolic links in the table's folder lead: the links are deleted, and what is there stays.
     """
 
     table: str
@@ -73,6 +75,7 @@ class DeletionReport(Report):
     again: str = "--force"
     instance: str = ""
     prefix: str = ""
+    linked: tuple[str, ...] = ()
 
     @property
     def needs_confirmation(self) -> bool:
@@ -86,7 +89,8 @@ class DeletionReport(Report):
         parts += [counted(self.snapshots, "snapshot"), counted(len(self.savepoints), "savepoint")]
         names = f" ({', '.join(self.savepoints)})" if self.savepoints else ""
         failing = f"; reads that fail: {', '.join(self.broken_reads)}" if self.leases else ""
-        return f"{', '.join(parts[:-1])} and {parts[-1]}{names}{failing}"
+        staying = f"; what stays: {', '.join(self.linked)}, where links lead" if self.linked else ""
+        return f"{', '.join(parts[:-1])} and {parts[-1]}{names}{failing}{staying}"
 
     @property
     def broken_reads(self) -> tuple[str, ...]:
@@ -106,6 +110,7 @@ class DeletionReport(Report):
             ("savepoints", ", ".join(self.savepoints) or "none"),
         ]
         rows += [("read that fails", read) for read in self.broken_reads]
+        rows += [("stays: what a link leads to", address) for address in self.linked]
         verb = "would delete" if self.dry_run else "deleted"
         footer = ""
         if self.dry_run:
@@ -141,6 +146,7 @@ def plan_table_deletion(catalog: Catalog, files: PropertyFiles, entry: TableEntr
         leases=tuple(lease for lease in leases if not lease.has_ended(now)),
         dry_run=True,
         data_files=sum(paths.is_data_file(file.path.removeprefix(f"{entry.id}/")) for file in stored),
+        linked=tuple(dict.fromkeys(place.links_in(entry.id).values())),
     )
 
 

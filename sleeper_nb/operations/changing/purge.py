@@ -101,6 +101,8 @@ class PurgeReport(TableReport):
         The leases of readers that keep files with such rows: repeat the purge when they have ended.
     others
         The addresses of files with such rows that were added where they were: they are forgotten, never deleted.
+    linked
+        The links behind which some of the files are: nothing is deleted there, so the purge would be refused.
     strays
         How many data files in the table's folder belong to no version: of writers that stopped, or still write.
     reasons
@@ -132,6 +134,7 @@ class PurgeReport(TableReport):
     quoting: tuple[str, ...]
     quarantined: tuple[str, ...]
     dry_run: bool
+    linked: tuple[str, ...] = ()
     reasons: int = 0
     log_kept: bool = False
     again: str = ""
@@ -193,6 +196,8 @@ class PurgeReport(TableReport):
             yield "stay: rows kept back by loads", len(self.quarantined), f"{', '.join(self.quarantined)}: not searched"
         if self.others:
             yield "stay: files of others", len(self.others), ", ".join(self.others)
+        if self.linked:
+            yield "stay: files behind links", len(self.linked), f"{', '.join(self.linked)}: the purge is refused"
         if self.readers:
             yield "stay: files of readers", len(self.readers), "; ".join(map(_reader_text, self.readers))
 
@@ -203,7 +208,7 @@ class PurgeReport(TableReport):
             files = counted(self.strays, "data file")
             strays = f"{files} of no version, not searched: {sweep.text(self.prefix)} when no writer is at work"
         if self.dry_run:
-            is_known = self.again or not self.prefix
+            is_known = (self.again or not self.prefix) and not self.linked
             in_python = "force=True" if self.needs_confirmation else "the same without dry_run=True"
             action = Action(self.again, in_python)
             end = nothing_done(action, self.prefix) if is_known else "nothing was changed"
@@ -436,11 +441,21 @@ class PurgeOfRows:
             unread=len(found.unread),
             readers=gone.readers,
             others=found.others,
+            linked=self._linked({*names, *found.files}),
             strays=self._strays(found.state, listed),
             quoting=quoting(self.values, Retained(tuple(staying), tuple(saved)), found.state.tree),
             quarantined=noted_files(each.message for each in found.kept.snapshots),
             dry_run=True,
         )
+
+    def check_links(self) -> None:
+        """Raise `StorageError` when files that would go are behind a link: they would stay, and the purge never end."""
+        if self._store.storage.links_in("") and (linked := self.plan().linked):
+            raise StorageError(
+                f"files of table {self.deletion.table!r} with such rows are behind {linked[0]}, and nothing is deleted "
+                "through a link; nothing was changed",
+                hint="remove the link and move the folder to which it leads into its place, then run it again",
+            )
 
     def run(self, *, message: str | None = None, author: str | None = None) -> PurgeReport:
         """Purge the rows. A run can be interrupted at any point; the next one finishes it.
@@ -561,6 +576,15 @@ class PurgeOfRows:
     def _leases(self) -> tuple[Lease, ...]:
         now = self._store.clock.now()
         return tuple(each for each in self._store.catalog.leases(self._store.table_id) if not each.has_ended(now))
+
+    def _linked(self, names: Collection[str]) -> tuple[str, ...]:
+        """Return the links behind which some data files are, or metadata, which has keys, and where they lead."""
+        storage, of_metadata = self._store.storage, {*paths.FOLDERS} - {paths.DATA}
+        return tuple(
+            f"the link {storage.locate(link)} to {target}"
+            for link, target in sorted(storage.links_in("").items())
+            if link in of_metadata or any(f"{name}/".startswith(f"{link}/") for name in names)
+        )
 
     # How it goes.
 
