@@ -18,8 +18,8 @@
     warehouse = "s3://bucket/prefix"
 
 The file belongs to the user. One inside a warehouse is refused, since it could come with the warehouse and name code
-and addresses; one of another user, and iterators and such settings of Spark as ``jars``, as `sleeper_nb.commands.trust`
-says.
+and addresses; one of another user, and iterators, a cluster and such settings of Spark as ``jars``, unless the user
+trusts the file, as `sleeper_nb.commands.trust` says.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Decide what a ``sleeper.toml`` may say: it is found in any folder above, so somebody else may have written it.
 
 As with Git's ``safe.directory``: one that belongs to another user, or that every user may write to, is refused. What
-names code, a command or a file of code is refused in any, since a file of the user may have come with a copied folder.
+names code, a command, a file or a cluster is refused in any, since a file of the user may have come with a copied
+folder; a cluster gets code and rows.
 The user's own configuration, ``$XDG_CONFIG_HOME/sleeper_nb/config.toml`` or ``~/.config/sleeper_nb/config.toml``, lists
 the files that may say everything::
 
@@ -23,20 +24,28 @@ from sleeper_nb.model import config_text as toml_text
 
 _TRUSTED = "trusted"
 _HINT = f'write {_TRUSTED} = ["/folder/sleeper.toml"]'
-_NO_CODE = re.compile(r"-?[0-9]+(\.[0-9]+)?\s*[A-Za-z%]*|true|false", re.IGNORECASE | re.ASCII)
+_NO_CODE = re.compile(r"-?[0-9]+(\.[0-9]+)?\s*([kmgtp]?i?b?|[nmu]?s|min|h|d|%)|true|false", re.IGNORECASE | re.ASCII)
 """Values that cannot be a class or a command: numbers, sizes, times, true and false."""
-_OF_CODE = re.compile(r"(jars|files?|archives|packages|path|name|python|options|script|conf|command)$", re.IGNORECASE)
-"""The ends of settings whose value is a file, a command or an option, which could be called ``1``."""
+_OF_CODE = re.compile(
+    r"^spark\.jars\.|env\.|(jars?|files?|archives?|packages|path|dirs?|name|python|module|options|settings|script|conf|"
+    r"command|class|classes|impl|plugins?|image|store|keytab|template|ur[il]s?|provider|factory|exec|program|shell)$",
+    re.IGNORECASE,
+)
+"""Settings whose value is a file, a command, an option or a variable of the environment, which could be ``1``."""
+_THIS_MACHINE = re.compile(r"local(\[[^\[\]]*\])?")
+"""The master that is no cluster."""
 _PLAIN_SETTINGS = frozenset(
     f"spark.{name}"
-    for name in ("master", "app.name", "submit.deployMode", "driver.host", "driver.bindAddress", "local.dir",
-                 "eventLog.dir", "scheduler.mode", "sql.session.timeZone", "yarn.queue", "kubernetes.namespace")
+    for name in ("app.name", "submit.deployMode", "driver.host", "driver.bindAddress", "local.dir", "scheduler.mode",
+                 "sql.session.timeZone", "yarn.queue", "kubernetes.namespace")
 )  # fmt: skip
 """Settings of Spark whose text is an address, a folder or a name, and never code."""
 
 
 def names_code(setting: str, value: str) -> bool:
-    """Return whether a setting of Spark may name code, a command, or a file with one. Pure."""
+    """Return whether a setting of Spark may name code, a command, a file with one, or a place that gets rows. Pure."""
+    if setting == "spark.master":
+        return _THIS_MACHINE.fullmatch(value) is None
     if setting in _PLAIN_SETTINGS:
         return False
     return _NO_CODE.fullmatch(value) is None or _OF_CODE.search(setting) is not None
@@ -84,7 +93,7 @@ def check_code(path: Path, named: Sequence[str], environment: Mapping[str, str])
     """Raise `NotAllowed` when a file has settings that name code, and the user's own configuration does not list it."""
     if named and not _is_trusted(path, environment):
         raise NotAllowed(
-            f"{named[0]} in {path} may name code or a command: only a file that you trust has it",
+            f"{named[0]} in {path} may name code, a command or another machine: only a file that you trust has it",
             hint=_line_that_trusts(path, environment),
         )
 

@@ -247,11 +247,11 @@ def test_where_an_instance_lives_is_said_by_option_environment_file_in_this_orde
 
 def test_a_file_says_the_settings_of_spark_and_an_instance_has_its_own_before_them(tmp_path):
     (tmp_path / "sleeper.toml").write_text(
-        'warehouse = "data"\n[spark]\nmaster = "spark://host:7077"\nexecutor.memory = "8g"\nspeculation = true\n'
+        'warehouse = "data"\n[spark]\nmaster = "local[4]"\nexecutor.memory = "8g"\nspeculation = true\n'
         '"spark.executor.cores" = 2\n[instances.prod]\nwarehouse = "s3://b/p"\nspark.executor.memory = "9g"\n'
     )
     said = {
-        "spark.master": "spark://host:7077", "spark.executor.memory": "8g", "spark.speculation": "true",
+        "spark.master": "local[4]", "spark.executor.memory": "8g", "spark.speculation": "true",
         "spark.executor.cores": "2",
     }  # fmt: skip
     home = find_home("x", None, {}, tmp_path)
@@ -329,11 +329,14 @@ def test_a_file_that_every_user_may_write_to_is_refused_until_its_mode_is_mended
     ['iterators = ["evil:f"]', 'spark.driver.extraJavaOptions = "-javaagent:x.jar"', 'spark.jars = "x.jar"',
      'spark."driver.extraClassPath" = "1"', 'spark.plugins = "Evil"',
      '[instances.x.spark]\n"spark.executorEnv.A" = "b.so"',
-     '[instances.x]\niterators = ["evil:f"]', 'spark.hadoop.fs.evil.impl = "Evil"']
+     '[instances.x]\niterators = ["evil:f"]', 'spark.hadoop.fs.evil.impl = "Evil"',
+     'spark.master = "spark://host:7077"', 'spark.master = "localhost[1]"', "spark.jars.ivySettings = 1",
+     'spark."executorEnv.LD_PRELOAD" = "1"', 'spark."python.worker.module" = "1evil"', "spark.yarn.archive = 1",
+     'spark.eventLog.dir = "hdfs://host/x"']
 )  # fmt: skip
 def test_what_names_code_needs_the_users_own_configuration(tmp_path, own, line):
     (tmp_path / "sleeper.toml").write_text(f"{line}\n")  # which is the user's file, as those of a clone are
-    with pytest.raises(NotAllowed, match="may name code or a command") as error:
+    with pytest.raises(NotAllowed, match="may name code, a command or another machine") as error:
         find_home("x", None, os.environ, tmp_path)
     own(error.value.hint)
     home = find_home("x", None, os.environ, tmp_path)
