@@ -298,14 +298,17 @@ def discard_files(store: StateStore, filenames: Iterable[str]) -> None:
         return
     try:
         tracked = store.load().files if store.catalog.has_table(store.table_id) else None  # None: table was deleted
-        for filename in filenames:
-            if tracked is None or not tracked.knows(filename):
-                store.storage.delete(filename)
     except SleeperError as error:
         logger.warning(
-            "table %s: cannot delete files of failed work (%s); some of %d may remain",
-            store.table_id, error.message, len(filenames),
-        )  # fmt: skip
+            "table %s: cannot delete the %d files of failed work: %s", store.table_id, len(filenames), error.message
+        )
+        return
+    for filename in filenames:
+        if tracked is None or not tracked.knows(filename):
+            try:
+                store.storage.delete(filename)
+            except SleeperError as error:
+                logger.warning("table %s: cannot delete %s of failed work: %s", store.table_id, filename, error.message)
 
 
 def discard_run(store: StateStore, run_id: str, folders: Iterable[str], *, keep: Iterable[str]) -> None:

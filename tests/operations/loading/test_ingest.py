@@ -121,6 +121,27 @@ def test_a_fault_in_the_middle_leaves_no_snapshot_and_no_file(tmp_path: Path, nu
     assert (on_disk(store), store.head()) == (before, head)
 
 
+def test_a_file_of_failed_work_that_cannot_be_deleted_keeps_no_other_one(tmp_path: Path, caplog, monkeypatch):
+    store = a_store(tmp_path, points=["m"])
+    ingest(store, rows_of("a", "z"))
+    before = on_disk(store)
+    refused: list[str] = []
+
+    def delete(storage: Storage, path: str) -> None:
+        if path.startswith("data/") and not refused:
+            refused.append(path)
+            raise StorageError("the disk does not want to", hint="")
+        really(storage, path)
+
+    really = Storage.delete
+    monkeypatch.setattr(Storage, "delete", delete)
+    failing = reopened(store, TrappedCatalog(store.catalog, Trap(1, interrupt, only=("commit",))), store.storage)
+    with pytest.raises(KeyboardInterrupt):
+        ingest(failing, rows_of("b", "y"))
+    assert on_disk(store) - before == {*refused}
+    assert f"cannot delete {refused[0]} of failed work: the disk" in caplog.text
+
+
 def test_an_interrupt_that_hits_a_commit_that_won_deletes_nothing(store: StateStore):
     trap = Trap(1, interrupt, after=True, only=("commit",))
     with pytest.raises(KeyboardInterrupt):
