@@ -387,8 +387,17 @@ def _without_nan(value: Any, kind: FieldType) -> Any:
     if kind.name == "struct" and isinstance(value, dict):
         types = {each.name: each.type for each in kind.arguments if each.type.name not in _FLOATS}
         return {name: _without_nan(each, types[name]) if name in types else each for name, each in value.items()}
-    if kind.name == "map" and kind.arguments[1].name not in _FLOATS and isinstance(value, dict):
-        return {name: _without_nan(each, kind.arguments[1]) for name, each in value.items()}
+    if kind.name == "map" and kind.arguments[1].name not in _FLOATS:
+        return _map_without_nan(value, kind.arguments[1])
+    return value
+
+
+def _map_without_nan(value: Any, kind: FieldType) -> Any:
+    """Return a dictionary or pairs, with values of a type, without the NaN that stand for NULL."""
+    if isinstance(value, dict):
+        return {name: _without_nan(each, kind) for name, each in value.items()}
+    if isinstance(value, list) and all(isinstance(each, tuple) and len(each) == 2 for each in value):
+        return [(name, _without_nan(each, kind)) for name, each in value]
     return value
 
 

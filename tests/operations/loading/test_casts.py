@@ -126,8 +126,11 @@ INPUTS: dict[str, tuple[Callable[[list[Case], Path], Any], Callable[[Case], bool
 def wanted(case: Case, source: str) -> Any:
     """Return what a case shall be, by what its input makes of the sample."""
     sample = {"dicts": as_double, "json": as_digits}.get(source, lambda each: each)(case.sample)
-    if source == "pandas" and isinstance(sample.value, float) and math.isnan(sample.value) and not case.depth:
-        return None  # pandas has no other value for what is missing
+    if source == "pandas" and isinstance(sample.value, float) and math.isnan(sample.value):
+        if not case.depth:
+            return None  # pandas has no other value for what is missing
+        if case.target.name not in {"float", "double"}:
+            return case.wrapped(None)  # pandas makes floats of whole numbers beside NULL
     if source == "csv" and sample.value == "" and not case.depth and case.target.name not in {"string", "bytearray"}:
         return None
     made = expected(sample, case.target, text_file=source in {"csv", "json"})

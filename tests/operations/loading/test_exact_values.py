@@ -296,6 +296,8 @@ def test_nan_that_pandas_put_into_lists_of_whole_numbers_is_null(loaded):
     assert loaded("list<long>", made) == [[1, None], None]
     assert loaded("list<long>", pd.DataFrame({"k": [0], "v": [[2.0, float("nan")]]})) == [[2, None]]
     assert loaded("struct<a:int?>", pd.DataFrame({"k": [0], "v": [{"a": float("nan")}]})) == [{"a": None}]
+    for value in ({"x": float("nan"), "y": 2.0}, [("x", float("nan")), ("y", 2.0)]):
+        assert loaded("map<string,long>", pd.DataFrame({"k": [0], "v": [value]})) == [[("x", None), ("y", 2)]]
     assert str(loaded("list<double>", made)[0]) == "[1.0, nan]"
     for wrong in (pd.DataFrame({"k": [0], "v": [np.array([1.5, np.nan])]}), rows([1.0, float("nan")])):
         with pytest.raises(sl.InvalidInput, match="row 1"):
