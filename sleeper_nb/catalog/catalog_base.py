@@ -38,13 +38,22 @@ class TableEntry:
     online
         Whether maintenance may work on it.
     properties_checksum
-        Checksum of the table's properties file as a command last wrote it; None where none was recorded.
+        What is recorded of the table's properties file: its checksum as a command last wrote it, and lines that a
+        commit set; None where nothing was recorded.
     """
 
     id: str
     name: str
     online: bool = True
     properties_checksum: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PropertiesNote:
+    """A new record of a table's properties file; it counts only if the record still is the `expected` one."""
+
+    expected: str | None
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +178,11 @@ class Catalog(ABC):
         """Set whether maintenance may work on a table; `NotFound` when the table was deleted."""
 
     @abstractmethod
-    def note_properties(self, table_id: str, checksum: str) -> None:
-        """Record the checksum of a table's properties file; `NotFound` when the table was deleted."""
+    def note_properties(self, table_id: str, note: PropertiesNote) -> bool:
+        """Record a table's properties file; return False when another record than the expected one is there.
+
+        `NotFound` when the table was deleted.
+        """
 
     @abstractmethod
     def tables(self) -> tuple[TableEntry, ...]:
@@ -200,8 +212,17 @@ class Catalog(ABC):
         """
 
     @abstractmethod
-    def commit(self, table_id: str, expected: Snapshot, *new: Snapshot, log: Sequence[bytes] = ()) -> bool:
+    def commit(
+        self,
+        table_id: str,
+        expected: Snapshot,
+        *new: Snapshot,
+        log: Sequence[bytes] = (),
+        properties: PropertiesNote | None = None,
+    ) -> bool:
         """Make the last of `new` current if `expected` still is; return whether that succeeded.
+
+        The record of the properties file changes in the same step; when it is not the expected one, nothing changes.
 
         All of `new`, in the order of their ids, become visible in one step, as do their entries of the transaction log:
         one for each, or none at all. Nothing changes either when a job id among them has made a snapshot before.

@@ -22,6 +22,7 @@ from sleeper_nb.catalog.catalog_base import (
     Catalog,
     CommitLimits,
     FileClaim,
+    PropertiesNote,
     TableEntry,
     checkpoint_expired,
     log_was_cut,
@@ -369,6 +370,13 @@ def _are_unused(run: sqlite3.Connection, ids: Iterable[tuple[str, str, int]]) ->
     return not any(run.execute(used, (table_id, job_id)).fetchone() for table_id, job_id, _ in ids)
 
 
+_MAKE_CURRENT = (
+    "UPDATE tables SET current_snapshot = :id, current_commit = :commit, "
+    "properties_checksum = coalesce(:text, properties_checksum) "
+    "WHERE id = :table AND current_commit = :expected AND (:text IS NULL OR properties_checksum IS :noted)"
+)
+
+
 class SqliteCatalog(Catalog):
     """A catalog in one file.
 
@@ -427,11 +435,13 @@ class SqliteCatalog(Catalog):
             if not run.execute("UPDATE tables SET online = ? WHERE id = ?", (online, table_id)).rowcount:
                 raise unknown_table_id(table_id)
 
-    def note_properties(self, table_id: str, checksum: str) -> None:
+    def note_properties(self, table_id: str, note: PropertiesNote) -> bool:
         with self._file.transaction() as run:
-            change = "UPDATE tables SET properties_checksum = ? WHERE id = ?"
-            if not run.execute(change, (checksum, table_id)).rowcount:
+            change = "UPDATE tables SET properties_checksum = ? WHERE id = ? AND properties_checksum IS ?"
+            noted = run.execute(change, (note.text, table_id, note.expected)).rowcount
+            if not noted and not run.execute("SELECT 1 FROM tables WHERE id = ?", (table_id,)).fetchone():
                 raise unknown_table_id(table_id)
+            return bool(noted)
 
     def tables(self) -> tuple[TableEntry, ...]:
         return self._file.read(_to_entry, f"{_SELECT_ENTRY} ORDER BY name")
@@ -473,16 +483,19 @@ class SqliteCatalog(Catalog):
             (row_id for (row_id,) in self._file.rows(_SELECT_UNUSED, (table_id,))),
         )
 
-    def commit(self, table_id: str, expected: Snapshot, *new: Snapshot, log: Sequence[bytes] = ()) -> bool:
+    def commit(
+        self,
+        table_id: str,
+        expected: Snapshot,
+        *new: Snapshot,
+        log: Sequence[bytes] = (),
+        properties: PropertiesNote | None = None,
+    ) -> bool:
         ids = _job_ids(table_id, new)
+        change = {"id": new[-1].id, "commit": new[-1].commit_id, "table": table_id, "expected": expected.commit_id}
+        note = {"text": properties and properties.text, "noted": properties and properties.expected}
         with self._file.transaction() as run:
-            won = (
-                _are_unused(run, ids)
-                and run.execute(
-                    "UPDATE tables SET current_snapshot = ?, current_commit = ? WHERE id = ? AND current_commit = ?",
-                    (new[-1].id, new[-1].commit_id, table_id, expected.commit_id),
-                ).rowcount
-            )
+            won = _are_unused(run, ids) and run.execute(_MAKE_CURRENT, {**change, **note}).rowcount
             if won:
                 run.executemany(_INSERT_SNAPSHOT, [_from_snapshot(table_id, snapshot) for snapshot in new])
                 entries = zip(new, log, strict=True) if log else ()

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from sleeper_nb.catalog.catalog_base import PropertiesNote
 from sleeper_nb.errors import JobDone
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
@@ -16,6 +17,9 @@ from sleeper_nb.model.transactions import Transaction
 logger = logging.getLogger(__name__)
 
 MakeTransaction = Transaction | Callable[[TableState], Transaction]
+
+Announce = Callable[[Snapshot], PropertiesNote]
+"""Takes a snapshot right before it is committed; returns what its commit records of the table's properties file."""
 
 
 @dataclass(eq=False, slots=True)
@@ -27,6 +31,7 @@ class Waiting:
     author: str | None
     job_id: str | None = None
     expectations: str | None = None
+    announce: Announce | None = None
     snapshot: Snapshot | None = None
     error: BaseException | None = None
     settled: threading.Event = field(default_factory=threading.Event)

@@ -7,6 +7,7 @@ table; a compaction can have any number of inputs, since all metadata is rewritt
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.state_store.history import History, Metadata
@@ -25,7 +26,8 @@ class S3StateStore(StateStore):
         written = {*metadata.paths} - (at.paths if at else set())
         if head.state_store != self.name:  # a migration
             self._check_readable(new, metadata, written)
-        won = self.settle(new, lambda: self.catalog.commit(self.table_id, head, new), written)
+        commit = partial(self.catalog.commit, self.table_id, head, new, properties=step.properties)
+        won = self.settle(new, commit, written)
         return (new,) if won else None
 
     def _check_readable(self, new: Snapshot, metadata: Metadata, written: set[str]) -> None:

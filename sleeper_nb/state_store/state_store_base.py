@@ -23,7 +23,7 @@ from datetime import timedelta
 from functools import partial
 from typing import ClassVar, TypeVar
 
-from sleeper_nb.catalog.catalog_base import Catalog, TableEntry
+from sleeper_nb.catalog.catalog_base import Catalog, PropertiesNote, TableEntry
 from sleeper_nb.clock import Clock, Retry
 from sleeper_nb.errors import HISTORY, AlreadyExists, ConflictError, NotFound, OutcomeUnknown, StorageError
 from sleeper_nb.model.file_reference import FileReference
@@ -34,6 +34,7 @@ from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import CommitPoint, TableState
 from sleeper_nb.model.transactions import ChangeRows, MigrateStateStore, Transaction, initial_state
 from sleeper_nb.state_store.commit_queue import (
+    Announce,
     CommitQueue,
     MakeTransaction,
     Waiting,
@@ -49,12 +50,16 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CommitStep:
-    """One change within a commit: the states before and after it, and its snapshot."""
+    """One change within a commit: the states before and after it, its snapshot, and what it notes of properties.
+
+    Only the last change of a commit has such a note.
+    """
 
     transaction: Transaction
     before: TableState
     after: TableState
     snapshot: Snapshot
+    properties: PropertiesNote | None = None
 
 
 def step_of(waiting: Waiting, state: TableState, point: CommitPoint, commit_id: str, state_store: str) -> CommitStep:
@@ -75,7 +80,7 @@ def step_of(waiting: Waiting, state: TableState, point: CommitPoint, commit_id: 
     if isinstance(transaction, ChangeRows):
         done = transaction.counts
         made = replace(made, inserted_rows=done.inserted, updated_rows=done.updated, deleted_rows=done.deleted)
-    return CommitStep(transaction, state, after, made)
+    return CommitStep(transaction, state, after, made, waiting.announce and waiting.announce(made))
 
 
 def snapshot_of(
@@ -347,6 +352,7 @@ class StateStore(ABC):
         author: str | None = None,
         job_id: str | None = None,
         expectations: str | None = None,
+        announce: Announce | None = None,
     ) -> Snapshot:
         """Publish a change as the next snapshot.
 
@@ -360,6 +366,8 @@ class StateStore(ABC):
             The id of the job; a job makes at most one snapshot of the table, in any process.
         expectations
             How many of the new rows break each expectation, as `Snapshot.expectations` has it.
+        announce
+            Returns what is recorded of the table's properties file in the same step; each attempt asks again.
 
         Raises
         ------
@@ -374,7 +382,7 @@ class StateStore(ABC):
         OutcomeUnknown
             When the catalog failed and does not answer whether the commit succeeded.
         """
-        return self._queue.submit(Waiting(change, message, author, job_id, expectations), self._commit_all)
+        return self._queue.submit(Waiting(change, message, author, job_id, expectations, announce), self._commit_all)
 
     def _commit_all(self, batch: Sequence[Waiting]) -> None:
         """Settle every change of a batch: each is committed, refused by its rules, or fails with the others."""
@@ -430,7 +438,7 @@ class StateStore(ABC):
             steps.append(step)
             accepted.append(waiting)
             state, time = step.after, point.time
-            if keeper is not writer:
+            if keeper is not writer or step.properties is not None:
                 writer = keeper
                 break
         if not steps:

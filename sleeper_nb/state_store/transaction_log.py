@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 from sleeper_nb.errors import NotFound, StorageError
@@ -40,7 +41,8 @@ class TransactionLogStateStore(StateStore):
             logger.info("table %s: the change is too large for the log; writing full metadata", self.table_id)
             return self._publish_in_full(head, steps)
         new = tuple(step.snapshot for step in steps)
-        if not self.settle(new[-1], lambda: self.catalog.commit(self.table_id, head, *new, log=entries), set()):
+        commit = partial(self.catalog.commit, self.table_id, head, *new, log=entries, properties=steps[-1].properties)
+        if not self.settle(new[-1], commit, set()):
             return None
         self._write_checkpoint_if_due(new[-1], steps[-1].after)
         return new
@@ -62,7 +64,8 @@ class TransactionLogStateStore(StateStore):
         except BaseException:
             self.history.discard(written)
             raise
-        won = self.settle(new[-1], lambda: self.catalog.commit(self.table_id, head, *new), written)
+        commit = partial(self.catalog.commit, self.table_id, head, *new, properties=steps[-1].properties)
+        won = self.settle(new[-1], commit, written)
         return tuple(new) if won else None
 
     def _write_checkpoint_if_due(self, newest: Snapshot, state: TableState) -> None:

@@ -35,6 +35,7 @@ from sleeper_nb.operations.administration.property_listing import PropertyValue
 from sleeper_nb.operations.findings import Finding
 from sleeper_nb.operations.row_processing import Processor
 from sleeper_nb.report import Listing
+from sleeper_nb.state_store.commit_queue import Announce
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +71,7 @@ def accept_properties(table: OpenTable) -> OpenTable:
     processing = {name: written.texts.get(name) for name in PROCESSING_PROPERTIES}
     is_new = _processing(written, state, processing) != state.processing
     if is_new:
-        _record_processing(table, written, processing, property_files.nothing_announced)
+        _record_processing(table, written, processing)
     try:
         files.accept(table.entry.id)
     except StorageError as error:
@@ -91,17 +92,15 @@ def _record_processing(
     table: OpenTable,
     written: TableProperties,
     changes: Mapping[str, str | None],
-    announce: property_files.Announce,
+    announce: Announce | None = None,
 ) -> None:
     """Commit changes of how rows are processed."""
 
     def change(state: TableState) -> SetProcessing:
-        made = SetProcessing(_processing(written, state, changes))
-        announce(state, made)
-        return made
+        return SetProcessing(_processing(written, state, changes))
 
     logger.info("table %s: recording changed filters, iterator or aggregations", table.name)
-    table.store.commit(change, author=table.components.author)
+    table.store.commit(change, author=table.components.author, announce=announce)
 
 
 def _check_fit(table: OpenTable, state: TableState, properties: TableProperties) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sleeper_nb.catalog.catalog_base import Catalog, FileClaim, TableEntry
+from sleeper_nb.catalog.catalog_base import Catalog, FileClaim, PropertiesNote, TableEntry
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.errors import AlreadyExists, NotFound, StorageError
 from sleeper_nb.model.jobs import Job, Lease, ServiceLease
@@ -771,12 +771,38 @@ def test_the_checksum_of_a_properties_file_is_kept_with_its_table(catalog: Catal
         return [entry.properties_checksum for entry in entries if entry is not None]
 
     assert noted() == ["first", "first", None]
-    catalog.note_properties("u", "second")
+    assert catalog.note_properties("u", PropertiesNote("first", "second"))
     catalog.rename_table("u", "other", "OTHER")
     assert noted() == ["second", "second", None]
     with pytest.raises(NotFound):
-        catalog.note_properties("v", "third")
+        catalog.note_properties("v", PropertiesNote(None, "third"))
     assert len(opened().tables()) == 2
+
+
+def noted(catalog: Catalog) -> str | None:
+    entry = catalog.entry("t")
+    assert entry is not None
+    return entry.properties_checksum
+
+
+def test_a_record_of_a_properties_file_takes_the_place_of_the_expected_one_only(catalog: Catalog):
+    assert not catalog.note_properties("t", PropertiesNote("another", "first"))
+    assert noted(catalog) is None
+    assert catalog.note_properties("t", PropertiesNote(None, "first"))
+    assert not catalog.note_properties("t", PropertiesNote(None, "second"))
+    assert noted(catalog) == "first"
+    assert catalog.note_properties("t", PropertiesNote("first", "second"))
+    assert noted(catalog) == "second"
+
+
+def test_a_commit_and_its_record_of_a_properties_file_are_both_there_or_neither(catalog: Catalog):
+    assert not catalog.commit("t", snapshot(1), snapshot(2), properties=PropertiesNote("another", "first"))
+    assert (catalog.current("t").id, catalog.snapshots("t"), noted(catalog)) == (1, (snapshot(1),), None)
+    assert catalog.commit("t", snapshot(1), snapshot(2), properties=PropertiesNote(None, "first"))
+    assert (catalog.current("t").id, noted(catalog)) == (2, "first")
+    assert not catalog.commit("t", snapshot(1), snapshot(3), properties=PropertiesNote("first", "second"))
+    assert catalog.commit("t", snapshot(2), snapshot(3))
+    assert (catalog.current("t").id, noted(catalog)) == (3, "first")
 
 
 def service(owner: str, begin: timedelta = timedelta(0), length: timedelta = timedelta(minutes=3)) -> ServiceLease:

@@ -24,6 +24,7 @@ from sleeper_nb.catalog.catalog_base import (
     Catalog,
     CommitLimits,
     FileClaim,
+    PropertiesNote,
     TableEntry,
     log_was_cut,
     no_checkpoint,
@@ -235,11 +236,22 @@ class DynamoDBCatalog(Catalog):
         if not self._exists() or self.db.transact([change]) is not None:
             raise unknown_table_id(table_id)
 
-    def note_properties(self, table_id: str, checksum: str) -> None:
-        change = "SET #properties_checksum = :checksum"
-        noted = self._index("id").update(table_id, change, "attribute_exists(#name)", checksum=checksum)
-        if not self._exists() or self.db.transact([noted]) is not None:
+    def note_properties(self, table_id: str, note: PropertiesNote) -> bool:
+        if not self._exists():
             raise unknown_table_id(table_id)
+        lost = self.db.transact([self._noted(table_id, note)])
+        if lost is None:
+            return True
+        if lost.items[0] is None:
+            raise unknown_table_id(table_id)
+        return lost.items[0].get("properties_checksum") == note.text  # by an attempt whose answer was lost
+
+    def _noted(self, table_id: str, note: PropertiesNote) -> Item:
+        """Return the part of a transaction that records a properties file."""
+        known = {} if note.expected is None else {"expected": note.expected}
+        as_expected = "#properties_checksum = :expected" if known else "attribute_not_exists(#properties_checksum)"
+        change, condition = "SET #properties_checksum = :text", f"attribute_exists(#name) AND {as_expected}"
+        return self._index("id").update(table_id, change, condition, text=note.text, **known)
 
     def tables(self) -> tuple[TableEntry, ...]:
         self._exists()
@@ -282,18 +294,20 @@ class DynamoDBCatalog(Catalog):
         expected: Snapshot,
         *new: Snapshot,
         log: Sequence[bytes] = (),
+        properties: PropertiesNote | None = None,
         also: Sequence[Mapping[str, Any]] = (),
     ) -> bool:
         """Make the last of `new` current, as in `Catalog.commit`.
 
         Parameters
         ----------
-        table_id, expected, new, log
+        table_id, expected, new, log, properties
             As in `Catalog.commit`.
         also
             More parts of the same transaction, made by `items`; the commit is lost when one of their conditions fails.
         """
-        return _commit(self.rows(table_id), expected, new, log, also, self.max_items)
+        noted = [] if properties is None else [self._noted(table_id, properties)]
+        return _commit(self.rows(table_id), expected, new, log, [*also, *noted], self.max_items)
 
     def log(self, table_id: str, after: int, until: int) -> tuple[bytes, ...]:
         return _log_entries(self.rows(table_id), after, until)

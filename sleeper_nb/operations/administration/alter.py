@@ -18,9 +18,9 @@ from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import SetSchema
 from sleeper_nb.operations.administration.new_rules import RowsChecked, RulesOf, no_rules
-from sleeper_nb.operations.administration.property_files import Announce, nothing_announced
 from sleeper_nb.operations.administration.schema_commit import SchemaCommit
 from sleeper_nb.report import Grid, TableReport
+from sleeper_nb.state_store.commit_queue import Announce
 from sleeper_nb.state_store.state_store_base import StateStore
 
 logger = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ def alter(
     *,
     dry_run: bool,
     rules: RulesOf = no_rules,
-    announce: Announce = nothing_announced,
+    announce: Announce | None = None,
     author: str | None = None,
     message: str | None = None,
 ) -> AlterReport:
@@ -112,7 +112,7 @@ def alter(
     rules
         What the rows must keep.
     announce
-        Takes the change right before it is published.
+        As in `StateStore.commit`.
     author, message
         Of the commit; with None, the message lists the changes.
 

@@ -22,7 +22,7 @@ from sleeper_nb.errors import InvalidInput, NotFound, StorageError
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import MigrateStateStore
-from sleeper_nb.operations.administration.property_files import Announce, nothing_announced
+from sleeper_nb.state_store.commit_queue import Announce
 from sleeper_nb.state_store.registry import without_cache
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
@@ -34,13 +34,13 @@ def migrate_state_store(
     store: StateStore,
     to: str,
     *,
-    announce: Announce = nothing_announced,
+    announce: Announce | None = None,
     author: str | None = None,
     message: str | None = None,
 ) -> Snapshot:
     """Move a table's metadata to the state store class named `to`; history and savepoints stay readable.
 
-    `announce` takes the change right before it is published.
+    `announce` is that of `StateStore.commit`.
 
     Raises
     ------
@@ -59,11 +59,9 @@ def migrate_state_store(
         keep_schemas(store)
         store.history.keep_schema(state)
         without_cache(store).load(store.head())  # this store may have in memory what is gone
-        moved = MigrateStateStore(target.name)
-        announce(state, moved)
-        return moved
+        return MigrateStateStore(target.name)
 
-    snapshot = store.commit(change, author=author, message=message)
+    snapshot = store.commit(change, author=author, message=message, announce=announce)
     logger.info(
         "table %s: snapshot %d moved metadata from %s to %s", store.table_id, snapshot.id, source.name, target.name
     )

@@ -3,12 +3,16 @@
 Some settings in a table's file are not in effect until a command accepts them, because versions record how their rows
 are processed; `pending_settings` and `manual_edit_note` describe such a file.
 
-A change that is a commit and lines of a table's file (`PropertyFiles.with_commit`) is both or neither:
+The catalog has a record of each table's file, which changes only by compare-and-set (`RecordedFile`). A change that
+is a commit and lines of the file (`PropertyFiles.with_commit`) is both or neither:
 
-1. Within the commit loop, the catalog records the lines, and the snapshot to which they belong (`AnnouncedLines`).
-2. The commit makes that snapshot current, or fails.
-3. The file is written, and the record removed. After a crash or a failure before this step, the next process that
-   opens the table looks for the snapshot, and does this step if it is there.
+1. The commit itself puts the lines into the record. It is lost, and tried again, when another process changed the
+   record; the lines that still wait there are kept.
+2. The lines are written to the file, and wait no more. After a crash or a failure before this step, the next process
+   that opens the table does it.
+
+A file cannot be replaced by compare-and-set. So a process that has written one, and then finds another record than
+before, may have undone lines of others: it writes them again, which the record keeps for this.
 """
 
 from __future__ import annotations
@@ -17,19 +21,19 @@ import contextlib
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from sleeper_nb.catalog.catalog_base import Catalog, TableEntry
+from sleeper_nb.catalog.catalog_base import Catalog, PropertiesNote, TableEntry
 from sleeper_nb.errors import (
     Action,
+    ConflictError,
     HintParts,
     InvalidInput,
     NotAllowed,
     NotFound,
-    OutcomeUnknown,
     SleeperError,
     StorageError,
 )
@@ -50,8 +54,8 @@ from sleeper_nb.model.properties import (
 )
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
-from sleeper_nb.model.transactions import Transaction
 from sleeper_nb.operations.administration.property_listing import check_instance_property
+from sleeper_nb.state_store.commit_queue import Announce
 from sleeper_nb.storage import metadata as metadata_files
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage, open_near
@@ -91,49 +95,44 @@ _FIXED: dict[str, tuple[str, HintParts]] = {
 _MOST_PARSED: Final = 256
 """How many files are parsed once, as long as they have the same text."""
 
-Announce = Callable[[TableState, Transaction], None]
-"""Takes a change right before it is committed, and the state that it changes."""
-
-
-def nothing_announced(_state: TableState, _change: Transaction) -> None:
-    """Announce nothing: the change has no lines in a properties file."""
+_MOST_TRIES: Final = 40
+"""How often a file is written when other processes change it at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
-class AnnouncedLines:
-    """Lines of a table's properties file that are written once a snapshot is committed.
+class Lines:
+    """Lines of a table's properties file.
 
     Parameters
     ----------
-    snapshot_id, operation, schema_id, processing
-        Of the snapshot; `processing` as a checksum.
-    changes
-        Values by name; None unsets a property.
-    takes_schema
-        Whether the file also gets the schema of the snapshot.
+    values
+        By name; None unsets a property.
+    schema
+        Id and checksum of the schema that the file gets; None leaves it.
     """
 
-    snapshot_id: int
-    operation: str
-    schema_id: int
-    processing: str
-    changes: Mapping[str, str | None]
-    takes_schema: bool
+    values: Mapping[str, str | None] = field(default_factory=dict)
+    schema: tuple[int, str | None] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.values or self.schema)
+
+    def then(self, later: Lines) -> Lines:
+        """Return these lines and others that are written after them."""
+        return Lines({**self.values, **later.values}, later.schema or self.schema)
+
+    @property
+    def short(self) -> Lines:
+        """These lines without the text of a schema, which may be long."""
+        return replace(self, values={name: text for name, text in self.values.items() if name != TABLE_SCHEMA})
 
     @classmethod
-    def of(
-        cls, state: TableState, change: Transaction, changes: Mapping[str, str | None], takes_schema: bool
-    ) -> AnnouncedLines:
-        """Return the lines that belong to a change of a state."""
-        schema_id = getattr(change, "schema_id", state.schema_id)
-        processing = getattr(change, "processing", state.processing)
-        proof = state.snapshot_id + 1, change.operation, schema_id, checksum_of((processing or "").encode())
-        return cls(*proof, dict(changes), takes_schema)
+    def of(cls, values: Mapping[str, str | None], schema: list[Any] | None) -> Lines:
+        """Return the lines that a record in the catalog has."""
+        return cls(values, None if schema is None else (schema[0], schema[1]))
 
-    def belong_to(self, made: Snapshot) -> bool:
-        """Return whether a snapshot with the announced number is the announced one."""
-        processing = checksum_of((made.processing or "").encode())
-        return (made.operation, made.schema_id, processing) == (self.operation, self.schema_id, self.processing)
+
+_NO_LINES: Final = Lines()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,32 +143,50 @@ class RecordedFile:
     ----------
     checksums
         Of the file as a command last wrote it; of the file before and after while one is written.
-    announced
-        Lines that a commit brings; None for none.
+    number
+        Of the record: it grows, so that no record returns.
+    waiting
+        Lines that a commit brought, and that may not be in the file yet.
+    kept
+        Lines that commands have written, for a process that finds them undone.
     """
 
     checksums: tuple[str, ...]
-    announced: AnnouncedLines | None = None
+    number: int = 0
+    waiting: Lines = _NO_LINES
+    kept: Lines = _NO_LINES
 
     @classmethod
     def of(cls, text: str | None) -> RecordedFile | None:
         """Return what a text says; None for None."""
         if text is None:
             return None
-        checksums, is_announced, lines = text.partition(" {")
-        if not is_announced:
+        checksums, has_more, more = text.partition(" {")
+        if not has_more:
             return cls(tuple(checksums.split()))
         try:
-            return cls(tuple(checksums.split()), AnnouncedLines(**json.loads(f"{{{lines}")))
-        except (ValueError, TypeError) as error:
-            logger.warning("announced lines of a properties file are damaged in the catalog: %s", error)
+            read = json.loads(f"{{{more}")
+            return cls(tuple(checksums.split()), read["number"], Lines.of(**read["waiting"]), Lines.of(**read["kept"]))
+        except (ValueError, TypeError, LookupError) as error:
+            logger.warning("lines of a properties file are damaged in the catalog: %s", error)
             return cls(tuple(checksums.split()))
+
+    def announcing(self, lines: Lines) -> RecordedFile:
+        """Return the record with more lines that wait."""
+        return replace(self, number=self.number + 1, waiting=self.waiting.then(lines))
+
+    def written(self, checksums: tuple[str, ...], own: Lines) -> RecordedFile:
+        """Return the record once the waiting lines, and then a command's own, are in the file."""
+        kept = self.kept.then(self.waiting).then(own).short
+        return RecordedFile(checksums, self.number + 1, kept=kept)
 
     @property
     def text(self) -> str:
         """The text for the catalog."""
-        lines = () if self.announced is None else (json.dumps(asdict(self.announced)),)
-        return " ".join((*self.checksums, *lines))
+        if self == RecordedFile(self.checksums):
+            return " ".join(self.checksums)
+        more = {"number": self.number, "waiting": asdict(self.waiting), "kept": asdict(self.kept)}
+        return " ".join((*self.checksums, json.dumps(more)))
 
 
 class PropertyFiles:
@@ -210,10 +227,11 @@ class PropertyFiles:
         InvalidInput
             When the file was emptied or cut: every file that a command wrote has a schema.
         """
-        path = paths.table_properties(entry.id)
-        is_unfinished = "{" in (entry.properties_checksum or "")
-        finished = self._finished_text(entry.id) if is_unfinished else None
-        found = self._parsed(read_text(self._storage, path) if finished is None else finished, path)
+        path, recorded = paths.table_properties(entry.id), RecordedFile.of(entry.properties_checksum)
+        waiting = _NO_LINES if recorded is None else recorded.waiting
+        is_written = not waiting or self._finish(entry.id)
+        content = read_text(self._storage, path)
+        found = self._parsed(content if is_written else self._with_lines(entry.id, content, waiting), path)
         if entry.properties_checksum is not None and TABLE_SCHEMA not in found.texts:
             raise InvalidInput(
                 f"{self.path(entry.id)} was emptied or cut: it does not set {TABLE_SCHEMA}, which every table has",
@@ -231,8 +249,17 @@ class PropertyFiles:
 
     def recorded(self, table_id: str) -> RecordedFile | None:
         """Return what the catalog records of a table's properties file; None when it records nothing."""
+        return self._record(table_id)[1]
+
+    def _record(self, table_id: str) -> tuple[str | None, RecordedFile | None]:
+        """Return what the catalog records, as it is there and as it is understood."""
         entry = None if self._catalog is None else self._catalog.entry(table_id)
-        return None if entry is None else RecordedFile.of(entry.properties_checksum)
+        text = None if entry is None else entry.properties_checksum
+        return text, RecordedFile.of(text)
+
+    def _note(self, table_id: str, before: str | None, recorded: RecordedFile) -> bool:
+        """Record a file unless another process changed the record since it was read; return whether that was done."""
+        return self._catalog is None or self._catalog.note_properties(table_id, PropertiesNote(before, recorded.text))
 
     def is_edited(self, table_id: str) -> bool:
         """Return whether a table's properties file differs from what a command last wrote."""
@@ -246,8 +273,15 @@ class PropertyFiles:
 
     def accept(self, table_id: str) -> None:
         """Record the current content of a table's properties file, as if a command had written it."""
-        if self._catalog is not None:
-            self._catalog.note_properties(table_id, checksum_of(self.content(table_id)))
+        for _ in range(_MOST_TRIES):
+            self._write_lines(table_id)
+            text, recorded = self._record(table_id)
+            as_now = (checksum_of(self.content(table_id)),)
+            if recorded is None or not recorded.waiting:
+                number = 0 if recorded is None else recorded.number + 1
+                if self._note(table_id, text, RecordedFile(as_now, number)):
+                    return
+        raise self._contended(table_id)
 
     @contextlib.contextmanager
     def with_commit(
@@ -255,7 +289,7 @@ class PropertyFiles:
     ) -> Iterator[Announce]:
         """Set properties of a table together with a commit: when the block fails, neither is changed.
 
-        The block commits a change, and calls what it gets with the change right before it is published.
+        The block commits a change with what it gets, which puts the lines into the catalog with the commit.
 
         Parameters
         ----------
@@ -264,99 +298,88 @@ class PropertyFiles:
         takes_schema
             Whether the file also gets the schema of the new snapshot.
         """
-        lines: AnnouncedLines | None = None
+        is_announced = False
 
-        def announce(state: TableState, change: Transaction) -> None:
-            nonlocal lines
-            self._finish(table_id)  # of another process that ended
-            recorded = self.recorded(table_id) or RecordedFile((checksum_of(self.content(table_id)),))
-            lines = AnnouncedLines.of(state, change, changes, takes_schema)
-            self._note(table_id, replace(recorded, announced=lines))
+        def announce(made: Snapshot) -> PropertiesNote:
+            nonlocal is_announced
+            is_announced = True
+            text, recorded = self._record(table_id)
+            recorded = recorded or RecordedFile((checksum_of(self.content(table_id)),))
+            lines = Lines(changes, (made.schema_id, made.schema_checksum) if takes_schema else None)
+            return PropertiesNote(text, recorded.announcing(lines).text)
 
         try:
             yield announce
-        except OutcomeUnknown:
-            raise  # the next process that opens the table knows
-        except SleeperError:
-            if lines is not None:
-                self._withdraw(table_id, lines)
-            raise
-        if lines is not None:
-            self._finished_text(table_id)  # the change is committed: an error would say that it failed
-
-    def _withdraw(self, table_id: str, lines: AnnouncedLines) -> None:
-        """Remove lines whose commit failed from the catalog; those of another process stay."""
-        with contextlib.suppress(
-            SleeperError
-        ):  # the first error is the one to report; without their snapshot, they wait
-            recorded = self.recorded(table_id)
-            if recorded is None or recorded.announced != lines:
-                return
-            if self._announced(table_id) is None:
-                self._note(table_id, replace(recorded, announced=None))
-            else:  # it is what followed the commit that failed
+        finally:
+            if is_announced:  # and recorded, if it was committed: then an error would say that it failed
                 self._finish(table_id)
 
-    def _announced(self, table_id: str) -> tuple[str, str] | None:
-        """Return a table's file before and after its announced lines; None when there are none to write."""
-        recorded = self.recorded(table_id)
-        if recorded is None or recorded.announced is None or self._catalog is None:
-            return None
-        lines, path = recorded.announced, paths.table_properties(table_id)
-        made = self._catalog.snapshot(table_id, lines.snapshot_id)
-        if made is None or not lines.belong_to(made):
-            return None
-        before, changes = read_text(self._storage, path), dict(lines.changes)
-        if lines.takes_schema:
-            storage = self.storage_of(table_id, self._parsed(before, path))
-            schema = metadata_files.read_schema(storage, made.schema_id, made.schema_checksum)
-            changes[TABLE_SCHEMA] = schema_line(schema)
-        return before, changed(before, changes)
-
-    def _finish(self, table_id: str) -> None:
-        """Write the announced lines of a table's file, if their snapshot was made."""
-        texts = self._announced(table_id)
-        if texts is not None:
-            self._replace(table_id, *texts, finished=True)
-
-    def _finished_text(self, table_id: str) -> str | None:
-        """Return a table's file with the announced lines, which are written if that is possible; None for none."""
-        texts = None
+    def _finish(self, table_id: str) -> bool:
+        """Write the waiting lines of a table's file; return whether none wait any more."""
         try:
-            texts = self._announced(table_id)
-            if texts is not None:
-                self._replace(table_id, *texts, finished=True)
+            self._write_lines(table_id)
         except SleeperError as error:
             logger.warning(
                 "table %s: lines of its properties file that belong to a commit are not written yet; "
                 "the next process that opens the table tries again: %s",
                 *(table_id, error.message),
             )
-        return None if texts is None else texts[1]
+            return False
+        return True
 
-    def _replace(self, table_id: str, before: str, after: str, *, finished: bool = False) -> None:
-        """Write the file. If it was changed by hand before, it counts as changed by hand until it is accepted.
+    def _write_lines(self, table_id: str, own: Lines = _NO_LINES) -> None:
+        """Write the waiting lines of a table's file, and then a command's own.
 
-        `finished` removes announced lines from the record.
+        A file that was changed by hand before counts as changed by hand until it is accepted.
         """
-        path, old, new = paths.table_properties(table_id), checksum_of(before.encode()), checksum_of(after.encode())
-        recorded = self.recorded(table_id) or RecordedFile((old,))
-        is_as_written = old in recorded.checksums
-        if is_as_written and after != before:
-            self._note(table_id, replace(recorded, checksums=(old, new)))
-        if after != before:
-            self._storage.write(path, after.encode())
-        left = RecordedFile((new,) if is_as_written else recorded.checksums, None if finished else recorded.announced)
-        if left == recorded:
-            return
+        path, mine, is_mine_as_written = paths.table_properties(table_id), None, False
+        for _ in range(_MOST_TRIES):
+            text, recorded = self._record(table_id)
+            if not own and mine is None and (recorded is None or not recorded.waiting):
+                return
+            before = read_text(self._storage, path)
+            old = checksum_of(before.encode())
+            recorded = recorded or RecordedFile((old,))
+            is_as_written = old in recorded.checksums or (old == mine and is_mine_as_written)
+            # what this process wrote has taken the place of what another wrote
+            undone = recorded.kept if old == mine and old not in recorded.checksums else _NO_LINES
+            after = self._with_lines(table_id, before, undone.then(recorded.waiting).then(own))
+            if after == before and not recorded.waiting and (mine is None or old in recorded.checksums):
+                return
+            new = checksum_of(after.encode())
+            marked = replace(recorded, checksums=(old, new)) if is_as_written and new != old else recorded
+            if marked != recorded and not self._note(table_id, text, marked):
+                continue
+            if new != old:
+                self._storage.write(path, after.encode())
+            left = marked.written((new,) if is_as_written else recorded.checksums, own)
+            if self._is_noted(table_id, text if marked == recorded else marked.text, left):
+                return
+            mine, is_mine_as_written = new, is_as_written
+        raise self._contended(table_id)
+
+    def _is_noted(self, table_id: str, before: str | None, left: RecordedFile) -> bool:
+        """Record a file that is written; return False when another process changed the record meanwhile."""
         try:
-            self._note(table_id, left)
+            return self._note(table_id, before, left)
         except StorageError as error:  # the file is written, and what is recorded allows it
             logger.warning("table %s: the old checksum of its properties stays recorded: %s", table_id, error.message)
+            return True
 
-    def _note(self, table_id: str, recorded: RecordedFile) -> None:
-        if self._catalog is not None:
-            self._catalog.note_properties(table_id, recorded.text)
+    def _with_lines(self, table_id: str, content: str, lines: Lines) -> str:
+        """Return the text of a table's file with some lines."""
+        changes = dict(lines.values)
+        if lines.schema is not None:
+            properties = self._parsed(content, paths.table_properties(table_id))
+            storage = self.storage_of(table_id, properties)
+            changes[TABLE_SCHEMA] = schema_line(metadata_files.read_schema(storage, *lines.schema))
+        return changed(content, changes)
+
+    def _contended(self, table_id: str) -> ConflictError:
+        return ConflictError(
+            f"other processes changed {self.path(table_id)} in each of {_MOST_TRIES} tries",
+            hint="run it again when fewer change the table's properties at once",
+        )
 
     def storage_of(self, table_id: str, properties: TableProperties) -> Storage:
         """Return the folder of a table's data and metadata: below ``sleeper.table.data.path``, or in the instance.
@@ -464,13 +487,9 @@ class PropertyFiles:
     def change(self, table_id: str, changes: Mapping[str, str | None]) -> None:
         """Set properties of a table that were `checked`. Other lines of its file are kept.
 
-        The file is replaced as a whole: of two changes at the same time, the later may undo the earlier.
+        Of two changes of one property at the same time, either may be the later one.
         """
-        self._finish(table_id)
-        before = read_text(self._storage, paths.table_properties(table_id))
-        after = changed(before, changes)
-        if after != before:
-            self._replace(table_id, before, after)
+        self._write_lines(table_id, Lines(changes))
 
     def change_instance(self, changes: Mapping[str, str | None]) -> None:
         """Set properties of the instance, or unset those that are None. Other lines of its file are kept.

@@ -11,7 +11,7 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import Transaction
-from sleeper_nb.operations.administration.property_files import Announce, nothing_announced
+from sleeper_nb.state_store.commit_queue import Announce
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
 
@@ -30,7 +30,7 @@ class SchemaCommit(Generic[C]):
     change
         Returns the change, from a state, the id of the new schema, and the new schema.
     announce
-        Takes the change right before it is published.
+        As in `StateStore.commit`.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class SchemaCommit(Generic[C]):
         store: StateStore,
         make: Callable[[TableState, int], Schema],
         change: Callable[[TableState, int, Schema], C],
-        announce: Announce = nothing_announced,
+        announce: Announce | None = None,
     ) -> None:
         self._store, self._make, self._change, self._announce = store, make, change, announce
         self._planned: tuple[TableState, C] | None = None
@@ -49,7 +49,8 @@ class SchemaCommit(Generic[C]):
     ) -> tuple[TableState, C, Snapshot]:
         """Commit the change; return the state that it changed, the change, and the new snapshot."""
         try:
-            snapshot = self._store.commit(self._plan, author=author, message=message, expectations=expectations)
+            described = {"author": author, "message": message, "expectations": expectations}
+            snapshot = self._store.commit(self._plan, **described, announce=self._announce)
         except OutcomeUnknown:
             raise  # the table may use the schema: its file must stay
         except SleeperError:  # only these: after an interrupt, another thread may still commit the schema
@@ -67,7 +68,6 @@ class SchemaCommit(Generic[C]):
                 self._discard()
             self._written = written
         change = self._change(state, *self._written)
-        self._announce(state, change)
         self._planned = state, change
         return change
 

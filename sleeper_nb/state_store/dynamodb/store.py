@@ -29,7 +29,7 @@ from typing import Any, ClassVar, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.catalog.catalog_base import Catalog, TableEntry
+from sleeper_nb.catalog.catalog_base import Catalog, PropertiesNote, TableEntry
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.catalog.dynamodb.client import DynamoDB, in_chunks
 from sleeper_nb.catalog.dynamodb.items import Item
@@ -173,7 +173,10 @@ def _order(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 CATALOG_ITEMS = 2
-"""How many items the catalog changes in each commit: the current one and the new snapshot's; a job's id adds one."""
+"""How many items the catalog changes in each commit: the current one and the new snapshot's.
+
+A job's id adds one, and so do lines of the properties file.
+"""
 TRANSACTION_BYTES = 3_000_000
 """Larger changes are staged; a DynamoDB transaction has at most 4 MB."""
 
@@ -259,7 +262,7 @@ class DynamoDBStateStore(StateStore):
             except ConflictError:  # meanwhile another writer has moved it here
                 return None
         change = everything(step) if moves_here else difference(step)
-        won = self.settle(new, lambda: self._commit_change(head, new, change), set())
+        won = self.settle(new, lambda: self._commit_change(head, new, change, step.properties), set())
         keys = self._staged.pop(new.commit_id, None)
         if won and keys is not None:
             try:
@@ -268,8 +271,11 @@ class DynamoDBStateStore(StateStore):
                 logger.warning("table %s: snapshot %d keeps its staging marks: %s", self.table_id, new.id, error)
         return (new,) if won else None
 
-    def _commit_change(self, head: Snapshot, new: Snapshot, change: ItemChange) -> bool:
-        fits = change.size + CATALOG_ITEMS + (new.job_id is not None) <= self._shared.max_items
+    def _commit_change(
+        self, head: Snapshot, new: Snapshot, change: ItemChange, properties: PropertiesNote | None
+    ) -> bool:
+        more = (new.job_id is not None) + (properties is not None)
+        fits = change.size + CATALOG_ITEMS + more <= self._shared.max_items
         also = list(change.parts(self._tables)) if fits else []
         if not fits or len(repr(also)) > TRANSACTION_BYTES:
             if not change.can_be_staged:
@@ -284,7 +290,7 @@ class DynamoDBStateStore(StateStore):
             if part is None:
                 return False
             also = [part]
-        return self._shared.commit(self.table_id, head, new, also=also)
+        return self._shared.commit(self.table_id, head, new, properties=properties, also=also)
 
     def discard(self, snapshot: Snapshot, written: set[str]) -> None:
         """Delete what was written for a snapshot that was not published.
