@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from typing import Final
 
+from sleeper_nb.engines.duckdb.value_errors import encoding_hint
 from sleeper_nb.engines.local_files import absolute, as_pattern
 from sleeper_nb.errors import Hint, InvalidInput, NotFound, StorageError
 from sleeper_nb.model.schema import FieldType
@@ -211,7 +212,7 @@ def _columns(files: Sequence[SourceFile]) -> Sequence[DataColumn]:
     try:
         columns = columns_of(files)
     except (InvalidInput, StorageError) as error:
-        error.hint = hint
+        error.hint = encoding_hint(called) if isinstance(error.__cause__, UnicodeError) else hint
         raise
     names = [each.name for each in columns]
     if found := next((each for each in columns if each.problem), None):

@@ -42,6 +42,11 @@ def advised(message: str) -> tuple[str, str | None]:
     return message, None
 
 
+def encoding_hint(call: str) -> str:
+    """Return how a CSV file that is not UTF-8 is read by a call, given up to its first argument."""
+    return f"say its encoding: {call}, encoding = 'latin-1'), or 'utf-16'; save a file in any other one as UTF-8"
+
+
 def _no_time(match: re.Match[str]) -> str:
     return days_of_month(match["value"]) or _wrong_format(match)
 
@@ -69,6 +74,8 @@ _KNOWN: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
         re.compile(r"CSV Parser state machine reached an invalid state"),
         "where lines of a CSV file end in different ways, CRLF and LF, make them alike",
     ),
+    (re.compile(r"not utf-8 encoded"), encoding_hint("read_csv('file.csv'")),
+    (re.compile(r"does not support the encoding"), "it reads utf-8, latin-1 and utf-16: save the file as one of them"),
     (DIVIDED, "divide by NULLIF(n, 0), which is NULL for an n of zero"),
     (OUT_OF_RANGE, _no_time),
     (re.compile(r"(?P<type>Date) out of range: (?P<value>[\d-]+)"), _no_time),

@@ -10,7 +10,7 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.duckdb.duckdb_reads import FILE_FUNCTIONS, judged
-from sleeper_nb.errors import InvalidInput, SleeperError
+from sleeper_nb.errors import InvalidInput, SleeperError, StorageError
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.widgets.pager_model import PagesModel
 
@@ -267,6 +267,19 @@ def test_lines_that_end_in_different_ways_are_named(session, folder):
     (folder / "w.csv").write_bytes(b"k,v\r\n1,2\n")
     with pytest.raises(InvalidInput, match="hint: where lines of a CSV file end in different ways, CRLF and LF,"):
         session.sql(f"SELECT * FROM '{folder}/w.csv'", engine="duckdb").to_arrow()
+
+
+def test_a_file_that_is_not_utf_8_is_read_as_the_hint_says(session, folder):
+    for text, encoding in (("k,v\nGenève,1\n", "latin-1"), ("k,é\na,1\n", "latin-1"), ("k,v\na,1\n", "utf-16")):
+        (folder / "w.csv").write_bytes(text.encode(encoding))
+        with pytest.raises((InvalidInput, StorageError)) as error:
+            session.sql(f"FROM '{folder}/w.csv'", engine="duckdb").to_arrow()
+        assert "say its encoding: read_csv('" in error.value.hint
+        assert f"'{encoding}'" in error.value.hint
+        read = session.sql(f"FROM read_csv('{folder}/w.csv', encoding = '{encoding}')", engine="duckdb").to_arrow()
+        assert read.rename_columns(["k", "v"]).to_pylist() == [{"k": text.split("\n")[1][:-2], "v": 1}]
+    with pytest.raises(InvalidInput, match="hint: it reads utf-8, latin-1 and utf-16: save the file as one of them"):
+        session.sql(f"FROM read_csv('{folder}/w.csv', encoding = 'cp1252')", engine="duckdb").to_arrow()
 
 
 def test_each_file_of_a_glob_is_read_once_and_no_hidden_one(session, folder, monkeypatch):
