@@ -943,6 +943,48 @@ def test_a_column_that_is_empty_in_one_text_file_has_the_type_of_the_others(sess
     assert made.scan().to_arrow()["v"].to_pylist() == [None, 7, None]
 
 
+@pytest.mark.parametrize("texts", [("01", "11"), ("11", "01"), ("1.5", "2", "007"), ("5", "12345678901234567890")])
+def test_codes_in_one_text_file_and_numbers_in_another_are_texts_as_in_one_file(session, tmp_path, texts):
+    for number, text in enumerate(texts):
+        (tmp_path / f"{number}.csv").write_text(f"k,v\n{number},{text}\n")
+    (tmp_path / "one.txt").write_text("k,v\n" + "".join(f"{number},{text}\n" for number, text in enumerate(texts)))
+    for data in (tmp_path / "*.csv", tmp_path / "one.txt"):
+        made = session.create_table("t", data, row_keys=["k"], or_replace=True)
+        assert str(made.schema.values[0].type) == "string"
+        assert made.scan().to_arrow()["v"].to_pylist() == list(texts)
+    found = session.sql(f"SELECT v FROM '{tmp_path}/*.csv' ORDER BY k", engine="duckdb").to_arrow()
+    assert found["v"].to_pylist() == list(texts)
+
+
+def test_codes_are_no_numbers_of_a_source_with_types(session, tmp_path):
+    (tmp_path / "a.csv").write_text("k,v\n1,01\n")
+    with pytest.raises(sl.InvalidInput, match="'v' is long in one source and string in another"):
+        session.create_table("t", [tmp_path / "a.csv", pa.table({"k": [2], "v": NUMBERS})], row_keys=["k"])
+
+
+@pytest.mark.parametrize(
+    ("folders", "kind", "values"),
+    [
+        (["01", "02", "11", "12"], "string", ["01", "02", "11", "12"]),
+        (["1", "11"], "long", [1, 11]),
+        (["1", "2.5"], "double", [1.0, 2.5]),
+        (["1", "__HIVE_DEFAULT_PARTITION__", "x"], "string", ["1", None, "x"]),
+        (["2026-01-01", "2026-01-02T03:00:00Z", "late"], "string", ["2026-01-01", "2026-01-02T03:00:00Z", "late"]),
+    ],
+)
+def test_values_of_folders_are_of_one_type_that_all_decide_together(session, tmp_path, folders, kind, values):
+    """Months with leading zeros are texts, as they are in a file: `types` makes them numbers."""
+    for number, folder in enumerate(folders):
+        (tmp_path / f"in/month={folder}").mkdir(parents=True)
+        pq.write_table(pa.table({"k": [number]}), tmp_path / f"in/month={folder}/a.parquet")
+    made = session.create_table("t", tmp_path / "in", row_keys=["k"])
+    assert str(made.schema.values[0].type) == kind
+    assert made.scan().to_arrow()["month"].to_pylist() == values
+    if folders[0] == "01":
+        numbers = session.create_table("n", tmp_path / "in", row_keys=["k"], types={"month": "int"})
+        assert numbers.scan().to_arrow()["month"].to_pylist() == [1, 2, 11, 12]
+
+
 @pytest.mark.parametrize(
     ("other", "where", "options"),
     [

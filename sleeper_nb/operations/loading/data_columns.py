@@ -41,10 +41,10 @@ from sleeper_nb.operations.loading.mixed_values import (
     objects_of_many_names,
 )
 from sleeper_nb.operations.loading.parquet_files import open_parquet
-from sleeper_nb.operations.loading.source_files import DEFAULT_CSV, CsvFormat, SourceFile
+from sleeper_nb.operations.loading.source_files import DEFAULT_CSV, CsvFormat, FolderValue, SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource, InMemory
 from sleeper_nb.operations.loading.spreadsheets import sheet_sample
-from sleeper_nb.operations.loading.text_types import TEXT_TYPES, TIMES, distinct, type_of_texts
+from sleeper_nb.operations.loading.text_types import TEXT_TYPES, TIMES, distinct, has_codes, type_of_texts
 
 _MOST_NAMED = 30
 """Of more columns, a hint does not name each."""
@@ -74,6 +74,10 @@ class DataColumn:
         What to do if it is a key, where that differs: a key cannot be NULL.
     arrow
         The Arrow type of its values, where that says more than the field type, such as that there are none.
+    is_written
+        Whether its values are texts of which the type is guessed, as in CSV files and the names of folders.
+    has_codes
+        Whether they are texts although they look like whole numbers, such as ``01``.
     """
 
     name: str
@@ -85,6 +89,8 @@ class DataColumn:
     is_optional: bool = False
     hint_of_key: HintParts = ()
     arrow: pa.DataType | None = None
+    is_written: bool = False
+    has_codes: bool = False
 
     @property
     def name_in_data(self) -> str:
@@ -107,17 +113,25 @@ class DataColumn:
         """The Arrow type of its values; None when it has none."""
         return self.arrow or (None if self.type is None else self.type.arrow)
 
+    @property
+    def are_digits(self) -> bool:
+        """Whether its values are numbers only as they are written, and may be codes as well."""
+        return self.is_written and self.type in {FieldType("long"), FieldType("double")}
+
     def joined(self, other: DataColumn) -> DataColumn:
         """Return the column of two sources: with the wider type, and nullable if it is in one of them."""
         nullable = self.nullable or other.nullable
         if self.kind is None or other.kind is None:
             return replace(self if self.kind is None else other, name=self.name, nullable=nullable)
+        are_written = all(each.is_written or each.arrow == pa.null() for each in (self, other))
+        has_codes = self.has_codes or other.has_codes
+        if has_codes and (self.are_digits or other.are_digits):
+            return replace(other if self.are_digits else self, name=self.name, nullable=nullable)
         joined = joined_type(self.kind, other.kind)
         if not joined.mismatches:
             same = [each for each in (self, other) if each.type is not None and each.kind == joined.type]
-            if same:
-                return replace(same[0], name=self.name, nullable=nullable)
-            return _of_type(self.name, joined.type, nullable=nullable)
+            column = same[0] if same else _of_type(self.name, joined.type)
+            return replace(column, name=self.name, nullable=nullable, is_written=are_written, has_codes=has_codes)
         first = joined.mismatches[0]
         name, (one, another) = f"{self.name}{first.path}", first.types
         problem = f"column {name!r} is {one} in one source and {another} in another"
@@ -154,7 +168,7 @@ def columns_of(sources: Sequence[IngestSource], matching: Matching = EXACT) -> t
     matching
         Whether columns of similar names are one, unless a source has both.
     """
-    of_sources = [list(_columns(source)) for source in sources]
+    of_sources = _with_folders(sources)
     name_of = _joined_names(of_sources, matching) if matching.by_name else str
     columns: dict[tuple[str, int], DataColumn] = {}  # by name, and how often it occurred before in the source
     for number, of_source in enumerate(of_sources):
@@ -225,15 +239,22 @@ def _no_column(name: str, names: Sequence[str]) -> NotFound:
     return NotFound(f"no column {name!r}", hint=(f"{meant!r} becomes {name} with ", BY_NAME))
 
 
-def _columns(source: IngestSource) -> Iterable[DataColumn]:
-    columns = list(_own_columns(source))
-    folders = source.folder_values if isinstance(source, SourceFile) else ()
-    names = {each.name for each in columns}
-    for value in folders:
-        if value.is_below and value.name not in names:
-            texts = pa.array([value.text], pa.string())
-            columns.append(replace(_of_texts(value.name, texts), nullable=value.text is None))
-    return columns
+def _with_folders(sources: Sequence[IngestSource]) -> list[list[DataColumn]]:
+    """Return the columns of each source, with those of its folders, of which all texts together decide the type."""
+    own = [list(_own_columns(source)) for source in sources]
+    given: list[list[FolderValue]] = []
+    texts: dict[str, set[str | None]] = {}
+    for source, columns in zip(sources, own, strict=True):
+        names = {each.name for each in columns}
+        values = source.folder_values if isinstance(source, SourceFile) else ()
+        given.append([value for value in values if value.is_below and value.name not in names])
+        for value in given[-1]:
+            texts.setdefault(value.name, set()).add(value.text)
+    of_folders = {name: _of_texts(name, pa.array(list(values), pa.string())) for name, values in texts.items()}
+    return [
+        [*columns, *(replace(of_folders[value.name], nullable=value.text is None) for value in values)]
+        for columns, values in zip(own, given, strict=True)
+    ]
 
 
 def _own_columns(source: IngestSource) -> Iterable[DataColumn]:
@@ -323,8 +344,9 @@ def _of_json(name: str, values: list[Any], file: SourceFile) -> DataColumn:
 
 def _of_texts(name: str, texts: pa.Array, csv_format: CsvFormat = DEFAULT_CSV) -> DataColumn:
     values = distinct(texts)
-    arrow = None if len(values) else pa.null()
-    return DataColumn(name, type_of_texts(values, TEXT_TYPES, csv_format), arrow=arrow)
+    kind, arrow = type_of_texts(values, TEXT_TYPES, csv_format), None if len(values) else pa.null()
+    codes = kind.name == "string" and has_codes(values, csv_format)
+    return DataColumn(name, kind, arrow=arrow, is_written=True, has_codes=codes)
 
 
 def _no_columns(columns: Sequence[DataColumn]) -> Iterable[Difference]:

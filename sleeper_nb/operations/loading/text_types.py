@@ -56,6 +56,16 @@ def type_of_texts(values: pa.Array, types: Sequence[str], csv_format: CsvFormat 
     return FieldType("string")
 
 
+def has_codes(values: pa.Array, csv_format: CsvFormat = DEFAULT_CSV) -> bool:
+    """Return whether texts of which the type is a string are codes: one has leading zeros, or all are only digits."""
+    try:
+        digits = values.filter(pc.match_substring_regex(without_thousands(csv_format, values), r"^\s*[+-]?\d+\s*$"))
+        zeros = pc.any(pc.match_substring_regex(without_thousands(csv_format, digits), LEADING_ZERO)).as_py()
+    except (pa.ArrowInvalid, UnicodeDecodeError):  # the load says which text is not UTF-8
+        return False
+    return bool(zeros) or 0 < len(digits) == len(values)
+
+
 def misfits(values: pa.Array, name: str, csv_format: CsvFormat, most: int) -> tuple[int, ...] | None:
     """Return the places of the texts that a type does not hold as they are written; None when they are not known.
 
