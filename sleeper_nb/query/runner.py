@@ -150,8 +150,9 @@ class Runner:
         def rows(views: ViewsOfStatement) -> duckdb.DuckDBPyRelation:
             if moment:
                 set_moment(views.changed(), moment)
-            for name, text in read.queries.items():
-                relations.name_rows(views.changed(), name, relations.query(views.connection, Query(text, text)))
+            for name, what in read.rows.items():
+                rows_of_files = relations.query(views.connection, Query(what, what)) if isinstance(what, str) else what
+                relations.name_rows(views.changed(), name, rows_of_files)
             _name_on_duckdb(views, bound, judged)
             try:
                 return relations.query(views.connection, judged.of(bound.statement), values)

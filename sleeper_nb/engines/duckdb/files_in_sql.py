@@ -8,20 +8,32 @@ of a table is read with the columns, types and format that `create_table` finds 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import groupby, pairwise
-from typing import Final
+from itertools import count, groupby, pairwise
+from typing import Final, TypeAlias
 
+import pyarrow as pa
+
+from sleeper_nb.engines.duckdb.relations import ArrowStream
 from sleeper_nb.engines.duckdb.value_errors import encoding_hint
 from sleeper_nb.engines.local_files import absolute, as_pattern
 from sleeper_nb.errors import Hint, InvalidInput, NotFound, StorageError
-from sleeper_nb.model.schema import FieldType
+from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.model.sql_quotes import quoted_name, quoted_text
 from sleeper_nb.operations.loading.csv_files import csv_names, empty_lines_above, is_of_values
 from sleeper_nb.operations.loading.data_columns import DataColumn, columns_of
-from sleeper_nb.operations.loading.matching import is_nameless
-from sleeper_nb.operations.loading.source_files import BLOCK_BYTES, WILDCARD, SourceFile, has_known_format, search
+from sleeper_nb.operations.loading.file_formats import pieces_of
+from sleeper_nb.operations.loading.matching import Matching, index_of_pandas, is_nameless, valid_name
+from sleeper_nb.operations.loading.source_files import (
+    BLOCK_BYTES,
+    WILDCARD,
+    FolderValue,
+    SourceFile,
+    has_known_format,
+    search,
+)
 from sleeper_nb.sql.binding import Bound
 from sleeper_nb.sql.references import TableReference, file_references
 from sleeper_nb.sql.statement import Replacement, Statement
@@ -49,6 +61,10 @@ _WHOLE_CSV: Final = {"skip": "0", "comment": "''"}
 _WHOLE_JSON: Final = {"sample_size": "-1", "maximum_sample_files": "2147483647"}
 
 
+FileRows: TypeAlias = str | ArrowStream
+"""A query, or rows."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReadableFiles:
     """A statement that reads each line of the files that it names.
@@ -57,14 +73,14 @@ class ReadableFiles:
     ----------
     bound
         The statement and its views, with generated names in place of files.
-    queries
-        The query that reads the files of each generated name.
+    rows
+        What each generated name stands for: the query that reads the files, or their rows as our reader has them.
     notes
         What is said of files that are left out.
     """
 
     bound: Bound
-    queries: Mapping[str, str] = field(default_factory=dict)
+    rows: Mapping[str, FileRows] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -87,15 +103,15 @@ class ReadableFiles:
         """
         naming = _Naming(bound.unused_mark, allowed)
         readable = naming.readable(bound)
-        return cls(readable, naming.queries, tuple(dict.fromkeys(filter(None, naming.notes))))
+        return cls(readable, naming.rows, tuple(dict.fromkeys(filter(None, naming.notes))))
 
 
 class _Naming:
-    """Gives names to the files of a statement and its views; collects the queries that read them, and notes."""
+    """Gives names to the files of a statement and its views; collects what reads them, and notes."""
 
     def __init__(self, mark: str, allowed: Collection[str]) -> None:
         self._mark, self._allowed = mark, allowed
-        self.queries: dict[str, str] = {}
+        self.rows: dict[str, FileRows] = {}
         self.notes: list[str] = []
 
     def readable(self, bound: Bound) -> Bound:
@@ -109,11 +125,11 @@ class _Naming:
     def _table(self, reference: TableReference) -> Iterator[Replacement]:
         """Yield what takes the place of a file that stands in place of a table, and the alias that it needs then."""
         files = self._files(reference.name)
-        query = _query(files) if files else None
-        if query is None:
+        rows = _rows(files) if files else None
+        if rows is None:
             return
-        name = f"{self._mark}file{len(self.queries)}"
-        self.queries[name] = query
+        name = f"{self._mark}file{len(self.rows)}"
+        self.rows[name] = rows
         yield _replacement(reference.start, reference.end, quoted_name(name))
         if reference.alias_at is not None and reference.role != "describe":
             alias = re.split(r"[/\\]", reference.name)[-1].partition(".")[0]  # as DuckDB names a file
@@ -170,18 +186,17 @@ def _replacement(start: int, end: int, text: str) -> Replacement:
     return Replacement(start, end, tuple((token.kind, token.text) for token in tokens))
 
 
-def _query(files: Sequence[SourceFile]) -> str | None:
-    """Return the query that reads files; None where DuckDB reads them whole, or not at all."""
+def _rows(files: Sequence[SourceFile]) -> FileRows | None:
+    """Return what reads files; None where DuckDB reads them whole, or not at all."""
     formats = {file.format for file in files}
     if len(formats) > 1:
         raise InvalidInput("one name means files of several formats", hint="name those of one format: 'data/*.csv'")
-    listed = _listed(files)
     if formats == {"csv"}:
         return _csv_query(files)
     if formats == {"json"}:
-        return f"FROM read_json({listed}, union_by_name = true, {_options(_WHOLE_JSON)})"
+        return _json_rows(files)
     if formats == {"parquet"} and (len(files) > 1 or WILDCARD.search(files[0].address)):
-        return f"FROM read_parquet({listed}, union_by_name = true)"
+        return f"FROM read_parquet({_listed(files)}, union_by_name = true)"
     return None
 
 
@@ -191,6 +206,61 @@ def _listed(files: Sequence[SourceFile]) -> str:
 
 def _options(options: dict[str, str]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in options.items())
+
+
+def _json_rows(files: Sequence[SourceFile]) -> ArrowStream:
+    """Return the rows of JSON files as a load reads them; DuckDB would round numbers, and change texts like UUIDs."""
+    with _json_hint(files[0]):
+        found = columns_of(files)
+        index = index_of_pandas(each.name for each in found)
+        columns = [each for each in found if each.name not in index]
+        if problem := next((each.problem for each in columns if each.problem), ""):
+            raise InvalidInput(f"{files[0].label}: {problem}")
+        if not columns:
+            raise InvalidInput(f"{files[0].label} has no columns")
+        _check_different(columns, files[0])
+    names = [each.name for each in columns]
+    key, *own = _distinct(["file", *map(valid_name, names)])
+    fields = [Field(name, each.type, nullable=True) for name, each in zip(own, columns, strict=True) if each.type]
+    schema = Schema({key: "string"}, values=fields)
+    matching = Matching(renames=tuple((name, new) for name, new in zip(names, own, strict=True) if name != new))
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for file in files:
+            key_value = FolderValue(key, file.path, is_below=True)  # a load needs a key, and SQL does not
+            keyed = replace(file, folder_values=(*file.folder_values, key_value))
+            with _json_hint(file):
+                for piece in pieces_of(keyed, schema, None, matching):
+                    yield from piece.drop_columns([key]).rename_columns(names).to_batches()
+
+    return ArrowStream(schema.arrow.empty_table().drop_columns([key]).rename_columns(names).schema, batches)
+
+
+@contextmanager
+def _json_hint(file: SourceFile) -> Iterator[None]:
+    """Give errors about the content of a JSON file a hint for SQL: those of a load name options that SQL lacks."""
+    try:
+        yield
+    except InvalidInput as error:
+        call = f"read_json({quoted_text(file.label)}, columns = {{k: 'BIGINT', v: 'JSON'}})"
+        error.hint = f"correct it, or say its columns and types: {call}"
+        raise
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    """Return names with underscores after those that occur before, whatever their case."""
+    taken: dict[str, str] = {}
+    for name in names:
+        times = next(n for n in count() if f"{name}{'_' * n}".casefold() not in taken)
+        new = f"{name}{'_' * times}"
+        taken[new.casefold()] = new
+    return list(taken.values())
+
+
+def _check_different(columns: Sequence[DataColumn], file: SourceFile, hint: Hint = "") -> None:
+    """Raise `InvalidInput` when two columns have the same name for SQL."""
+    if len({each.name.casefold() for each in columns}) < len(columns):
+        raise InvalidInput(f"two columns of {file.label} have the same name", hint=hint)
 
 
 def _csv_query(files: Sequence[SourceFile]) -> str:
@@ -207,7 +277,7 @@ def _csv_query(files: Sequence[SourceFile]) -> str:
 
 def _columns(files: Sequence[SourceFile]) -> Sequence[DataColumn]:
     """Return the columns of files, each of which has a first line with their names."""
-    label, called = files[0].label, f"read_csv({quoted_text(files[0].path)}"
+    label, called = files[0].label, f"read_csv({quoted_text(files[0].label)}"
     hint: Hint = f"correct it, or say how it is written, such as {called}, header = true, delim = ';')"
     try:
         columns = columns_of(files)
@@ -221,10 +291,7 @@ def _columns(files: Sequence[SourceFile]) -> Sequence[DataColumn]:
         listed = ", ".join(map(repr, names[:5]))
         hint = f"say whether they are names: {called}, header = true) or {called}, header = false)"
         raise InvalidInput(f"the first line of {label} may have no names of columns: {listed}", hint=hint)
-    if len({name.casefold() for name in names}) < len(names):
-        raise InvalidInput(
-            f"two columns of {label} have the same name", hint=f"give them names: {called}, names = […])"
-        )
+    _check_different(columns, files[0], f"give them names: {called}, names = […])")
     return columns
 
 

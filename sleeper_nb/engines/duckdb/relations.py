@@ -93,7 +93,7 @@ def _processed_stream(plan: ScanPlan, storage: Storage) -> ArrowStream:
 
 
 # How DuckDB quotes an error of a stream that it reads: the end of a Python stack.
-_OURS = re.compile(r"^sleeper_nb\.errors\.(\w+): (.*)(?:\nhint: (.*))?", re.MULTILINE)
+_OURS = re.compile(r"^sleeper_nb\.errors\.(\w+): (.*(?:\n(?!hint: ).+)*)(?:\nhint: (.*))?", re.MULTILINE)
 
 _IO = re.compile(r"\bIO Error: ")
 # How DuckDB refuses a file that the settings of `Database.connect_confined` forbid.

@@ -447,3 +447,38 @@ def test_what_cannot_be_read_says_why(session, sql, words):
 )
 def test_queries_of_every_kind_are_answered(session, sql):
     session.sql(sql, engine="duckdb").to_arrow()
+
+
+def test_a_json_file_in_sql_has_the_types_and_values_that_a_table_made_of_it_has(session, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    (folder / "a.json").write_text(
+        '{"k": 1, "u": "7F0C2D1E-0000-0000-0000-00000000000A", "At time": "2026-01-01 10:00:00",'
+        ' "s": {"a": [1, 2.5]}}\n'
+        '{"k": 2, "d": 1, "e": null}\n{"k": 9007199254740993, "d": 0.1}\n'
+    )
+    made = session.create_table("of_json", "a.json", row_keys=["k"], by_name=True, types={"e": "string?"})
+    made = made.scan().to_arrow().rename_columns({"At_time": "At time"})
+    read = session.sql("SELECT * FROM 'a.json' ORDER BY k", engine="duckdb").to_arrow()
+    assert read.column_names == ["k", "u", "At time", "s", "d", "e"]
+    assert read.select(made.column_names).to_pylist() == made.to_pylist()
+    both = session.sql("WITH a AS (FROM 'a.json') SELECT k FROM a JOIN a AS b USING (k) WHERE a.d > 0", engine="duckdb")
+    assert sorted(both.to_arrow()["k"].to_pylist()) == [2, 9007199254740993]
+
+
+@pytest.mark.parametrize(("values", "problem"), [
+    ("1.0 9007199254740993", "column 'v' .*9007199254740993"),
+    ("1.0 123456789012345678901234567890", "column 'v'"),
+    ("1.0 1e400", "column 'v', line 2: 1e400 .*"),
+    ("1 [2]", "column 'v'"),
+    ('1,"V":2', "have the same name"),
+    ('1 2,"v":3', "line 2: a name occurs twice"),
+    ('LONG "x","z":2', "unknown column 'z'"),
+    ("", "has no columns"),
+])  # fmt: skip
+def test_a_json_value_in_sql_that_a_load_refuses_is_refused(session, folder, values, problem):
+    rows = "".join(f'{{"v":{each}}}\n' for each in values.split())
+    (folder / "a.json").write_text(rows.replace("LONG", f'"{"x" * (9 << 20)}"'))  # the types are of the first 8 MiB
+    with pytest.raises(InvalidInput, match=f"{problem}.*\nhint: .*read_json") as caught:
+        session.sql(f"SELECT * FROM '{folder}/a.json'", engine="duckdb").to_arrow()
+    assert "a.json', columns = {" in caught.value.hint
+    assert "a.json" in caught.value.message
