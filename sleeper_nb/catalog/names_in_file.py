@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sleeper_nb.catalog.sqlite_file import guard, unexpected
+from sleeper_nb.catalog.sqlite_file import guard, is_interrupted, unexpected
 
 _BUSY_SECONDS = 0.2
 _ID = "(SELECT id FROM tables WHERE name = :table COLLATE NOCASE)"
@@ -55,9 +55,14 @@ class NamesInFile:
         try:
             address = f"{self.path.absolute().as_uri()}?{'mode=ro' if self._has_log() else 'immutable=1'}"
             with closing(sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS)) as connection:
-                guard(connection)
-                if unexpected(connection) is not None:  # of somebody else's file: opening it says so
-                    return []
-                return connection.execute(select, {"table": table} if table else ()).fetchall()
+                interruptions = guard(connection)
+                try:
+                    if unexpected(connection) is not None:  # of somebody else's file: opening it says so
+                        return []
+                    return connection.execute(select, {"table": table} if table else ()).fetchall()
+                except sqlite3.Error as error:
+                    if is_interrupted(error):
+                        raise interruptions.taken() from None
+                    raise
         except (sqlite3.Error, OSError, UnicodeDecodeError):
             return []

@@ -56,19 +56,54 @@ _NAMES_AND_TEXTS = re.compile(
 """What has no words of SQL, one after the other: texts, names in each kind of quotes, and comments."""
 
 
-def guard(connection: sqlite3.Connection) -> None:
-    """Keep SQLite from running what a file brings, and let an interrupt end any statement."""
-    connection.set_progress_handler(_look_for_interrupt, _STEPS)
+def guard(connection: sqlite3.Connection) -> Interruptions:
+    """Keep SQLite from running what a file brings, and let an interrupt end any statement, as the result says."""
+    interruptions = Interruptions(connection)
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
     if sys.version_info >= (3, 12):
         connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE)
         for what in (sqlite3.SQLITE_DBCONFIG_ENABLE_TRIGGER, sqlite3.SQLITE_DBCONFIG_ENABLE_VIEW):
             connection.setconfig(what, False)  # noqa: FBT003 - it has no name
+    return interruptions
 
 
-def _look_for_interrupt() -> int:
-    return 0  # Python runs the handlers of signals when it calls this; what they raise ends the statement
+class Interruptions:
+    """Lets the handlers of signals run during statements, and keeps what they raise, which SQLite would only drop."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection, self._raised = connection, list[BaseException]()
+        self._look_again()
+
+    def taken(self) -> BaseException:
+        """Return what a handler raised and so ended a statement; the next statement can be ended too."""
+        self._look_again()
+        return self._raised.pop() if self._raised else KeyboardInterrupt()
+
+    def _look_again(self) -> None:
+        looking = _looking(self._raised)
+        next(looking)
+        self._connection.set_progress_handler(looking.__next__, _STEPS)
+
+
+def _looking(raised: list[BaseException]) -> Iterator[int]:
+    """Yield that the statement goes on; keep what a handler of a signal raises, and end the statement.
+
+    Python runs handlers where it enters code. In a function that is before any ``try``; in a generator, at `yield`.
+    """
+    try:
+        while True:
+            yield 0
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        raised.append(error)
+        raise
+
+
+def is_interrupted(error: Exception) -> bool:
+    """Return whether an error of SQLite says that a handler of a signal ended the statement."""
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT
 
 
 def unexpected(connection: sqlite3.Connection, tables: Collection[str] | None = None) -> str | None:
@@ -151,7 +186,7 @@ class SqliteFile:
 
     def _prepare(self) -> None:
         with self._errors():
-            guard(self._connection)
+            self._interruptions = guard(self._connection)
             version = self._connection.execute("PRAGMA user_version").fetchone()[0]
             if version > self._format_version:
                 raise StorageError(
@@ -187,8 +222,8 @@ class SqliteFile:
             except UnicodeDecodeError as error:  # in a name or text that SQLite hands to Python
                 raise CatalogDamaged(f"{self.name} is damaged: {error}", hint=_DAMAGED) from error
             except sqlite3.Error as error:
-                if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
-                    raise KeyboardInterrupt from None  # as Python would have raised it between two of its own steps
+                if is_interrupted(error):
+                    raise self._interruptions.taken() from None  # as between two steps of Python
                 if self._closed:
                     raise SessionClosed.of(f"the catalog {self._path}") from error
                 self._check_there()

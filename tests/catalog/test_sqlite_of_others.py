@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import sqlite3
+from collections.abc import Iterator
 
 import pytest
 
@@ -68,16 +68,20 @@ def write_without_end(file):
         run.execute(ENDLESS)
 
 
-def test_an_interrupt_ends_a_statement_and_the_catalog_goes_on(tmp_path, monkeypatch):
-    looked = []
+@pytest.fixture(params=[KeyboardInterrupt(), SystemExit(143), LookupError("mine")], ids=repr)
+def stop(request) -> Iterator[BaseException]:
+    """What the handler of an alarm raises, as a program may have one for SIGTERM."""
 
-    def interrupted() -> int:
-        if not looked:
-            os.kill(os.getpid(), signal.SIGINT)
-        looked.append(1)
-        return 0
+    def handler(*_: object) -> None:
+        raise request.param
 
-    monkeypatch.setattr(sqlite_file, "_look_for_interrupt", interrupted)
+    usual = signal.signal(signal.SIGALRM, handler)
+    yield request.param
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, usual)
+
+
+def test_what_a_handler_of_a_signal_raises_ends_a_statement_and_the_catalog_goes_on(tmp_path, stop):
     file = sqlite_file.SqliteFile(
         tmp_path / "f.sqlite",
         sync=False,
@@ -85,11 +89,17 @@ def test_an_interrupt_ends_a_statement_and_the_catalog_goes_on(tmp_path, monkeyp
         tables={"a"},
         upgrade=lambda run: run.execute("CREATE TABLE a (b)"),
     )
-    with pytest.raises(KeyboardInterrupt):
-        file.rows(ENDLESS)
-    looked.clear()
-    with pytest.raises(KeyboardInterrupt):
-        write_without_end(file)
+    names = NamesInFile(tmp_path / "f.sqlite")
+    for endless in (
+        lambda: file.rows(ENDLESS),
+        lambda: write_without_end(file),
+        lambda: file.rows(ENDLESS),
+        lambda: names._rows(ENDLESS),
+    ):
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        with pytest.raises(type(stop)) as error:
+            endless()
+        assert error.value is stop
     with file.transaction() as run:
         run.execute("INSERT INTO a VALUES (2)")
     assert file.rows("SELECT b FROM a") == [(2,)]
