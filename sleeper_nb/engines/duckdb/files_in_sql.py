@@ -54,7 +54,9 @@ _CSV_CALLS: Final = frozenset({"READ_CSV", "READ_CSV_AUTO"})
 _JSON_CALLS: Final = frozenset({"READ_JSON", "READ_JSON_AUTO", "READ_NDJSON", "READ_NDJSON_AUTO"})
 _OBJECT_CALLS: Final = frozenset({"READ_JSON_OBJECTS", "READ_JSON_OBJECTS_AUTO", "READ_NDJSON_OBJECTS"})
 _PARQUET_CALLS: Final = frozenset({"READ_PARQUET", "PARQUET_SCAN"})
-_CALLS: Final = _CSV_CALLS | _JSON_CALLS | _OBJECT_CALLS | _PARQUET_CALLS
+_CALLS: Final = _CSV_CALLS | _JSON_CALLS | _OBJECT_CALLS | _PARQUET_CALLS | {"READ_TEXT", "READ_BLOB"}
+_LISTS: Final = frozenset({"LIST_VALUE", "LIST_PACK"})
+"""Functions that make a list, as brackets do."""
 _IS: Final = frozenset({"=", ":", "=>"})
 """What follows the name of an option."""
 _WHOLE_CSV: Final = {"skip": "0", "comment": "''"}
@@ -125,7 +127,7 @@ class _Naming:
     def _table(self, reference: TableReference) -> Iterator[Replacement]:
         """Yield what takes the place of a file that stands in place of a table, and the alias that it needs then."""
         files = self._files(reference.name)
-        rows = _rows(files) if files else None
+        rows = _rows(files) if files and all(map(has_known_format, files)) else None
         if rows is None:
             return
         name = f"{self._mark}file{len(self.rows)}"
@@ -147,8 +149,7 @@ class _Naming:
             raise NotFound(f"no data file matches {path!r}: {found.note}", hint="name such a file to read it")
         self.notes.append(found.note)
         # a load also reads the files in a folder that a glob matches; DuckDB does not
-        files = [each for each in found.files if absolute(each.address) in self._allowed]
-        return files if all(map(has_known_format, files)) else []
+        return [each for each in found.files if absolute(each.address) in self._allowed]
 
     def _calls(self, statement: Statement) -> Iterator[Replacement]:
         """Yield the options that make a call such as ``read_csv`` read all lines, and the visible files of a glob."""
@@ -159,26 +160,56 @@ class _Naming:
                 continue
             path = tokens[at + 2]
             pattern = unquote(path, dialect="duckdb") if path.kind == "string" else ""
-            yield from self._visible(tokens, at + 2)
+            yield from self._visible(tokens, at + 1)
             end = skip_brackets(tokens, at + 1) - 1
             given = {each.word for each, after in pairwise(tokens[at : end + 1]) if after.symbol in _IS}
             missing = _missing(word, given)
-            if "skip" in missing and pattern and not WILDCARD.search(pattern) and (files := self._files(pattern)):
+            files = self._files(pattern) if "skip" in missing and pattern and not WILDCARD.search(pattern) else []
+            if files and has_known_format(files[0]):
                 missing["skip"] = str(empty_lines_above(files[0]))
             if missing and tokens[end].symbol == ")":
                 yield _replacement(tokens[end].start, tokens[end].start, f", {_options(missing)}")
 
-    def _visible(self, tokens: Sequence[Token], at: int) -> Iterator[Replacement]:
-        """Yield the files of each glob in an argument, which is a text or a list of texts."""
-        is_list = spells(tokens, at, "[")
-        for before, token, after in zip(tokens[at - 1 :], tokens[at:], tokens[at + 1 :], strict=False):
-            pattern = unquote(token, dialect="duckdb") if token.kind == "string" else ""
-            alone = before.symbol in {"[", ",", "("} and after.symbol in {"]", ",", ")"}
-            if alone and WILDCARD.search(pattern) and (files := self._files(pattern)):
+    def _visible(self, tokens: Sequence[Token], opening: int) -> Iterator[Replacement]:
+        """Yield the files of each glob in the first argument of a call, which is a text or a list of texts."""
+        for at in range(opening + 1, _argument_end(tokens, opening)):
+            pattern = unquote(tokens[at], dialect="duckdb") if tokens[at].kind == "string" else ""
+            if not WILDCARD.search(pattern):
+                continue
+            first, last = _with_brackets(tokens, at, opening)
+            opener = _opener(tokens, first)
+            is_list = tokens[opener].symbol == "[" or tokens[opener - 1].word in _LISTS
+            alone = tokens[first - 1].symbol in {"[", ",", "("} and tokens[last + 1].symbol in {"]", ",", ")"}
+            if alone and (is_list or opener == opening) and (files := self._files(pattern)):
                 listed = _listed(files)
-                yield _replacement(token.start, token.end, listed[1:-1] if is_list else listed)
-            if not is_list or after.symbol == "]":
-                return
+                yield _replacement(tokens[first].start, tokens[last].end, listed[1:-1] if is_list else listed)
+
+
+def _argument_end(tokens: Sequence[Token], opening: int) -> int:
+    """Return the index of the token after the first argument of a call."""
+    at = opening + 1
+    while at < len(tokens) and tokens[at].symbol not in {",", ")"}:
+        at = skip_brackets(tokens, at) if tokens[at].symbol in {"(", "["} else at + 1
+    return at
+
+
+def _with_brackets(tokens: Sequence[Token], at: int, opening: int) -> tuple[int, int]:
+    """Return the first and last token of a text with the round brackets around it alone."""
+    first = last = at
+    while first - 1 > opening and spells(tokens, first - 1, "(") and spells(tokens, last + 1, ")"):
+        if tokens[first - 2].kind in {"word", "quoted"}:
+            break  # a call
+        first, last = first - 1, last + 1
+    return first, last
+
+
+def _opener(tokens: Sequence[Token], at: int) -> int:
+    """Return the index of the bracket around a token."""
+    depth = 1
+    while depth:
+        at -= 1
+        depth += (tokens[at].symbol in {")", "]"}) - (tokens[at].symbol in {"(", "["})
+    return at
 
 
 def _replacement(start: int, end: int, text: str) -> Replacement:

@@ -300,6 +300,11 @@ def test_each_file_of_a_glob_is_read_once_and_no_hidden_one(session, folder, mon
         ("read_csv(['g/*.csv'])", [1, 2]),
         ("read_parquet(['g/a1.parquet', 'g/*.parquet'])", [1, 2, 2]),
         ("read_json(['g/*.json'])", [1, 2]),
+        ("read_csv((('g/*.csv')))", [1, 2]),
+        ("read_csv(list_value('g/a1.csv', 'g/*.csv'))", [1, 2, 2]),
+        ("read_csv((['g/*.csv']), header = true)", [1, 2]),
+        ("(SELECT regexp_extract(content, '[0-9]')::INT AS k FROM read_text('g/*.json'))", [1, 2]),
+        ("(SELECT octet_length(content) - 7 AS k FROM read_blob([('g/*.json')]))", [1, 1]),
     ):
         read = session.sql(f"SELECT k FROM {source} ORDER BY k", engine="duckdb").to_arrow()
         assert (source, read.column(0).to_pylist()) == (source, keys)
