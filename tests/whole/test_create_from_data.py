@@ -1093,17 +1093,64 @@ def test_objects_of_thousands_of_names_are_proposed_as_a_map(session, tmp_path):
         (["a", Path("b")], "column 'v', row 2: no column can hold a pathlib.PosixPath", "such as str(x)"),
         (["a", {"b": 1}], "several types: a text in row 1, and an object in row 2", "convert the column"),
         ([[("a", 1)]], "column 'v', row 1: pairs may be a map", "such as types={'v': 'map<string,long>'}"),
-        ([{"x": [2**70]}], "column 'v', row 1: 1180591620717411303424 does not fit 64 bits", "decimal(38,0)"),
+        ([{"x": [2**70]}], "column 'v.x[]', row 1: 1180591620717411303424 does not fit 64 bits",
+         "give its type, with decimal(38,0) there"),
+        ([1.25, 2**53 + 1], "column 'v', row 2: 9007199254740993 is beside numbers with fractions (row 1)",
+         "types={'v': 'decimal(38,2)'}"),
+        ([10**40], "column 'v', row 1: 1" + 40 * "0" + " does not fit", "types={'v': 'string'}, cast=True"),
         ([[1], ["b"]], "column 'v[]' has values of several types: a number in row 1, and a text", "convert the column"),
     ],
-)
+)  # fmt: skip
 def test_values_without_a_type_are_named_with_their_row(session, values, problem, hint):
     rows = [{"k": k, "v": value} for k, value in enumerate(values)]
-    for data in (rows, pd.DataFrame(rows)):
+    for data in (rows, pd.DataFrame({"k": range(len(values)), "v": pd.Series(values, dtype=object)})):
         with pytest.raises(sl.InvalidInput) as caught:
             session.create_table("t", data, row_keys=["k"])
         assert problem in caught.value.message
         assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("values", "problem", "hint", "types", "loaded"),
+    [
+        (["1", "12345678901234567890"], "column 'p', line 3: 12345678901234567890 does not fit 64 bits",
+         "load it as a decimal: types={'p': 'decimal(38,0)'}, or", "decimal(38,0)",
+         [Decimal(1), Decimal(12345678901234567890)]),
+        (["1.5", "9007199254740993"],
+         "line 3: 9007199254740993 is beside numbers with fractions (line 1), and a double may not hold all its digits",
+         "load them as decimals: types={'p': 'decimal(38,1)'}, or", "decimal(38,1)",
+         [Decimal("1.5"), Decimal(9007199254740993)]),
+        (['"a"', '"\\ud800"'], "column 'p', line 3: the text '\\ud800' is not UTF-8", "remove its surrogates", "", []),
+        (["null", '{"q": [1, 12345678901234567890]}'],
+         "column 'p.q[]', line 3: 12345678901234567890 does not fit 64 bits",
+         "give its type, with decimal(38,0) there, or keep its JSON as text: types={'p': 'string'}, or", "string",
+         [None, '{"q":[1,12345678901234567890]}']),
+        (['{"q": 0.5}', '{"q": 9007199254740993}'], "column 'p.q', line 3: 9007199254740993 is beside numbers with",
+         "give its type, with decimal(38,1) there", "struct<q:decimal(38,1)>",
+         [{"q": Decimal("0.5")}, {"q": Decimal(9007199254740993)}]),
+        (['{"q": ["\\ud800"]}'], "column 'p.q[]', line 1: the text '\\ud800' is not UTF-8", "surrogates", "", []),
+    ],
+)  # fmt: skip
+def test_values_of_json_without_a_type_are_named_with_path_and_line(
+    session, tmp_path, values, problem, hint, types, loaded
+):
+    data = lines_of(tmp_path / "a.json", *values)
+    with pytest.raises(sl.InvalidInput) as caught:
+        session.create_table("t", data, row_keys=["k"])
+    assert problem in caught.value.message
+    assert hint in caught.value.hint
+    if types:
+        made = session.create_table("t", data, row_keys=["k"], types={"p": types})
+        assert made.scan().to_arrow()["p"].to_pylist() == loaded
+
+
+def test_a_key_of_json_beyond_64_bits_is_stored_as_text(session, tmp_path):
+    (tmp_path / "a.json").write_text('{"k": 12345678901234567890}\n{"k": 5}\n')
+    with pytest.raises(sl.InvalidInput, match="column 'k', line 1: 12345678901234567890 does not fit 64") as caught:
+        session.create_table("t", tmp_path / "a.json", row_keys=["k"])
+    assert caught.value.hint == "store it as text: types={'k': 'string'}, cast=True"
+    made = session.create_table("t", tmp_path / "a.json", row_keys=["k"], types={"k": "string"}, cast=True)
+    assert made.scan().to_arrow()["k"].to_pylist() == ["12345678901234567890", "5"]
 
 
 def test_sparse_columns_are_loaded_with_all_values(session):

@@ -38,7 +38,8 @@ def mixed_in_memory(name: str, values: Any) -> MixedValues:
     problem, texts = _numbers_and_texts(name, values, rows=True)
     if not texts:
         hint = ("convert the column to one type first",)
-        return _without_type(name, values) or MixedValues(_different_kinds(name, values, row_number)[0], hint)
+        found = _without_type(_UntypedColumn(name, values, row_number))
+        return found or MixedValues(_different_kinds(name, values, row_number)[0], hint)
     replaced, as_text = f"replace {_listed(texts)} by a number", (", or store it as text: ", _as_text(name))
     return MixedValues(problem, (f"{replaced} or None first", *as_text), (f"{replaced} first", *as_text))
 
@@ -55,8 +56,10 @@ def mixed_in_file(name: str, values: Any, csv_format: CsvFormat, *, empty: bool,
     """
     problem, texts = _numbers_and_texts(name, values, rows=rows)
     if not texts:
-        problem, _ = _different_kinds(name, values, row_number if rows else no_place)
-        return MixedValues(problem, ("convert the column to one type first",))
+        place = row_number if rows else no_place
+        problem, _ = _different_kinds(name, values, place)
+        found = None if problem else _without_type(_UntypedColumn(name, values, place))
+        return found or MixedValues(problem, ("convert the column to one type first",))
     as_text = ("store it as text: ", _as_text(name))
     is_null = all(csv_format.can_be_null_text(each) and not any(map(str.isdigit, each)) for each in texts)
     if len(texts) > _MOST_NULLS or not is_null:
@@ -70,6 +73,8 @@ def mixed_in_file(name: str, values: Any, csv_format: CsvFormat, *, empty: bool,
 def mixed_in_json(name: str, values: Any, csv_format: CsvFormat, line_of: Callable[[int], str]) -> MixedValues:
     """Describe values of a JSON file, where texts can hold objects and lists; `line_of` names the line of a value."""
     problem, kinds = _different_kinds(name, values, line_of)
+    if not problem and (found := _without_type(_UntypedColumn(name, values, line_of, is_json=True))):
+        return found
     if not problem or _numbers_and_texts(name, values, rows=True)[1]:
         return mixed_in_file(name, values, csv_format, empty=False, rows=True)
     as_text = Action(f"--types {name}=string", f"types={{{name!r}: 'string'}}")
@@ -133,29 +138,111 @@ def _different_kinds(name: str, values: Any, place: Callable[[int], str]) -> tup
     """Return where values are of two kinds, as a problem, and all kinds of the column itself; "" where they are not."""
     seen: dict[str, tuple[str, int]] = {}
     problem = ""
-    for row, value in _set_values(values):
-        waiting = [("", value)]
-        while waiting and not problem:
-            path, each = waiting.pop()
-            kind, (before, first) = _kind_of(each), seen.setdefault(path, (_kind_of(each), row))
-            if kind != before:
-                at = f"column {f'{name}{path}'!r} has values of several types"
-                places = [f" in {each}" if each else "" for each in (place(first), place(row))]
-                problem = f"{at}: {before}{places[0]}, and {kind}{places[1]}"
-            elif isinstance(each, dict):
-                waiting += [(f"{path}.{key}", part) for key, part in reversed(each.items()) if part is not None]
-            elif isinstance(each, list):
-                waiting += [(f"{path}[]", part) for part in reversed(each) if part is not None]
+    for path, row, each in _values_within(values):
+        kind, (before, first) = _kind_of(each), seen.setdefault(path, (_kind_of(each), row))
+        if kind != before:
+            at = f"column {f'{name}{path}'!r} has values of several types"
+            places = [f" in {each}" if each else "" for each in (place(first), place(row))]
+            problem = f"{at}: {before}{places[0]}, and {kind}{places[1]}"
+            break
     return problem, {_kind_of(value) for _, value in _set_values(values)}
 
 
-def _without_type(name: str, values: Any) -> MixedValues | None:
+def _values_within(values: Any) -> Iterator[tuple[str, int, Any]]:
+    """Yield the values of a column, and those within its lists and objects, each with its path and its row."""
+    for row, value in _set_values(values):
+        waiting = [("", value)]
+        while waiting:
+            path, each = waiting.pop()
+            yield path, row, each
+            if isinstance(each, dict):
+                waiting += [(f"{path}.{key}", part) for key, part in reversed(each.items()) if part is not None]
+            elif isinstance(each, list):
+                waiting += [(f"{path}[]", part) for part in reversed(each) if part is not None]
+
+
+_MOST_DIGITS: Final = 38
+_MOST_OF_DOUBLE: Final = 2**53
+"""Arrow makes no double of a larger whole number."""
+_MOST_SHOWN: Final = 256
+"""Bits of a number that is written in a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class _UntypedColumn:
+    """A column whose values have no type together; `place` names the row or line of a value."""
+
+    name: str
+    values: Any
+    place: Callable[[int], str]
+    is_json: bool = False
+
+    def at(self, path: str, row: int) -> str:
+        place = self.place(row)
+        return f"column {f'{self.name}{path}'!r}{place and ', '}{place}"
+
+    def fractions(self, path: str) -> list[tuple[int, float]]:
+        """Return the floats at a path, each with its row."""
+        within = _values_within(self.values)
+        floats = [(row, each) for at, row, each in within if at == path and isinstance(each, float)]
+        return [(row, each) for row, each in floats if not math.isnan(each)]
+
+    def of_number(self, path: str, number: int, problem: str, as_decimal: str) -> MixedValues:
+        """Describe a number that is too long; as a key it may be a text, as no key is a decimal."""
+        of_key = ("store it as text: ", _as_text(self.name))
+        return MixedValues(problem, self.as_decimal(path, number, as_decimal), of_key)
+
+    def as_decimal(self, path: str, number: int, what: str) -> HintParts:
+        """Return what loads a number, and the fractions beside it, as decimals; as texts where these are too long."""
+        scale = max((_decimals(each) for _, each in self.fractions(path)), default=0)
+        fits = abs(number) < 10 ** max(_MOST_DIGITS - scale, 0)
+        keep_json = (
+            "keep its JSON as text: ",
+            Action(f"--types {self.name}=string", f"types={{{self.name!r}: 'string'}}"),
+        )
+        kind = f"decimal({_MOST_DIGITS},{scale})"
+        if path and not fits:
+            return keep_json if self.is_json else ("convert it to a text first",)
+        if path:
+            return (f"give its type, with {kind} there", *((", or ", *keep_json) if self.is_json else ()))
+        if not fits:
+            return ("store it as text: ", _as_text(self.name))
+        return (f"{what}: ", Action(f"--types '{self.name}={kind}'", f"types={{{self.name!r}: {kind!r}}}"))
+
+
+def _decimals(number: float) -> int:
+    """Return how many digits a number has after its point."""
+    exponent = Decimal(repr(float(number))).normalize().as_tuple().exponent
+    return max(-exponent, 0) if isinstance(exponent, int) else 0
+
+
+def _shown(number: int) -> str:
+    bits = number.bit_length()
+    return str(number) if bits <= _MOST_SHOWN else f"a number of about {int(bits * math.log10(2)) + 1:,} digits"
+
+
+def _without_type(column: _UntypedColumn) -> MixedValues | None:
     """Describe the first value that no type of Arrow holds, whatever the others are; None when each has a type."""
-    for row, each in _set_values(values):
+    for row, each in _set_values(column.values):
         if isinstance(each, bool | float) or (isinstance(each, int) and -(2**63) <= each < 2**63):
             continue
-        if not _has_type(each) and (found := _of_no_type(f"column {name!r}, {row_number(row)}", name, each)):
+        if not _has_type(each) and (found := _of_no_type(column, row, "", each)):
             return found
+    return _beside_fractions(column)
+
+
+def _beside_fractions(column: _UntypedColumn) -> MixedValues | None:
+    """Describe a whole number beside fractions whose digits a double may not hold; None when there is none."""
+    wide: dict[str, tuple[int, int]] = {}
+    for path, row, each in _values_within(column.values):
+        if isinstance(each, int | np.integer) and abs(int(each)) > _MOST_OF_DOUBLE:
+            wide.setdefault(path, (row, int(each)))
+    for path, (row, number) in wide.items():
+        if fractions := column.fractions(path):
+            first = column.place(fractions[0][0])
+            beside = f"is beside numbers with fractions{first and f' ({first})'}"
+            problem = f"{column.at(path, row)}: {number} {beside}, and a double may not hold all its digits"
+            return column.of_number(path, number, problem, "load them as decimals")
     return None
 
 
@@ -167,17 +254,19 @@ def _has_type(value: Any) -> bool:
     return True
 
 
-def _of_no_type(where: str, name: str, value: Any) -> MixedValues | None:
+def _of_no_type(column: _UntypedColumn, row: int, path: str, value: Any) -> MixedValues | None:
     """Describe a value that has no type; None when only its parts are of several types."""
+    where = column.at(path, row)
     if isinstance(value, list | tuple) and value and all(isinstance(each, tuple) and len(each) == 2 for each in value):
-        as_map = Action(f"--types '{name}=map<string,long>'", f"types={{{name!r}: 'map<string,long>'}}")
+        as_map = Action(f"--types '{column.name}=map<string,long>'", f"types={{{column.name!r}: 'map<string,long>'}}")
         return MixedValues(f"{where}: pairs may be a map, and the type of one is not guessed", ("such as ", as_map))
     if isinstance(value, list | tuple | dict):
-        parts = value.values() if isinstance(value, dict) else value
-        return next((_of_no_type(where, name, each) for each in parts if not _has_type(each)), None)
+        named = value.items() if isinstance(value, dict) else ((None, each) for each in value)
+        parts = ((f"{path}[]" if name is None else f"{path}.{name}", each) for name, each in named)
+        return next((_of_no_type(column, row, at, each) for at, each in parts if not _has_type(each)), None)
     if isinstance(value, int):
-        as_decimal = Action(f"--types '{name}=decimal(38,0)'", f"types={{{name!r}: 'decimal(38,0)'}}")
-        return MixedValues(f"{where}: {value} does not fit 64 bits", ("load it as a decimal: ", as_decimal))
+        problem = f"{where}: {_shown(value)} does not fit 64 bits"
+        return column.of_number(path, value, problem, "load it as a decimal")
     if isinstance(value, str):
         return MixedValues(f"{where}: the text {value!r} is not UTF-8", ("correct it, or remove its surrogates",))
     kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
