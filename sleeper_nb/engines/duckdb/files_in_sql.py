@@ -24,7 +24,7 @@ from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.model.sql_quotes import quoted_name, quoted_text
 from sleeper_nb.operations.loading.csv_files import csv_names, empty_lines_above, is_of_values
 from sleeper_nb.operations.loading.data_columns import DataColumn, columns_of
-from sleeper_nb.operations.loading.file_formats import pieces_of
+from sleeper_nb.operations.loading.file_formats import header_names, pieces_of
 from sleeper_nb.operations.loading.matching import Matching, index_of_pandas, is_nameless, valid_name
 from sleeper_nb.operations.loading.source_files import (
     BLOCK_BYTES,
@@ -222,10 +222,10 @@ def _rows(files: Sequence[SourceFile]) -> FileRows | None:
     formats = {file.format for file in files}
     if len(formats) > 1:
         raise InvalidInput("one name means files of several formats", hint="name those of one format: 'data/*.csv'")
+    if formats == {"json"} or (formats == {"parquet"} and any(map(_repeats_folder, files))):
+        return _rows_as_loaded(files)
     if formats == {"csv"}:
-        return _csv_query(files)
-    if formats == {"json"}:
-        return _json_rows(files)
+        return _csv_rows(files)
     if formats == {"parquet"} and (len(files) > 1 or WILDCARD.search(files[0].address)):
         return f"FROM read_parquet({_listed(files)}, union_by_name = true)"
     return None
@@ -239,9 +239,15 @@ def _options(options: dict[str, str]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in options.items())
 
 
-def _json_rows(files: Sequence[SourceFile]) -> ArrowStream:
-    """Return the rows of JSON files as a load reads them; DuckDB would round numbers, and change texts like UUIDs."""
-    with _json_hint(files[0]):
+def _repeats_folder(file: SourceFile) -> bool:
+    """Return whether a file has a column that its folder names too: DuckDB takes either value without a word."""
+    folders = {each.name for each in file.folder_values if each.is_below}
+    return bool(folders) and not folders.isdisjoint(header_names(file))
+
+
+def _rows_as_loaded(files: Sequence[SourceFile]) -> ArrowStream:
+    """Return the rows of files as a load reads them; DuckDB rounds numbers of JSON, and changes texts like UUIDs."""
+    with _sql_hint(files[0]):
         found = columns_of(files)
         index = index_of_pandas(each.name for each in found)
         columns = [each for each in found if each.name not in index]
@@ -260,7 +266,7 @@ def _json_rows(files: Sequence[SourceFile]) -> ArrowStream:
         for file in files:
             key_value = FolderValue(key, file.path, is_below=True)  # a load needs a key, and SQL does not
             keyed = replace(file, folder_values=(*file.folder_values, key_value))
-            with _json_hint(file):
+            with _sql_hint(file):
                 for piece in pieces_of(keyed, schema, None, matching):
                     yield from piece.drop_columns([key]).rename_columns(names).to_batches()
 
@@ -268,13 +274,14 @@ def _json_rows(files: Sequence[SourceFile]) -> ArrowStream:
 
 
 @contextmanager
-def _json_hint(file: SourceFile) -> Iterator[None]:
-    """Give errors about the content of a JSON file a hint for SQL: those of a load name options that SQL lacks."""
+def _sql_hint(file: SourceFile) -> Iterator[None]:
+    """Give errors about the content of a file a hint for SQL: those of a load name options that SQL lacks."""
     try:
         yield
     except InvalidInput as error:
-        call = f"read_json({quoted_text(file.label)}, columns = {{k: 'BIGINT', v: 'JSON'}})"
-        error.hint = f"correct it, or say its columns and types: {call}"
+        options = "columns = {k: 'BIGINT', v: 'JSON'}" if file.format == "json" else "hive_partitioning = false"
+        does = "say its columns and types" if file.format == "json" else "take what is in the file"
+        error.hint = f"correct it, or {does}: read_{file.format}({quoted_text(file.label)}, {options})"
         raise
 
 
@@ -294,8 +301,10 @@ def _check_different(columns: Sequence[DataColumn], file: SourceFile, hint: Hint
         raise InvalidInput(f"two columns of {file.label} have the same name", hint=hint)
 
 
-def _csv_query(files: Sequence[SourceFile]) -> str:
+def _csv_rows(files: Sequence[SourceFile]) -> FileRows:
     columns = _columns(files)
+    if any(map(_repeats_folder, files)):
+        return _rows_as_loaded(files)
 
     def written(file: SourceFile) -> tuple[tuple[str, ...], int, str, tuple[tuple[str, str | None], ...]]:
         values = tuple((each.name, each.text) for each in file.folder_values if each.is_below)

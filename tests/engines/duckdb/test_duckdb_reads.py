@@ -487,3 +487,16 @@ def test_a_json_value_in_sql_that_a_load_refuses_is_refused(session, folder, val
         session.sql(f"SELECT * FROM '{folder}/a.json'", engine="duckdb").to_arrow()
     assert "a.json', columns = {" in caught.value.hint
     assert "a.json" in caught.value.message
+
+
+def test_a_column_that_differs_from_its_folder_is_refused_in_sql(session, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    (folder / "h/k=1").mkdir(parents=True)
+    pq.write_table(pa.table({"k": [1, 2]}), folder / "h/k=1/a.parquet")
+    (folder / "h/k=1/a.csv").write_text("k,v\n1,1\n2,2\n")
+    (folder / "h/k=1/a.json").write_text('{"k": 1}\n{"k": 2}\n')
+    for ending in ("csv", "json", "parquet"):
+        with pytest.raises(InvalidInput, match="column 'k' is in the file too, with other values than its folder k=1"):
+            session.sql(f"FROM 'h/*/*.{ending}'", engine="duckdb").to_arrow()
+    (folder / "h/k=1/a.csv").write_text("k,v\n1,1\n1,2\n")
+    assert session.sql("SELECT k FROM 'h/*/*.csv'", engine="duckdb").to_arrow()["k"].to_pylist() == [1, 1]
