@@ -471,7 +471,7 @@ def test_a_json_file_in_sql_has_the_types_and_values_that_a_table_made_of_it_has
 
 
 @pytest.mark.parametrize(("values", "problem"), [
-    ("1.0 9007199254740993", "column 'v' .*9007199254740993"),
+    ("1.0 9007199254740993", "column 'v', line 2: 9007199254740993"),
     ("1.0 123456789012345678901234567890", "column 'v'"),
     ("1.0 1e400", "column 'v', line 2: 1e400 .*"),
     ("1 [2]", "column 'v'"),
