@@ -101,6 +101,11 @@ _REFUSED = re.compile(r'^Permission Error: Cannot access \w+ "(.*?)"')
 
 _NO_MATCH = re.compile(r'No files found that match the pattern "(.*?)"')
 _AS_FOLDER = re.compile(r"(.+)/\*\*/\*\.\w+")
+_NO_TABLE = re.compile(r"Table with name (.+\.\w+) does not exist!")
+_FILE_HINT = (
+    "SQL reads files named .csv, .tsv, .json, .jsonl, .ndjson or .parquet in place of tables; read_csv('…'), "
+    "read_json('…') and read_parquet('…') read files of any name, and create --from also others"
+)
 _MOST_LISTED = 3
 _CANDIDATES = "Candidate bindings: "
 
@@ -602,6 +607,9 @@ def explained(error: Exception) -> SleeperError:
     if _CSV_LINE.search(first):  # the reason is below the line that the file has there
         reasons = (line for line in lines[1:] if line and not line.startswith("Original Line"))
         first = ": ".join([first, *islice(reasons, 1)])
+    if file := _NO_TABLE.search(first):  # `name_error` has other words for a table in double quotes
+        problem = "there is no table of this name, and it does not end in the format of a file"
+        return InvalidInput(f"SQL cannot read {file[1]!r}: {problem}", hint=_FILE_HINT)
     message, advice = advised(first)
     return InvalidInput(f"DuckDB: {message}", hint=_hint(lines) or advice)
 

@@ -10,7 +10,7 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.duckdb.duckdb_reads import FILE_FUNCTIONS, judged
-from sleeper_nb.errors import InvalidInput, SleeperError, StorageError
+from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.widgets.pager_model import PagesModel
 
@@ -500,3 +500,19 @@ def test_a_column_that_differs_from_its_folder_is_refused_in_sql(session, folder
             session.sql(f"FROM 'h/*/*.{ending}'", engine="duckdb").to_arrow()
     (folder / "h/k=1/a.csv").write_text("k,v\n1,1\n1,2\n")
     assert session.sql("SELECT k FROM 'h/*/*.csv'", engine="duckdb").to_arrow()["k"].to_pylist() == [1, 1]
+
+
+@pytest.mark.parametrize("name", ["p.dat", "z1.zip", "nh.txt"])
+def test_a_file_whose_name_does_not_say_its_format_is_refused_in_sql(session, folder, monkeypatch, name):
+    (folder / name).write_text("k\n1\n")
+    monkeypatch.chdir(folder)
+    for path in (name, folder / name):
+        with pytest.raises(InvalidInput, match=f"cannot read '{path}'.* format") as caught:
+            session.sql(f"SELECT * FROM '{path}'", engine="duckdb")
+        assert "read_csv" in caught.value.hint
+        assert "create --from" in caught.value.hint
+
+
+def test_a_missing_table_is_no_file_of_an_unknown_format(session):
+    with pytest.raises(NotFound, match=r"no table 'no\.such'"):
+        session.sql('SELECT * FROM "no.such"', engine="duckdb")
