@@ -55,7 +55,13 @@ def test_processes_that_change_rows_at_once_lose_none(tmp_path: Path, kind: str,
 
 
 @pytest.mark.servers
-@pytest.mark.parametrize(("kind", "unique"), each_value_once(STATE_STORES, [True, False]))
+@pytest.mark.parametrize(
+    ("kind", "unique"),
+    each_value_once(
+        [pytest.param(kind, marks=pytest.mark.long if kind == "S3StateStore" else ()) for kind in STATE_STORES],
+        [True, False],
+    ),
+)
 def test_processes_that_change_rows_on_servers_at_once_lose_none(tmp_path: Path, kind: str, unique: bool):
     with mixed_load.servers(tmp_path):
         race(Team(("s3://mixed/house", "mixed"), unique, changes=5), kind, 0)
