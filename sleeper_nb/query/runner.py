@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.clock import Clock
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from sleeper_nb.engines.duckdb.database import Database
     from sleeper_nb.engines.duckdb.duckdb_reads import JudgedStatement
+    from sleeper_nb.engines.duckdb.files_in_sql import ReadableFiles
     from sleeper_nb.engines.duckdb.kept_views import ViewsOfStatement
 
 logger = logging.getLogger(__name__)
@@ -120,62 +121,35 @@ class Runner:
         return run(bound, values, note)
 
     def _on_duckdb(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
-        from sleeper_nb.engines.duckdb import relations
         from sleeper_nb.engines.duckdb.duckdb_planning import DuckDBPlanning
-        from sleeper_nb.engines.duckdb.duckdb_reads import Query
         from sleeper_nb.engines.duckdb.files_in_sql import ReadableFiles
-        from sleeper_nb.engines.duckdb.kept_views import ViewsOfStatement, can_be_kept
-        from sleeper_nb.engines.duckdb.statement_time import moment_of, set_moment
+        from sleeper_nb.engines.duckdb.kept_views import can_be_kept
+        from sleeper_nb.engines.duckdb.statement_time import moment_of
 
         self._check_variables(bound)
         database = self.engines.duckdb
-        judge = cache(database.connect_planning)
-        judged, read = _judged(bound, judge, database), ReadableFiles(bound)
+        parser = cache(database.connect_planning)
+        judged = _judged(bound, parser, database)
         files = judged.files(database.connect, values, allowed=self.engines.local_files)
-        if judged.reads_files:
-            read = ReadableFiles.of(bound, files)
-            bound = read.bound
-            judged = _judged(bound, judge, database)
+        read = ReadableFiles.of(bound, files)
+        if read.bound is not bound:  # the text that is run is the one that was judged
+            judged = _judged(read.bound, parser, database)
         times = judged.time_functions
-        moment = moment_of(judge(), times) if times else {}
+        moment = moment_of(parser(), times) if times else {}
         if why := _why_too_large(bound, values):
-            bound = bound.narrowed(Necessary({}, why))
+            bound, keys = read.bound.narrowed(Necessary({}, why)), ""
         else:
-            planning = DuckDBPlanning(bound, judged, values, database, moment, self.dry_run)
-            bound, keys = planning.narrowed()
-            note = keys or note
-        note = " · ".join(filter(None, (note, *read.notes)))
-        chosen = self._chosen_for(bound)
-
-        def rows(views: ViewsOfStatement) -> duckdb.DuckDBPyRelation:
-            if moment:
-                set_moment(views.changed(), moment)
-            for name, what in read.rows.items():
-                rows_of_files = relations.query(views.connection, Query(what, what)) if isinstance(what, str) else what
-                relations.name_rows(views.changed(), name, rows_of_files)
-            _name_on_duckdb(views, bound, judged)
-            try:
-                return relations.query(views.connection, judged.of(bound.statement), values)
-            except StorageError:
-                for source in bound.sources:  # which may name a file that is gone
-                    source.check_files()
-                raise
-
-        def freed() -> tuple[duckdb.DuckDBPyConnection, duckdb.DuckDBPyRelation]:
-            free = database.connect()
-            return free, rows(ViewsOfStatement.of_its_own(free))
-
+            bound, keys = DuckDBPlanning(read.bound, judged, values, database, moment, self.dry_run).narrowed()
+        notes = " · ".join(filter(None, (keys or note, *read.notes)))
+        origin = replace(self._origin(bound, notes), engine=self._chosen_for(bound))
         keeps = not judged.lists_names and can_be_kept(bound.plans)
         views = database.connect_statement(_folders(bound), files, keeps=keeps)
-        result = interruptible(views.changed(), lambda: rows(views)) if judged.is_eager else rows(views)
-        origin = replace(self._origin(bound, note), engine=chosen)
-        has_ctes = any("WITH" in each.words() for each in bound.statements)
-        return DuckDBResult(
-            *(origin, views.connection, result, has_ctes),
-            freed,
-            self.engines.spark,
-            views.leave,
+        statement = _DuckDBStatement(bound, judged, read, values, moment)
+        rows = (
+            interruptible(views.changed(), partial(statement.rows, views)) if judged.is_eager else statement.rows(views)
         )
+        free = partial(statement.free_rows, database)
+        return DuckDBResult(origin, views.connection, rows, statement.has_ctes, free, self.engines.spark, views.leave)
 
     def _on_spark(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
         engine = self.engines.spark()
@@ -211,14 +185,52 @@ class Runner:
         return QueryOrigin(bound.sources, self.chosen, self.began, self.clock, bound.texts, note, names)
 
 
-def _judged(bound: Bound, judge: Callable[[], duckdb.DuckDBPyConnection], database: Database) -> JudgedStatement:
+@dataclass(frozen=True, slots=True)
+class _DuckDBStatement:
+    """A planned statement for DuckDB, with the files that it reads and the moment that it began."""
+
+    bound: Bound
+    judged: JudgedStatement
+    files: ReadableFiles
+    values: Mapping[str, Any]
+    moment: Mapping[str, str]
+
+    @property
+    def has_ctes(self) -> bool:
+        return any("WITH" in each.words() for each in self.bound.statements)
+
+    def rows(self, views: ViewsOfStatement) -> duckdb.DuckDBPyRelation:
+        """Name all that the statement reads on a connection, and return its rows there."""
+        from sleeper_nb.engines.duckdb import relations
+        from sleeper_nb.engines.duckdb.statement_time import set_moment
+
+        if self.moment:
+            set_moment(views.changed(), self.moment)
+        self.files.name(views)
+        _name_on_duckdb(views, self.bound, self.judged)
+        try:
+            return relations.query(views.connection, self.judged.of(self.bound.statement), self.values)
+        except StorageError:
+            for source in self.bound.sources:  # which may name a file that is gone
+                source.check_files()
+            raise
+
+    def free_rows(self, database: Database) -> tuple[duckdb.DuckDBPyConnection, duckdb.DuckDBPyRelation]:
+        """Return a new connection without limits, and the rows there."""
+        from sleeper_nb.engines.duckdb.kept_views import ViewsOfStatement
+
+        free = database.connect()
+        return free, self.rows(ViewsOfStatement.of_its_own(free))
+
+
+def _judged(bound: Bound, parser: Callable[[], duckdb.DuckDBPyConnection], database: Database) -> JudgedStatement:
     """Return a statement and its views as DuckDB's parser sees them; errors as `relations.parsed`."""
     from sleeper_nb.engines.duckdb import relations
     from sleeper_nb.engines.duckdb.duckdb_reads import JudgedStatement
 
     kept = database.judged_queries
     return JudgedStatement(
-        {each.text: relations.parsed(judge, with_duckdb_parameters(each), kept) for each in bound.statements}
+        {each.text: relations.parsed(parser, with_duckdb_parameters(each), kept) for each in bound.statements}
     )
 
 

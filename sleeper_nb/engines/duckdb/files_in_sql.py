@@ -16,7 +16,9 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from sleeper_nb.engines.duckdb.relations import ArrowStream
+from sleeper_nb.engines.duckdb.duckdb_reads import Query
+from sleeper_nb.engines.duckdb.kept_views import ViewsOfStatement
+from sleeper_nb.engines.duckdb.relations import ArrowStream, name_rows, query
 from sleeper_nb.engines.duckdb.value_errors import encoding_hint
 from sleeper_nb.engines.local_files import absolute, as_pattern
 from sleeper_nb.errors import Hint, InvalidInput, NotFound, StorageError
@@ -103,9 +105,17 @@ class ReadableFiles:
         NotFound
             When a glob matches no file.
         """
+        if not allowed:
+            return cls(bound)
         naming = _Naming(bound.unused_mark, allowed)
         readable = naming.readable(bound)
         return cls(readable, naming.rows, tuple(dict.fromkeys(filter(None, naming.notes))))
+
+    def name(self, views: ViewsOfStatement) -> None:
+        """Give the rows their names on a connection."""
+        for name, rows in self.rows.items():
+            connection = views.changed()
+            name_rows(connection, name, query(connection, Query(rows, rows)) if isinstance(rows, str) else rows)
 
 
 class _Naming:
