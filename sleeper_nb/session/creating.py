@@ -396,9 +396,10 @@ class _Load:
         sources = materialised(sources)
         if request.schema is not None and not request.options.csv.header:
             matching = replace(matching, columns=matching.columns or request.schema.names)
-        columns = named(columns_of(sources, matching), matching)
+        found = columns_of(sources, matching)
+        columns = named(found, matching)
         if request.schema is None:
-            check_has_names(sources, columns, matching)
+            check_has_names(sources, columns or found, matching)
         return cls(tables, request, tree, sources, columns, in_bulk=is_bulk(sources))
 
     def plan(self) -> CreatePlan:

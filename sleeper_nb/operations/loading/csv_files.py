@@ -80,6 +80,7 @@ _HINT_FOR_LINES: Final[HintParts] = (
     " keeps such lines in a file, and loads the others; to skip lines above the header, add ",
     Action("--skip-lines N", "skip_lines=N"),
 )
+_IF_ALL_LINES: Final = ("if every line ends with a delimiter too many, add ",)
 _MOST_COMMENTS: Final = 1000
 _LOOKED_AT: Final = 20
 """Records below comments that show whether these are some."""
@@ -205,22 +206,23 @@ def _hint_for_line(text: str, csv_format: CsvFormat) -> Hint:
     """Return what to do about a line with too many or too few values."""
     if not text.rstrip("\r\n").endswith(csv_format.separator):
         return _HINT_FOR_LINES
-    return ("if every line ends with a delimiter too many, add ", IGNORE_EXTRA, "; or ", *_HINT_FOR_LINES)
+    return (*_IF_ALL_LINES, IGNORE_EXTRA, "; or ", *_HINT_FOR_LINES)
 
 
 def _shortened(text: str) -> str:
     return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
 
 
-def csv_sample(file: SourceFile) -> list[tuple[str, pa.Array]]:
+def csv_sample(file: SourceFile, matching: Matching = EXACT) -> list[tuple[str, pa.Array]]:
     """Return the names of the columns of a CSV file, each with the texts of its first rows, NULL where they mean it.
 
-    Without a header, the names have the numbers of the columns.
+    Without a header, the names have the numbers of the columns; an empty value more than there are names is no column
+    where extra columns are ignored.
     """
     csv_format = file.csv.for_file(file.path)
     with read_errors(file):
         first = csv_names(file, replace(csv_format, header=True), ())
-        names = first if csv_format.header else tuple(nameless(i) for i in range(1, len(first) + 1))
+        names = first if csv_format.header else _numbered(file, first, matching)
         _check_no_comment(file, first, csv_format)
         _check_delimiter_of_sample(file, first, csv_format)
         wrong, surplus = WrongLines(csv_format), _has_empty_surplus(file, csv_format, names)
@@ -241,6 +243,17 @@ def csv_sample(file: SourceFile) -> list[tuple[str, pa.Array]]:
         (name, pc.if_else(pc.is_in(column, nulls), pa.scalar(None, pa.string()), column))
         for name, column in zip(names, columns, strict=True)
     ]
+
+
+def _numbered(file: SourceFile, first: Sequence[str], matching: Matching) -> tuple[str, ...]:
+    """Return a name for each column of a file without a header, by its first line."""
+    width = len(first)
+    if width > 1 and not first[-1] and len(matching.columns) in {0, width - 1}:
+        width -= matching.ignore_extra
+        if width > len(matching.columns) > 0:
+            problem = f"the first line of {file.label} {_wrong_number(width, width - 1)}"
+            raise InvalidInput(problem, hint=(*_IF_ALL_LINES, IGNORE_EXTRA, "; or name every column"))
+    return tuple(nameless(number) for number in range(1, width + 1))
 
 
 def _check_no_comment(file: SourceFile, first: Sequence[str], csv_format: CsvFormat) -> None:

@@ -275,6 +275,20 @@ def test_a_delimiter_too_many_at_the_end_of_all_lines_is_taken_when_it_is_asked_
         ]
         bare = written(tmp_path, "\n" + SURPLUS.replace("k,name\n", ""), "bare.csv")
         assert made.ingest(bare, ignore_extra=True, header=False).added_rows == 3
+        named = {"header": False, "columns": ["k", "name"], "row_keys": ["k"], "ignore_extra": True}
+        assert session.create_table("planned", bare, **named, dry_run=True).rows == 3
+        assert session.create_table("bare", bare, **named).scan().to_arrow().to_pylist() == [
+            {"name": None} | each for each in expected
+        ]
+        lost = written(tmp_path, f"{bare.read_text()}4,d,lost\n", "lost.csv")
+        with pytest.raises(sl.InvalidInput, match="line 6 has 3 values, but there are 2 columns"):
+            session.create_table("lost", lost, **named)
+        with pytest.raises(
+            sl.InvalidInput, match=r"has 3 values, .* 2 columns\nhint: if every .* add ignore_extra=True"
+        ):
+            session.create_table("lost", bare, **{**named, "ignore_extra": False})
+        with pytest.raises(sl.InvalidInput, match=r"name them in order: columns=\['c1', 'c2'\]"):
+            session.create_table("lost", bare, header=False, ignore_extra=True)
         bad = written(tmp_path, "\n\n" + SURPLUS.replace("1,", "x,", 1), "bad.csv")
         kept = made.ingest(bad, ignore_extra=True, quarantine=tmp_path / "q.parquet")
         assert (kept.added_rows, kept.kept_back) == (2, 1)
