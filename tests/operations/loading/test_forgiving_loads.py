@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -190,6 +191,26 @@ def test_pairs_name_columns_that_only_some_data_has(table, tmp_path: Path):
     assert [(row["fare"], row["seats"]) for row in loaded(table)] == [
         (None, None), (None, None), (1.0, None), (1.0, None), (None, 4),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [{"x y": "b"}, {"a": "b", "x y": "a"}, {"x y": "a"}, {"a": "b"}, {'"é\\': "b"}, {"x y": "a", '"é\\': "b"}],
+)
+def test_pairs_name_the_members_of_lines_as_those_of_an_array(tmp_path: Path, columns: dict[str, str]):
+    rows = [{"k": 1, "a": "1.5", "x y": "2"}, {"k": 2, "a": "b", "x y": "3"}, {"k": 3, "x y": "4", '"é\\': None}]
+    schema = sl.Schema.from_ddl("k LONG KEY, a STRING NULL, b STRING NULL DEFAULT 'none'")
+    found: list[Any] = []
+    with sl.connect(tmp_path / "warehouse") as session:
+        for name, text in (("lines", "\n".join(map(json.dumps, rows))), ("array", json.dumps(rows))):
+            (tmp_path / f"{name}.json").write_text(text)
+            table = session.create_table(name, schema)
+            try:
+                table.ingest(tmp_path / f"{name}.json", columns=columns, ignore_extra=True)
+                found.append(table.scan().to_arrow().to_pylist())
+            except sl.InvalidInput as error:
+                found.append((error.message.replace(name, "array"), error.hint))
+    assert found[0] == found[1]
 
 
 TEXTS = {

@@ -62,13 +62,13 @@ def test_null_is_null_and_no_default(table, tmp_path):
     lines = ['{"id": "c", "fare": null, "note": null}', '{"id": "d"}', '{"id": "e", "note": null}']
     (tmp_path / "x.json").write_text("\n".join(lines))
     table.ingest(str(tmp_path / "x.json"))
-    (tmp_path / "y.json").write_text('{"id": "f", "f\\u0061re": null}')  # the same name, written otherwise
+    (tmp_path / "y.json").write_text('{"id": "f", "f\\u0061re": null, "\\u006Eote" : null}')  # escaped
     table.ingest(str(tmp_path / "y.json"))
     (tmp_path / "z.csv").write_text("id,fare\ng,\n")
     table.ingest(str(tmp_path / "z.csv"))
     assert [(row["id"], row["fare"], row["note"], row["n"]) for row in content(table)] == [
         ("a", None, "it's", 5), ("b", 0.5, "it's", 1), ("c", None, None, 5), ("d", 0.5, "it's", 5),
-        ("e", 0.5, None, 5), ("f", None, "it's", 5), ("g", None, "it's", 5),
+        ("e", 0.5, None, 5), ("f", None, None, 5), ("g", None, "it's", 5),
     ]  # fmt: skip
     with pytest.raises(InvalidInput, match="column 'n' has 1 null"):
         table.ingest([{"id": "x", "n": None}])
