@@ -390,6 +390,10 @@ class Catalog(ABC):
         """
 
     @abstractmethod
+    def job_ids(self, table_id: str) -> tuple[str, ...]:
+        """Return the ids of all jobs for which `snapshot_of_job` has a snapshot, sorted."""
+
+    @abstractmethod
     def remember_job(self, table_id: str, job_id: str, snapshot_id: int) -> None:
         """Remember the id of a job that had nothing to add, with the current snapshot; one that is known stays."""
 

@@ -703,6 +703,10 @@ class SqliteCatalog(Catalog):
         rows = self._file.rows("SELECT snapshot_id FROM job_ids WHERE table_id = ? AND job_id = ?", (table_id, job_id))
         return rows[0][0] if rows else None
 
+    def job_ids(self, table_id: str) -> tuple[str, ...]:
+        rows = self._file.rows("SELECT job_id FROM job_ids WHERE table_id = ? ORDER BY job_id", (table_id,))
+        return tuple(job_id for (job_id,) in rows)
+
     def remember_job(self, table_id: str, job_id: str, snapshot_id: int) -> None:
         with self._file.transaction() as run:
             run.execute("INSERT OR IGNORE INTO job_ids VALUES (?, ?, ?)", (table_id, job_id, snapshot_id))

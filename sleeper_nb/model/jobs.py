@@ -48,7 +48,8 @@ class Job(Report):
     snapshot_id
         The snapshot that it made.
     reason
-        Why the job failed or was cancelled, in one line; of a load or change that runs, in which process.
+        Why the job failed or was cancelled, in one line; of a load or change that runs, in which process; of a load
+        that kept rows back, in which file.
     author
         Who ran it.
     """

@@ -72,11 +72,19 @@ class JobTracker:
         """Record that a job runs; since now when None."""
         self._record(self._jobs[job_id].running(since or self._store.clock.now()))
 
-    def finished(self, job_id: str, *, rows_read: int | None, rows_written: int, snapshot_id: int | None) -> None:
+    def finished(
+        self,
+        job_id: str,
+        *,
+        rows_read: int | None,
+        rows_written: int,
+        snapshot_id: int | None,
+        outcome: str | None = None,
+    ) -> None:
         """Record that a job finished; `snapshot_id` is None if it added no rows."""
         now = self._store.clock.now()
         done = self._jobs[job_id].done(now, rows_read=rows_read, rows_written=rows_written, snapshot_id=snapshot_id)
-        self._record(done)
+        self._record(replace(done, reason=outcome))
 
     def failed(self, job_id: str, reason: str) -> None:
         """Record that a job failed."""
@@ -145,10 +153,11 @@ def run_tracked(
     author: str | None,
     add: Callable[[], Snapshot],
     began: datetime | None = None,
+    outcome: Callable[[], str] = str,
 ) -> Snapshot:
     """Call `add`, which adds rows in one commit, and record it as a job; return its snapshot.
 
-    `began` is when other processes began the work; now when None.
+    `began` is when other processes began the work; now when None. `outcome` is what the record says once it is done.
     """
     before = store.head().id
     tracker = JobTracker(store, author)
@@ -164,7 +173,8 @@ def run_tracked(
         raise
     is_new = snapshot.id > before  # without rows, no snapshot is made
     rows = snapshot.added_rows if is_new else 0
-    tracker.finished(job_id, rows_read=rows, rows_written=rows, snapshot_id=snapshot.id if is_new else None)
+    made = snapshot.id if is_new else None
+    tracker.finished(job_id, rows_read=rows, rows_written=rows, snapshot_id=made, outcome=outcome() or None)
     forget_old_jobs(store)
     return snapshot
 

@@ -365,7 +365,7 @@ class TableChange:
         tokens = (each for each in asked.statement.tokens if each.kind in {"string", "number"})
         values = {unquote(each, dialect=asked.statement.dialect) for each in tokens}
         values |= {str(each) for each in asked.queries.parameters.values()}
-        return PurgeOfRows(self._rows_changed(), self._files_with_rows, frozenset(values))
+        return PurgeOfRows(self._rows_changed(), self._files_with_rows, frozenset(values), self.table.properties.texts)
 
     def _files_with_rows(self, state: TableState, searched: TableState) -> frozenset[str]:
         """Return the data files with rows that a deletion is about; what its condition reads besides is of `state`."""

@@ -192,8 +192,11 @@ class _CheckedIngest:
             done.append(self._sorted_out(state))
             return self._added(state, done[-1], message, job_id)
 
+        def kept() -> str:
+            return self.quarantine.note(done[-1].count) if done[-1].count else ""
+
         with table_in_hints(table.name):
-            loaded = add() if job_id is None else _once(table, "ingest", job_id, add)
+            loaded = add() if job_id is None else _once(table, "ingest", job_id, add, outcome=kept)
         loaded = _after_load(table, loaded, notes)
         if isinstance(loaded, MadeBefore):
             return loaded
@@ -484,14 +487,24 @@ def _done_before(table: OpenTable, job_id: str | None) -> MadeBefore | None:
 
 
 def _once(
-    table: OpenTable, kind: JobKind, job_id: str, add: Callable[[], Snapshot], began: datetime | None = None
+    table: OpenTable,
+    kind: JobKind,
+    job_id: str,
+    add: Callable[[], Snapshot],
+    began: datetime | None = None,
+    outcome: Callable[[], str] = str,
 ) -> Snapshot:
     """Add rows, unless the job id has added some before."""
     check_job_id(job_id)
-    return job_tracking.add_once(table.store, job_id, lambda: _tracked(table, kind, job_id, add, began))
+    return job_tracking.add_once(table.store, job_id, lambda: _tracked(table, kind, job_id, add, began, outcome))
 
 
 def _tracked(
-    table: OpenTable, kind: JobKind, job_id: str, add: Callable[[], Snapshot], began: datetime | None = None
+    table: OpenTable,
+    kind: JobKind,
+    job_id: str,
+    add: Callable[[], Snapshot],
+    began: datetime | None = None,
+    outcome: Callable[[], str] = str,
 ) -> Snapshot:
-    return job_tracking.run_tracked(table.store, kind, job_id, table.components.author, add, began)
+    return job_tracking.run_tracked(table.store, kind, job_id, table.components.author, add, began, outcome)

@@ -363,6 +363,15 @@ def test_a_record_of_a_job_comes_back_as_it_was_last_written(catalog: Catalog, o
     assert catalog.jobs("u", 10) == ()
 
 
+def test_the_ids_of_all_jobs_that_made_a_snapshot_or_had_nothing_to_add_are_listed(catalog: Catalog):
+    assert catalog.job_ids("t") == ()
+    assert catalog.commit("t", snapshot(1), snapshot(2, job_id="once"), log=[b"2"])
+    catalog.remember_job("t", "é", 2)
+    catalog.remember_job("t", "empty", 2)
+    catalog.remember_job("u", "other", 1)
+    assert catalog.job_ids("t") == ("empty", "once", "é")
+
+
 def test_the_newest_jobs_come_first_and_as_many_as_are_asked_for(catalog: Catalog):
     for name in ("2", "30", "1"):
         catalog.put_job("t", job(name))

@@ -281,6 +281,52 @@ def test_what_quotes_a_value_and_stays_is_named(session: sl.Session, tmp_path: P
     assert bad.exists()
 
 
+def test_each_text_of_the_table_that_quotes_a_value_is_named(session: sl.Session):
+    checks = {"no_bob": "rider <> 'bob'"}
+    schema = sl.Schema({"city": "string"}, {}, {"rider": "string?", "fare": "int"}, checks=checks, comment="of bob")
+    table = session.create_table("p", schema)
+    table.ingest([{"city": "a", "rider": "r", "fare": 1}], job_id="load of bob")
+    table.ingest([{"city": "b", "rider": "r", "fare": 1}], job_id="load of bobby")
+    table.alter(comments={"city": "where bob was"}, defaults={"rider": "bob"})
+    table.alter(defaults={"rider": None})
+    table.set_properties({"sleeper.table.expect": "rider IS NULL OR rider <> 'bob'"})
+    options: dict[str, Any] = {"where": "rider = 'bob'", "purge": True}
+    named = {
+        "job id 'load of bob'",
+        "comment of the table",
+        "check no_bob",
+        "comment of column city",
+        "default of column rider in schema/schema-2",
+        "comment of column city in schema/schema-2",
+        "comment of the table in schema/schema-1",
+        "check no_bob in schema/schema-1",
+        "comment of the table in schema/schema-2",
+        "check no_bob in schema/schema-2",
+        "property sleeper.table.expect",
+    }
+    assert set(table.delete(**options, dry_run=True).quoting) == named
+    assert set(table.delete(**options, force=True).quoting) == named
+    table.store.clock.sleep(timedelta(days=30).total_seconds())
+    table.ingest([{"city": "c", "rider": "r", "fare": 1}], job_id="next")
+    assert [each.id for each in table.jobs()] == ["next"]
+    assert "job id 'load of bob'" in table.delete(**options, dry_run=True).quoting
+
+
+def test_kept_back_rows_are_named_also_when_only_a_job_knows_their_file(session: sl.Session, tmp_path: Path):
+    table = session.create_table("p", SCHEMA)
+    one, two = tmp_path / "one.parquet", tmp_path / "two.parquet"
+    rows = pa.table({"city": ["bob"], "rider": ["r"], "fare": ["five"]})
+    table.ingest(rows, quarantine=str(one), job_id="1")
+    assert table.jobs()[0].reason == f"1 row kept back in {one}"
+    table.ingest(rows, quarantine=str(two))
+    with pytest.raises(sl.AlreadyExists):
+        table.ingest(rows, quarantine=str(two), job_id="2")
+    plan = table.delete("city = 'bob'", purge=True, dry_run=True)
+    done = table.delete("city = 'bob'", purge=True, force=True)
+    assert plan.quarantined == done.quarantined == (str(two), str(one))
+    assert "stay: rows kept back by loads" in repr(done)
+
+
 def test_a_log_that_another_session_holds_is_named(table: sl.Table, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(type(table.store.catalog), "overwrite_deleted", lambda _: False)
     done = purge(table)

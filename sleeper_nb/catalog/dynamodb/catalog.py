@@ -425,6 +425,9 @@ class DynamoDBCatalog(Catalog):
     def snapshot_of_job(self, table_id: str, job_id: str) -> int | None:
         return job_items.snapshot_of_job(self.rows(table_id), job_id)
 
+    def job_ids(self, table_id: str) -> tuple[str, ...]:
+        return job_items.ids_of_jobs(self.rows(table_id))
+
     def remember_job(self, table_id: str, job_id: str, snapshot_id: int) -> None:
         self.db.transact([job_items.remembered_job(self.rows(table_id), job_id, snapshot_id)])
 

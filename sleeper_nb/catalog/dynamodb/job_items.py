@@ -221,6 +221,11 @@ def snapshot_of_job(rows: Rows, job_id: str) -> int | None:
     return None if item is None else int(item["id"])
 
 
+def ids_of_jobs(rows: Rows) -> tuple[str, ...]:
+    """Return the ids of all jobs that have made a snapshot, or had nothing to add, sorted."""
+    return tuple(row["item"].removeprefix(JOB_ID) for row in rows.query(JOB_ID, columns="#item"))
+
+
 def _record_key(moment: datetime) -> str:
     return f"{RUN}{to_micros(moment):020d}"
 

@@ -17,8 +17,8 @@ retained version has a file with such a row after a purge, in steps:
    reported, and the next run deletes them.
 5. If a rollback brought such a file back meanwhile, all of it is done again.
 6. What may quote a key or a value goes: the reasons of jobs, copies of metadata in this machine's cache, and what the
-   catalog's own file still has of rows that it deleted. Messages and split points that have a value of the condition,
-   and files of rows that loads kept back, are named: they are the user's, or part of what stays.
+   catalog's own file still has of rows that it deleted. Texts that have a value of the condition (`quoted_values`), and
+   files of rows that loads kept back, are named: they are the user's, or part of what stays.
 
 Each step leaves a state in which the next run does the rest, so an interrupted purge is finished by repeating it.
 """
@@ -26,9 +26,8 @@ Each step leaves a state in which the next run does the rest, so an interrupted 
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -42,13 +41,14 @@ from sleeper_nb.errors import Action, ConflictError, InvalidInput, NotFound, Sta
 from sleeper_nb.model.evolution import for_later_files, mapped
 from sleeper_nb.model.file_reference import stored_files, to_values
 from sleeper_nb.model.files import FileReferences
-from sleeper_nb.model.jobs import Lease
+from sleeper_nb.model.jobs import KEPT_JOBS, Lease
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.savepoints import Savepoint, savepoint_label
 from sleeper_nb.model.snapshots import EPOCH, Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.changing.change import ATTEMPTS, ChangeOfRows, ChangeReport
 from sleeper_nb.operations.changing.edit_list import EditList
+from sleeper_nb.operations.changing.quoted_values import quoting
 from sleeper_nb.operations.job_tracking import forget_reasons
 from sleeper_nb.operations.loading.quarantine import noted_files
 from sleeper_nb.operations.upkeep.collect_garbage import (
@@ -108,9 +108,9 @@ class PurgeReport(TableReport):
     reasons
         How many reasons of jobs were removed, as they may quote a row.
     quoting
-        The messages of versions that stay, and the split points, that have a value of the condition.
+        The texts that stay, and the split points, that have a value of the condition.
     quarantined
-        The files of rows that loads kept back, by the messages of versions. They are not searched.
+        The files of rows that loads kept back, by the messages of versions and the records of jobs; not searched.
     log_kept
         Whether another session prevented that the catalog's log, which has deleted rows, was cut.
     dry_run
@@ -269,26 +269,6 @@ def holders_of(files: Collection[str], tracked: pa.Table, kept: Retained, leases
     )
 
 
-_SHORTEST_QUOTE = 3
-"""A shorter value is in many texts that are not about it."""
-
-
-def quoting(values: Collection[str], kept: Retained, tree: PartitionTree) -> tuple[str, ...]:
-    """Return which messages and names of versions, and which split points of partitions, have one of some values."""
-    words = [re.escape(each) for each in values if len(each) >= _SHORTEST_QUOTE]
-    if not words:
-        return ()
-    has_value = re.compile(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)").search
-    snapshots = [f"message of snapshot {each.id}" for each in kept.snapshots if has_value(each.message or "")]
-    savepoints = [
-        f"savepoint {savepoint_label(each)}"
-        for each in kept.savepoints
-        if has_value(f"{each.name or ''} {each.message or ''}")
-    ]
-    points = sum(cell_text(tree.split_point(each)) in values for each in tree.partitions if not each.is_leaf)
-    return (*snapshots, *savepoints, *([counted(points, "split point")] if points else []))
-
-
 def files_used_at(number: int, tracked: pa.Table) -> set[str]:
     """Return the data files that a version uses, by the references that the current state tracks."""
     added, removed = _lives(tracked)
@@ -398,11 +378,14 @@ class PurgeOfRows:
         Finds such rows in files.
     values
         Texts of the values in its condition.
+    properties
+        Texts of the properties that the table sets, which may quote a value.
     """
 
     deletion: ChangeOfRows
     search: Search
     values: frozenset[str] = frozenset()
+    properties: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def _store(self) -> StateStore:
@@ -443,8 +426,8 @@ class PurgeOfRows:
             others=found.others,
             linked=self._linked({*names, *found.files}),
             strays=self._strays(found.state, listed),
-            quoting=quoting(self.values, Retained(tuple(staying), tuple(saved)), found.state.tree),
-            quarantined=noted_files(each.message for each in found.kept.snapshots),
+            quoting=self._quoting(Retained(tuple(staying), tuple(saved)), found.state),
+            quarantined=self._quarantined(found.kept),
             dry_run=True,
         )
 
@@ -519,8 +502,8 @@ class PurgeOfRows:
             readers=left.readers,
             others=found.others,
             strays=self._strays(state, listed),
-            quoting=quoting(self.values, self._kept(), state.tree),
-            quarantined=noted_files(each.message for each in found.kept.snapshots),
+            quoting=self._quoting(self._kept(), state),
+            quarantined=self._quarantined(found.kept),
             dry_run=False,
         )
 
@@ -528,6 +511,16 @@ class PurgeOfRows:
         """Delete copies in the cache, and overwrite the catalog's deleted rows; return False when some stay."""
         self._store.storage.cache.clear()
         return self._store.catalog.overwrite_deleted()
+
+    # What stays, and is named.
+
+    def _quoting(self, kept: Retained, state: TableState) -> tuple[str, ...]:
+        return quoting(self.values, self._store, kept, state, self.properties)
+
+    def _quarantined(self, kept: Retained) -> tuple[str, ...]:
+        """Return the files of kept-back rows that the history names, or the records of jobs."""
+        jobs = self._store.catalog.jobs(self._store.table_id, KEPT_JOBS)
+        return noted_files([*(each.message for each in kept.snapshots), *(each.reason for each in jobs)])
 
     # What must go.
 

@@ -183,6 +183,9 @@ def _wrong_rows(read: Conformed, rows: pa.Table, checks: Sequence[RowCheck]) -> 
     return dict(wrong)
 
 
+_IS_TAKEN = "already exists, and rows that are kept back need a new file"
+
+
 @dataclass(frozen=True, slots=True)
 class QuarantineFile:
     """Where a load keeps the rows that it keeps back."""
@@ -217,7 +220,7 @@ class QuarantineFile:
 
     def _exists(self) -> AlreadyExists:
         hint = "give another file, or delete this one when its rows are corrected and loaded, or not needed"
-        return AlreadyExists(f"{self.address} already exists, and rows that are kept back need a new file", hint=hint)
+        return AlreadyExists(f"{self.address} {_IS_TAKEN}", hint=hint)
 
     @contextmanager
     def kept(self, sorted_out: SortedOut, schema: Schema, matching: Matching) -> Iterator[None]:
@@ -248,12 +251,13 @@ class QuarantineFile:
         return f"{counted(count, 'row')} kept back in {self.address}"
 
 
-_NOTED = re.compile(r"rows? kept back in (.+\.parquet)\)?$")
+_NOTED = re.compile(rf"rows? kept back in (?P<written>.+\.parquet)\)?$|^(?P<taken>.+\.parquet) {re.escape(_IS_TAKEN)}$")
 
 
-def noted_files(messages: Iterable[str | None]) -> tuple[str, ...]:
-    """Return the addresses of the files of kept rows that are named by messages of snapshots, and still there."""
-    noted = dict.fromkeys(match[1] for each in messages if (match := _NOTED.search(each or "")))
+def noted_files(texts: Iterable[str | None]) -> tuple[str, ...]:
+    """Return the files of kept rows that messages of snapshots or reasons of jobs name, and that may still be there."""
+    found = (match for each in texts if (match := _NOTED.search(each or "")))
+    noted = dict.fromkeys(match["written"] or match["taken"] for match in found)
     return tuple(address for address in noted if _may_exist(address))
 
 
