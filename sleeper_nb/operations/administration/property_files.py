@@ -332,30 +332,31 @@ class PropertyFiles:
 
         A file that was changed by hand before counts as changed by hand until it is accepted.
         """
-        path, mine, is_mine_as_written = paths.table_properties(table_id), None, False
+        path, mine, is_as_written = paths.table_properties(table_id), "", False
         for _ in range(_MOST_TRIES):
-            text, recorded = self._record(table_id)
-            if not own and mine is None and (recorded is None or not recorded.waiting):
-                return
+            noted, recorded = self._record(table_id)
             before = read_text(self._storage, path)
             old = checksum_of(before.encode())
             recorded = recorded or RecordedFile((old,))
-            is_as_written = old in recorded.checksums or (old == mine and is_mine_as_written)
+            is_recorded = old in recorded.checksums
+            is_as_written = is_recorded or (old == mine and is_as_written)
             # what this process wrote has taken the place of what another wrote
-            undone = recorded.kept if old == mine and old not in recorded.checksums else _NO_LINES
+            undone = recorded.kept if old == mine and not is_recorded else _NO_LINES
             after = self._with_lines(table_id, before, undone.then(recorded.waiting).then(own))
-            if after == before and not recorded.waiting and (mine is None or old in recorded.checksums):
+            if after == before and not recorded.waiting and (is_recorded or not mine):
                 return
             new = checksum_of(after.encode())
-            marked = replace(recorded, checksums=(old, new)) if is_as_written and new != old else recorded
-            if marked != recorded and not self._note(table_id, text, marked):
-                continue
+            if is_as_written and new not in recorded.checksums:  # before and after the write, and after a crash
+                recorded = replace(recorded, checksums=(old, new))
+                if not self._note(table_id, noted, recorded):
+                    continue
+                noted = recorded.text
             if new != old:
                 self._storage.write(path, after.encode())
-            left = marked.written((new,) if is_as_written else recorded.checksums, own)
-            if self._is_noted(table_id, text if marked == recorded else marked.text, left):
+            left = recorded.written((new,) if is_as_written else recorded.checksums, own)
+            if self._is_noted(table_id, noted, left):
                 return
-            mine, is_mine_as_written = new, is_as_written
+            mine = new
         raise self._contended(table_id)
 
     def _is_noted(self, table_id: str, before: str | None, left: RecordedFile) -> bool:
@@ -373,7 +374,7 @@ class PropertyFiles:
             properties = self._parsed(content, paths.table_properties(table_id))
             storage = self.storage_of(table_id, properties)
             changes[TABLE_SCHEMA] = schema_line(metadata_files.read_schema(storage, *lines.schema))
-        return changed(content, changes)
+        return changed(content, changes) if changes else content
 
     def _contended(self, table_id: str) -> ConflictError:
         return ConflictError(

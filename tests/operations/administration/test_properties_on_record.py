@@ -284,11 +284,11 @@ def test_a_file_whose_checksum_cannot_be_recorded_stays_as_it_was_or_counts(sess
     class Failing(Looking):
         noted = 0
 
-        def note_properties(self, *arguments: str) -> None:
+        def note_properties(self, *arguments: str) -> bool:
             self.noted += 1
             if self.noted == fails_at:
                 raise StorageError("the disk is full", hint="free some")
-            self._inner.note_properties(*arguments)  # type: ignore[attr-defined]
+            return self._inner.note_properties(*arguments)  # type: ignore[attr-defined]
 
     failing = PropertyFiles(
         files._storage,
