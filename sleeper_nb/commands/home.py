@@ -18,8 +18,8 @@
     warehouse = "s3://bucket/prefix"
 
 The file belongs to the user. One inside a warehouse is refused, since it could come with the warehouse and name code
-and addresses; one of another user, and iterators, a cluster and such settings of Spark as ``jars``, unless the user
-trusts the file, as `sleeper_nb.commands.trust` says.
+and addresses. A file of another user, iterators, a cluster, and settings of Spark that may be harmful need the user's
+trust: see `sleeper_nb.commands.trust`.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def find_home(instance: str, given: str | None, environment: Mapping[str, str], 
     InvalidInput
         When the file cannot be read, naming it and the line; or lies in a warehouse.
     NotAllowed
-        When another user may have written the file, or it names code; and the user does not trust it.
+        When another user may have written the file, or it may name code; and the user does not trust it.
     """
     address = given or environment.get(VARIABLE)
     path = next((place / FILE for place in (folder, *folder.parents) if (place / FILE).is_file()), None)
@@ -166,14 +166,14 @@ def _home_in(path: Path, instance: str, environment: Mapping[str, str]) -> Home:
     instances = common.pop("instances", {})
     own = instances.get(instance, {}) if isinstance(instances, dict) else instances
     spark: dict[str, str] = {}
-    of_code: list[str] = []
+    others: list[str] = []
     for part, name in ((common, ""), (own, f"instances.{instance}")):
         _check(part, name, path, text)
         of_spark = dict(_settings_of_spark(part.get(_SPARK, {}), _SPARK))
-        of_code += [_ITERATORS] * bool(part.get(_ITERATORS))
-        of_code += [setting for setting, value in of_spark.items() if trust.names_code(setting, value)]
+        others += [_ITERATORS] * bool(part.get(_ITERATORS))
+        others += [setting for setting, value in of_spark.items() if not trust.is_harmless(setting, value)]
         spark.update(of_spark)
-    trust.check_code(path, of_code, environment)
+    trust.check_harmless(path, others, environment)
     settings = {**common, **own}
     warehouse = settings.get("warehouse", DEFAULT)
     if "://" not in warehouse:

@@ -1,8 +1,8 @@
-"""Decide what a ``sleeper.toml`` may say: it is found in any folder above, so somebody else may have written it.
+"""Decide what a ``sleeper.toml`` may say: it is found in any parent folder, so another person may have written it.
 
-As with Git's ``safe.directory``: one that belongs to another user, or that every user may write to, is refused. What
-names code, a command, a file or a cluster is refused in any, since a file of the user may have come with a copied
-folder; a cluster gets code and rows.
+As with Git's ``safe.directory``: a file that belongs to another user, or that every user may write to, is refused. The
+user's own file may have come with a copied folder. So iterators, and all settings of Spark that are not known to be
+harmless, also need trust: they may name code, a command, a file or a cluster.
 The user's own configuration, ``$XDG_CONFIG_HOME/sleeper_nb/config.toml`` or ``~/.config/sleeper_nb/config.toml``, lists
 the files that may say everything::
 
@@ -24,31 +24,28 @@ from sleeper_nb.model import config_text as toml_text
 
 _TRUSTED = "trusted"
 _HINT = f'write {_TRUSTED} = ["/folder/sleeper.toml"]'
-_NO_CODE = re.compile(r"-?[0-9]+(\.[0-9]+)?\s*([kmgtp]?i?b?|[nmu]?s|min|h|d|%)|true|false", re.IGNORECASE | re.ASCII)
-"""Values that cannot be a class or a command: numbers, sizes, times, true and false."""
-_OF_CODE = re.compile(
-    r"^spark\.jars\.|env\.|(jars?|files?|archives?|packages|path|dirs?|name|python|module|options|settings|script|conf|"
-    r"command|class|classes|impl|plugins?|image|store|keytab|template|ur[il]s?|provider|factory|exec|program|shell)$",
-    re.IGNORECASE,
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?\s*([kmgtp]?i?b?|[nmu]?s|min|h|d|%)|true|false", re.IGNORECASE | re.ASCII)
+_OF_NUMBERS = re.compile(
+    r"spark\.((driver|executor)\.(memory|memoryOverhead|memoryOverheadFactor|cores|maxResultSize|instances)|"
+    r"cores\.max|default\.parallelism|speculation|network\.timeout|rpc\.message\.maxSize|"
+    r"ui\.(enabled|port|showConsoleProgress)|(task|memory|dynamicAllocation|locality|shuffle|reducer|broadcast)\..+|"
+    r"sql\.((adaptive|shuffle|files|parquet|join|cbo|execution\.arrow|codegen)\..+|\w+))"
 )
-"""Settings whose value is a file, a command, an option or a variable of the environment, which could be ``1``."""
-_THIS_MACHINE = re.compile(r"local(\[[^\[\]]*\])?")
-"""The master that is no cluster."""
-_PLAIN_SETTINGS = frozenset(
-    f"spark.{name}"
-    for name in ("app.name", "submit.deployMode", "driver.host", "driver.bindAddress", "local.dir", "scheduler.mode",
-                 "sql.session.timeZone", "yarn.queue", "kubernetes.namespace")
-)  # fmt: skip
-"""Settings of Spark whose text is an address, a folder or a name, and never code."""
+"""Settings that a number, a size, a time, true or false cannot make harmful."""
+_OF_TEXTS = {
+    "spark.master": re.compile(r"local(\[[^\[\]]*\])?"),  # any other is a cluster, which gets code and rows
+    "spark.app.name": re.compile(r".*"),
+    "spark.local.dir": re.compile(r".*"),
+    "spark.scheduler.mode": re.compile(r"\w*"),
+    "spark.sql.session.timeZone": re.compile(r"[\w/+:-]*"),
+}
 
 
-def names_code(setting: str, value: str) -> bool:
-    """Return whether a setting of Spark may name code, a command, a file with one, or a place that gets rows. Pure."""
-    if setting == "spark.master":
-        return _THIS_MACHINE.fullmatch(value) is None
-    if setting in _PLAIN_SETTINGS:
-        return False
-    return _NO_CODE.fullmatch(value) is None or _OF_CODE.search(setting) is not None
+def is_harmless(setting: str, value: str) -> bool:
+    """Return whether any file may have a setting of Spark; others may name code, a file or another machine. Pure."""
+    if setting in _OF_TEXTS:
+        return _OF_TEXTS[setting].fullmatch(value) is not None
+    return _OF_NUMBERS.fullmatch(setting) is not None and _NUMBER.fullmatch(value) is not None
 
 
 def read_settings(path: Path, environment: Mapping[str, str], hint: str) -> str:
@@ -66,8 +63,8 @@ def read_settings(path: Path, environment: Mapping[str, str], hint: str) -> str:
     try:
         with path.open("rb") as file:  # what is checked is what is read, also when the name gets another file meanwhile
             problem = _problem(path, os.fstat(file.fileno()), environment)
-            if problem is not None and not _is_trusted(path, environment):
-                raise NotAllowed(problem[0], hint=f"{problem[1]}{_line_that_trusts(path, environment)}")
+            if problem is not None:
+                _check_is_trusted(path, environment, *problem)
             return file.read().decode("utf-8")
     except (UnicodeDecodeError, OSError) as error:
         raise InvalidInput(f"cannot read {path}: {error}", hint=hint) from error
@@ -89,22 +86,20 @@ def _problem(path: Path, file: os.stat_result, environment: Mapping[str, str]) -
     return None
 
 
-def check_code(path: Path, named: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Raise `NotAllowed` when a file has settings that name code, and the user's own configuration does not list it."""
-    if named and not _is_trusted(path, environment):
-        raise NotAllowed(
-            f"{named[0]} in {path} may name code, a command or another machine: only a file that you trust has it",
-            hint=_line_that_trusts(path, environment),
-        )
+def check_harmless(path: Path, others: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Raise `NotAllowed` when a file has settings that need trust, and the user's configuration does not list it."""
+    if others:
+        problem = f"{others[0]} in {path} may name code, a command or another machine"
+        allowed = "only plain settings, such as spark.executor.memory, need no trust"
+        _check_is_trusted(path, environment, f"{problem}: {allowed}", "")
 
 
-def _is_trusted(path: Path, environment: Mapping[str, str]) -> bool:
-    return str(path.absolute()) in _trusted(environment)
-
-
-def _line_that_trusts(path: Path, environment: Mapping[str, str]) -> str:
-    listed = json.dumps([*_trusted(environment), str(path.absolute())], ensure_ascii=False)
-    return f"if you trust it: write {_TRUSTED} = {listed} into {_configuration(environment)}"
+def _check_is_trusted(path: Path, environment: Mapping[str, str], problem: str, hint: str) -> None:
+    trusted, file = _trusted(environment), str(path.absolute())
+    if file not in trusted:
+        listed = json.dumps([*trusted, file], ensure_ascii=False)
+        hint += f"if you trust it: write {_TRUSTED} = {listed} into {_configuration(environment)}"
+        raise NotAllowed(problem, hint=hint)
 
 
 def _trusted(environment: Mapping[str, str]) -> list[str]:

@@ -332,7 +332,7 @@ def test_a_file_that_every_user_may_write_to_is_refused_until_its_mode_is_mended
      '[instances.x]\niterators = ["evil:f"]', 'spark.hadoop.fs.evil.impl = "Evil"',
      'spark.master = "spark://host:7077"', 'spark.master = "localhost[1]"', "spark.jars.ivySettings = 1",
      'spark."executorEnv.LD_PRELOAD" = "1"', 'spark."python.worker.module" = "1evil"', "spark.yarn.archive = 1",
-     'spark.eventLog.dir = "hdfs://host/x"']
+     'spark.eventLog.dir = "hdfs://host/x"', 'spark."new.option" = 1', 'spark.driver.bindAddress = "0.0.0.0"']
 )  # fmt: skip
 def test_what_names_code_needs_the_users_own_configuration(tmp_path, own, line):
     (tmp_path / "sleeper.toml").write_text(f"{line}\n")  # which is the user's file, as those of a clone are
@@ -341,6 +341,17 @@ def test_what_names_code_needs_the_users_own_configuration(tmp_path, own, line):
     own(error.value.hint)
     home = find_home("x", None, os.environ, tmp_path)
     assert home.iterators or home.spark
+
+
+def test_plain_settings_of_spark_need_no_trust(tmp_path):
+    lines = [
+        "driver.memory = '4g'", "executor.cores = 2", "sql.shuffle.partitions = 8", "sql.adaptive.enabled = false",
+        "sql.session.timeZone = 'Europe/London'", "local.dir = '/scratch'", "ui.port = 4050", "cores.max = 3",
+        "dynamicAllocation.executorIdleTimeout = '60s'", "sql.autoBroadcastJoinThreshold = -1", "app.name = 'x'",
+        "memory.fraction = 0.5", "master = 'local[*]'", "shuffle.compress = true", "task.maxFailures = 1",
+    ]  # fmt: skip
+    (tmp_path / "sleeper.toml").write_text("\n".join(["[spark]", *lines]))
+    assert len(find_home("x", None, {}, tmp_path).spark) == len(lines)
 
 
 def test_a_configuration_that_is_wrong_is_named(tmp_path, own):
