@@ -19,7 +19,8 @@ from sleeper_nb.display.chart_marks import KINDS, ChartKind, LogAxes
 from sleeper_nb.display.chart_points import MOST_POINTS, can_draw, chart_of_rows, columns_of_chart
 from sleeper_nb.display.chart_ranges import chart_of_sums, query_of_chart
 from sleeper_nb.display.preview import DEFAULT_DISPLAY, FirstRows, Reads
-from sleeper_nb.engines.duckdb.interrupts import interruptible, undisturbed
+from sleeper_nb.engines.duckdb.interrupts import interruptible
+from sleeper_nb.engines.undisturbed import undisturbed
 from sleeper_nb.errors import DEEP_CHECK, InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.schema import is_utf8
 from sleeper_nb.operations.versioning.leases import ReadGuard, guarded

@@ -18,11 +18,12 @@ import numpy as np
 import pyarrow as pa
 
 from sleeper_nb.engines.duckdb.database import connect_anew
-from sleeper_nb.engines.duckdb.interrupts import fetched, interruptible, undisturbed
+from sleeper_nb.engines.duckdb.interrupts import fetched, interruptible
 from sleeper_nb.engines.duckdb.plain_conditions import plain_condition
 from sleeper_nb.engines.duckdb.pushed_filters import test_of
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
 from sleeper_nb.engines.duckdb.value_errors import DIVIDED, NOT_CONVERTED, OUT_OF_RANGE, WRONG_FORMAT
+from sleeper_nb.engines.undisturbed import undisturbed
 from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.scanning.reach import ANY_ROW, AllOf, Compared, Comparison, OneOf, Test

@@ -13,8 +13,8 @@ from sleeper_nb.clock import Clock
 from sleeper_nb.engines.cache_folder import cache_folder
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries
 from sleeper_nb.engines.duckdb.exact_paths import exact_path
-from sleeper_nb.engines.duckdb.interrupts import undisturbed
 from sleeper_nb.engines.duckdb.kept_views import KeptViews, ViewsOfStatement
+from sleeper_nb.engines.undisturbed import undisturbed
 from sleeper_nb.errors import SessionClosed
 from sleeper_nb.forks import check_has_threads
 

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sleeper_nb.engines.duckdb.interrupts import fetched, interruptible, undisturbed
+from sleeper_nb.engines.duckdb.interrupts import fetched, interruptible
 from sleeper_nb.engines.duckdb.kept_views import SCHEMA_PREFIX
 from sleeper_nb.engines.duckdb.statement_shapes import MaskedStatement, TreeShape
 from sleeper_nb.engines.duckdb.statement_time import last_name, time_functions, unstable_function
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
 from sleeper_nb.engines.local_files import absolute, as_pattern, check_outside, no_local_files
+from sleeper_nb.engines.undisturbed import undisturbed
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.last_used import LastUsed
 from sleeper_nb.operations.loading.lake_tables import check_no_local_lake_table

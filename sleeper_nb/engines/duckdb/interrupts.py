@@ -8,15 +8,14 @@ names is `undisturbed`.
 from __future__ import annotations
 
 import logging
-import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from queue import SimpleQueue
-from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from sleeper_nb.engines.undisturbed import undisturbed
 from sleeper_nb.forks import check_has_threads
 
 if TYPE_CHECKING:
@@ -57,23 +56,6 @@ def interruptible(connection: duckdb.DuckDBPyConnection, action: Callable[[], T]
             stop.add_note(_STILL_RUNS)
         raise
     return running.result()
-
-
-@contextmanager
-def undisturbed() -> Iterator[None]:
-    """Let an interrupt wait until short calls have ended; it then does what it would have done at once."""
-    usual = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(usual):
-        yield
-        return
-    came: list[tuple[int, FrameType | None]] = []
-    signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, usual)
-        if came:
-            usual(*came[0])
 
 
 def fetched(connection: duckdb.DuckDBPyConnection, text: str, values: Mapping[str, Any] | None = None) -> list[Any]:

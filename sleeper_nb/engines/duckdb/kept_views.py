@@ -14,7 +14,8 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, ClassVar, Final, Self, TypeAlias
 
 from sleeper_nb.engines.duckdb.exact_paths import exact_path
-from sleeper_nb.engines.duckdb.interrupts import fetched, undisturbed
+from sleeper_nb.engines.duckdb.interrupts import fetched
+from sleeper_nb.engines.undisturbed import undisturbed
 from sleeper_nb.model.sql_quotes import quoted_name, quoted_text
 
 if TYPE_CHECKING:

@@ -26,9 +26,9 @@ from sleeper_nb import errors
 from sleeper_nb.engines.duckdb.combined_rows import combined, is_exact
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries, Query
 from sleeper_nb.engines.duckdb.exact_paths import exact_path
-from sleeper_nb.engines.duckdb.interrupts import undisturbed
 from sleeper_nb.engines.duckdb.kept_views import FilesView, RowlessView, View, ViewsOfStatement
 from sleeper_nb.engines.duckdb.value_errors import advised
+from sleeper_nb.engines.undisturbed import undisturbed
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import FieldType, Schema

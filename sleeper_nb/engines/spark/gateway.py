@@ -7,8 +7,8 @@ import logging
 import sys
 from typing import TYPE_CHECKING, Any
 
-from sleeper_nb.engines.duckdb.interrupts import undisturbed
 from sleeper_nb.engines.spark.spark_settings import CATALOG, CATALOG_CLASS
+from sleeper_nb.engines.undisturbed import undisturbed
 from sleeper_nb.errors import EngineError
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.engines.duckdb import interrupts, relations
 from sleeper_nb.engines.duckdb.database import Database
+from sleeper_nb.engines.undisturbed import undisturbed
 
 ENDLESS = (
     "SELECT count(*) AS n, 1 AS one FROM range(1000000) a, range(1000000) b, range(1000000) c "
@@ -213,7 +214,7 @@ def test_no_call_of_duckdb_sees_an_interrupt_of_which_it_would_make_an_error_of_
 def test_an_interrupt_waits_for_the_end_of_a_short_call_and_then_does_what_it_always_does(usual_interrupts):
     connection, came = Database().connect(), []
 
-    @interrupts.undisturbed()
+    @undisturbed()
     def interrupted(statement):
         signal.raise_signal(signal.SIGINT)
         connection.execute(statement)
@@ -224,7 +225,7 @@ def test_an_interrupt_waits_for_the_end_of_a_short_call_and_then_does_what_it_al
     with pytest.raises(KeyboardInterrupt):
         interrupted("FROM nothing")  # its error is of no interest any more
     signal.signal(signal.SIGINT, lambda number, _: came.append(number))  # as asyncio's
-    with interrupts.undisturbed(), interrupts.undisturbed():
+    with undisturbed(), undisturbed():
         signal.raise_signal(signal.SIGINT)
         assert not came
     assert came == [signal.SIGINT]
