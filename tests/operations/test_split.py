@@ -295,30 +295,26 @@ def test_a_large_leaf_is_split_by_its_row_groups_and_its_rows_are_counted(
     store.catalog.close()
 
 
-def test_a_large_leaf_of_one_first_key_is_cut_by_its_second_into_no_more_parts_than_it_needs(tmp_path: Path):
-    store = a_store(tmp_path)
-    small = IngestSettings(writing=DataFileSettings(row_group_rows=10))
-    ingest(store, rows_of(*(("a", n) for n in range(1000))), settings=small)
+def planned(store: StateStore, rows: Any, sampled: int, threshold: int) -> Any:
+    """Load rows, and return the plan that splits their leaf by a sample of their keys."""
+    ingest(store, rows, settings=IngestSettings(writing=DataFileSettings(row_group_rows=10)))
     state = store.load()
     (leaf,) = state.tree.leaves
     references = state.files.active_in({leaf.id})
-    keys = leaf_keys(store.storage, state.schema, leaf, references, 200)
-    plan = plan_leaf(state, leaf, references, keys, SplitRequest(300), store.clock.new_id)
+    keys = leaf_keys(store.storage, state.schema, leaf, references, sampled)
+    return plan_leaf(state, leaf, references, keys, SplitRequest(threshold), store.clock.new_id)
+
+
+def test_a_large_leaf_of_one_first_key_is_cut_by_its_second_into_no_more_parts_than_it_needs(store: StateStore):
+    plan = planned(store, rows_of(*(("a", n) for n in range(1000))), sampled=200, threshold=300)
     assert isinstance(plan, splitting.LeafSplit)
     assert 4 <= len(plan.parts) <= 8
     assert sum(rows for _, _, rows in plan.parts) == 1000
     assert all(rows < 300 for _, _, rows in plan.parts)
 
 
-def test_few_rows_that_differ_are_found_in_a_large_leaf_although_the_sample_has_one_key(tmp_path: Path):
-    store = a_store(tmp_path)
-    small = IngestSettings(writing=DataFileSettings(row_group_rows=10))
-    ingest(store, rows_of(*["a"] * 95, *"bcdef"), settings=small)
-    state = store.load()
-    (leaf,) = state.tree.leaves
-    references = state.files.active_in({leaf.id})
-    keys = leaf_keys(store.storage, state.schema, leaf, references, 20)
-    plan = plan_leaf(state, leaf, references, keys, SplitRequest(50), store.clock.new_id)
+def test_few_rows_that_differ_are_found_in_a_large_leaf_although_the_sample_has_one_key(store: StateStore):
+    plan = planned(store, rows_of(*["a"] * 95, *"bcdef"), sampled=20, threshold=50)
     assert isinstance(plan, splitting.LeafSplit)
     assert [rows for _, _, rows in plan.parts] == [95, 5]
 
