@@ -163,8 +163,10 @@ def test_a_statement_in_spark_s_sql_runs_on_spark(session: sl.Session, statement
 def test_files_of_a_format_are_read_as_spark_names_them(session: sl.Session, tmp_path: Path):
     path = tmp_path / "rows.csv"
     path.write_text("a\nb\n")
-    assert "spark (auto: csv.`…` is Spark's SQL)" in repr(session.sql(f"SELECT * FROM csv.`{path}`"))
-    session.sql(f"CREATE TEMP VIEW in_csv USING csv OPTIONS (path '{path}', header true)")
+    assert "spark (auto: csv.`…` is Spark's SQL)" in repr(
+        session.sql(f"SELECT * FROM csv.`{path}` WITH (mode = 'FAILFAST')")
+    )
+    session.sql(f"CREATE TEMP VIEW in_csv USING csv OPTIONS (path '{path}', header true, mode 'FAILFAST')")
     assert session.sql("SELECT a FROM in_csv").to_dict() == {"a": ["b"]}
     session.sql("DROP VIEW in_csv")
 
@@ -263,7 +265,7 @@ def test_a_name_is_one_view_whichever_engine_keeps_it(session: sl.Session, tmp_p
     assert session.sql("SELECT a FROM v").to_dict() == {"a": [3]}
     path = tmp_path / "rows.csv"
     path.write_text("a\n4\n")
-    session.sql(f"CREATE OR REPLACE TEMP VIEW v USING csv OPTIONS (path '{path}', header true)")
+    session.sql(f"CREATE OR REPLACE TEMP VIEW v USING csv OPTIONS (path '{path}', header true, mode 'FAILFAST')")
     assert session.sql("SELECT a FROM v").to_dict() == {"a": ["4"]}
     for _ in range(2):
         session.sql("DROP VIEW IF EXISTS v")

@@ -127,8 +127,9 @@ than a text |
 | kept by the session | `CREATE TEMP VIEW … AS`, `DROP VIEW` | `CREATE TEMP VIEW … AS`, `DROP VIEW` |
 | local files | `'data.csv'` and `read_csv`, `read_json`, `read_parquet`, `read_text`, `read_blob`, `glob` and their \
 like, whose paths and patterns are texts or parameters; `'data.csv'` is read as `create --from` reads it, and no call \
-leaves out lines that it is not asked to leave out | ``csv.`data.csv` `` and \
-`CREATE TEMP VIEW … USING csv OPTIONS (path 'data.csv')`; formats: <formats> |
+leaves out lines that it is not asked to leave out | ``parquet.`data` `` and \
+`CREATE TEMP VIEW … USING csv OPTIONS (path 'data.csv', mode 'FAILFAST')`; CSV, JSON and XML need a `mode`, as Spark \
+makes NULL of what it cannot read; formats: <formats> |
 
 On Spark, `SET` changes only settings that change how a query runs, never what it answers:
 <settings>.

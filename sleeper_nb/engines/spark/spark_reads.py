@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 from sleeper_nb.engines.local_files import no_local_files
 from sleeper_nb.engines.spark.gateway import java_class
 from sleeper_nb.engines.spark.parsed_plans import PlanNode, nodes_of
-from sleeper_nb.engines.spark.sql_rules import check_change, check_format, check_options, check_path, is_format
+from sleeper_nb.engines.spark.sql_rules import (
+    check_change,
+    check_format,
+    check_mode,
+    check_options,
+    check_path,
+    is_format,
+)
 from sleeper_nb.errors import Action, InvalidInput, NotFound
 from sleeper_nb.sql.beginning import end_of_explain, first_word, no_call, no_query_begins_with
 from sleeper_nb.sql.statement import Statement
@@ -176,8 +183,10 @@ def _no_computed_name() -> InvalidInput:
 def _check_node(session: SparkSession, node: PlanNode, *, local_files: bool) -> None:
     match node.kind, node.fields:
         case "UnresolvedRelation", (parts, options):
-            _check_relation(session, parts, local_files=local_files)
+            is_file = _check_relation(session, parts, local_files=local_files)
             check_options(session, options.items(), local_files=local_files)
+            if is_file:
+                check_mode(parts[0], parts[1], options)
         case "UnresolvedFunction" | "UnresolvedTableValuedFunction", (parts,):
             _check_function(parts[-1])
         case "PlanWithUnresolvedIdentifier" | "ExpressionWithUnresolvedIdentifier", _:
@@ -190,6 +199,7 @@ def _check_node(session: SparkSession, node: PlanNode, *, local_files: bool) -> 
             if not local_files:
                 raise no_local_files(dict(options).get("path", f"USING {form}"))
             check_options(session, options, local_files=local_files)
+            check_mode(form, dict(options).get("path", ""), dict(options))
         case "SetCommand", ([key, value],) if value is not None:
             check_change(key)
         case "ResetCommand", (key,):
@@ -205,11 +215,13 @@ def _check_function(name: str) -> None:
         raise no_call(name, "opens files", hint="call it in Python, on a DataFrame")
 
 
-def _check_relation(session: SparkSession, parts: Sequence[str], *, local_files: bool) -> None:
-    """Judge a name of two parts, which may be a file: csv.`data.csv`."""
-    if len(parts) == 2 and not _is_table(session, *parts) and _is_source(session, parts[0]):
-        check_format(parts[0])
-        check_path(session, parts[1], local_files=local_files)
+def _check_relation(session: SparkSession, parts: Sequence[str], *, local_files: bool) -> bool:
+    """Judge a name of two parts, which may be a file: csv.`data.csv`; return whether it is one."""
+    if len(parts) != 2 or _is_table(session, *parts) or not _is_source(session, parts[0]):
+        return False
+    check_format(parts[0])
+    check_path(session, parts[1], local_files=local_files)
+    return True
 
 
 def _is_table(session: SparkSession, database: str, name: str) -> bool:

@@ -155,6 +155,29 @@ def check_format(name: str) -> None:
         raise InvalidInput(f"SQL cannot read files of format {name!r}", hint=f"formats are {', '.join(FORMATS)}")
 
 
+_NEED_MODE: Final = frozenset({"csv", "json", "xml"})
+"""Formats of which Spark makes NULL of what it cannot read, and drops values beyond the columns, unless it is told."""
+
+
+def check_mode(form: str, path: str, names: Iterable[str]) -> None:
+    """Raise when nothing says what becomes of rows of a text file that do not fit.
+
+    Parameters
+    ----------
+    form, path
+        The format of the file, and its path, for the hint.
+    names
+        The names of the options that the statement gives.
+    """
+    if form.lower() not in _NEED_MODE or "mode" in map(str.lower, names):
+        return
+    on_duckdb = () if form.lower() == "xml" else (f"write FROM '{path}' for DuckDB, which reads it as loads do, or ",)
+    raise InvalidInput(
+        f"Spark makes NULL of what it cannot read in {path!r}, a {form} file",
+        hint=(*on_duckdb, "say what becomes of it, with the option mode = 'FAILFAST'"),
+    )
+
+
 def check_options(session: SparkSession, options: Iterable[tuple[str, str]], *, local_files: bool) -> None:
     """Raise when an option does more than say how a file is written, or SQL may not read its path."""
     for name, value in options:

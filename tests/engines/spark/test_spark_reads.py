@@ -268,11 +268,34 @@ def test_formats_options_and_places_are_listed(session, tmp_path, sql, words):
         session.sql(sql.format(tmp_path / "data.csv"), engine="spark")
 
 
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [("csv", "k,v\n1,a\n2,b,lost\n"), ("json", '{"k": 1}\n{"k": 2'), ("xml", "<r><k>1</k></r><r><k>")],
+)
+def test_files_of_text_need_a_word_on_what_does_not_fit(session, tmp_path, form, text):
+    """Spark would drop values beyond the columns, and make NULL of a line that it cannot read."""
+    path = tmp_path / f"rows.{form}"
+    path.write_text(text)
+    said = r"Spark makes NULL of what it cannot read in '.*', a \w+ file\nhint: .*mode = 'FAILFAST'"
+    for sql in (
+        f"SELECT * FROM {form}.`{path}`",
+        f"WITH a AS (SELECT * FROM {form.upper()}.`{path}` WHERE true) SELECT * FROM a",
+        f"CREATE TEMP VIEW given USING {form} OPTIONS (path '{path}', rowTag 'r')",
+    ):
+        with pytest.raises(InvalidInput, match=said) as refused:
+            session.sql(sql, engine="spark")
+        assert ("write FROM" in str(refused.value)) == (form != "xml")
+    options = "mode = 'FAILFAST', rowTag = 'r', header = true"
+    with pytest.raises(SleeperError):
+        session.sql(f"SELECT * FROM {form}.`{path}` WITH ({options})", engine="spark").to_arrow()
+
+
 def test_local_files_are_read_and_a_setting_forbids_it(session, spark_engine, tmp_path):
     (tmp_path / "data.csv").write_text("rome\nparis\n")
     given = f"csv.`{tmp_path}/data.csv`"
-    assert session.sql(f"SELECT * FROM {given}", engine="spark").to_arrow().num_rows == 2
-    session.sql(f"CREATE TEMP VIEW given USING csv OPTIONS (path '{tmp_path}/data.csv', header true)", engine="spark")
+    strictly = f"path '{tmp_path}/data.csv', mode 'FAILFAST'"
+    assert session.sql(f"SELECT * FROM {given} WITH (mode = 'FAILFAST')", engine="spark").to_arrow().num_rows == 2
+    session.sql(f"CREATE TEMP VIEW given USING csv OPTIONS ({strictly}, header true)", engine="spark")
     assert session.sql("SELECT * FROM given", engine="spark").to_arrow().column_names == ["rome"]
     session.sql("DROP VIEW given", engine="spark")
     with pytest.raises(NotFound):
