@@ -188,7 +188,10 @@ def _plain(name: str, rows: pa.Table) -> pa.Table:
 
 
 def _plain_column(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    if isinstance(values.type, pa.BaseExtensionType) and values.type.extension_name.startswith("pandas."):
+    kind = values.type
+    of_categories = getattr(kind.value_type, "extension_name", "") if pa.types.is_dictionary(kind) else ""
+    is_of_pandas = isinstance(kind, pa.BaseExtensionType) and kind.extension_name.startswith("pandas.")
+    if is_of_pandas or of_categories == "pandas.period":  # of a period, only a number would be left
         raise TypeError("SQL has no such type")
     plain = [plain_values(chunk) for chunk in values.chunks]
     kind = _plain_type(plain[0].type if plain else plain_values(pa.array([], values.type)).type)

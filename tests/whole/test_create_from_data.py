@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import duckdb
 import numpy as np
+import openpyxl
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -1097,6 +1098,8 @@ def test_objects_of_thousands_of_names_are_proposed_as_a_map(session, tmp_path):
          "give its type, with decimal(38,0) there"),
         ([1.25, 2**53 + 1], "column 'v', row 2: 9007199254740993 is beside numbers with fractions (row 1)",
          "types={'v': 'decimal(38,2)'}"),
+        ([Decimal("1.5"), Decimal("1e400")], "column 'v', row 2: 1E+400 does not fit a decimal of 38 digits",
+         "types={'v': 'string'}, cast=True"),
         ([10**40], "column 'v', row 1: 1" + 40 * "0" + " does not fit", "types={'v': 'string'}, cast=True"),
         ([[1], ["b"]], "column 'v[]' has values of several types: a number in row 1, and a text", "convert the column"),
     ],
@@ -1165,6 +1168,49 @@ def test_sparse_columns_are_loaded_with_all_values(session):
     )
 
 
+_PERIODS, _INTERVALS = pd.period_range("2020-01", periods=2, freq="M"), pd.interval_range(0, 2)
+
+
+@pytest.mark.parametrize(
+    ("values", "what"),
+    [
+        (_PERIODS, "periods"),
+        (pd.Categorical(_PERIODS), "periods"),
+        (_INTERVALS, "intervals"),
+        (pd.cut([1, 2], 2), "intervals"),
+        (np.array([1j, 2]), "complex numbers"),
+        (np.array([1, 2], np.longdouble), "numbers of 128 bits"),
+    ],
+)
+def test_columns_of_pandas_that_no_table_has_are_named_in_every_door(session, values, what):
+    frame = pd.DataFrame({"k": [1, 2], "v": values})
+    problem = f"column 'v' has {what}, and no column of a table can\nhint: (convert|make)"
+    with pytest.raises(sl.InvalidInput, match=problem):
+        session.create_table("t", frame, row_keys=["k"])
+    made = session.create_table("t", frame, row_keys=["k"], ignore_extra=True)
+    assert made.schema.names == ("k",)
+    made.alter(add_columns={"v": "string?"})
+    with pytest.raises(sl.InvalidInput, match=problem):
+        made.ingest(frame)
+    with pytest.raises(sl.InvalidInput, match="column 'v'"):
+        made.upsert(frame)
+    as_index = pd.DataFrame({"k": [1, 2]}, index=pd.Index(values, name="v")) if what != "complex numbers" else frame
+    with pytest.raises(sl.InvalidInput, match=problem):
+        session.create_table("i", as_index, row_keys=["k"])
+
+
+def test_two_levels_of_an_index_have_two_names(session):
+    levels = pd.MultiIndex.from_tuples([(1, 2), (3, 4)], names=["x", "x"])
+    frame = pd.DataFrame({"k": [1, 2]}, index=levels)
+    said = r"two levels of the index of the data frame are called 'x'\nhint: .*x\.rename_axis\(\['x_2', 'x'\]\)"
+    with pytest.raises(sl.InvalidInput, match=said):
+        session.create_table("t", frame, row_keys=["k"])
+    made = session.create_table("t", frame.rename_axis(["x_2", "x"]), row_keys=["k"])
+    assert made.scan().to_arrow().to_pydict() == {"k": [1, 2], "x_2": [1, 3], "x": [2, 4]}
+    with pytest.raises(sl.InvalidInput, match=r"(?s)'k' is a column .* x\.rename_axis\('k_2'\)"):
+        session.create_table("u", pd.DataFrame({"k": [1, 2]}, index=pd.Index([5, 6], name="k")), row_keys=["k"])
+
+
 @pytest.mark.parametrize("value", [2**64, "b\udc00", Path("b")])
 def test_a_frame_in_sql_names_the_row_of_a_value_without_a_type(session, value):
     frame = pd.DataFrame({"k": [1, 2], "v": pd.Series([None, value], dtype=object)})
@@ -1172,10 +1218,32 @@ def test_a_frame_in_sql_names_the_row_of_a_value_without_a_type(session, value):
         session.sql("select v from f", engine="duckdb", data={"f": frame})
 
 
-def test_cells_of_excel_of_several_kinds_are_named(session, tmp_path):
-    pd.DataFrame({"k": [1, 2], "v": [True, 2.5]}).to_excel(tmp_path / "a.xlsx", index=False)
-    with pytest.raises(sl.InvalidInput, match="several types: a boolean, and a number"):
-        session.create_table("t", tmp_path / "a.xlsx", row_keys=["k"])
+MOMENT = pd.Timestamp(2020, 1, 1).to_pydatetime()
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ([True, 2.5], "several types: a boolean in cell B4, and a number in cell B5"),
+        ([None, 1, MOMENT, "a"], "several types: a number in cell B5, and a datetime in cell B6"),
+        ([MOMENT, dt.time(5)], "several types: a datetime in cell B4, and a time in cell B5"),
+        ([1, "n/a", 2], "several types: numbers, and the text 'n/a' in cell B5"),
+        ([1, "n/a", 2, "x"], "numbers, and 2 different texts such as 'n/a', first in cell B5"),
+    ],
+)
+def test_cells_of_excel_of_several_kinds_are_named(session, tmp_path, values, problem):
+    """Also where lines above the header are skipped, and empty rows are left out."""
+    book = openpyxl.Workbook()
+    for row in (["a title"], ["k", "v"], [None, None], *enumerate(values)):
+        book.active.append(row)
+    book.save(tmp_path / "a.xlsx")
+    with pytest.raises(sl.InvalidInput) as caught:
+        session.create_table("t", tmp_path / "a.xlsx", row_keys=["k"], skip_lines=1)
+    assert problem in caught.value.message
+    made = session.create_table(
+        "t", tmp_path / "a.xlsx", row_keys=["k"], skip_lines=1, types={"v": "string"}, cast=True
+    )
+    assert made.scan().to_arrow().num_rows == len(values)
 
 
 BY_NAME = pd.DataFrame({"n": [1, 2]}, pd.Index(["a", "b"], name="k"))

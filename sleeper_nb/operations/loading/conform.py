@@ -169,6 +169,15 @@ def _in_definition(altering: Action) -> str:
     return "leave it out of the table's definition" if option == "--drop-check" else f"define the column {value}"
 
 
+def class_name(value: Any) -> str:
+    """Return the name of the class of a value, with its module unless it is built in."""
+    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+
+
+def _class_of(value: Any) -> str:
+    return "" if value is None else f" ({class_name(value)})"
+
+
 def no_place(_: int) -> str:
     """Return no name, for rows without an order."""
     return ""
@@ -782,7 +791,7 @@ def inexact(
     error: InexactValueError, target: Field, place: Callable[[int], str], matching: Matching = EXACT
 ) -> Difference:
     """Return the difference of a value that a field cannot hold exactly."""
-    kind = "" if error.kind in {"other", "null"} else f" ({error.kind})"
+    kind = {"null": "", "other": _class_of(error.value)}.get(error.kind, f" ({error.kind})")
     container = "" if error.path or error.target == target.type else f" in {target.type}"
     verdict = f"cannot become {error.target}{container} without loss"
     row, name = place(error.index) if error.index is not None else "", f"{target.name}{error.path}"

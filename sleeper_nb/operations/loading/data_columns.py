@@ -39,11 +39,12 @@ from sleeper_nb.operations.loading.mixed_values import (
     mixed_in_json,
     mixed_in_memory,
     objects_of_many_names,
+    of_pandas_alone,
 )
 from sleeper_nb.operations.loading.parquet_files import open_parquet
 from sleeper_nb.operations.loading.source_files import DEFAULT_CSV, CsvFormat, FolderValue, SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource, InMemory
-from sleeper_nb.operations.loading.spreadsheets import sheet_sample
+from sleeper_nb.operations.loading.spreadsheets import cell_in_sample, sheet_sample
 from sleeper_nb.operations.loading.text_types import TEXT_TYPES, TIMES, distinct, has_codes, type_of_texts
 
 _MOST_NAMED = 30
@@ -269,7 +270,7 @@ def _own_columns(source: IngestSource, matching: Matching) -> Iterable[DataColum
     elif source.format == "csv":
         of_values = partial(_of_texts, csv_format=source.csv.for_file(source.path))
     elif source.format == "excel":
-        of_values = partial(_of_values, mixed=partial(mixed_in_file, csv_format=source.csv, empty=True, rows=False))
+        of_values = partial(_of_sheet, file=source)
     else:
         of_values = partial(_of_json, file=source)
     return [of_values(name, values) for name, values in first_values(source, FIRST_ROWS, matching)]
@@ -324,6 +325,8 @@ def _of_type(name: str, kind: pa.DataType, *, nullable: bool = True) -> DataColu
 
 def _of_values(name: str, values: Any, mixed: Callable[[str, Any], MixedValues]) -> DataColumn:
     """Return the column of Python or pandas values; `mixed` describes those that are not of one type."""
+    if of_pandas := of_pandas_alone(name, values):
+        return DataColumn(name, None, problem=of_pandas.problem, hint=of_pandas.hint, is_optional=True)
     try:
         found = pa.array(values, from_pandas=True)
     except BAD_VALUE as error:
@@ -332,6 +335,12 @@ def _of_values(name: str, values: Any, mixed: Callable[[str, Any], MixedValues])
         hint, of_key = described.hint, described.hint_of_key
         return DataColumn(name, None, problem=problem, hint=hint, is_optional=True, hint_of_key=of_key)
     return _of_type(name, found.type)
+
+
+def _of_sheet(name: str, values: list[Any], file: SourceFile) -> DataColumn:
+    """Return the column of values of a sheet."""
+    cell_of = partial(cell_in_sample, file, name)
+    return _of_values(name, values, partial(mixed_in_file, csv_format=file.csv, place=cell_of, empty=True))
 
 
 def _of_json(name: str, values: list[Any], file: SourceFile) -> DataColumn:

@@ -68,14 +68,18 @@ def with_index(data: Any) -> Any:
         return data
     table = data.copy(deep=False)
     table.columns = list(map(str, data.columns))
+    names = [None if name is None else str(name) for name in data.index.names]
     for number in reversed(range(data.index.nlevels)):
-        name, level = data.index.names[number], data.index.get_level_values(number)
-        name = f"level_{number}" if name is None else str(name)
+        name, level = names[number] or f"level_{number}", data.index.get_level_values(number)
         if name not in table.columns:
             table.insert(0, name, level)
         elif not _are_values_of(level, table.iloc[:, list(table.columns).index(name)]):
             problem = f"{name!r} is a column of the data frame and a level of its index, with other values"
-            raise InvalidInput(problem, hint=f"rename the level, such as x.rename_axis({f'{name}_2'!r})")
+            if name in names[number + 1 :]:
+                problem = f"two levels of the index of the data frame are called {name!r}"
+            renamed = [*names[:number], f"{name}_2", *names[number + 1 :]]
+            new = renamed if len(renamed) > 1 else renamed[0]
+            raise InvalidInput(problem, hint=f"rename one, such as x.rename_axis({new!r})")
     return table.set_axis(range(len(table)), axis=0)
 
 

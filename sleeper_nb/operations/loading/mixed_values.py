@@ -14,7 +14,7 @@ import pyarrow as pa
 from sleeper_nb.errors import Action, HintParts, InvalidInput
 from sleeper_nb.model.schema import FieldType
 from sleeper_nb.operations.loading.casts import BAD_VALUE
-from sleeper_nb.operations.loading.conform import no_place, row_number
+from sleeper_nb.operations.loading.conform import class_name, row_number
 from sleeper_nb.operations.loading.source_files import CsvFormat
 
 _NUMBERS = (int, float, Decimal, np.integer, np.floating)
@@ -30,12 +30,39 @@ class MixedValues:
     hint_of_key: HintParts = ()
 
 
+_NOT_OF_TABLES: Final = {
+    "complex": ("complex numbers", "make two columns, of their real and imaginary parts"),
+    "longdouble": ("numbers of 128 bits", "convert them first: astype('float64')"),
+    "period": ("periods", "convert them first, to timestamps with to_timestamp(), or to texts with astype(str)"),
+    "interval": ("intervals", "convert them first, to texts with astype(str), or make two columns, of their ends"),
+}
+"""What pandas and NumPy have that no column of a table can hold, by the type, and what to do."""
+_DOUBLE: Final = 8
+"""The bytes of the longest number with a fraction that a column can hold."""
+
+
+def of_pandas_alone(name: str, values: Any) -> MixedValues | None:
+    """Describe a column of a type of pandas or NumPy that no column of a table has; None for others."""
+    dtype = getattr(values, "dtype", None)
+    dtype = getattr(getattr(dtype, "categories", None), "dtype", dtype)  # of what pandas.cut makes
+    kind = str(getattr(dtype, "name", "")).partition("[")[0]
+    if isinstance(dtype, np.dtype):
+        kind = (
+            "complex" if dtype.kind == "c" else "longdouble" if dtype.kind == "f" and dtype.itemsize > _DOUBLE else ""
+        )
+    return _not_of_tables(name, kind) if kind in _NOT_OF_TABLES else None
+
+
+def _not_of_tables(name: str, kind: str) -> MixedValues:
+    what, hint = _NOT_OF_TABLES[kind]
+    return MixedValues(f"column {name!r} has {what}, and no column of a table can", (hint,))
+
+
 def mixed_in_memory(name: str, values: Any) -> MixedValues:
     """Describe values that pandas or Python holds."""
-    if _are_complex(values):
-        problem = f"column {name!r} has complex numbers, and no column of a table can"
-        return MixedValues(problem, ("make two columns, of their real and imaginary parts",))
-    problem, texts = _numbers_and_texts(name, values, rows=True)
+    if any(isinstance(each, complex | np.complexfloating) for each in values):
+        return _not_of_tables(name, "complex")
+    problem, texts = _numbers_and_texts(name, values, row_number)
     if not texts:
         hint = ("convert the column to one type first",)
         found = _without_type(_UntypedColumn(name, values, row_number))
@@ -44,22 +71,23 @@ def mixed_in_memory(name: str, values: Any) -> MixedValues:
     return MixedValues(problem, (f"{replaced} or None first", *as_text), (f"{replaced} first", *as_text))
 
 
-def mixed_in_file(name: str, values: Any, csv_format: CsvFormat, *, empty: bool, rows: bool) -> MixedValues:
+def mixed_in_file(
+    name: str, values: Any, csv_format: CsvFormat, place: Callable[[int], str], *, empty: bool
+) -> MixedValues:
     """Describe values of a JSON or Excel file.
 
     Parameters
     ----------
+    place
+        Names the row or cell of a value by its index.
     empty
         Whether empty texts mean NULL.
-    rows
-        Whether the index of a value says its row in the file.
     """
-    problem, texts = _numbers_and_texts(name, values, rows=rows)
+    problem, texts = _numbers_and_texts(name, values, place)
     if not texts:
-        place = row_number if rows else no_place
         problem, _ = _different_kinds(name, values, place)
         found = None if problem else _without_type(_UntypedColumn(name, values, place))
-        return found or MixedValues(problem, ("convert the column to one type first",))
+        return found or MixedValues(problem, ("correct the data, or store it as text: ", _as_text(name)))
     as_text = ("store it as text: ", _as_text(name))
     is_null = all(csv_format.can_be_null_text(each) and not any(map(str.isdigit, each)) for each in texts)
     if len(texts) > _MOST_NULLS or not is_null:
@@ -75,8 +103,8 @@ def mixed_in_json(name: str, values: Any, csv_format: CsvFormat, line_of: Callab
     problem, kinds = _different_kinds(name, values, line_of)
     if not problem and (found := _without_type(_UntypedColumn(name, values, line_of, is_json=True))):
         return found
-    if not problem or _numbers_and_texts(name, values, rows=True)[1]:
-        return mixed_in_file(name, values, csv_format, empty=False, rows=True)
+    if not problem or _numbers_and_texts(name, values, row_number)[1]:
+        return mixed_in_file(name, values, csv_format, row_number, empty=False)
     as_text = Action(f"--types {name}=string", f"types={{{name!r}: 'string'}}")
     is_plain = kinds <= {"an object", "a list", "a text"}
     return MixedValues(problem, ("to keep its JSON as text: ", as_text if is_plain else _as_text(name)))
@@ -267,10 +295,14 @@ def _of_no_type(column: _UntypedColumn, row: int, path: str, value: Any) -> Mixe
     if isinstance(value, int):
         problem = f"{where}: {_shown(value)} does not fit 64 bits"
         return column.of_number(path, value, problem, "load it as a decimal")
+    if isinstance(value, Decimal):
+        problem = f"{where}: {value} does not fit a decimal of {_MOST_DIGITS} digits"
+        return MixedValues(
+            problem, ("convert it to a text first",) if path else ("store it as text: ", _as_text(column.name))
+        )
     if isinstance(value, str):
         return MixedValues(f"{where}: the text {value!r} is not UTF-8", ("correct it, or remove its surrogates",))
-    kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
-    return MixedValues(f"{where}: no column can hold a {kind}", ("convert it first, such as str(x)",))
+    return MixedValues(f"{where}: no column can hold a {class_name(value)}", ("convert it first, such as str(x)",))
 
 
 def _as_text(name: str) -> Action:
@@ -281,12 +313,7 @@ def _listed(texts: tuple[str, ...]) -> str:
     return repr(texts[0]) if len(texts) == 1 else "the texts"
 
 
-def _are_complex(values: Any) -> bool:
-    kind = getattr(getattr(values, "dtype", None), "kind", "O")
-    return kind == "c" or any(isinstance(each, complex | np.complexfloating) for each in values)
-
-
-def _numbers_and_texts(name: str, values: Any, *, rows: bool) -> tuple[str, tuple[str, ...]]:
+def _numbers_and_texts(name: str, values: Any, place: Callable[[int], str]) -> tuple[str, tuple[str, ...]]:
     """Return what is wrong with a column of numbers and texts, and the different texts; nothing for other columns."""
     texts: dict[str, int] = {}
     numbers = 0
@@ -300,7 +327,7 @@ def _numbers_and_texts(name: str, values: Any, *, rows: bool) -> tuple[str, tupl
     if not texts or not numbers:
         return "", ()
     first, row = next(iter(texts.items()))
-    where = f", first in {row_number(row)}" if rows and len(texts) > 1 else f" in {row_number(row)}" if rows else ""
+    where = f"{', first' if len(texts) > 1 else ''} in {place(row)}"
     what = f"the text {first!r}" if len(texts) == 1 else f"{len(texts):,} different texts such as {first!r}"
     return f"column {name!r} has values of several types: numbers, and {what}{where}", tuple(texts)
 

@@ -42,6 +42,7 @@ from sleeper_nb.operations.loading.file_formats import names_in, read_file
 from sleeper_nb.operations.loading.in_memory import arrow_of, is_pandas
 from sleeper_nb.operations.loading.load_options import AS_IT_IS, LoadOptions
 from sleeper_nb.operations.loading.matching import EXACT, Matching
+from sleeper_nb.operations.loading.mixed_values import of_pandas_alone
 from sleeper_nb.operations.loading.python_values import from_python
 from sleeper_nb.operations.loading.remote_files import Downloads, downloads, is_web_address
 from sleeper_nb.operations.loading.requested_casts import prepared_values
@@ -412,6 +413,8 @@ def _from_series(series: Any, target: Field, matching: Matching) -> _Column:
     if series.dtype == object:
         values = [_without_nan(value, target.type) for value in series]
         return _column(values, target, matching)
+    if of_pandas := of_pandas_alone(target.name, series):
+        return Difference(target.name, of_pandas.problem, (*of_pandas.hint, "; nothing was changed")), ()
     try:
         array = pa.array(series, from_pandas=True)
     except BAD_VALUE as error:

@@ -214,6 +214,14 @@ def sheet_sample(file: SourceFile) -> list[dict[str, Any]]:
     ]
 
 
+def cell_in_sample(file: SourceFile, name: str, row: int) -> str:
+    """Return the name of the cell that `sheet_sample` has in a row, counted from 0, of a column: ``cell B3``."""
+    from openpyxl.utils import get_column_letter
+
+    names, rows = sheet_rows(file)
+    return f"cell {get_column_letter(_with_numbers(names).index(name) + 1)}{rows[row][0]}"
+
+
 def _cell_value(cell: Any) -> Any:
     return None if isinstance(cell, CellWithoutValue) else cell
 
