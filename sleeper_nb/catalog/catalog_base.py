@@ -385,7 +385,7 @@ class Catalog(ABC):
     def snapshot_of_job(self, table_id: str, job_id: str) -> int | None:
         """Return the id of the snapshot that a job has made, retained or not; None when it has made none.
 
-        Of a job that was remembered without a snapshot, the one that was current then. Ids are kept as long as their
+        Of a job that was remembered, the snapshot that it was remembered with. Ids are kept as long as their
         table is.
         """
 
@@ -394,8 +394,8 @@ class Catalog(ABC):
         """Return the ids of all jobs for which `snapshot_of_job` has a snapshot, sorted."""
 
     @abstractmethod
-    def remember_job(self, table_id: str, job_id: str, snapshot_id: int) -> None:
-        """Remember the id of a job that had nothing to add, with the current snapshot; one that is known stays."""
+    def remember_jobs(self, table_id: str, job_ids: Sequence[str], snapshot_id: int) -> None:
+        """Remember ids of jobs that have nothing more to add, with a snapshot; those that are known stay."""
 
     @abstractmethod
     def take_service(self, lease: ServiceLease, now: datetime) -> ServiceLease:

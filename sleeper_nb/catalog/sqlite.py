@@ -707,9 +707,10 @@ class SqliteCatalog(Catalog):
         rows = self._file.rows("SELECT job_id FROM job_ids WHERE table_id = ? ORDER BY job_id", (table_id,))
         return tuple(job_id for (job_id,) in rows)
 
-    def remember_job(self, table_id: str, job_id: str, snapshot_id: int) -> None:
+    def remember_jobs(self, table_id: str, job_ids: Sequence[str], snapshot_id: int) -> None:
+        rows = [(table_id, job_id, snapshot_id) for job_id in job_ids]
         with self._file.transaction() as run:
-            run.execute("INSERT OR IGNORE INTO job_ids VALUES (?, ?, ?)", (table_id, job_id, snapshot_id))
+            run.executemany("INSERT OR IGNORE INTO job_ids VALUES (?, ?, ?)", rows)
 
     def take_service(self, lease: ServiceLease, now: datetime) -> ServiceLease:
         with self._file.transaction() as run:

@@ -70,6 +70,7 @@ from sleeper_nb.operations.loading.key_sample import (
     sample_size,
 )
 from sleeper_nb.operations.loading.load_options import AS_IT_IS, LoadOptions
+from sleeper_nb.operations.loading.loaded_files import remember_files
 from sleeper_nb.operations.loading.matching import Matching, valid_name
 from sleeper_nb.operations.loading.named_columns import check_has_names, check_named_columns
 from sleeper_nb.operations.loading.odd_texts import GroupedNumbers, OddTexts, grouped_numbers, odd_texts
@@ -291,7 +292,8 @@ def create_table(tables: TableOpener, request: TableRequest, *, dry_run: bool) -
                 return replace(plan, notes=(*plan.notes, *left_out))
             odd = load.odd_texts()  # first: after the load, a file that is gone would be an error
             with _definition_in_hints():
-                load.run()
+                store = load.run()
+            remember_files(store, sources, store.head().id)
             return (*(each.line for each in odd), *((note,) for note in left_out))
     assert request.schema is not None  # noqa: S101 - checked above
     settings, new_tree = planned(tables, request.new, request.schema)
@@ -515,13 +517,13 @@ class _Load:
         leaves = default_leaves(sample.rows) if self._request.leaves is None else self._request.leaves
         return SplitPointsEstimate.of(schema, sample, leaves)
 
-    def run(self) -> None:
+    def run(self) -> StateStore:
         """Write the rows, and publish the table with them; after an error there is no table and no file."""
         schema = self._schema()
         target = _target(self._tables, self._request.new, schema, _settings(self._tables, self._request.new, schema))
         if self._in_bulk:
             self._run_in_bulk(schema, target)
-            return
+            return target.store
         with finishing(self._tables.components.progress) as progress:
             progress.update("reading")
             checks = self._checks_of(target.settings)(schema)
@@ -536,6 +538,7 @@ class _Load:
             published(store, files, lambda references: self._publish(target, schema, tree, references, text))
             if read.all_notes:
                 progress.finish("; ".join(read.all_notes))
+            return store
 
     def _run_in_bulk(self, schema: Schema, target: _Target) -> None:
         store, of = target.store, self._tables.components

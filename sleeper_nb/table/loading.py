@@ -28,6 +28,7 @@ from sleeper_nb.operations.loading.add_files import AddFilesPlan
 from sleeper_nb.operations.loading.bulk_load import BulkLoad, ending_at_first
 from sleeper_nb.operations.loading.checked_load import (
     CheckedLoad,
+    has_added,
     message_with,
     noted,
     with_broken_expectations,
@@ -37,6 +38,7 @@ from sleeper_nb.operations.loading.conform import for_table, table_in_hints
 from sleeper_nb.operations.loading.data_columns import materialised
 from sleeper_nb.operations.loading.ingest import IngestPlan, IngestSettings, plan_ingest, plan_of_counts
 from sleeper_nb.operations.loading.load_options import LoadOptions
+from sleeper_nb.operations.loading.loaded_files import remember_files
 from sleeper_nb.operations.loading.matching import Matching
 from sleeper_nb.operations.loading.moved_files import MovingRules
 from sleeper_nb.operations.loading.named_columns import check_named_columns
@@ -93,12 +95,21 @@ def load(
             file = QuarantineFile.of(quarantine, home)
             load = _CheckedIngest(table, _readable_again(rows), options.matching, file)
             done = _unless_done(table, load.plan(), job_id) if dry_run else load.run(message, job_id)
-            return _noted(done, note)
+            return _noted(_remembered(table, rows, done, job_id), note)
         settings = IngestSettings.of(table.properties)
         settings = settings if merge is None else replace(settings, merge=merge)
         matching = options.matching
         done = _load(table, rows, matching, settings, message=message, job_id=job_id, dry_run=dry_run, engine=engine)
-        return _noted(done, note)
+        return _noted(_remembered(table, rows, done, job_id), note)
+
+
+def _remembered(
+    table: OpenTable, rows: Sequence[IngestSource], done: Snapshot | IngestPlan, job_id: str | None
+) -> Snapshot | IngestPlan:
+    """Return the outcome of a load; remember its files if it has added their rows."""
+    if isinstance(done, Snapshot) and has_added(done):
+        remember_files(table.store, rows, done.id, job_id)
+    return done
 
 
 def _noted(done: Snapshot | IngestPlan, note: str) -> Snapshot | IngestPlan:
@@ -279,6 +290,8 @@ def add_files(
 
     with table_in_hints(table.name):
         added = add() if job_id is None else _once(table, "ingest", job_id, add)
+    if has_added(added):
+        remember_files(table.store, found.values(), added.id, job_id)
     return noted(saved_if_due(table.store, added, table.properties[SAVEPOINT_INTERVAL], author), note)
 
 

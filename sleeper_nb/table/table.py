@@ -591,9 +591,10 @@ class Table(Report):
         """Load each file of a folder once, and go on with those that come, until an interrupt.
 
         Each file is one commit, in the order of the names, by a job id that names the file: a later watch does not load
-        it again, in any process. A file that is empty, or that changed between two looks, may still be written and is
-        left alone; so are hidden files, and those whose names begin with ``_`` or have no ending of data. Writers that
-        rename a whole file into the folder are always safe. Objects of a bucket are loaded at once.
+        it again, in any process, nor one that another load of this table has added. A file that is empty, or that
+        changed between two looks, may still be written and is left alone; so are hidden files, and those whose names
+        begin with ``_`` or have no ending of data. Writers that rename a whole file into the folder are always safe.
+        Objects of a bucket are loaded at once.
 
         Parameters
         ----------

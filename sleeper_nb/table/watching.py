@@ -54,7 +54,7 @@ def watch(table: OpenTable, request: WatchRequest, options: LoadOptions) -> Fold
         request.folder,
         load,
         _done(table),
-        lambda job_id: table.store.catalog.remember_job(table.store.table_id, job_id, table.store.head().id),
+        lambda job_id: table.store.catalog.remember_jobs(table.store.table_id, [job_id], table.store.head().id),
         request.jobs,
         request.skips_bad,
         request.every,

@@ -366,9 +366,8 @@ def test_a_record_of_a_job_comes_back_as_it_was_last_written(catalog: Catalog, o
 def test_the_ids_of_all_jobs_that_made_a_snapshot_or_had_nothing_to_add_are_listed(catalog: Catalog):
     assert catalog.job_ids("t") == ()
     assert catalog.commit("t", snapshot(1), snapshot(2, job_id="once"), log=[b"2"])
-    catalog.remember_job("t", "é", 2)
-    catalog.remember_job("t", "empty", 2)
-    catalog.remember_job("u", "other", 1)
+    catalog.remember_jobs("t", ["é", "empty"], 2)
+    catalog.remember_jobs("u", ["other"], 1)
     assert catalog.job_ids("t") == ("empty", "once", "é")
 
 
@@ -420,11 +419,10 @@ def test_the_id_of_a_job_makes_one_snapshot_and_is_never_forgotten(catalog: Cata
 
 
 def test_a_job_that_had_nothing_to_add_is_remembered_too(catalog: Catalog, opened: Callable[[], Catalog]):
-    catalog.remember_job("t", "empty", 1)
+    catalog.remember_jobs("t", ["empty"], 1)
     assert catalog.commit("t", snapshot(1), snapshot(2, job_id="once"))
-    for job_id in ("empty", "once"):  # what is known stays
-        catalog.remember_job("t", job_id, 9)
-    assert [opened().snapshot_of_job("t", job_id) for job_id in ("empty", "once")] == [1, 2]
+    catalog.remember_jobs("t", ["empty", "new", "once"], 9)  # what is known stays
+    assert [opened().snapshot_of_job("t", job_id) for job_id in ("empty", "new", "once")] == [1, 9, 2]
     catalog.prune_jobs("t", LATER, 0)
     assert catalog.snapshot_of_job("t", "empty") == 1
     assert not catalog.commit("t", snapshot(2), snapshot(3, job_id="empty"))

@@ -25,7 +25,7 @@ CATALOG_CALLS = (
     "create_table", "rename_table", "delete_table", "forget_deleted", "commit", "materialise",
     "expire_snapshots", "reserve_savepoint_id", "add_savepoint", "delete_savepoint",
     "add_garbage", "forget_garbage", "add_lease", "renew_lease", "release_lease", "claim_files",
-    "release_claim", "put_job", "remember_job", "note_properties",
+    "release_claim", "put_job", "remember_jobs", "note_properties",
 )  # fmt: skip
 """The calls that change something."""
 

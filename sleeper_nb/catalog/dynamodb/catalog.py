@@ -428,8 +428,10 @@ class DynamoDBCatalog(Catalog):
     def job_ids(self, table_id: str) -> tuple[str, ...]:
         return job_items.ids_of_jobs(self.rows(table_id))
 
-    def remember_job(self, table_id: str, job_id: str, snapshot_id: int) -> None:
-        self.db.transact([job_items.remembered_job(self.rows(table_id), job_id, snapshot_id)])
+    def remember_jobs(self, table_id: str, job_ids: Sequence[str], snapshot_id: int) -> None:
+        rows = self.rows(table_id)
+        parts = (job_items.remembered_job(rows, job_id, snapshot_id) for job_id in job_ids)
+        self.db.transact_each(parts, self.max_items)
 
     def take_service(self, lease: ServiceLease, now: datetime) -> ServiceLease:
         if not self._exists():

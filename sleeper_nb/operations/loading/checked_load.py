@@ -72,6 +72,12 @@ class CheckedLoad(Snapshot):
         return replace(card, footer="\n".join(filter(None, (self.nothing, note, runs))))
 
 
+def has_added(loaded: Snapshot) -> bool:
+    """Return whether a load has made the snapshot that it returned."""
+    nothing = loaded.nothing if isinstance(loaded, CheckedLoad) else ""
+    return not (nothing or isinstance(loaded, AddedNothing | MadeBefore))
+
+
 def with_broken_expectations(loaded: Snapshot, judged: JudgedRows) -> Snapshot:
     """Return a snapshot that a load made, with what its report says of rows that break expectations, if any do."""
     return CheckedLoad.of(loaded, "\n".join(judged.notes)) if judged.broken else loaded

@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
@@ -521,3 +522,44 @@ def test_a_file_that_another_watch_loads_meanwhile_is_counted_by_that_one(tmp_pa
         other = another.table("t")
         report = once(table, incoming)
     assert (report.files, report.loaded_before, report.rows) == ((), 1, 0)
+
+
+@pytest.mark.parametrize("first", ["create", "ingest", "bulk_import", "add_files", "one file", "quarantine"])
+def test_files_that_another_load_has_added_are_known(incoming, tmp_path, clock, monkeypatch, first):
+    (tmp_path / "link").symlink_to(incoming.folder)
+    monkeypatch.chdir(tmp_path)
+    (incoming.folder / "deep").mkdir()
+    parquet.write_table(pa.table({"id": ["a"], "n": pa.array([1], pa.int32())}), "link/deep/a.parquet")
+    clock.advance(timedelta(days=36500))  # later than the machine's time of change
+    with sl.connect("warehouse", clock=clock, data_paths=[incoming.folder]) as session:
+        if first == "create":
+            table = session.create_table("t", data="link", row_keys=["id"])
+        else:
+            table = session.create_table("t", SCHEMA)
+        if first == "one file":
+            table.ingest("link/deep/a.parquet")
+        elif first == "quarantine":
+            table.ingest("link", quarantine="bad.parquet")
+        elif first != "create":
+            getattr(table, first)("link")
+        report = once(table, incoming)
+        assert (report.files, report.loaded_before, ids(table)) == ((), 1, ["a"])
+        incoming.write("b.csv", "b,1")
+        assert states(once(table, incoming)) == {"b.csv": "loaded"}
+
+
+def test_a_file_without_rows_that_another_load_has_read_is_not_known(table, incoming):
+    incoming.write("a.csv")
+    table.ingest(incoming.folder)
+    incoming.write("a.csv", "a,1")
+    assert states(once(table, incoming)) == {"a.csv": "loaded"}
+
+
+def test_a_load_is_done_when_its_files_cannot_be_remembered(table, incoming, monkeypatch, caplog):
+    def fail(*_: Any) -> None:
+        raise StorageError("the network is down", hint="try again")
+
+    incoming.write("a.csv", "a,1")
+    monkeypatch.setattr(table.store.catalog, "remember_jobs", fail)
+    assert table.ingest(incoming.folder).added_rows == 1
+    assert "a watch would load 1 files again: the network is down" in caplog.text
