@@ -125,7 +125,7 @@ def create(context: Context, arguments: Namespace) -> Table | CreatePlan | Creat
 
     session = context.opened()
     if arguments.if_not_exists and session.components.catalog.find_table(arguments.table):
-        text = f"table {arguments.table} exists already: nothing was created or loaded"
+        text = f"table {arguments.table} exists already; nothing was created or loaded"
         return Answer(Grid((), (), footer=text))
     points = typed_split_points(arguments.splits) if arguments.splits else None
     properties = dict(map(parse_property, arguments.set))

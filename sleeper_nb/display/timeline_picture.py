@@ -57,7 +57,7 @@ class _DrawnVersion:
             return f"snapshot {self.number} · {self.rows:,} rows"
         snapshot = self.snapshot
         message = clip(snapshot.message, 40) if snapshot.message else ""
-        parts = (cell_text(snapshot.time), change_text(snapshot), f"{snapshot.rows:,} rows", message)
+        parts = (cell_text(snapshot.time), change_text(snapshot), counted(snapshot.rows, "row"), message)
         return " · ".join(filter(None, (f"snapshot {self.number}", *parts)))
 
 
@@ -153,15 +153,22 @@ def timeline_lines(snapshots: Sequence[Snapshot], savepoints: Sequence[Savepoint
 
 
 def change_text(snapshot: Snapshot) -> str:
-    """Return what a commit did, in a few words: ``ingest +28,135 rows``, ``merge 2 inserted, 1 updated rows``."""
-    changed = [f"{count:,} {verb}" for verb, count in snapshot.changed_rows.items() if count]
+    """Return what a commit did, in a few words: ``update 31 rows``, ``merge 2 inserted, 1 updated row``."""
+    changed = {verb: count for verb, count in snapshot.changed_rows.items() if count}
     if changed:
-        return f"{snapshot.operation} {', '.join(changed)} rows"
+        *_, last = changed.values()
+        is_own = [*changed] == [f"{snapshot.operation}d"]  # an update of updated rows
+        what = f"{last:,}" if is_own else ", ".join(f"{count:,} {verb}" for verb, count in changed.items())
+        return f"{snapshot.operation} {what} {_rows_of(last)}"
     if snapshot.added_rows:
-        return f"{snapshot.operation} {snapshot.added_rows:+,} rows"
+        return f"{snapshot.operation} {snapshot.added_rows:+,} {_rows_of(snapshot.added_rows)}"
     if snapshot.added_files or snapshot.removed_files:
         return f"{snapshot.operation} +{snapshot.added_files:,} −{snapshot.removed_files:,} files"
     return snapshot.operation
+
+
+def _rows_of(number: int) -> str:
+    return "row" if abs(number) == 1 else "rows"
 
 
 def _places(snapshots: Sequence[Snapshot], savepoints: Sequence[Savepoint], most: int) -> list[_Position]:
@@ -273,7 +280,7 @@ def _flags_drawn(flags: Sequence[_Flag], top: int) -> str:
 def _notes(places: Sequence[_Position], current: int | None = None, before: int | None = None) -> list[str]:
     """Return the legend: the shapes with their counts, and what is not in the picture."""
     versions = [version for place in places for version in place.versions]
-    rows = [version.rows for version in versions] or [0]
+    rows = [version.rows for version in versions]
     step = max((len(place.versions) for place in places), default=1)
     expired = tuple(gap for place in places for gap in place.expired)
     points = [point for version in versions for point in version.savepoints]
@@ -283,7 +290,7 @@ def _notes(places: Sequence[_Position], current: int | None = None, before: int 
     }
     older = f" and {len(points) - _MOST_NAMES} older" if len(points) > _MOST_NAMES else ""
     notes = (
-        f"rows at {counted(len(versions), 'version')}, {min(rows):,} to {max(rows):,}",
+        _rows_at(rows),
         f"drawn as {len(places)} groups of up to {step:,} neighbours" if step > 1 else "",
         *(f"{word}: snapshot {v.number}, {v.rows:,} rows" for word, v in pointed.items() if v),
         *(f"{_MARKS.get(name, _OTHER).shape} {name} {count:,}" for name, count in _operations(versions).items()),
@@ -291,6 +298,11 @@ def _notes(places: Sequence[_Position], current: int | None = None, before: int 
         f"┊ expired: {_runs(expired)}" if expired else "",
     )
     return [note for note in notes if note]
+
+
+def _rows_at(rows: Sequence[int]) -> str:
+    least, most, versions = min(rows, default=0), max(rows, default=0), counted(len(rows), "version")
+    return f"{counted(most, 'row')} at {versions}" if least == most else f"rows at {versions}, {least:,} to {most:,}"
 
 
 def _points(place: _Position) -> tuple[Savepoint, ...]:

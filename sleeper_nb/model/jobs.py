@@ -154,8 +154,8 @@ class MadeBefore(Snapshot):
     note: str
 
     def grid(self) -> Grid:
-        """Return the snapshot as a card, with the note below."""
-        return replace(Snapshot.grid(self), footer=self.note)
+        """Return what happened, and the snapshot as a card."""
+        return replace(Snapshot.grid(self), title=self.note)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ class ColumnProfile:
 
 
 _COLUMNS: Final = (
-    "column", "type", "nulls", "distinct", "least", "25 %", "median", "75 %", "greatest", "histogram",
+    "column", "type", "histogram", "nulls", "distinct", "least", "25 %", "median", "75 %", "greatest",
 )  # fmt: skip
 
 
@@ -65,7 +65,7 @@ def profile_listing(profiles: Sequence[ColumnProfile], title: str) -> Listing[Co
     for each in profiles:
         distinct = each.distinct if each.is_exact else f"≈ {each.distinct:,}"
         quartiles = each.quartiles or (None, None, None)
-        cells.append((each.name, each.type, each.nulls, distinct, each.least, *quartiles, each.greatest, each.bars))
+        cells.append((each.name, each.type, each.bars, each.nulls, distinct, each.least, *quartiles, each.greatest))
     rows = profiles[0].rows if profiles else 0
     footer = f"{counted(rows, 'row')} · histograms: {RANGES} equal ranges, or the most frequent values of texts"
     return Listing(tuple(profiles), _COLUMNS, tuple(cells), title, footer)

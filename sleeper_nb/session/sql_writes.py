@@ -515,7 +515,7 @@ def _planned(plan: Report, result: QueryResult) -> Stacked:
 
 
 def _left_alone(name: Name) -> Answer:
-    return _line(f"table {name} already exists; nothing was changed")
+    return _line(f"table {name} exists already; nothing was created or loaded")
 
 
 def _line(text: str) -> Answer:

@@ -96,6 +96,8 @@ class ShownRows:
         if not self.total:
             return "no row differs" if self.kind == "all" else f"no {word}row"
         of = f"first {len(self.rows):,} of {self.total:,}" if len(self.rows) < self.total else f"all {self.total:,}"
+        if self.total == 1:
+            of, what = "1", "row differs" if self.kind == "all" else f"{word}row"
         cut = self.columns_of - len(self.columns)
         columns = f" · {len(self.columns):,} of {self.columns_of:,} columns, changed ones first" if cut else ""
         return f"{of} {what}{columns}"

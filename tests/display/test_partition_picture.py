@@ -142,9 +142,9 @@ def test_a_timeline_says_what_it_shows_in_words():
         "⚑ savepoint 1 (snapshot 2) · ┊ expired: 3" in picture
     )
     assert [text for text in _texts(picture) if text[-1] in "●■□"] == [
-        f"snapshot 1 · 2026-01-01 00:00:00 UTC · create +1 rows · 10 rows {'□'}",
-        *(f"snapshot {n} · 2026-01-01 00:00:00 UTC · ingest +1 rows · {10 * n} rows ●" for n in (4, 5)),
-        "snapshot 6 · 2026-01-01 00:00:00 UTC · compact +1 rows · 60 rows ■",
+        f"snapshot 1 · 2026-01-01 00:00:00 UTC · create +1 row · 10 rows {'□'}",
+        *(f"snapshot {n} · 2026-01-01 00:00:00 UTC · ingest +1 row · {10 * n} rows ●" for n in (4, 5)),
+        "snapshot 6 · 2026-01-01 00:00:00 UTC · compact +1 row · 60 rows ■",
     ]
 
 
@@ -201,7 +201,9 @@ def test_thousands_of_versions_are_drawn_in_groups_and_the_timeline_says_so():
 
 
 def test_a_table_without_rows_and_one_without_versions_have_a_timeline():
-    _parsed(timeline([dataclasses.replace(SNAPSHOT, rows=0)], [], 1, name="t"))
+    empty = timeline([dataclasses.replace(SNAPSHOT, rows=0)], [], 1, name="t")
+    _parsed(empty)
+    assert "0 rows at 1 version ·" in empty
     assert timeline_lines([], [], name="t").splitlines()[0] == "history of t"
     _parsed(timeline([], [], name="t"))
 
