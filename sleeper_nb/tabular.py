@@ -153,7 +153,7 @@ def _check_python_has(rows: pa.Table | pa.RecordBatch) -> None:
         if str(column.type) == "time64[ns]":
             numbers = column.cast("int64")
             if compute.any(compute.not_equal(compute.multiply(compute.divide(numbers, 1000), 1000), numbers)).as_py():
-                message = f"column {name!r} has times of day with nanoseconds, which Python has not"
+                message = f"column {name!r} has times of day with nanoseconds, which Python does not support"
                 raise InvalidInput(message, hint=_cast_to_text(name))
 
 

@@ -211,7 +211,7 @@ class SqliteFile:
         if what is not None:
             raise CatalogDamaged(
                 f"{self.name} has the {what}, which sleeper_nb did not make; it was not opened",
-                hint="ask whoever gave you the warehouse, or restore the file from a copy",
+                hint="ask the person who gave you the warehouse, or restore the file from a copy",
             )
 
     @contextlib.contextmanager

@@ -55,7 +55,7 @@ READING_OPTIONS = (
     option("--encoding", text="the encoding of a CSV file, such as cp1252 or utf-16; UTF-8 if not given",
            metavar="NAME"),
     option("--decimal", text="the decimal mark of a CSV file; . if not given", choices=(".", ",")),
-    option("--thousands", text="what separates groups of three digits in the numbers of a CSV file",
+    option("--thousands", text="the thousands separator of numbers in a CSV file",
            choices=(",", ".", "'", "_", "space")),
     option("--date-format", text="how a CSV file writes dates, such as %d.%m.%Y; 2026-11-21 if not given",
            metavar="FORMAT"),

@@ -82,7 +82,7 @@ class Opened(Report):
     *AWS,
     option("--data-path", text="a folder or s3:// address outside the warehouse where its tables may have files, as "
            "add-files needs; without URI: of the open warehouse", metavar="DIR", kind="path", many=True),
-    flag("--new", "make a new warehouse, also where its name is near to that of another one"),
+    flag("--new", "make a new warehouse, even if its name is close to that of another"),
     examples=("use ./warehouse", "use ./warehouse --instance test", "use", "use ./warehouse --data-path ./data",
               "use s3://bucket/prefix --instance prod --profile analytics"),
     words=("open", "connect"),

@@ -71,7 +71,7 @@ def read_settings(path: Path, environment: Mapping[str, str], hint: str) -> str:
 
 
 def _problem(path: Path, file: os.stat_result, environment: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return why a file may not be the user's, and what mends it without trust; None for one of the user."""
+    """Return why a file may not be the user's, and how to fix that without trust; None for one of the user."""
     if not hasattr(os, "geteuid"):
         return None
     user = os.geteuid()

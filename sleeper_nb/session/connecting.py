@@ -98,8 +98,8 @@ def connect(
     author
         The name that history records for commits; the operating system's user when None.
     new
-        Make a warehouse of a folder that is not there, even beside one whose name differs by one letter; without it,
-        that is refused as a slip.
+        Make a warehouse of a folder that is not there, even if another one has a name that differs by one letter;
+        without `new`, such a name is refused as a typing error.
     clock, progress
         The source of time and ids, and the progress callback; for tests, magics and the console.
     """

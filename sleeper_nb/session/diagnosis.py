@@ -185,7 +185,7 @@ def doctor(
     Returns
     -------
     DoctorReport
-        A line for each, and what mends it; what failed is in `failed`. It takes seconds, also without a network.
+        A line for each, and how to fix it; failed checks are in `failed`. It takes seconds, also without a network.
     """
     from sleeper_nb.engines.spark.engine import SparkEngine
 

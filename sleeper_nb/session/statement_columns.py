@@ -92,7 +92,7 @@ def default_values(insert: InsertRows, table: str, schema: Schema, statement: St
         When a column has neither a default nor NULL, or the columns go by the names of the query, which VALUES lacks.
     """
     if insert.by_name:
-        error = InvalidInput("VALUES has no names of columns", hint="name them: INSERT INTO t (a, b) VALUES (…)")
+        error = InvalidInput("VALUES has no column names", hint="name them: INSERT INTO t (a, b) VALUES (…)")
         raise placed(error, statement, insert.query.end)
     where, names, fields = f" of table {table!r}", schema.names, {field.name: field for field in schema.fields}
     given = names if insert.columns is None else [found(each, names, where, statement) for each in insert.columns]

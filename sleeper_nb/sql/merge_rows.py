@@ -214,7 +214,7 @@ def _source_table(reader: StatementReader) -> Name | None:
         return None
     table = reader.path("a table, or a query in brackets,", _SOURCE_HINT)
     if reader.spells("("):
-        raise reader.error(f"the call {table}(…) is no source", "put it in a query: USING (SELECT …) AS s", table.at)
+        raise reader.error(f"the call {table}(…) is not a source", "put it in a query: USING (SELECT …) AS s", table.at)
     return table
 
 

@@ -18,7 +18,7 @@ _CLAUSES: Final = (
     "USING", "QUALIFY", "BETWEEN", "DISTINCT", "VERSION", "TIMESTAMP", "MATCHED", "SET",
 )  # fmt: skip
 _BEFORE_TABLE: Final = frozenset({"FROM", "JOIN", "INTO", "UPDATE", "TABLE", "USING", "OVERWRITE"})
-NAME_IT: Final = 'the name of a table is no value: write it as it is; or build the text in Python: session.sql(f"…")'
+NAME_IT: Final = 'a table name is not a value: write it as it is; or build the text in Python: session.sql(f"…")'
 """The hint of a placeholder where the name of a table belongs."""
 
 

@@ -271,6 +271,6 @@ def _modified(status: os.stat_result) -> datetime:
 
 def _is_link(address: str) -> StorageError:
     return StorageError(
-        f"{address} is a symbolic link, or leads elsewhere than when it was opened; nothing was deleted there",
-        hint="remove the link and move what belongs to the table into its place, then run it again",
+        f"{address} is a symbolic link, or its target has changed since it was opened; nothing was deleted there",
+        hint="replace the link with a folder that has the table's files, then run the command again",
     )

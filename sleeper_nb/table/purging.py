@@ -18,11 +18,11 @@ def purge(
     Raises
     ------
     ConfirmationNeeded
-        When versions or savepoints would go, or all rows, and neither `dry_run` nor `force` is given; it has the plan.
+        When versions, savepoints or all rows would be deleted, without `dry_run` or `force`; the error has the plan.
     StateRuleBroken
         When the table is offline.
     StorageError
-        When files that would go are behind a symbolic link, where nothing is deleted; nothing was changed.
+        When files to be deleted are reached through a symbolic link; nothing was changed.
     InvalidInput
         When the condition is wrong, or a job id is given.
     """

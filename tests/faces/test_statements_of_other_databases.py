@@ -115,12 +115,12 @@ def test_a_key_that_a_table_has_is_not_said_to_be_loaded_twice(refused, cell):
         *((f"SELECT * FROM t WHERE id = {placeholder}", "write :x, without quotes or brackets; :x takes the value of")
           for placeholder in ("{x}", "{{x}}", "{{ x }}", "${x}", "%(x)s")),
         ("DELETE FROM t WHERE id = {{x}}", "write :x, without"),
-        *((f"SELECT * FROM {placeholder} WHERE id = 1", "the name of a table is no value: write it as it is")
+        *((f"SELECT * FROM {placeholder} WHERE id = 1", "a table name is not a value: write it as it is")
           for placeholder in (":x", "$x", "{x}", "{{x}}", "${x}")),
-        ("SELECT * FROM t JOIN :x USING (id)", "the name of a table is no value"),
-        ("INSERT INTO :x SELECT 1", "the name of a table is no value"),
-        ("SELECT * FROM :unknown", "the name of a table is no value"),
-        ("DELETE FROM {x}", "the name of a table is no value"),
+        ("SELECT * FROM t JOIN :x USING (id)", "a table name is not a value"),
+        ("INSERT INTO :x SELECT 1", "a table name is not a value"),
+        ("SELECT * FROM :unknown", "a table name is not a value"),
+        ("DELETE FROM {x}", "a table name is not a value"),
         ("res << SELECT * FROM t", "to keep the answer in a variable: %sleeper sql -o res SELECT …"),
         ("SELECT * FROM t -o res", "options stand before the SQL: %sleeper sql -o res SELECT …"),
         ('"SELECT * FROM t"', "leave out the quotes around the statement"),

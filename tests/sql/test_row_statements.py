@@ -352,7 +352,7 @@ def check_error(error, words, place, hint):
          "USING (SELECT …)"),
         ("MERGE INTO t USING (s) ON a", "a query is expected in the brackets", "(s)", "USING (SELECT …)"),
         ("MERGE INTO t USING (SELECT 1 ON a", "'(' is never closed", "(SELECT", "close it"),
-        ("MERGE INTO t USING range(3) ON a WHEN MATCHED THEN DELETE", "the call range(…) is no source", "range",
+        ("MERGE INTO t USING range(3) ON a WHEN MATCHED THEN DELETE", "the call range(…) is not a source", "range",
          "USING (SELECT …) AS s"),
         ("MERGE INTO t USING T ON a", "the table and the source are both called 'T'", "T ON", "USING T AS s"),
         ("MERGE INTO t x USING s AS X ON a", "both called 'X'", "X ON", "another alias"),

@@ -129,7 +129,7 @@ def test_a_dry_run_of_an_insert_counts_rows_and_bytes_and_changes_nothing(sessio
         ("INSERT INTO trips VALUES ('a', DEFAULT, 1, DEFAULT)", "column 'day' has no default", "DEFAULT", "a value"),
         ("INSERT INTO trips (city) VALUES (DEFAULT, 1)", "column 'city' has no default", "DEFAULT", "a value"),
         ("INSERT INTO trips (fare) VALUES (1, DEFAULT)", "names 1 column, but the query has 2", "VALUES", "columns of"),
-        ("INSERT INTO trips BY NAME VALUES (DEFAULT)", "VALUES has no names of columns", "VALUES", "(a, b) VALUES"),
+        ("INSERT INTO trips BY NAME VALUES (DEFAULT)", "VALUES has no column names", "VALUES", "(a, b) VALUES"),
         (f"INSERT INTO trips VALUES ('a', {DAY}, DEFAULT, nope)", "nope", "nope", ""),
         ("INSERT INTO trips SELECT 1; SELECT 2", "a second statement follows", None, "one statement"),
         ("EXPLAIN DROP TABLE trips",

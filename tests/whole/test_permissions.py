@@ -318,9 +318,9 @@ def test_what_cannot_be_deleted_because_of_a_link_is_said_and_deleted_when_the_l
         session.components.catalog.add_garbage(data.parent.name, [garbage], session.components.clock.now())
         data.rename(tmp_path / "mine")
         data.symlink_to(tmp_path / "mine")
-        with pytest.raises(StorageError, match=f"{data} is a symbolic link, or leads elsewhere") as error:
+        with pytest.raises(StorageError, match=f"{data} is a symbolic link, or its target has changed") as error:
             table.collect_garbage(dry_run=False, delay=timedelta(0))
-        assert "remove the link" in error.value.hint
+        assert "replace the link" in error.value.hint
         data.unlink()
         (tmp_path / "mine").rename(data)
         assert table.collect_garbage(dry_run=False, delay=timedelta(0)).data_files == (garbage,)
@@ -369,10 +369,10 @@ def test_a_purge_of_rows_behind_a_link_is_refused_before_it_starts_and_works_onc
         assert f"{plan.linked[0]}: the purge is refused" in repr(plan)
         for force in (False, True):
             with pytest.raises(
-                StorageError, match=f"behind the link {linked} to {other}, .*; nothing was changed"
+                StorageError, match=f"through the link {linked} to {other}, .*; nothing was changed"
             ) as e:
                 table.delete("city = 'rome'", purge=True, force=force)
-            assert "move the folder to which it leads into its place" in e.value.hint
+            assert "replace the link with the folder that it points to" in e.value.hint
         assert (table.state.snapshot_id, tree(other)) == (plan.change.since, before)
     linked.unlink()
     other.rename(linked)

@@ -156,7 +156,7 @@ class _Naming:
         except NotFound:  # it was deleted meanwhile
             return []
         if found.hidden and not found.files:
-            raise NotFound(f"no data file matches {path!r}: {found.note}", hint="name such a file to read it")
+            raise NotFound(f"no data file matches {path!r}: {found.note}", hint="to read a hidden file, give its name")
         self.notes.append(found.note)
         # a load also reads the files in a folder that a glob matches; DuckDB does not
         return [each for each in found.files if absolute(each.address) in self._allowed]
@@ -231,7 +231,7 @@ def _rows(files: Sequence[SourceFile]) -> FileRows | None:
     """Return what reads files; None where DuckDB reads them whole, or not at all."""
     formats = {file.format for file in files}
     if len(formats) > 1:
-        raise InvalidInput("one name means files of several formats", hint="name those of one format: 'data/*.csv'")
+        raise InvalidInput("the name matches files of several formats", hint="match one format: 'data/*.csv'")
     if formats == {"json"} or (formats == {"parquet"} and any(map(_repeats_folder, files))):
         return _rows_as_loaded(files)
     if formats == {"csv"}:
@@ -328,7 +328,7 @@ def _csv_rows(files: Sequence[SourceFile]) -> FileRows:
 def _columns(files: Sequence[SourceFile]) -> Sequence[DataColumn]:
     """Return the columns of files, each of which has a first line with their names."""
     label, called = files[0].label, f"read_csv({quoted_text(files[0].label)}"
-    hint: Hint = f"correct it, or say how it is written, such as {called}, header = true, delim = ';')"
+    hint: Hint = f"correct the file, or give its format, such as {called}, header = true, delim = ';')"
     try:
         columns = columns_of(files)
     except (InvalidInput, StorageError) as error:
@@ -340,7 +340,7 @@ def _columns(files: Sequence[SourceFile]) -> Sequence[DataColumn]:
     if is_of_values(names) or any(map(is_nameless, names)):
         listed = ", ".join(map(repr, names[:5]))
         hint = f"say whether they are names: {called}, header = true) or {called}, header = false)"
-        raise InvalidInput(f"the first line of {label} may have no names of columns: {listed}", hint=hint)
+        raise InvalidInput(f"the first line of {label} may have no column names: {listed}", hint=hint)
     _check_different(columns, files[0], f"give them names: {called}, names = […])")
     return columns
 
@@ -372,7 +372,7 @@ def _value(name: str, kind: FieldType | None, label: str) -> str:
         return column
     type_name, shape = _TYPES[kind.name]
     problem = quoted_text(f"{label}, column {name!r}: ")
-    rest = quoted_text(f"' is no {kind}, as the first rows are; read_csv(…, all_varchar = true) reads texts")
+    rest = quoted_text(f"' is not of type {kind}, unlike the first rows; read_csv(…, all_varchar = true) reads text")
     return (
         f"CASE WHEN {column} IS NULL OR {column} = '' THEN NULL "
         f"WHEN regexp_full_match({column}, {quoted_text(shape)}, 'i') THEN CAST({column} AS {type_name}) "

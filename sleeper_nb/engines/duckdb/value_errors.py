@@ -44,7 +44,7 @@ def advised(message: str) -> tuple[str, str | None]:
 
 def encoding_hint(call: str) -> str:
     """Return how a CSV file that is not UTF-8 is read by a call, given up to its first argument."""
-    return f"say its encoding: {call}, encoding = 'latin-1'), or 'utf-16'; save a file in any other one as UTF-8"
+    return f"say its encoding: {call}, encoding = 'latin-1'), or 'utf-16'; convert a file in another encoding to UTF-8"
 
 
 def _no_time(match: re.Match[str]) -> str:

@@ -69,9 +69,9 @@ def migrate_state_store(
         source.forget()
     except StorageError as error:
         raise StorageError(
-            f"the table has moved to {target.name} in snapshot {snapshot.id}, but what {source.name} kept of it could "
+            f"the table has moved to {target.name} in snapshot {snapshot.id}, but its metadata in {source.name} could "
             f"not be deleted: {error.message}",
-            hint="nothing reads that any more; it is deleted with the table",
+            hint="the old metadata is no longer read, and is deleted with the table",
         ) from error
     return snapshot
 

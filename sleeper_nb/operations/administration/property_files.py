@@ -379,7 +379,7 @@ class PropertyFiles:
     def _contended(self, table_id: str) -> ConflictError:
         return ConflictError(
             f"other processes changed {self.path(table_id)} in each of {_MOST_TRIES} tries",
-            hint="run it again when fewer change the table's properties at once",
+            hint="run the command again when fewer processes change the table's properties",
         )
 
     def storage_of(self, table_id: str, properties: TableProperties) -> Storage:

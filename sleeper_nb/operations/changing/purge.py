@@ -174,7 +174,7 @@ class PurgeReport(TableReport):
 
     def grid(self) -> Grid:
         """Return what goes, and what stays and why."""
-        title = f"purge of {self.table}: " + ("what would go" if self.dry_run else "what is gone")
+        title = f"purge of {self.table}: " + ("what would be deleted" if self.dry_run else "what was deleted")
         return Grid(("what", "count", "which"), tuple(self._lines()), title, self._footer())
 
     def _lines(self) -> Iterator[tuple[object, ...]]:
@@ -216,8 +216,8 @@ class PurgeReport(TableReport):
             return notes_line(strays, readers, "copies elsewhere, such as exports, stay", end)
         again = "repeat it when the readers have ended" if self.readers else ""
         if self.log_kept:
-            log = "the catalog's write-ahead log still has deleted rows, as other sessions use it"
-            again = notes_line(again, f"{log}: repeat it when they are closed")
+            log = "other sessions keep deleted rows in the catalog's write-ahead log"
+            again = notes_line(again, f"{log}: repeat the purge when they are closed")
         clean = f"from snapshot {self.clean} on, no version has a file with such a row"
         return notes_line(clean, again, strays, duration_text(self.change.seconds))
 
@@ -435,9 +435,9 @@ class PurgeOfRows:
         """Raise `StorageError` when files that would go are behind a link: they would stay, and the purge never end."""
         if self._store.storage.links_in("") and (linked := self.plan().linked):
             raise StorageError(
-                f"files of table {self.deletion.table!r} with such rows are behind {linked[0]}, and nothing is deleted "
-                "through a link; nothing was changed",
-                hint="remove the link and move the folder to which it leads into its place, then run it again",
+                f"files of table {self.deletion.table!r} with such rows are reached through {linked[0]}, "
+                "and nothing is deleted through a link; nothing was changed",
+                hint="replace the link with the folder that it points to, then run the purge again",
             )
 
     def run(self, *, message: str | None = None, author: str | None = None) -> PurgeReport:

@@ -489,7 +489,7 @@ def _text_to_number(parse: Callable[[pa.Array, pa.DataType], pa.Array]) -> Cast:
     def cast(array: pa.Array, target: FieldType) -> pa.Array:
         texts = array.cast(pa.string())
         if _any(pc.match_substring_regex(texts, LEADING_ZERO)):
-            raise pa.ArrowInvalid("a text with leading zeros is a code, which a number does not give back")
+            raise pa.ArrowInvalid("text with leading zeros is a code, and a number would lose the zeros")
         return parse(texts, target.arrow)
 
     return cast

@@ -281,7 +281,7 @@ def _check_no_comment(file: SourceFile, first: Sequence[str], csv_format: CsvFor
     skipped = Action(f"--skip-lines {number}", f"skip_lines={number}")
     if_so = "if it is a comment, add " if len(above) == 1 else f"if the first {len(lines)} lines are comments, add "
     raise InvalidInput(
-        f"the first line of {file.label} has no names of columns, but {lines[0]!r}",
+        f"the first line of {file.label} has no column names, but {lines[0]!r}",
         hint=(if_so, comments, " or ", skipped),
     )
 
@@ -521,7 +521,7 @@ def _check_has_header(
             f"--columns {names[0]}={matching.columns[0]}", f"columns={{{names[0]!r}: {matching.columns[0]!r}}}"
         )
         hint = (*hint, "; if it has names, give pairs of names: ", pair)
-    raise InvalidInput(f"the first line of {file.label} may have no names of columns: {listed}", hint=hint)
+    raise InvalidInput(f"the first line of {file.label} may have no column names: {listed}", hint=hint)
 
 
 def _check_delimiter(file: SourceFile, first: Sequence[str], csv_format: CsvFormat, schema: Schema) -> None:

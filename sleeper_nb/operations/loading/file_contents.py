@@ -65,13 +65,13 @@ def _zipped(file: SourceFile) -> str | None:
         with file.storage.input(file.path) as stream, ZipFile(stream) as opened:
             every = [each for each in opened.namelist() if not each.endswith("/")]
     except BadZipFile as error:
-        raise InvalidInput(f"cannot read {file.label}: it is no .zip file", hint="copy it again") from error
+        raise InvalidInput(f"cannot read {file.label}: it is not a .zip file", hint="copy it again") from error
     names = [each for each in every if not is_hidden(each) and not each.startswith("__MACOSX/")]
     if "xl/workbook.xml" in every:
         return None
     if len(names) != 1 or names[0].lower().endswith((".parquet", *SPREADSHEET_ENDINGS)):
         listed = ", ".join(names[:3]) or "none"
-        hint = "unzip it, and give the files or their folder"
+        hint = "unzip it, and load the files or their folder"
         raise InvalidInput(f"{file.label} does not have one file of CSV or JSON in it, but {listed}", hint=hint)
     return f"zip:{names[0]}"
 

@@ -69,6 +69,6 @@ def _kind(folder: PurePosixPath, names: Callable[[str], Collection[str]]) -> str
 
 def _refused(kind: str, folder: str) -> InvalidInput:
     return InvalidInput(
-        f"{folder} is a {kind} table: some of its files may have rows that it no longer has",
-        hint=f"read it with a library for {kind}, and load what that returns; a file that is named alone is loaded",
+        f"{folder} is a {kind} table: some of its files may have deleted rows",
+        hint=f"read it with a library for {kind} and load the result; to load one file anyway, give its name",
     )

@@ -268,7 +268,7 @@ def _beside_fractions(column: _UntypedColumn) -> MixedValues | None:
     for path, (row, number) in wide.items():
         if fractions := column.fractions(path):
             first = column.place(fractions[0][0])
-            beside = f"is beside numbers with fractions{first and f' ({first})'}"
+            beside = f"is mixed with fractions{first and f' ({first})'}"
             problem = f"{column.at(path, row)}: {number} {beside}, and a double may not hold all its digits"
             return column.of_number(path, number, problem, "load them as decimals")
     return None
@@ -287,7 +287,7 @@ def _of_no_type(column: _UntypedColumn, row: int, path: str, value: Any) -> Mixe
     where = column.at(path, row)
     if isinstance(value, list | tuple) and value and all(isinstance(each, tuple) and len(each) == 2 for each in value):
         as_map = Action(f"--types '{column.name}=map<string,long>'", f"types={{{column.name!r}: 'map<string,long>'}}")
-        return MixedValues(f"{where}: pairs may be a map, and the type of one is not guessed", ("such as ", as_map))
+        return MixedValues(f"{where}: pairs may be a map, but map types are not guessed", ("such as ", as_map))
     if isinstance(value, list | tuple | dict):
         named = value.items() if isinstance(value, dict) else ((None, each) for each in value)
         parts = ((f"{path}[]" if name is None else f"{path}.{name}", each) for name, each in named)

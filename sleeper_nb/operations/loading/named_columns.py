@@ -115,7 +115,7 @@ def check_has_names(sources: Sequence[IngestSource], columns: Sequence[DataColum
     if bare is not None and not matching.columns:
         letters = [f"c{number}" for number in range(1, len(columns) + 1)]
         names = Action(f"--columns {','.join(letters)}", f"columns={letters!r}")
-        raise InvalidInput(f"{bare.label} has no names of columns", hint=("name them in order: ", names))
+        raise InvalidInput(f"{bare.label} has no column names", hint=("name them in order: ", names))
     given = [each.name_in_data for each in columns] if matching.columns else [each.name for each in columns]
     if bare is None and files and is_of_values(given):
         listed = ", ".join(map(repr, [each.name_in_data for each in columns][:_MOST_NAMES]))
@@ -123,7 +123,7 @@ def check_has_names(sources: Sequence[IngestSource], columns: Sequence[DataColum
         hint: HintParts = ("if it has values, add ", option)
         if not matching.columns:
             hint = (*hint, "; if it has names, add ", BY_NAME)
-        raise InvalidInput(f"the first line of {files[0].label} may have no names of columns: {listed}", hint=hint)
+        raise InvalidInput(f"the first line of {files[0].label} may have no column names: {listed}", hint=hint)
 
 
 _MOST_NAMES = 5

@@ -127,7 +127,7 @@ class CsvFormat:
             hint = f"give one of {' '.join(THOUSANDS)}"
             raise InvalidInput(f"thousands is {self.thousands!r}", hint=hint)
         if self.thousands == self.decimal == ",":
-            raise InvalidInput("',' cannot be both the decimal mark and between thousands", hint="omit one of them")
+            raise InvalidInput("',' cannot be both decimal mark and thousands separator", hint="omit one of them")
         if self.thousands == self.decimal:
             object.__setattr__(self, "decimal", ",")
         object.__setattr__(self, "encoding", _checked_encoding(self.encoding))
@@ -379,7 +379,7 @@ class SourceFile:
             try:
                 return io.BufferedReader(ZipFile(stream).open(compression.removeprefix("zip:")))
             except RuntimeError as error:  # a password, or a compression that zipfile does not know
-                raise InvalidInput(f"cannot read {self.label}: {error}", hint="unzip it, and give its file") from error
+                raise InvalidInput(f"cannot read {self.label}: {error}", hint="unzip it, and load that file") from error
         if compression == "xz":  # Arrow has no codec of it
             return io.BufferedReader(XzText(stream))
         return stream if compression is None else pa.CompressedInputStream(stream, compression)
@@ -415,7 +415,7 @@ def find_files(source: str | Path, home: Storage | None = None, *, every: bool =
     """
     found = search(source, home, every=every)
     if not found.files:
-        hint: Hint = f"{found.note}; name such a file to load it" if found.hidden else _HINT
+        hint: Hint = f"{found.note}; to load a hidden file, give its name" if found.hidden else _HINT
         if not every and not found.hidden and (others := len(search(source, home, every=True).files)):
             names = f"{counted(others, 'file')} with other endings than {ENDINGS_TEXT}"
             hint = (f"{names}: to load them, add their format, such as ", Action("--format csv", "format='csv'"))

@@ -153,8 +153,9 @@ def roll_back(
         if snapshot is None:
             raise
         raise StorageError(
-            f"the table was rolled back in snapshot {snapshot.id}, but what it undid cannot be listed: {error.message}",
-            hint=("do not run it again: ", HISTORY, " lists it"),
+            f"the table was rolled back in snapshot {snapshot.id}, but the commits that it "
+            f"undid cannot be listed: {error.message}",
+            hint=("do not repeat the rollback: ", HISTORY, " lists it"),
         ) from error
     return RollbackReport(
         to=to,

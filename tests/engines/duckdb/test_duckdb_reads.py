@@ -329,7 +329,7 @@ def test_files_in_sql_have_the_values_that_a_table_made_of_them_has(session, fol
     assert calls.to_arrow()["n"].to_pylist() == [1]
     assert session.sql("FROM read_csv('p/year=2025/a.csv')", engine="duckdb").to_arrow().num_rows == 2
     (folder / "late.csv").write_text("k,v\n" + f"1,{'x' * 1000}\n" * 9000 + "01,2\n")
-    with pytest.raises(InvalidInput, match=r"late\.csv, column 'k': '01' is no long"):
+    with pytest.raises(InvalidInput, match=r"late\.csv, column 'k': '01' is not of type long"):
         session.sql("SELECT max(k) FROM 'late.csv'", engine="duckdb").to_arrow()
     (folder / "wide.csv").write_text("k,v\n" + f"1,{'x' * 1000}\n" * 9000 + "1,2,3\n")
     with pytest.raises(InvalidInput, match="CSV Error on Line: 9002: Expected Number of Columns: 2 Found: 3"):
@@ -340,7 +340,7 @@ def test_files_in_sql_have_the_values_that_a_table_made_of_them_has(session, fol
 def test_sql_reads_no_file_without_names_and_none_of_a_lake_table(session, folder, monkeypatch):
     monkeypatch.chdir(folder)
     (folder / "n.csv").write_text("1,x\n2,y\n")
-    with pytest.raises(InvalidInput, match=r"may have no names of columns: '1', 'x'\nhint: .*header = false\)"):
+    with pytest.raises(InvalidInput, match=r"may have no column names: '1', 'x'\nhint: .*header = false\)"):
         session.sql("FROM 'n.csv'", engine="duckdb")
     assert session.sql("FROM read_csv('n.csv', header = false)", engine="duckdb").to_arrow().num_rows == 2
     (folder / "lake/_delta_log").mkdir(parents=True)

@@ -232,7 +232,7 @@ def test_a_table_is_made_of_a_file_without_a_header(tmp_path: Path):
         assert made.ingest(path, header=False).added_rows == 2
         given = session.create_table("given", sl.Schema({"k": "int"}, values={"n": "string"}), data=path, header=False)
         assert given.scan().count() == 2
-        with pytest.raises(sl.InvalidInput, match=r"has no names of columns\nhint: .* columns=\['c1', 'c2'\]"):
+        with pytest.raises(sl.InvalidInput, match=r"has no column names\nhint: .* columns=\['c1', 'c2'\]"):
             session.create_table("u", path, row_keys=["k"], header=False)
         with pytest.raises(sl.InvalidInput, match="the data has 2 columns, and 1 are named"):
             session.create_table("u", path, row_keys=["k"], header=False, columns=["k"])
@@ -242,7 +242,7 @@ def test_a_table_is_made_of_a_file_without_a_header(tmp_path: Path):
 def test_no_hint_takes_a_first_row_of_values_for_names(tmp_path: Path, options: dict[str, Any]):
     path = written(tmp_path, BARE)
     problem = (
-        r"the first line of .*in\.csv may have no names of columns: '1', 'x'\nhint: if it has values, add header=False"
+        r"the first line of .*in\.csv may have no column names: '1', 'x'\nhint: if it has values, add header=False"
     )
     with sl.connect(tmp_path / "w") as session:
         with pytest.raises(sl.InvalidInput, match=problem):
@@ -349,5 +349,5 @@ def test_numbers_that_are_not_grouped_by_three_are_refused(table: Any, tmp_path:
     with pytest.raises(sl.InvalidInput, match="'12,34' is not a number") as caught:
         table.ingest(path, delimiter=";", thousands=",")
     assert "decimal=" not in caught.value.hint  # the two options exclude each other
-    with pytest.raises(sl.InvalidInput, match="cannot be both the decimal mark and between thousands"):
+    with pytest.raises(sl.InvalidInput, match="cannot be both decimal mark and thousands separator"):
         table.ingest(path, delimiter=";", thousands=",", decimal=",")

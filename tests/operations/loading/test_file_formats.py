@@ -437,9 +437,7 @@ def test_a_comment_above_the_names_is_not_taken_for_a_name(tmp_path: Path):
     with sl.connect(tmp_path / "w") as session:
         table = session.create_table("t", sl.Schema({"k": "long"}, {}, {"n": "long"}))
         for load in (lambda: session.create_table("new", str(path), row_keys=["k"]), lambda: table.ingest(str(path))):
-            with pytest.raises(
-                sl.InvalidInput, match="has no names of columns, but '# fares; from the office'"
-            ) as caught:
+            with pytest.raises(sl.InvalidInput, match="has no column names, but '# fares; from the office'") as caught:
                 load()
             assert caught.value.hint == "if it is a comment, add comment='#' or skip_lines=1"
         assert table.ingest(str(path), comment="#").added_rows == 1

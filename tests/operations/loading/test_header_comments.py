@@ -30,7 +30,7 @@ def test_comments_are_named_with_both_options(tmp_path: Path, case: str):
     path.write_text(text, encoding="utf-8")
     with sl.connect(tmp_path / "w") as session:
         for dry_run in (True, False):
-            with pytest.raises(sl.InvalidInput, match="has no names of columns, but '#") as caught:
+            with pytest.raises(sl.InvalidInput, match="has no column names, but '#") as caught:
                 session.create_table("t", path, row_keys=["id"], dry_run=dry_run)
             hint = caught.value.hint
             assert hint is not None

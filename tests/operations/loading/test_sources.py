@@ -323,7 +323,7 @@ def test_a_hidden_file_that_is_named_is_read_and_one_alone_in_a_folder_is_said(b
     (beside_hidden / "_year=2026" / "c.csv").unlink()
     with pytest.raises(NotFound) as refused:
         find_files(beside_hidden)
-    assert refused.value.hint == f"{HIDDEN}; name such a file to load it"
+    assert refused.value.hint == f"{HIDDEN}; to load a hidden file, give its name"
 
 
 LAKES = {
