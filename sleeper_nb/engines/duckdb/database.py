@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import threading
 import weakref
@@ -38,6 +39,12 @@ lack; add conditions that are known only while a statement runs; or leave out co
 serialize most plans of three tables."""
 
 
+_PLANNING: Final[list[duckdb.DuckDBPyConnection]] = []
+"""The planning database of this process, once there is one."""
+_PLANNING_LOCK: Final = threading.Lock()
+atexit.register(_PLANNING.clear)
+
+
 def connect_anew() -> duckdb.DuckDBPyConnection:
     """Return a connection to a new database: for tasks in other processes."""
     return Database().connect()
@@ -52,7 +59,8 @@ class Database:
 
     There are three: one without limits, for relations that a program gets and may write to files; a confined one that
     runs the text of statements, and whose settings forbid all files but those of the tables; and one that parses
-    statements, and plans them over empty tables, and can open no file.
+    statements, and plans them over empty tables, and can open no file. The last is the same for all sessions of a
+    process: it keeps nothing, as all that a connection names there goes with the connection.
 
     Statements that were judged are remembered in `judged_queries`.
 
@@ -136,10 +144,7 @@ class Database:
         with self._lock:
             self._check_open()
             if "planning" not in self._kept:
-                connection = _opened(threads=1)  # it reads no rows: each statement takes half a millisecond less
-                connection.execute(f"SET GLOBAL disabled_optimizers = '{','.join(_NOT_FOR_PLANS)}'")
-                _confine(connection, [], [])
-                self._kept["planning"] = connection
+                self._kept["planning"] = _planning()
             return self._kept["planning"].cursor()
 
     def close(self) -> None:
@@ -160,9 +165,20 @@ def _is_closed(connection: duckdb.DuckDBPyConnection) -> bool:
 
     try:
         connection.sql("SELECT 1")  # is planned, not run: a result that is being fetched stays
-    except duckdb.ConnectionException:
+    except (duckdb.ConnectionException, duckdb.FatalException):  # the latter after an error of DuckDB's own
         return True
     return False
+
+
+def _planning() -> duckdb.DuckDBPyConnection:
+    """Return the planning database of this process; another one for new sessions after it failed."""
+    with _PLANNING_LOCK:
+        if not _PLANNING or _is_closed(_PLANNING[0]):
+            connection = _opened(threads=1)  # it reads no rows: each statement takes half a millisecond less
+            connection.execute(f"SET GLOBAL disabled_optimizers = '{','.join(_NOT_FOR_PLANS)}'")
+            _confine(connection, [], [])
+            _PLANNING[:] = [connection]
+        return _PLANNING[0]
 
 
 def _opened(**settings: int) -> duckdb.DuckDBPyConnection:
