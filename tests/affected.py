@@ -1,10 +1,10 @@
 """Runs the tests of what changed, the nearest first: ``python -m tests.affected [--since REV] [--minutes 3]``.
 
 What changed are the files that differ from a revision (``HEAD`` unless you name one), with those that git does not know
-yet. The tests of a changed module are those in the folder of its name, those that name its file, and those that import
-it, directly or through the layers above it, by the import graph; the contracts and the house tests always run. Tests
-start in the order of their distance until the minutes are over. The end of the output says what was left out:
-`.ci/run` runs it.
+yet. The tests of a changed module are those in the folder of its name, those that name its file with its folder, and
+those that import it, directly or through the layers above it, by the import graph; the contracts and the house tests
+always run. Tests start in the order of their distance until the minutes are over. The end of the output says what was
+left out: `.ci/run` runs it.
 """
 
 from __future__ import annotations
@@ -82,11 +82,11 @@ def _distances(changed: Iterable[str]) -> Iterator[tuple[str, int]]:
         seen |= rings[-1]
     for distance, names in reversed(list(enumerate(rings))):
         yield from ((path, distance) for path in map(_path, names) if Path(path).name.startswith("test_"))
-    texts = {path: (ROOT / path).read_text(encoding="utf-8") for path in _tests_in(".")}
+    texts = {path: (ROOT / path).read_text(encoding="utf-8") for path in _all_tests()}
     for path in map(Path, changed):
         if path.parts[0] == "sleeper_nb":
-            yield from ((test, 1) for test in _tests_in(path.relative_to("sleeper_nb").parent))
-        yield from ((test, 0) for test, text in texts.items() if path.name in text)
+            yield from ((test, 1) for test in _tests_in(_folder_of_tests(path)))
+        yield from ((test, 0) for test, text in texts.items() if "/".join(path.parts[-2:]) in text)
 
 
 def _module(path: str) -> str:
@@ -97,14 +97,26 @@ def _path(module: str) -> str:
     return f"{module.replace('.', '/')}.py"
 
 
+def _folder_of_tests(path: Path) -> Path:
+    """Return the folder below `tests` of a module's folder, or of the nearest folder above that has one."""
+    folders = (path.relative_to("sleeper_nb").parent, *path.relative_to("sleeper_nb").parent.parents)
+    return next((folder for folder in folders if (ROOT / "tests" / folder).is_dir()), Path())
+
+
 def _tests_in(folder: str | Path) -> list[str]:
-    """Return the test files of a folder of `tests`; of `tests` itself, all."""
-    below = (ROOT / "tests" / folder).glob("**/test_*.py" if str(folder) == "." else "test_*.py")
-    return sorted(path.relative_to(ROOT).as_posix() for path in below)
+    return _relative((ROOT / "tests" / folder).glob("test_*.py"))
+
+
+def _all_tests() -> list[str]:
+    return _relative((ROOT / "tests").rglob("test_*.py"))
+
+
+def _relative(paths: Iterable[Path]) -> list[str]:
+    return sorted(path.relative_to(ROOT).as_posix() for path in paths)
 
 
 def _other_files(chosen: list[str]) -> int:
-    return len(set(_tests_in(".")) - set(chosen))
+    return len(set(_all_tests()) - set(chosen))
 
 
 # What follows is the plugin that this module is in the processes of pytest.
