@@ -29,6 +29,9 @@ from sleeper_nb.sql.writes import is_writing
 HELP = ("-h", "--help")
 _COMMENT = re.compile(r"--(\s|$)")
 _NEGATIVE = re.compile(r"-[\d.]")
+_OPTION_AND_VALUE = re.compile(r"(--[a-z-]+)=")
+_IN_QUOTES = re.compile(rf"""({_OPTION_AND_VALUE.pattern})?('[^']*'|"([^"\\]|\\.)*")""", re.DOTALL)
+"""A word that is in quotes as a whole."""
 _LONG = re.compile(r"--[a-z]")
 _STATEMENT = re.compile(
     r"\(|--|/\*|(select|with|from|values|table|describe|desc|summarize|show|pivot|unpivot|explain|create|insert|update"
@@ -40,8 +43,8 @@ _COMPARING = ("=", "<", ">", "!")
 _OPERATORS = {"and", "or", "is", "in", "not", "like", "ilike", "between"}
 """What follows a value of a condition that was cut at a space."""
 _LONG_FOR = {"-n": "--limit"}
-_LONGEST_USAGE = 160  # characters in a hint
 """Short options of other tools, by which users know our long ones."""
+_LONGEST_USAGE = 160  # characters in a hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +175,8 @@ class _Text:
     def looks_like_option(self) -> bool:
         return self._text.startswith("-") and not _COMMENT.match(self._text)
 
-    def take(self) -> str:
+    def take(self, *, is_sql: bool = False) -> str:
+        """Take a word without its quotes; of a word in SQL, only those around the whole word are not SQL's own."""
         stream = io.StringIO(self._text)
         lexer = shlex.shlex(stream, posix=True)
         lexer.whitespace_split, lexer.commenters = True, ""
@@ -183,7 +187,7 @@ class _Text:
             raise InvalidInput(f"a quote is not closed: {self._text[:40]}", hint=hint) from error
         self.written.append(self._text[: stream.tell()].strip())
         self._text = self._text[stream.tell() :].lstrip()
-        return word
+        return word if not is_sql or _IN_QUOTES.fullmatch(self.written[-1]) else self.written[-1]
 
     def rest(self) -> str:
         return self._text
@@ -208,7 +212,7 @@ class _Words:
         word = self._words[0]  # "-" alone is standard input
         return word.startswith("-") and word != "-" and not _COMMENT.match(word)
 
-    def take(self) -> str:
+    def take(self, *, is_sql: bool = False) -> str:  # noqa: ARG002 - the shell has taken the quotes away
         self.written.append(self._words[0])
         return self._words.pop(0)
 
@@ -244,7 +248,7 @@ def _split(typed: _Text | _Words, command: Command, extra: tuple[Argument, ...])
         is_option = not value_follows and typed.looks_like_option()
         if command.sql is not None and places == 0 and not is_option and not value_follows:
             break
-        word = typed.take()
+        word = typed.take(is_sql=_is_sql_next(typed, options, words[-1] if value_follows else ""))
         words.append(word)
         places -= not is_option and not value_follows
         value_follows = is_option and word in options and options[word].takes_value
@@ -253,6 +257,13 @@ def _split(typed: _Text | _Words, command: Command, extra: tuple[Argument, ...])
     if command.sql is not None:
         words += typed.take_options_after_sql({*HELP, *options})
     return words, typed.rest()
+
+
+def _is_sql_next(typed: _Text | _Words, options: Mapping[str, Argument], before: str) -> bool:
+    """Return whether the next word is a condition: of the option before it, or as ``--where=…``."""
+    together = _OPTION_AND_VALUE.match(typed.rest())
+    argument = options.get(before or (together[1] if together else ""))
+    return argument is not None and argument.kind == "condition"
 
 
 def _is_value_next(typed: _Text | _Words) -> bool:

@@ -199,6 +199,25 @@ def test_quotes_are_those_of_a_shell():
     assert parsed("create-savepoint t -m ''")[1].message == ""
 
 
+@pytest.mark.parametrize(
+    ("typed", "value"),
+    [
+        ("origin='dest'", "origin='dest'"),
+        ('"origin = \'dest\'"', "origin = 'dest'"),
+        ("'origin = 1'", "origin = 1"),
+        ('"a b"=\'c d\'', '"a b"=\'c d\''),
+        ("origin='it''s'", "origin='it''s'"),
+        ('"a = \\"b\\""', 'a = "b"'),
+        ("'a'='b'", "'a'='b'"),
+    ],
+)
+@pytest.mark.parametrize("form", ["update t {} {} --dry-run", "update t {}={} --dry-run"])
+def test_quotes_inside_a_value_of_sql_are_sqls_own(typed, value, form):
+    assert parsed(form.format("--where", typed))[1].where == value
+    assert parsed(form.format("--set", typed))[1].set == [value]
+    assert parsed(form.format("--set", typed))[1].dry_run
+
+
 RAW = (
     "select 'it''s', \"a b\", [1, 2], x -> x + 1, m['k'], $$ it's $$, '{y} $z'  -- it's -o a comment",
     "-- a comment first\nselect 1",

@@ -29,10 +29,10 @@ def hint_of(cell, shell):
 @pytest.mark.parametrize(
     ("line", "hint"),
     [
-        ("delete-rows t --where city='a'", TEXT.format("a")),
+        ("delete-rows t --where city=a", TEXT.format("a")),
         ("delete-rows t --where 'city = \"position\"'", TEXT.format("position")),
-        ("delete-rows t --where city='a'", TEXT.format("a") + ", with double quotes around an option"),
-        ("update t --set city='hello' --where id=1", TEXT.format("hello") + ", with double quotes around an option"),
+        ("delete-rows t --where city=a", TEXT.format("a") + ", with double quotes around an option"),
+        ("update t --set city=hello --where id=1", TEXT.format("hello") + ", with double quotes around an option"),
         ("scan t --keys 1", "write %sleeper get t 1"),
         ('sql DELETE FROM t WHERE city = "a"', TEXT.format("a")),
         ('sql SELECT * FROM t WHERE city = "a"', TEXT.format("a")),

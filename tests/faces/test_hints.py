@@ -35,7 +35,7 @@ def refused(typed, line):
 
 
 LINES = [
-    ("scan trips --where city='lima'", "if lima is a text, write it in quotes: --where \"city = 'lima'\""),
+    ("scan trips --where city=lima", "if lima is a text, write it in quotes: --where \"city = 'lima'\""),
     ("scan trips --where fare>lima", "if lima is a text, write it in quotes: --where \"fare > 'lima'\""),
     ("scan trips --where city=fair", "did you mean 'fare'?"),
     ("history trips -n ten", "did you mean '--limit'?"),
