@@ -243,7 +243,8 @@ def shared_last(words: list[str], shared: Collection[str]) -> list[str]:
 def _split(typed: _Text | _Words, command: Command, extra: tuple[Argument, ...]) -> tuple[list[str], str]:
     """Return the words of the command, including options after the SQL, and the rest of the line."""
     options = {**command.options, **{name: argument for argument in extra for name in argument.names}}
-    places, words, value_follows = len(command.positionals), [], False
+    words: list[str] = []
+    places, value_follows = len(command.positionals), False
     while not typed.is_empty():
         is_option = not value_follows and typed.looks_like_option()
         if command.sql is not None and places == 0 and not is_option and not value_follows:

@@ -203,9 +203,9 @@ def test_quotes_are_those_of_a_shell():
     ("typed", "value"),
     [
         ("origin='dest'", "origin='dest'"),
-        ('"origin = \'dest\'"', "origin = 'dest'"),
+        ("\"origin = 'dest'\"", "origin = 'dest'"),
         ("'origin = 1'", "origin = 1"),
-        ('"a b"=\'c d\'', '"a b"=\'c d\''),
+        ("\"a b\"='c d'", "\"a b\"='c d'"),
         ("origin='it''s'", "origin='it''s'"),
         ('"a = \\"b\\""', 'a = "b"'),
         ("'a'='b'", "'a'='b'"),
