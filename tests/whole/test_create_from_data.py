@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shlex
 from decimal import Decimal
 from pathlib import Path
 from typing import ClassVar
@@ -1145,6 +1146,13 @@ def test_values_of_json_without_a_type_are_named_with_path_and_line(
     if types:
         made = session.create_table("t", data, row_keys=["k"], types={"p": types})
         assert made.scan().to_arrow()["p"].to_pylist() == loaded
+
+
+def test_the_option_for_a_column_whose_name_has_a_space_is_one_word_of_a_command(session):
+    with pytest.raises(sl.InvalidInput) as caught:
+        session.create_table("t", [{"k": 1, "x y": 1}, {"k": 2, "x y": "b"}], row_keys=["k"], by_name=True)
+    option, _ = (part for part in caught.value.hint_parts if not isinstance(part, str))
+    assert shlex.split(option.line) == ["--types", "x y=string", "--cast"]
 
 
 def test_a_key_of_json_beyond_64_bits_is_stored_as_text(session, tmp_path):

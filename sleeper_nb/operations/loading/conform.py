@@ -666,6 +666,12 @@ def naming(name: str, column: str = "name") -> Action:
     return Action(f'--columns "{name}={column}"', f"columns={{{name!r}: {column!r}}}")
 
 
+def giving_type(name: str, kind: str, *, cast: bool = False) -> Action:
+    """Return the option that gives a column of the data a type, also one to which its values must be cast."""
+    line, python = f"--types {shlex.quote(f'{name}={kind}')}", f"types={{{name!r}: {kind!r}}}"
+    return Action(f"{line} --cast", f"{python}, cast=True") if cast else Action(line, python)
+
+
 def _hint_to_rename(change: str, name: str, other: str, matching: Matching) -> Hint:
     """Return a hint, with the option that makes it needless where the names are similar enough."""
     is_similar = folded(name) == folded(other) or valid_name(name) == other

@@ -7,7 +7,6 @@ the first one that the type does not hold.
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +23,7 @@ from sleeper_nb.operations.loading.conform import (
     IGNORE_EXTRA,
     OR_ADD,
     Difference,
+    giving_type,
     naming,
     raise_first,
     without_name,
@@ -138,14 +138,8 @@ class DataColumn:
         problem = f"column {name!r} is {one} in one source and {another} in another"
         if any(each.is_nested for each in joined.mismatches):
             return DataColumn(self.name, None, nullable, problem, ("give it one type",), is_optional=True)
-        return DataColumn(self.name, None, nullable, problem, ("store it as text: ", _as_text(self.name, joined.type)))
-
-
-def _as_text(name: str, kind: pa.DataType) -> Action:
-    """Return the options that load a column as a type of texts."""
-    text = str(FieldType.from_arrow(kind))
-    line = f"{name}={text}" if text.isidentifier() else shlex.quote(f"{name}={text}")
-    return Action(f"--types {line} --cast", f"types={{{name!r}: {text!r}}}, cast=True")
+        as_text = giving_type(self.name, str(FieldType.from_arrow(joined.type)), cast=True)
+        return DataColumn(self.name, None, nullable, problem, ("store it as text: ", as_text))
 
 
 def materialised(sources: Iterable[IngestSource]) -> tuple[IngestSource, ...]:

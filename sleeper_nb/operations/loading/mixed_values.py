@@ -14,7 +14,7 @@ import pyarrow as pa
 from sleeper_nb.errors import Action, HintParts, InvalidInput
 from sleeper_nb.model.schema import FieldType
 from sleeper_nb.operations.loading.casts import BAD_VALUE
-from sleeper_nb.operations.loading.conform import class_name, row_number
+from sleeper_nb.operations.loading.conform import class_name, giving_type, row_number
 from sleeper_nb.operations.loading.source_files import CsvFormat
 
 _NUMBERS = (int, float, Decimal, np.integer, np.floating)
@@ -105,9 +105,8 @@ def mixed_in_json(name: str, values: Any, csv_format: CsvFormat, line_of: Callab
         return found
     if not problem or _numbers_and_texts(name, values, row_number)[1]:
         return mixed_in_file(name, values, csv_format, row_number, empty=False)
-    as_text = Action(f"--types {name}=string", f"types={{{name!r}: 'string'}}")
     is_plain = kinds <= {"an object", "a list", "a text"}
-    return MixedValues(problem, ("to keep its JSON as text: ", as_text if is_plain else _as_text(name)))
+    return MixedValues(problem, ("to keep its JSON as text: ", giving_type(name, "string", cast=not is_plain)))
 
 
 _MOST_NAMES: Final = 1000
@@ -124,15 +123,14 @@ def objects_of_many_names(name: str, values: Sequence[Any]) -> MixedValues | Non
         return None
     path, names, items = wide
     problem = f"column {f'{name}{path}'!r} has objects with {names:,} different names, most of which each object lacks"
-    as_text: HintParts = ("keep its JSON as text: ", Action(f"--types {name}=string", f"types={{{name!r}: 'string'}}"))
+    as_text: HintParts = ("keep its JSON as text: ", giving_type(name, "string"))
     try:
         kind = f"map<string,{FieldType.from_arrow(pa.array(items).type)}>"
     except (*BAD_VALUE, InvalidInput):
         return MixedValues(problem, as_text)
     if path:
         return MixedValues(problem, (f"give its type, with {kind} there, or ", *as_text))
-    as_map = Action(f"--types '{name}={kind}'", f"types={{{name!r}: {kind!r}}}")
-    return MixedValues(problem, ("make it a map: ", as_map, "; or ", *as_text))
+    return MixedValues(problem, ("make it a map: ", giving_type(name, kind), "; or ", *as_text))
 
 
 def _wide_objects(values: Sequence[Any], path: str = "") -> tuple[str, int, list[Any]] | None:
@@ -224,10 +222,7 @@ class _UntypedColumn:
         """Return what loads a number, and the fractions beside it, as decimals; as texts where these are too long."""
         scale = max((_decimals(each) for _, each in self.fractions(path)), default=0)
         fits = abs(number) < 10 ** max(_MOST_DIGITS - scale, 0)
-        keep_json = (
-            "keep its JSON as text: ",
-            Action(f"--types {self.name}=string", f"types={{{self.name!r}: 'string'}}"),
-        )
+        keep_json = ("keep its JSON as text: ", giving_type(self.name, "string"))
         kind = f"decimal({_MOST_DIGITS},{scale})"
         if path and not fits:
             return keep_json if self.is_json else ("convert it to a text first",)
@@ -235,7 +230,7 @@ class _UntypedColumn:
             return (f"give its type, with {kind} there", *((", or ", *keep_json) if self.is_json else ()))
         if not fits:
             return ("store it as text: ", _as_text(self.name))
-        return (f"{what}: ", Action(f"--types '{self.name}={kind}'", f"types={{{self.name!r}: {kind!r}}}"))
+        return (f"{what}: ", giving_type(self.name, kind))
 
 
 def _decimals(number: float) -> int:
@@ -286,7 +281,7 @@ def _of_no_type(column: _UntypedColumn, row: int, path: str, value: Any) -> Mixe
     """Describe a value that has no type; None when only its parts are of several types."""
     where = column.at(path, row)
     if isinstance(value, list | tuple) and value and all(isinstance(each, tuple) and len(each) == 2 for each in value):
-        as_map = Action(f"--types '{column.name}=map<string,long>'", f"types={{{column.name!r}: 'map<string,long>'}}")
+        as_map = giving_type(column.name, "map<string,long>")
         return MixedValues(f"{where}: pairs may be a map, but map types are not guessed", ("such as ", as_map))
     if isinstance(value, list | tuple | dict):
         named = value.items() if isinstance(value, dict) else ((None, each) for each in value)
@@ -306,7 +301,7 @@ def _of_no_type(column: _UntypedColumn, row: int, path: str, value: Any) -> Mixe
 
 
 def _as_text(name: str) -> Action:
-    return Action(f"--types {name}=string --cast", f"types={{{name!r}: 'string'}}, cast=True")
+    return giving_type(name, "string", cast=True)
 
 
 def _listed(texts: tuple[str, ...]) -> str:
