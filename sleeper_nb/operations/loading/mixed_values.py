@@ -66,7 +66,7 @@ def mixed_in_memory(name: str, values: Any) -> MixedValues:
     if not texts:
         hint = ("convert the column to one type first",)
         found = _without_type(_UntypedColumn(name, values, row_number))
-        return found or MixedValues(_different_kinds(name, values, row_number)[0], hint)
+        return found or MixedValues(_different_kinds(name, values, row_number), hint)
     replaced, as_text = f"replace {_listed(texts)} by a number", (", or store it as text: ", _as_text(name))
     return MixedValues(problem, (f"{replaced} or None first", *as_text), (f"{replaced} first", *as_text))
 
@@ -85,7 +85,7 @@ def mixed_in_file(
     """
     problem, texts = _numbers_and_texts(name, values, place)
     if not texts:
-        problem, _ = _different_kinds(name, values, place)
+        problem = _different_kinds(name, values, place)
         found = None if problem else _without_type(_UntypedColumn(name, values, place))
         return found or MixedValues(problem, ("correct the data, or store it as text: ", _as_text(name)))
     as_text = ("store it as text: ", _as_text(name))
@@ -100,12 +100,12 @@ def mixed_in_file(
 
 def mixed_in_json(name: str, values: Any, csv_format: CsvFormat, line_of: Callable[[int], str]) -> MixedValues:
     """Describe values of a JSON file, where texts can hold objects and lists; `line_of` names the line of a value."""
-    problem, kinds = _different_kinds(name, values, line_of)
+    problem = _different_kinds(name, values, line_of)
     if not problem and (found := _without_type(_UntypedColumn(name, values, line_of, is_json=True))):
         return found
     if not problem or _numbers_and_texts(name, values, row_number)[1]:
         return mixed_in_file(name, values, csv_format, row_number, empty=False)
-    is_plain = kinds <= {"an object", "a list", "a text"}
+    is_plain = all(isinstance(value, dict | list | str) for _, value in _set_values(values))
     return MixedValues(problem, ("to keep its JSON as text: ", giving_type(name, "string", cast=not is_plain)))
 
 
@@ -160,18 +160,16 @@ def _kind_of(value: Any) -> str:
     return found or ("a number" if isinstance(value, _NUMBERS) else f"a {type(value).__name__}")
 
 
-def _different_kinds(name: str, values: Any, place: Callable[[int], str]) -> tuple[str, set[str]]:
-    """Return where values are of two kinds, as a problem, and all kinds of the column itself; "" where they are not."""
+def _different_kinds(name: str, values: Any, place: Callable[[int], str]) -> str:
+    """Return where values are of two kinds, as a problem; "" where they are not."""
     seen: dict[str, tuple[str, int]] = {}
-    problem = ""
     for path, row, each in _values_within(values):
         kind, (before, first) = _kind_of(each), seen.setdefault(path, (_kind_of(each), row))
         if kind != before:
             at = f"column {f'{name}{path}'!r} has values of several types"
             places = [f" in {each}" if each else "" for each in (place(first), place(row))]
-            problem = f"{at}: {before}{places[0]}, and {kind}{places[1]}"
-            break
-    return problem, {_kind_of(value) for _, value in _set_values(values)}
+            return f"{at}: {before}{places[0]}, and {kind}{places[1]}"
+    return ""
 
 
 def _values_within(values: Any) -> Iterator[tuple[str, int, Any]]:
