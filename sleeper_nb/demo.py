@@ -215,7 +215,8 @@ def run(
         moments = _ask(session, data, watch)
         head = session.table("flights").snapshots()[0]
     seconds = (clock.now() - began).total_seconds()
-    return DemoReport(str(folder), instance, moments, files_before, head.files, head.bytes, seconds)
+    place = folder if "://" in str(folder) else Path(folder).absolute()  # the line may be typed in another folder
+    return DemoReport(str(place), instance, moments, files_before, head.files, head.bytes, seconds)
 
 
 def free_instance(warehouse: str | Path) -> str:

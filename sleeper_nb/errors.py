@@ -31,7 +31,7 @@ import difflib
 import itertools
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -177,6 +177,10 @@ class OfOtherWarehouse(InvalidInput):
     """The instance of this name, in the account and region, belongs to another warehouse; nothing of it was read."""
 
 
+NONE_YET: Final = "there is no {} yet"
+"""The hint of a name that is not there where no other is."""
+
+
 class NotFound(SleeperError, LookupError):  # noqa: N818
     """A table, version, savepoint or file that does not exist."""
 
@@ -202,7 +206,7 @@ class NotFound(SleeperError, LookupError):  # noqa: N818
         elif known:
             hint = f"available: {joined(known)}"
         else:
-            hint = f"there is no {kind} yet"
+            hint = NONE_YET.format(kind)
         return cls(f"no {kind} {str(name)!r}{where}", hint=hint)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from sleeper_nb.commands.home import DEFAULT, Home, find_home, is_warehouse
-from sleeper_nb.errors import Action, InvalidInput, NotFound, SleeperError
+from sleeper_nb.errors import NONE_YET, Action, InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.snapshots import VersionReference, parse_reference
 from sleeper_nb.progress import Progress, Silent
 from sleeper_nb.report import Display, Report
@@ -117,6 +117,12 @@ class Context:
             found = (f"./{each.name}" for each in sorted(folder.iterdir()) if each.is_dir() and is_warehouse(each))
             names = tuple(islice(found, _MOST_NAMED))
         return [f"{self.prefix} use {shlex.quote(each)}" for each in names or (DEFAULT,)]
+
+    def say_where(self, error: SleeperError) -> None:
+        """Name what is open in the hint of an error that says there is no table yet: another may be meant."""
+        if self.is_open and error.hint == NONE_YET.format("table"):
+            session = self.opened()
+            error.hint = f"{error.hint} in instance {session.instance} of {session.warehouse().root}"
 
     def warehouse(self) -> Storage:
         """Return the warehouse that instances are in."""

@@ -42,6 +42,10 @@ _STATEMENT = re.compile(
 _COMPARING = ("=", "<", ">", "!")
 _OPERATORS = {"and", "or", "is", "in", "not", "like", "ilike", "between"}
 """What follows a value of a condition that was cut at a space."""
+_FILLERS = {"to", "at", "as", "into", "from", "of"}
+"""Words of a sentence that no command has."""
+_NEEDED = {"T": "a table", "T[@REF]": "a table", "TABLE-NAME": "a table", "SRC": "data", "FILES": "files",
+           "TO": "a file or folder to write"}  # fmt: skip
 _LONG_FOR = {"-n": "--limit"}
 """Short options of other tools, by which users know our long ones."""
 _LONGEST_USAGE = 160  # characters in a hint
@@ -75,6 +79,7 @@ class Invocation:
         try:
             return self._run(context)
         except SleeperError as error:
+            context.say_where(error)
             show_for(error, context.prefix)
             raise
 
@@ -98,18 +103,21 @@ class CommandTable:
         self.commands = tuple(command for group in groups for command in group.commands)
         self.by_name = {name: command for command in self.commands for name in (command.name, *command.aliases)}
 
-    def find(self, word: str) -> Command:
-        """Return a command by its name or alias; `NotFound` suggests a command for a misspelt word or a synonym."""
+    def find(self, word: str, following: Sequence[str] = ()) -> Command:
+        """Return a command by its name or alias; `NotFound` suggests a command for a misspelt word or a synonym.
+
+        Or for the word that follows, where a table was written before the command.
+        """
         if word in self.by_name:
             return self.by_name[word]
         synonyms = [command.name for command in self.commands if word.lower() in command.words]
         if synonyms:
             raise NotFound(f"no command {word!r}", hint=f"did you mean {' or '.join(map(repr, synonyms))}?")
         near = difflib.get_close_matches(word, self.by_name, n=1, cutoff=0.6)
-        raise NotFound(
-            f"no command {word!r}",
-            hint=f"did you mean {near[0]!r}?" if near else (Action("help"), " lists the commands"),
-        )
+        hint: Hint = f"did you mean {near[0]!r}?" if near else (Action("help"), " lists the commands")
+        if following and following[0] in self.by_name and not near:
+            hint = ("the command comes first: ", Action(f"{following[0]} {word}"))
+        raise NotFound(f"no command {word!r}", hint=hint)
 
     def parse_line(self, line: str, body: str | None = None) -> Invocation:
         """Parse what was typed after ``%sleeper``.
@@ -131,7 +139,7 @@ class CommandTable:
         nothing = typed.is_empty()
         first = "help" if nothing else typed.take()
         _check_is_no_option(first, shared)
-        command = self.find("help" if first in HELP else first)
+        command = self.find("help" if first in HELP else first, typed.rest().split())
         own = {name for argument in command.arguments for name in argument.names}
         extra = tuple(argument for argument in (*shared, OUTPUT) if argument.names[0] not in own)
         words, rest = _split(typed, command, extra)
@@ -299,13 +307,18 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         if missing := re.fullmatch(r"the following arguments are required: (.*)", message):
-            message = f"needs {missing[1]}"
+            message = f"needs {', '.join(map(_needed, missing[1].split(', ')))}"
         elif value := re.fullmatch(r"argument ([^/]+).*: expected one argument", message):
             message = f"{value[1]} needs a value"
         raise InvalidInput(f"{self.prog} {message}", hint=self.usage_hint)
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         raise InvalidInput(f"{self.prog} {message or status}", hint=self.usage_hint)
+
+
+def _needed(metavar: str) -> str:
+    """Return what a command lacks, in words where its metavar is short."""
+    return _NEEDED.get(metavar, metavar)
 
 
 class _Once(argparse.Action):
@@ -332,6 +345,7 @@ def _arguments(command: Command, extra: tuple[Argument, ...], line: TypedLine, r
         if hint is not None:
             problem = "has no option" if left[0].startswith("-") else "cannot use"
             raise InvalidInput(f"{command.name} {problem} {left[0]!r}", hint=hint)
+        _check_no_filler(line, command)
     for word in left:
         options = [name for argument in known if argument.is_option for name in argument.names]
         _reject(word, command, options, related)
@@ -388,6 +402,14 @@ def _check_quotes(line: TypedLine, command: Command, left: Collection[str]) -> N
     if wrong:
         instead = Action(" ".join([command.name, *mended]))
         raise InvalidInput(f"the value of {wrong} has spaces, so it needs quotes", hint=("write ", instead))
+
+
+def _check_no_filler(line: TypedLine, command: Command) -> None:
+    """Raise `InvalidInput` for a word such as the one in ``rollback t to 3``; the hint is the line without it."""
+    at = next((i for i, word in enumerate(line.words) if i and word.casefold() in _FILLERS), None)
+    if at is not None:
+        instead = Action(" ".join([command.name, line.one_by_one(0, at), line.one_by_one(at + 1)]).rstrip())
+        raise InvalidInput(f"{command.name} cannot use {line.words[at]!r}", hint=("write ", instead))
 
 
 def _end_of_value(words: Sequence[str], start: int) -> int:
@@ -462,7 +484,7 @@ def _check_value(argument: Argument, values: Namespace, command: Command) -> Non
     """Raise `InvalidInput` for a value that is missing or not a choice; convert the text of a number."""
     value = getattr(values, argument.dest)
     if value in (None, []) and argument.unless and not getattr(values, argument.unless):
-        needed = f"{argument.metavar}, or --{argument.unless}"
+        needed = f"{_needed(argument.metavar)}, or --{argument.unless}"
         raise InvalidInput(f"{command.name} needs {needed}", hint=_usage(command))
     if argument.choices and value not in {None, argument.bare} and value not in argument.choices:
         kind = re.sub("[-_]", " ", argument.metavar or argument.dest)

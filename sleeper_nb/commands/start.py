@@ -82,7 +82,7 @@ class Opened(Report):
     *AWS,
     option("--data-path", text="a folder or s3:// address outside the warehouse where its tables may have files, as "
            "add-files needs; without URI: of the open warehouse", metavar="DIR", kind="path", many=True),
-    flag("--new", "make a new warehouse, even if its name is close to that of another"),
+    flag("--new", "make a new warehouse, even if its name is close to that of another; or a new instance default"),
     examples=("use ./warehouse", "use ./warehouse --instance test", "use", "use ./warehouse --data-path ./data",
               "use s3://bucket/prefix --instance prod --profile analytics"),
     words=("open", "connect"),
@@ -114,6 +114,8 @@ def use(context: Context, arguments: Namespace) -> Opened:
         problem = f"{uri} is a session of instance {given.instance!r}, not of {instance!r}"
         raise InvalidInput(problem, hint=("leave out --instance, or: ", other))
     created = None if isinstance(given, Session) else _created_by_opening(str(given), instance)
+    if created == "new instance" and arguments.instance is None and not arguments.new:
+        raise _no_default(str(given))
     paths = arguments.data_path
     if aws and not str(given).startswith("s3://"):
         hint = f"leave out --{next(iter(aws)).replace('_', '-')}, or give s3://bucket/prefix"
@@ -126,6 +128,18 @@ def use(context: Context, arguments: Namespace) -> Opened:
         given.allow(data_paths=paths)
     context.session = session
     return _opened(context, uri, session, created)
+
+
+def _no_default(uri: str) -> NotFound:
+    """Return the error for a warehouse without the instance `default`, but with others, one of which may be meant."""
+    from sleeper_nb.operations.administration.instances import instance_names
+    from sleeper_nb.storage.filesystem import open_storage
+
+    first, *others = instance_names(open_storage(str(Home(uri).folder)))
+    use = f"use {shlex.quote(uri)}"
+    more = f" (or {', '.join(others)})" if others else ""
+    hint = ("open one: ", Action(f"{use} --instance {first}"), f"{more}; or make it: ", Action(f"{use} --new"))
+    return NotFound(f"{uri} has no instance 'default'", hint=hint)
 
 
 def _is_confirmed(context: Context, uri: str) -> bool:

@@ -25,6 +25,7 @@ from sleeper_nb.model.snapshots import (
     parse_reference,
     parse_version,
 )
+from sleeper_nb.model.times import TIME_HINT
 from sleeper_nb.operations.scanning.file_statistics import value_columns_used, value_columns_with_statistics
 from sleeper_nb.operations.scanning.reach import Necessary, Reach, reach_text, unused_text
 from sleeper_nb.operations.scanning.read_rows import check_files
@@ -376,7 +377,12 @@ class Binder:
         expression = f"({clause.text})"
         if clause.kind == "timestamp":
             expression = f"CAST({expression} AS {'TIMESTAMPTZ' if self.dialect == 'duckdb' else 'TIMESTAMP'})"
-        value = self.evaluate(Statement.of(f"SELECT {expression}", dialect=self.dialect))
+        try:
+            value = self.evaluate(Statement.of(f"SELECT {expression}", dialect=self.dialect))
+        except InvalidInput as error:
+            if clause.kind == "timestamp" and clause.text.isidentifier():  # a word such as yesterday, and no function
+                raise InvalidInput(f"{clause.text!r} is not a time", hint=TIME_HINT) from error
+            raise
         if value is None:
             raise InvalidInput(f"{clause.text!r} after AS OF is null", hint="write an expression that has a value")
         return value

@@ -42,7 +42,16 @@ def syntax_hint(statement: Statement, near: str) -> Hint | None:
     if len(tokens) > 3 and spells(tokens, len(tokens) - 3, "-", "O"):
         name = tokens[-1].text
         return "options stand before the SQL: ", Action(f"sql -o {name} SELECT …", f"{name} = session.sql(…)")
-    return _for_placeholder(tokens) or _for_slip(tokens, near)
+    return _for_placeholder(tokens) or _for_version(tokens, near) or _for_slip(tokens, near)
+
+
+def _for_version(tokens: tuple[Token, ...], near: str) -> str | None:
+    """Return the hint of ``… LIMIT 1 VERSION AS OF 2``: a clause where no table stands before it."""
+    word = near.upper()
+    is_clause = word in {"VERSION", "TIMESTAMP"} and any(
+        spells(tokens, at, word, "AS", "OF") for at in range(len(tokens))
+    )
+    return f"put {word} AS OF after the name of the table: FROM t {word} AS OF …" if is_clause else None
 
 
 def _is_shift(tokens: tuple[Token, ...]) -> bool:

@@ -131,6 +131,7 @@ def test_names_of_the_issue_are_all_there():
         ("remove t", "did you mean 'delete' or 'delete-rows'?"),
         ("insert-overwrite t", "did you mean 'overwrite'?"),
         ("qqqq", "help lists the commands"),
+        ("flights history", "the command comes first: history flights"),
     ],
 )
 def test_an_unknown_command_names_the_nearest(typed, hint):
@@ -147,7 +148,7 @@ def test_an_unknown_command_names_the_nearest(typed, hint):
         ("compact t --dryrun", "compact has no option '--dryrun'", "did you mean '--dry-run'?"),
         ("compact t --engine=sparc", "--engine cannot be 'sparc'", "did you mean 'spark'?"),
         ("tables x", "tables cannot use 'x'", "usage: tables"),
-        ("ingest t", "ingest needs SRC, or --watch", "usage: ingest T SRC… [options]; for the options: ingest -h"),
+        ("ingest t", "ingest needs data, or --watch", "usage: ingest T SRC… [options]; for the options: ingest -h"),
         ("ingest t a -m", "ingest -m needs a value", "usage: ingest T SRC… [options]; for the options: ingest -h"),
         ("scan t --limit x", "scan --limit needs a whole number, not 'x'", "usage: scan T[@REF]"),
         (
@@ -155,9 +156,13 @@ def test_an_unknown_command_names_the_nearest(typed, hint):
             "a quote is not closed: 'a",
             'close it; a quote inside a text goes into the other kind: "it\'s in"',
         ),
+        ("history", "history needs a table", "usage: history T"),
+        ("export t", "export needs a file or folder to write", "usage: export T[@REF] TO"),
+        ("rollback t to 3", "rollback cannot use 'to'", "write rollback t 3"),
+        ("rollback t to 3 -m 'a b'", "rollback cannot use 'to'", "write rollback t 3 -m 'a b'"),
         ("sql --engine duckdb", "sql needs a query", "usage: sql [options] "),
         ("sql --enjine duckdb select 1", "sql has no option '--enjine'", "did you mean '--engine'?"),
-        ("inspect", "inspect needs T[@REF]", "usage: inspect T[@REF] SQL"),
+        ("inspect", "inspect needs a table", "usage: inspect T[@REF] SQL"),
         ("create t --from a --keys k --types v=int --types w=int", "create has --types twice", "give --types once"),
         ("sql --engine duckdb --engine spark select 1", "sql has --engine twice", "give --engine once"),
         ("ingest t a -m x -m y", "ingest has -m twice", "give -m once"),

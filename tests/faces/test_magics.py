@@ -778,6 +778,24 @@ def test_use_says_what_it_makes_and_makes_no_warehouse_among_other_files(shell, 
     assert [each.name for each in (tmp_path / "data").iterdir()] == ["2013-01.parquet"]
 
 
+def test_use_without_an_instance_makes_none_where_there_are_others(shell):
+    shell.run_line_magic("sleeper", "use ./w --instance demo")
+    with pytest.raises(NotFound, match=r"\./w has no instance 'default'") as caught:
+        shell.run_line_magic("sleeper", "use ./w")
+    assert caught.value.hint == "open one: %sleeper use ./w --instance demo; or make it: %sleeper use ./w --new"
+    assert "demo" in repr(shell.run_line_magic("sleeper", "use"))
+    assert "new instance at" in repr(shell.run_line_magic("sleeper", "use ./w --new"))
+    assert "new " not in repr(shell.run_line_magic("sleeper", "use ./w"))
+
+
+def test_a_table_that_is_not_there_names_the_empty_instance(shell, tmp_path):
+    shell.run_line_magic("sleeper", "use ./w --instance demo")
+    for line in ("scan flights", "history flights", "sql SELECT * FROM flights"):
+        with pytest.raises(NotFound, match="no table 'flights'") as caught:
+            shell.run_line_magic("sleeper", line)
+        assert caught.value.hint == f"there is no table yet in instance demo of {tmp_path / 'w'}"
+
+
 def test_use_without_an_address_says_what_is_open_and_opens_nothing_else(shell, tmp_path):
     shell.run_line_magic("sleeper", "use ./mine --instance test")
     again = shell.run_line_magic("sleeper", "use")

@@ -206,7 +206,7 @@ def test_nothing_that_is_typed_becomes_markup_and_a_picture_stays(session, shell
 
 def test_a_table_still_needs_a_name_and_a_form_a_notebook(shell, tmp_path):
     shell.run_line_magic("sleeper", "use ./w")
-    with pytest.raises(sl.InvalidInput, match="create needs T"):
+    with pytest.raises(sl.InvalidInput, match="create needs a table"):
         shell.run_cell_magic("sleeper", "create", "id LONG KEY")
     assert shell.run_line_magic("sleeper", "create visits --form").draft.name == "visits"
     from sleeper_nb.cli import main
