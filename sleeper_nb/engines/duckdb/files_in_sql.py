@@ -32,6 +32,7 @@ from sleeper_nb.operations.loading.source_files import (
     BLOCK_BYTES,
     WILDCARD,
     FolderValue,
+    MisnamedFile,
     SourceFile,
     has_known_format,
     search,
@@ -292,6 +293,8 @@ def _sql_hint(file: SourceFile) -> Iterator[None]:
         options = "columns = {k: 'BIGINT', v: 'JSON'}" if file.format == "json" else "hive_partitioning = false"
         does = "say its columns and types" if file.format == "json" else "take what is in the file"
         error.hint = f"correct it, or {does}: read_{file.format}({quoted_text(file.label)}, {options})"
+        if isinstance(error, MisnamedFile):
+            error.hint = f"rename it to end in {error.ending}"
         raise
 
 
@@ -332,6 +335,8 @@ def _columns(files: Sequence[SourceFile]) -> Sequence[DataColumn]:
     try:
         columns = columns_of(files)
     except (InvalidInput, StorageError) as error:
+        if isinstance(error, MisnamedFile):
+            hint = f"rename it to end in {error.ending}"
         error.hint = encoding_hint(called) if isinstance(error.__cause__, UnicodeError) else hint
         raise
     names = [each.name for each in columns]

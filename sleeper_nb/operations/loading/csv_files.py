@@ -56,6 +56,7 @@ from sleeper_nb.operations.loading.source_files import (
     BLOCK_BYTES,
     CsvFormat,
     SourceFile,
+    check_is_text,
     encoding_hint,
     read_errors,
 )
@@ -81,6 +82,7 @@ _HINT_FOR_LINES: Final[HintParts] = (
     Action("--skip-lines N", "skip_lines=N"),
 )
 _IF_ALL_LINES: Final = ("if every line ends with a delimiter too many, add ",)
+_NOT_EMPTY: Final = "correct the line, or name one column more in the header"
 _MOST_COMMENTS: Final = 1000
 _LOOKED_AT: Final = 20
 """Records below comments that show whether these are some."""
@@ -133,7 +135,7 @@ def csv_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> I
     except pa.ArrowInvalid as error:
         if _END in str(error):
             raise _ends_inside_quotes(file) from error
-        wrong = _wrong_line(file, csv_format, error)
+        wrong = _wrong_line(file, csv_format, error, matching)
         if wrong is None:
             raise
         if wrong_lines is not None:  # Arrow passes on no line that is not UTF-8
@@ -187,24 +189,28 @@ def _wrong_number(values: int, columns: int) -> str:
     return f"has {counted(values, 'value')}, but there {'is' if columns == 1 else 'are'} {counted(columns, 'column')}"
 
 
-def _wrong_line(file: SourceFile, csv_format: CsvFormat, error: pa.ArrowInvalid) -> InvalidInput | None:
+def _wrong_line(
+    file: SourceFile, csv_format: CsvFormat, error: pa.ArrowInvalid, matching: Matching
+) -> InvalidInput | None:
     """Return the error of a line with too many or too few values; None for another error of Arrow."""
     match = _WRONG_LINE.search(str(error))
     if match is None:
         return None
     number, columns, values = (int(match[name]) for name in ("number", "columns", "values"))
-    return _line_error(file, csv_format, number, _wrong_number(values, columns), match["text"])
+    hint = _hint_for_line(match["text"], values - columns, csv_format, matching)
+    return _line_error(file, csv_format, number, _wrong_number(values, columns), match["text"], hint)
 
 
-def _line_error(file: SourceFile, csv_format: CsvFormat, number: int, wrong: str, text: str) -> InvalidInput:
+def _line_error(
+    file: SourceFile, csv_format: CsvFormat, number: int, wrong: str, text: str, hint: Hint
+) -> InvalidInput:
     line = _line_of(file, csv_format, number - 1 - csv_format.header)
-    hint = _hint_for_line(text, csv_format)
     return InvalidInput(f"{file.label}, {line} {wrong}: {_shortened(text)}", hint=hint)
 
 
-def _hint_for_line(text: str, csv_format: CsvFormat) -> Hint:
-    """Return what to do about a line with too many or too few values."""
-    if not text.rstrip("\r\n").endswith(csv_format.separator):
+def _hint_for_line(text: str, surplus: int, csv_format: CsvFormat, matching: Matching) -> Hint:
+    """Return what to do about a line with too many or too few values: one too many can be ignored if it is empty."""
+    if surplus != 1 or matching.ignore_extra or not text.rstrip("\r\n").endswith(csv_format.separator):
         return _HINT_FOR_LINES
     return (*_IF_ALL_LINES, IGNORE_EXTRA, "; or ", *_HINT_FOR_LINES)
 
@@ -235,7 +241,8 @@ def csv_sample(file: SourceFile, matching: Matching = EXACT) -> list[tuple[str, 
     if len(wrong.found) > rows:  # the first line is no header; of a few, the load names the first
         bad = wrong.found[0]
         problem = _wrong_number(bad.actual_columns, bad.expected_columns)
-        raise _line_error(file, csv_format, bad.number or 0, problem, bad.text)
+        hint = _hint_for_line(bad.text, bad.actual_columns - bad.expected_columns, csv_format, matching)
+        raise _line_error(file, csv_format, bad.number or 0, problem, bad.text, hint)
     # between quotes it is a text, unless the column turns out to hold numbers
     nulls = pa.array(csv_format.nulls, pa.string())
     columns = [column.slice(0, rows).combine_chunks() for column in texts.columns[: len(names)]]
@@ -464,9 +471,10 @@ def csv_names(file: SourceFile, csv_format: CsvFormat, of_table: Sequence[str]) 
     if not csv_format.header:
         return tuple(of_table)
     with _Records(file, csv_format) as records:
-        for record in records.rows:
-            if record:
-                return tuple(record)
+        record = tuple(next(filter(None, records.rows), ()))
+    if record:
+        check_is_text(file, _first_bytes(record))
+        return record
     raise StorageError(f"cannot read {file.label}: the file is empty", hint="leave it out")
 
 
@@ -490,9 +498,15 @@ def matched_names(names: tuple[str, ...], csv_format: CsvFormat, schema: Schema,
 
 def _first_record(file: SourceFile, csv_format: CsvFormat) -> tuple[str, ...]:
     """Return the values of the first line; none if the parser cannot read it, as a value may be too long for it."""
+    record: tuple[str, ...] = ()
     with contextlib.suppress(python_csv.Error), _Records(file, csv_format) as records:
-        return tuple(next(filter(None, records.rows), ()))
-    return ()
+        record = tuple(next(filter(None, records.rows), ()))
+    check_is_text(file, _first_bytes(record))
+    return record
+
+
+def _first_bytes(record: Sequence[str]) -> bytes:
+    return ",".join(record).encode(errors="surrogateescape")
 
 
 def _has_empty_surplus(file: SourceFile, csv_format: CsvFormat, names: Sequence[str]) -> bool:
@@ -634,7 +648,9 @@ class _TypedCsv:
         assert self.wrong_lines is not None  # noqa: S101 - they are looked for where differences are listed
         kinds: dict[str, list[tuple[int, Difference]]] = {}
         for record, line in zip(self.wrong_lines.records, self.wrong_lines.found, strict=True):
-            difference = _of_line(line)
+            surplus = line.actual_columns - line.expected_columns
+            hint = _hint_for_line(line.text, surplus, self.format, self.matching)
+            difference = replace(_of_line(line), hint=hint)
             kinds.setdefault(difference.kind, []).append((record, difference))
         differences = tuple(self._of_lines(lines) for lines in kinds.values())
         return RawColumns(self.names, {}, 0, differences, place=self._place)
@@ -647,9 +663,8 @@ class _TypedCsv:
         place = f"{'lines' if len(lines) > 1 else 'line'} {listed}{more}" if numbers else ""
         line = f"line {numbers[0]:,}" if numbers else "a line"
         problem = first.problem.replace("the line", line, 1)
-        hint = _hint_for_line(first.example, self.format)
         return replace(first, problem=f"{problem}: {_shortened(first.example)}", values=len(lines),
-                       example=_shortened(first.example), hint=hint, place=place)  # fmt: skip
+                       example=_shortened(first.example), place=place)  # fmt: skip
 
     def without_surplus(self, batch: pa.RecordBatch, start: int) -> pa.RecordBatch:
         """Return a batch without its last column, which no name stands for; raise unless that is empty."""
@@ -658,7 +673,7 @@ class _TypedCsv:
         if row >= 0:
             line = self._place(start + row)
             problem = _wrong_number(len(self.names) + 1, len(self.names))
-            raise InvalidInput(f"{self.file.label}, {line} {problem}", hint=_HINT_FOR_LINES)
+            raise InvalidInput(f"{self.file.label}, {line} {problem}, and the last is not empty", hint=_NOT_EMPTY)
         return batch.select(list(range(batch.num_columns - 1)))
 
     def columns(self, batch: pa.RecordBatch, start: int) -> RawColumns:

@@ -35,7 +35,7 @@ from sleeper_nb.operations.loading.matching import EXACT, Matching
 from sleeper_nb.operations.loading.original_rows import OriginalRows
 from sleeper_nb.operations.loading.python_values import NumberText, from_python
 from sleeper_nb.operations.loading.requested_casts import prepared_values
-from sleeper_nb.operations.loading.source_files import BLOCK_BYTES, SourceFile, read_errors
+from sleeper_nb.operations.loading.source_files import BLOCK_BYTES, SourceFile, check_is_text, read_errors
 
 _DOUBTFUL_NUMBER = re.compile(rb"[0-9][0-9.]{15,}(?:[eE][+-]?[0-9]+)?|[0-9][0-9.]*[eE][+-]?[0-9]{3,}")
 """Numbers with many digits, and very large or small ones: a double may not hold all digits that are written."""
@@ -49,6 +49,8 @@ _ESCAPED = "surrogateescape"
 """Keeps bytes that are not UTF-8 in a text, so that the cast can refuse the value."""
 _DEEPEST = 500
 """From this depth on, Arrow's JSON parser could overflow the stack and end the process."""
+_HEAD = 16
+"""Bytes at the beginning of a file that show whether it is text."""
 _BETWEEN_ROWS = re.compile(rb"\}\s*\{")
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _SPACE = re.compile(r"\s*")
@@ -66,7 +68,7 @@ def json_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> 
     with file.open() as opened:
         stream = io.BufferedReader(opened)
         line = 1
-        for block in _blocks(stream):
+        for block in _blocks(stream, file):
             if line == 1 and block.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
                 objects = _with_nulls(_array(file, block + stream.read()), file)
                 yield columns_of_objects(objects, schema, matching, null_hint=hint_of_nulls)
@@ -102,7 +104,7 @@ def line_in_sample(file: SourceFile, row: int) -> str:
 def _first_objects(file: SourceFile) -> list[tuple[int, dict[str, Any]]]:
     with read_errors(file), file.open() as opened:
         stream = io.BufferedReader(opened)
-        block = next(_blocks(stream), b"")
+        block = next(_blocks(stream, file), b"")
         is_array = block.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
         return list(_array(file, block + stream.read()) if is_array else _objects(file, block, 1))
 
@@ -129,7 +131,7 @@ def _with_doubles(value: Any) -> Any:
 def _json_rows(stream: io.BufferedReader, file: SourceFile) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield every object of a JSON file with its line."""
     line = 1
-    for block in _blocks(stream):
+    for block in _blocks(stream, file):
         if line == 1 and block.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
             yield from _array(file, block + stream.read())
             return
@@ -147,8 +149,9 @@ def json_rows_at(file: SourceFile, rows: Sequence[int]) -> OriginalRows:
     return OriginalRows({name: [values.get(name) for _, values in found] for name in names}, [n for n, _ in found])
 
 
-def _blocks(stream: io.BufferedReader) -> Iterator[bytes]:
+def _blocks(stream: io.BufferedReader, file: SourceFile) -> Iterator[bytes]:
     """Yield blocks of whole lines."""
+    check_is_text(file, stream.peek(_HEAD)[:_HEAD])
     while block := stream.read(BLOCK_BYTES):
         yield block + stream.readline()
 

@@ -18,6 +18,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache, partial
 from lzma import LZMAError
 from pathlib import Path, PurePosixPath
+from typing import Final
 from urllib.parse import unquote
 from zipfile import BadZipFile, ZipFile
 
@@ -650,16 +651,22 @@ def _not_in_encoding(file: SourceFile) -> StorageError:
 
 def encoding_hint(file: SourceFile) -> HintParts:
     """Return the option that says the encoding of a CSV file that is not UTF-8: one in which its bytes are text."""
-    likely = _likely_encoding(file)
-    return ("say its encoding, such as ", Action(f"--encoding {likely}", f"encoding={likely!r}"))
+    return _encoding_hint(_likely_encoding(file))
+
+
+def _encoding_hint(likely: str) -> HintParts:
+    others = " for Japanese, gb18030 for Chinese or cp1251 for Cyrillic" if likely == _JAPANESE else ""
+    return ("say its encoding, such as ", Action(f"--encoding {likely}", f"encoding={likely!r}"), others)
 
 
 def _likely_encoding(file: SourceFile) -> str:
     """Return an encoding in which a file has no control characters."""
     with file.open() as stream:
         block = bytes(stream.read(BLOCK_BYTES))
-        if block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            return "utf-16"
+        if unicode := _wide_encoding(block):
+            return unicode
+        if _is_of_other_script(block):
+            return _JAPANESE
         used = set[int]()
         while block:
             used.update(block.translate(None, _ASCII))
@@ -667,6 +674,72 @@ def _likely_encoding(file: SourceFile) -> str:
     if used & _NOT_IN_CP1252:
         return "cp850"
     return "cp1252" if used & _CONTROLS_IN_LATIN_1 else "latin-1"
+
+
+def _wide_encoding(head: bytes) -> str:
+    """Return the encoding of a text that has two or four bytes for each letter; "" for another."""
+    found = next((name for mark, name in _WIDE_MARKS.items() if head.startswith(mark)), "")
+    return found or next((name for shape, name in _WIDE_SHAPES if shape.match(head)), "")
+
+
+def _is_of_other_script(text: bytes) -> bool:
+    """Return whether most bytes that are not ASCII follow one another, as in no text in Latin letters."""
+    every, together, kana = (sum(map(len, shape.findall(text))) for shape in (_NOT_ASCII, _NOT_ASCII_TOGETHER, _KANA))
+    return 2 * max(together, kana) > every
+
+
+_JAPANESE: Final = "shift_jis"
+_WIDE_MARKS: Final = {
+    codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32", codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}  # fmt: skip
+_WIDE_SHAPES: Final = tuple(
+    (re.compile(shape, re.DOTALL), name)
+    for shape, name in (
+        (rb"[^\0]\0\0\0", "utf-32-le"), (rb"\0\0\0[^\0]", "utf-32-be"), (rb"[^\0]\0[^\0]\0", "utf-16-le"),
+        (rb"\0[^\0]\0[^\0]", "utf-16-be"),
+    )
+)  # fmt: skip
+"""How texts begin whose first letters are ASCII."""
+_NOT_ASCII: Final = re.compile(rb"[\x80-\xff]+")
+_NOT_ASCII_TOGETHER: Final = re.compile(rb"[\x80-\xff]{3,}")
+_KANA: Final = re.compile(rb"(?:\x82[\x9f-\xf1]|\x83[\x40-\x96]){2,}")
+"""Words in the most frequent letters of Japanese, in Shift JIS, where many bytes look like ASCII."""
+_MARKS: Final = re.compile(
+    rb"(?P<gzip>\x1f\x8b)|(?P<zstd>\x28\xb5\x2f\xfd)|(?P<bz2>BZh[1-9]1AY&SY)|(?P<xz>\xfd7zXZ\0)"
+    rb"|(?P<parquet>PAR1[\x15\x1c])|(?P<excel>PK\x03\x04)"
+)
+
+
+class MisnamedFile(InvalidInput):
+    """A file that is of another format than its name says; `ending` is what its name should end in."""
+
+    ending = ""
+
+
+def check_is_text(file: SourceFile, head: bytes) -> None:
+    """Raise when a file of CSV or JSON, as its name says, begins as a file of another format, or is not UTF-8.
+
+    Raises
+    ------
+    MisnamedFile
+        When it is compressed, or a Parquet or Excel file.
+    StorageError
+        When its text has two or four bytes for each letter, and no encoding is given.
+    """
+    if (mark := _MARKS.match(head)) is not None:
+        kind = str(mark.lastgroup)
+        what = {"parquet": "Parquet", "excel": "a .zip or Excel file"}.get(kind, f"compressed by {kind}")
+        is_format = kind if kind in {"parquet", "excel"} else file.format
+        say_it = Action(f"--format {is_format}", f"format={is_format!r}")
+        packed = (f".{file.format}{ending}" for ending, name in COMPRESSIONS.items() if name == kind)
+        ending = {"parquet": ".parquet", "excel": ".xlsx or .zip"}.get(kind) or next(packed)
+        hint = (f"rename it to end in {ending}, or add ", say_it)
+        error = MisnamedFile(f"{file.label} is {what}, and its name does not say so", hint=hint)
+        error.ending = ending
+        raise error
+    if file.csv.encoding is None and _wide_encoding(head):
+        raise _not_in_encoding(file) from UnicodeError("letters of two or four bytes")
 
 
 _ASCII = bytes(range(0x80))

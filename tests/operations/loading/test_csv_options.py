@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
+import shutil
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 
 import sleeper_nb as sl
 
@@ -292,8 +297,18 @@ def test_a_delimiter_too_many_at_the_end_of_all_lines_is_taken_when_it_is_asked_
         bad = written(tmp_path, "\n\n" + SURPLUS.replace("1,", "x,", 1), "bad.csv")
         kept = made.ingest(bad, ignore_extra=True, quarantine=tmp_path / "q.parquet")
         assert (kept.added_rows, kept.kept_back) == (2, 1)
-        with pytest.raises(sl.InvalidInput, match="line 6 has 3 values, but there are 2 columns"):
+        with pytest.raises(
+            sl.InvalidInput, match=r"line 6 has 3 values, but .*not empty\nhint: correct the line, or name"
+        ):
             made.ingest(written(tmp_path, SURPLUS + "4,d,lost\n"), ignore_extra=True)
+        for lines, given in (("1,a,,\n", False), ("1,a\n2,b,\n", True)):  # a hint that was followed, or does not help
+            for dry_run in (False, True):
+                try:
+                    said = str(made.ingest(written(tmp_path, f"k,name\n{lines}"), ignore_extra=given, dry_run=dry_run))
+                except sl.InvalidInput as error:
+                    said = str(error)
+                assert "correct the line" in said
+                assert "ignore_extra" not in said
         twice = "k,name,x,x\n4,d,p,q{end}\ny,e,p,q{end}\n"
         for number, end in enumerate(("", ",")):  # names that occur twice are left out too
             doubled, bad = written(tmp_path, twice.format(end=end)), tmp_path / f"twice{number}.parquet"
@@ -303,7 +318,17 @@ def test_a_delimiter_too_many_at_the_end_of_all_lines_is_taken_when_it_is_asked_
 
 @pytest.mark.parametrize(
     ("bytes_of_text", "encoding"),
-    [("Málaga", "latin-1"), ("“Málaga” – 5 €", "cp1252"), ("Málaga ìÅ", "cp850"), ("5 €", "utf-16")],
+    [
+        ("Málaga", "latin-1"),
+        ("“Málaga” – 5 €", "cp1252"),
+        ("Málaga ìÅ", "cp850"),
+        ("5 €", "utf-16"),
+        ("5 €", "utf-32"),
+        ("5 €", "utf-32-le"),
+        ("5 €", "utf-16-be"),
+        ("日本の", "shift_jis"),
+        ("テスト x", "shift_jis"),
+    ],
 )
 def test_the_hint_names_an_encoding_in_which_the_bytes_are_text(table, tmp_path, bytes_of_text: str, encoding: str):
     path = written(tmp_path, f"k,name\n1,{bytes_of_text}\n".encode(encoding))
@@ -314,6 +339,61 @@ def test_the_hint_names_an_encoding_in_which_the_bytes_are_text(table, tmp_path,
             said = str(error)
         assert f"say its encoding, such as encoding='{encoding}'" in said
     assert rows(table, path, encoding=encoding) == [{"k": 1, "name": bytes_of_text}]
+
+
+@pytest.mark.parametrize(("text", "encoding"), [("中文测试", "gb18030"), ("Москва", "cp1251")])
+def test_the_hint_names_no_latin_encoding_for_texts_in_other_scripts(table, tmp_path, text: str, encoding: str):
+    path = written(tmp_path, f"k,name\n1,{text}\n".encode(encoding))
+    said = "encoding='shift_jis' for Japanese, gb18030 for Chinese or cp1251 for Cyrillic"
+    with pytest.raises(sl.SleeperError) as refused:
+        table.ingest(path)
+    assert said in str(refused.value)
+    assert rows(table, path, encoding=encoding) == [{"k": 1, "name": text}]
+
+
+def as_parquet(text: bytes) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(csv.read_csv(io.BytesIO(text)), sink)
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize("ending", ["csv", "json"])
+@pytest.mark.parametrize(
+    ("pack", "what", "option"),
+    [
+        (gzip.compress, "compressed by gzip", ""),
+        (bz2.compress, "compressed by bz2", ""),
+        (lzma.compress, "compressed by xz", ""),
+        (lambda text: pa.compress(text, "zstd", asbytes=True), "compressed by zstd", ""),
+        (as_parquet, "Parquet", "parquet"),
+    ],
+)
+def test_a_file_whose_name_does_not_say_its_format_is_refused_with_the_option(
+    table, tmp_path, ending: str, pack: Any, what: str, option: str
+):
+    text = b"k,name\n1,a\n" if ending == "csv" or option else b'{"k": 1, "name": "a"}\n'
+    path = written(tmp_path, pack(text), f"a.{ending}")
+    option = option or ending
+    said = (
+        rf"a\.{ending} is {what}, and its name does not say so\nhint: rename it to end in .*, or add format='{option}'"
+    )
+    (tmp_path / "d").mkdir()
+    shutil.copy(path, tmp_path / "d")
+    with sl.connect(tmp_path / "other") as session:
+        loads = [partial(table.ingest, path), partial(table.ingest, tmp_path / "d"), partial(table.bulk_import, path),
+                 partial(table.ingest, path, dry_run=True), partial(table.upsert, path),
+                 partial(session.create_table, "n", path, row_keys=["k"])]  # fmt: skip
+        for load in loads:
+            with pytest.raises(sl.InvalidInput, match=said):
+                load()
+        with pytest.raises(sl.InvalidInput, match=f"is {what}.*\nhint: rename it to end in [^,]*$"):
+            session.sql(f"SELECT * FROM '{path}'", engine="duckdb").to_arrow()
+    assert rows(table, path, format=option) == [{"k": 1, "name": "a"}]
+
+
+def test_a_name_that_begins_as_another_format_is_a_name(table, tmp_path: Path):
+    path = written(tmp_path, "PAR1,k\na,1\n")
+    assert rows(table, path, columns={"PAR1": "name"}) == [{"k": 1, "name": "a"}]
 
 
 GROUPED = {
