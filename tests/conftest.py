@@ -45,6 +45,8 @@ settings.register_profile("nightly", settings.get_profile("default"), max_exampl
 settings.register_profile("faults", settings.get_profile("default"), max_examples=1000, stateful_step_count=30)
 settings.load_profile("default")
 
+WORKERS = Path(__file__).parent / "support" / "spark_workers"
+"""What each Python process of Spark imports at its start."""
 _MEMORY = Path("/dev/shm")  # noqa: S108 - each run makes a folder of its own below it
 _NEEDED_BYTES = 6 * 2**30
 
@@ -85,6 +87,8 @@ def spark_engine():
             "spark.master": "local[2]",
             "spark.driver.memory": "1g",
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # the tests end before more would pay
+            "spark.sleeper.archive": "false",  # to make one costs more than it saves at one start
+            "spark.executorEnv.PYTHONPATH": os.pathsep.join([str(WORKERS), str(WORKERS.parents[2])]),
         },
         clock=Clock(),
         progress=Silent(),
