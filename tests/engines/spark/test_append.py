@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import StructType
+from pyspark.sql.pandas.types import from_arrow_schema
 
 import sleeper_nb as sl
 from sleeper_nb.engines.spark import append
@@ -19,9 +19,8 @@ from sleeper_nb.engines.spark.source_options import InstancePlace
 from sleeper_nb.engines.spark.spark_errors import explain
 from sleeper_nb.session import open_source_table
 from tests.support.builders import in_order
+from tests.support.combinations import some
 from tests.support.modes import read_only
-
-pytestmark = pytest.mark.spark
 
 SCHEMA = sl.Schema({"key": "string"}, {"n": "int"}, {"x": "double?"})
 COLUMNS = "key string, n int, x double"
@@ -49,7 +48,7 @@ def rows(count):
 
 
 def frame(spark, data, partitions=2):
-    return spark.createDataFrame(data, COLUMNS).repartition(partitions)
+    return spark.createDataFrame(pa.Table.from_pylist(data, schema=SCHEMA.arrow)).repartition(partitions)
 
 
 def save(data, mode="append", **options):
@@ -138,11 +137,14 @@ def test_a_due_savepoint_is_made(spark, session):
 
 @pytest.mark.parametrize(
     ("mode", "message", "hint"),
-    [
-        ("overwrite", 'format("sleeper") cannot overwrite a table', 'write .mode("append")'),
-        ("errorifexists", "cannot be written in the", None),
-        ("ignore", "cannot be written in the", None),
-    ],
+    some(
+        [
+            ("overwrite", 'format("sleeper") cannot overwrite a table', 'write .mode("append")'),
+            ("errorifexists", "cannot be written in the", None),
+            ("ignore", "cannot be written in the", None),
+        ],
+        every=3,
+    ),
 )
 def test_other_modes_are_refused_in_one_line(spark, table, mode, message, hint):
     error = error_of(lambda: save(frame(spark, rows(3)), mode))
@@ -154,17 +156,18 @@ def test_other_modes_are_refused_in_one_line(spark, table, mode, message, hint):
 
 @pytest.mark.parametrize(
     ("columns", "message"),
-    [
-        ("'a' AS key, 1 AS n, 2D AS y", "unknown column 'y'"),
-        ("'a' AS key", "missing column 'n'"),
-        ("'a' AS key, map('a', 1) AS n", "column 'n' (map) cannot become int without loss"),
-        ("'a' AS key, 5000000000L AS n", "column 'n': 5000000000 (long) cannot become int without loss"),
-        pytest.param(
-            "'a' AS key, 1.5D AS n", "column 'n': 1.5 (double) cannot become int without loss", marks=pytest.mark.long
-        ),
-        ("CAST(NULL AS STRING) AS key, 1 AS n", "column 'key' has 1 null"),
-        pytest.param("'a' AS key, 'one' AS n", "column 'n': 'one' is not a number", marks=pytest.mark.long),
-    ],
+    some(
+        [
+            ("'a' AS key, 1 AS n, 2D AS y", "unknown column 'y'"),
+            ("'a' AS key", "missing column 'n'"),
+            ("'a' AS key, map('a', 1) AS n", "column 'n' (map) cannot become int without loss"),
+            ("'a' AS key, 5000000000L AS n", "column 'n': 5000000000 (long) cannot become int without loss"),
+            ("'a' AS key, 1.5D AS n", "column 'n': 1.5 (double) cannot become int without loss"),
+            ("CAST(NULL AS STRING) AS key, 1 AS n", "column 'key' has 1 null"),
+            ("'a' AS key, 'one' AS n", "column 'n': 'one' is not a number"),
+        ],
+        every=3,
+    ),
 )
 def test_what_does_not_fit_is_one_line_and_adds_nothing(spark, table, stored, columns, message):
     wrong = spark.sql(f"SELECT {columns}")
@@ -179,13 +182,21 @@ def test_what_does_not_fit_is_one_line_and_adds_nothing(spark, table, stored, co
 
 @pytest.mark.parametrize(
     ("options", "kind", "message", "hint"),
-    [
-        ({"table": "tt"}, sl.NotFound, "no table 'tt'", "did you mean 't'?"),
-        ({"mesage": "x"}, sl.NotFound, "no option 'mesage' of the data source", "did you mean 'message'?"),
-        ({"scan.snapshot-id": "1"}, sl.InvalidInput, "option 'scan.snapshot-id' is only for reading", "leave it out"),
-        ({"job-id": " "}, sl.InvalidInput, "' ' is not a valid job id", "use one line of text"),
-        ({"table": ""}, sl.InvalidInput, "the data source needs to know which table", 'write .option("table"'),
-    ],
+    some(
+        [
+            ({"table": "tt"}, sl.NotFound, "no table 'tt'", "did you mean 't'?"),
+            ({"mesage": "x"}, sl.NotFound, "no option 'mesage' of the data source", "did you mean 'message'?"),
+            (
+                {"scan.snapshot-id": "1"},
+                sl.InvalidInput,
+                "option 'scan.snapshot-id' is only for reading",
+                "leave it out",
+            ),
+            ({"job-id": " "}, sl.InvalidInput, "' ' is not a valid job id", "use one line of text"),
+            ({"table": ""}, sl.InvalidInput, "the data source needs to know which table", 'write .option("table"'),
+        ],
+        every=3,
+    ),
 )
 def test_wrong_options_are_one_line(spark, table, options, kind, message, hint):
     data = frame(spark, rows(3))
@@ -265,7 +276,7 @@ def writer(table, tmp_path, **spark):
     """Return a writer as a process of Spark gets it, and a function that runs a task with some rows."""
     place = InstancePlace(str(tmp_path / "w"), "demo")
     kind = source_of(place, open_source_table, 2, prunes=False, **spark)
-    made = kind({"table": "t"}).writer(StructType.fromDDL(COLUMNS), overwrite=False)
+    made = kind({"table": "t"}).writer(from_arrow_schema(SCHEMA.arrow), overwrite=False)
     return made, lambda count: made.write(iter(pa.Table.from_pylist(rows(count), schema=SCHEMA.arrow).to_batches()))
 
 

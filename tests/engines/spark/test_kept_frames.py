@@ -54,6 +54,7 @@ def test_the_frames_that_were_used_last_are_kept():
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"")], ids=["gone", "emptied"])
+@pytest.mark.spark
 def test_a_file_that_is_gone_is_an_error_also_for_a_statement_that_was_run_before(session: sl.Session, damage):
     table = session.create_table("t", sl.Schema({"k": "long"}, {}, {"v": "long"}))
     table.ingest([{"k": 1, "v": 2}])
@@ -68,6 +69,7 @@ def test_a_file_that_is_gone_is_an_error_also_for_a_statement_that_was_run_befor
 
 
 @pytest.mark.parametrize("deleted", [False, True], ids=["plain", "with deleted rows"])
+@pytest.mark.spark
 def test_a_file_that_goes_while_spark_lists_it_is_an_error(session: sl.Session, monkeypatch, deleted):
     properties = {
         "sleeper.table.deletion.vector.percent.max": "100",
@@ -89,6 +91,7 @@ def test_a_file_that_goes_while_spark_lists_it_is_an_error(session: sl.Session, 
         session.sql("SELECT * FROM t", engine="spark").to_arrow()
 
 
+@pytest.mark.spark
 def test_a_metadata_file_that_goes_while_spark_lists_it_is_an_error(session: sl.Session, monkeypatch):
     session.create_table("t", sl.Schema({"k": "long"}, {}, {"v": "long"})).ingest([{"k": 1, "v": 2}])
     read = DataFrameReader.parquet
@@ -103,6 +106,7 @@ def test_a_metadata_file_that_goes_while_spark_lists_it_is_an_error(session: sl.
         session.sql("SELECT * FROM t$files", engine="spark")
 
 
+@pytest.mark.spark
 def test_rows_that_come_and_go_are_seen_by_the_same_statement(session: sl.Session):
     table = session.create_table("t", sl.Schema({"k": "long"}, {}, {"v": "long"}))
     statement = "SELECT a.v + b.v AS v FROM t a JOIN t b ON a.k = b.k WHERE a.v > 0 ORDER BY v"
@@ -120,6 +124,7 @@ def test_rows_that_come_and_go_are_seen_by_the_same_statement(session: sl.Sessio
     assert values() == []
 
 
+@pytest.mark.spark
 def test_results_over_the_same_files_are_joined_as_any_two_frames(session: sl.Session):
     table = session.create_table("t", sl.Schema({"k": "long"}, {}, {"v": "long"}))
     table.ingest([{"k": 1, "v": 2}, {"k": 2, "v": 5}])

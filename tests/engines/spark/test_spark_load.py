@@ -14,9 +14,10 @@ from sleeper_nb.engines.spark import spark_load
 from sleeper_nb.operations.loading import ingest as load_summary
 from sleeper_nb.storage.data_files import is_sorted
 from tests.support.builders import InterruptedAfter
-from tests.support.combinations import each_value_once, some
+from tests.support.combinations import each_value_once, on_engines, some
 
-pytestmark = pytest.mark.spark
+ON_SPARK = pytest.mark.spark
+LOADERS = [pytest.param("spark", marks=ON_SPARK), "local"]
 
 SCHEMA = sl.Schema({"key": "string", "n": "int"}, {"at": "timestamp"}, {"x": "double?", "tags": "list<string>?"})
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -37,12 +38,18 @@ def rows(count, seed=0):
 
 
 @pytest.fixture
-def session(tmp_path, spark_engine):
-    with sl.connect(tmp_path, spark=spark_engine.session()) as opened:
+def given_spark(request):
+    """The Spark session of a test that needs one."""
+    return request.getfixturevalue("spark_engine").session() if request.node.get_closest_marker("spark") else None
+
+
+@pytest.fixture
+def session(tmp_path, given_spark):
+    with sl.connect(tmp_path, spark=given_spark) as opened:
         yield opened
 
 
-@pytest.fixture(params=["spark", "local"])
+@pytest.fixture(params=LOADERS)
 def engine(request):
     """What loads: tasks of Spark, or threads of this process."""
     return request.param
@@ -66,16 +73,19 @@ def parquet_files(session):
 
 @pytest.mark.parametrize(
     ("kind", "engine"),
-    each_value_once(["pandas", "rows", "path", "arrow", "spark"], ["spark", "local"]),
+    [
+        *each_value_once(["pandas", "rows", "path", "arrow"], LOADERS),
+        pytest.param("spark", "spark", marks=ON_SPARK),
+    ],
     indirect=["engine"],
 )
-def test_bulk_import_holds_the_same_rows_as_ingest(session, table, spark_engine, tmp_path, kind, engine):
+def test_bulk_import_holds_the_same_rows_as_ingest(session, table, tmp_path, kind, engine):
     data = rows(500)
     arrow = pa.Table.from_pylist(data, schema=SCHEMA.arrow)
     given = {
         "pandas": lambda: arrow.drop_columns(["tags"]).to_pandas(),
         "arrow": lambda: arrow,
-        "spark": lambda: spark_engine.session().createDataFrame(arrow),
+        "spark": lambda: session.spark_session.createDataFrame(arrow),
         "path": lambda: pq.write_table(arrow, tmp_path / "in.parquet") or str(tmp_path / "in.parquet"),
         "rows": lambda: data,
     }[kind]()
@@ -133,6 +143,7 @@ def test_rows_that_do_not_fit_add_nothing_at_all(session, table, spark_engine, c
     assert parquet_files(session) == []
 
 
+@ON_SPARK
 def test_compaction_on_spark_keeps_every_row_and_every_old_version(session, table):
     for seed in range(4):
         table.ingest(rows(300, seed))
@@ -146,6 +157,7 @@ def test_compaction_on_spark_keeps_every_row_and_every_old_version(session, tabl
     assert not table.compact("all", engine="spark").jobs
 
 
+@ON_SPARK
 def test_spark_and_arrow_read_the_same_region(table):
     table.ingest(rows(400))
     for region in ({"key": ("b", "中")}, {"key": ("é", None), "n": (-3, 4)}, {"n": (0, 1)}):
@@ -156,6 +168,7 @@ def test_spark_and_arrow_read_the_same_region(table):
         assert content(scan) == sorted(map(repr, scan.to_duckdb().to_arrow_table().cast(SCHEMA.arrow).to_pylist()))
 
 
+@ON_SPARK
 def test_an_empty_table_reads_empty_everywhere(table):
     assert table.scan().to_spark().count() == 0
     assert table.scan().to_duckdb().fetchall() == []
@@ -203,6 +216,7 @@ def test_a_check_that_raises_cancels_what_runs(spark_engine):
     assert not spark_engine.session().sparkContext.statusTracker().getActiveJobsIds()
 
 
+@ON_SPARK
 def test_a_compaction_in_the_background_runs_on_spark_and_is_told_of(table):
     for seed in range(3):
         table.ingest(rows(300, seed))
@@ -268,18 +282,22 @@ def test_several_sources_are_one_import(session, table, tmp_path, engine):
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("a.csv", "key,n,at\na,1,2026-01-01\na,x,2026-01-01\n"),
-        ("a.csv", "key,n,at\na,1,2026-01-01\na,1,soon\n"),
-        ("a.csv", "key,n,at\na,1,\n"),
-        ("a.csv", "key,n,when\na,1,2026-01-01\n"),
-        ("a.csv", "key,n\n"),
-        ("a.csv", "key,n,at\na,1\n"),
-        ("a.json", '{"key": "a", "n": 1.5, "at": "2026-01-01"}\n'),
-        ("a.json", '{"key": "a", "m": 1, "at": "2026-01-01"}\n'),
-        ("a.parquet", "no"),
-    ],
+    ("engine", "name", "text"),
+    on_engines(
+        [
+            ("a.csv", "key,n,at\na,1,2026-01-01\na,x,2026-01-01\n"),
+            ("a.csv", "key,n,at\na,1,2026-01-01\na,1,soon\n"),
+            ("a.csv", "key,n,at\na,1,\n"),
+            ("a.csv", "key,n,when\na,1,2026-01-01\n"),
+            ("a.csv", "key,n\n"),
+            ("a.csv", "key,n,at\na,1\n"),
+            ("a.json", '{"key": "a", "n": 1.5, "at": "2026-01-01"}\n'),
+            ("a.json", '{"key": "a", "m": 1, "at": "2026-01-01"}\n'),
+            ("a.parquet", "no"),
+        ],
+        engines=("local", "spark"),
+    ),
+    indirect=["engine"],
 )
 def test_files_that_do_not_fit_give_the_same_error_by_spark_as_in_process(session, table, tmp_path, name, text, engine):
     (tmp_path / name).write_text(text)
@@ -331,14 +349,16 @@ def test_one_file_for_all_leaves_is_cut_to_each_by_every_engine(session, engine)
         if r["partition_id"] == leaf["partition_id"] and r["added_snapshot"] == s
     ]  # fmt: skip
     expected = sorted(map(repr, pa.Table.from_pylist(rows(400) * 2, schema=SCHEMA.arrow).to_pylist()))
-    spark = table.scan().to_spark().toArrow().cast(SCHEMA.arrow)
-    assert content(table.scan()) == sorted(map(repr, spark.to_pylist())) == expected
-    assert len(table.compact("all", engine="spark").jobs) == 4
+    assert content(table.scan()) == expected
+    if engine == "spark":
+        found = table.scan().to_spark().toArrow().cast(SCHEMA.arrow)
+        assert sorted(map(repr, found.to_pylist())) == expected
+    assert len(table.compact("all", engine=engine).jobs) == 4
     assert content(table.scan()) == expected
     assert table.check(deep=True).ok
 
 
-def test_keys_of_all_types_are_in_one_order_by_spark_and_in_process(session, spark_engine, engine):
+def test_keys_of_all_types_are_in_one_order_by_spark_and_in_process(session, engine):
     schema = sl.Schema(
         {"s": "string", "b": "bytearray", "i": "int", "l": "long"},
         {"ss": "string", "sb": "bytearray", "t": "timestamp", "d": "date"},
@@ -363,7 +383,7 @@ def test_keys_of_all_types_are_in_one_order_by_spark_and_in_process(session, spa
     for table in tables:
         table.ingest(data[:500])
         table.bulk_import(data[500:1000], engine=engine)
-        table.compact("all", engine="spark")
+        table.compact("all", engine=engine)
         read = table.scan().to_arrow()
         found = list(zip(*(read[name].to_pylist() for name in keys), strict=True))
         assert found == sorted([*expected, *(tuple(row[name] for name in keys) for row in data[:1000])])
@@ -379,6 +399,7 @@ def test_keys_of_all_types_are_in_one_order_by_spark_and_in_process(session, spa
         )
 
 
+@ON_SPARK
 def test_a_table_of_a_thousand_columns_works(session):
     values = {f"column_{i}": ("double?", "long?", "string?", "boolean?")[i % 4] for i in range(1000)}
     table = session.create_table("wide", sl.Schema({"key": "string"}, values=values), ["m"])
@@ -404,10 +425,10 @@ class LastLine:
         self.lines += [text] if text else []
 
 
-def test_the_last_line_tells_the_rate_and_a_leaf_that_got_far_too_much(tmp_path, spark_engine, monkeypatch, engine):
+def test_the_last_line_tells_the_rate_and_a_leaf_that_got_far_too_much(tmp_path, given_spark, monkeypatch, engine):
     monkeypatch.setattr(load_summary, "SUMMARY_ROWS", 100)
     watcher = LastLine()
-    with sl.connect(tmp_path, spark=spark_engine.session(), progress=watcher) as session:
+    with sl.connect(tmp_path, spark=given_spark, progress=watcher) as session:
         table = session.create_table("t", sl.Schema({"carrier": "string"}), ["DL", "MQ", "UA"])
         table.bulk_import([{"carrier": "UA"}] * 99, engine=engine)
         made = table.bulk_import([{"carrier": "UA"}] * 81 + [{"carrier": "AA"}] * 19, message="mine", engine=engine)
