@@ -149,7 +149,8 @@ def test_spark_s_errors_name_what_was_typed(session: sl.Session, statement: str,
             ("SELECT CAST(array(1) AS array<int>) AS a", "ARRAY ( is Spark's SQL"),
             ("SHOW FUNCTIONS", "SHOW FUNCTIONS is Spark's SQL"),
             ("SET spark.sql.shuffle.partitions", "SET is for Spark"),
-        ]
+        ],
+        every=4,
     ),
 )
 def test_a_statement_in_spark_s_sql_runs_on_spark(session: sl.Session, statement: str, why: str):

@@ -26,6 +26,7 @@ from sleeper_nb.display.chart_points import MOST_POINTS, chart, columns_of_chart
 from sleeper_nb.display.chart_ranges import chart_of_sums
 from sleeper_nb.display.vega import specification_of
 from sleeper_nb.errors import InvalidInput, NotFound
+from tests.support.engines import DUCKDB_FIRST, ENGINES
 
 MONTHS = pa.table({"month": ["jan", "feb", "mar"], "flights": [27, 25, 29], "late": [0.1, None, 0.3]})
 _SVG = "{http://www.w3.org/2000/svg}"
@@ -114,7 +115,10 @@ def test_a_line_goes_by_time_whatever_the_order_and_leaves_out_nulls_aloud():
     assert labels(made, "X")[::2] == days
 
 
-@pytest.fixture(params=["duckdb", pytest.param("spark", marks=pytest.mark.spark)])
+ON_DUCKDB_FIRST = pytest.mark.parametrize("hist", DUCKDB_FIRST, indirect=True)
+
+
+@pytest.fixture(params=ENGINES)
 def hist(request, tmp_path):
     """Draw a histogram of values of a type, in a column of some name, or of a statement."""
     spark = request.getfixturevalue("spark_engine").session() if request.param == "spark" else None
@@ -139,11 +143,13 @@ def test_a_histogram_counts_every_number_once(hist):
     assert labels(made, "X")[0] == "0"
 
 
+@ON_DUCKDB_FIRST
 def test_a_histogram_is_of_all_rows(hist):
     made = hist(range(100), sql="SELECT one.k FROM t AS one CROSS JOIN t AS two CROSS JOIN (SELECT * FROM t LIMIT 2)")
     assert sum(point.y for point in made.points) == 20_000 > MOST_POINTS
 
 
+@ON_DUCKDB_FIRST
 @pytest.mark.parametrize(
     ("values", "kind", "heights"),
     [
@@ -171,6 +177,7 @@ def test_an_unknown_chart_is_told_which_there_are(tmp_path):
         session.sql("SELECT 1 AS n", engine="duckdb").plot("pie")
 
 
+@ON_DUCKDB_FIRST
 def test_a_histogram_of_rows_by_chance_counts_the_rows_that_there_were(hist):
     made = hist(range(10), sql="SELECT one.v FROM t AS one CROSS JOIN t AS two ORDER BY random() LIMIT 20")
     assert sum(point.y for point in made.points) == 20
@@ -194,7 +201,7 @@ def test_the_ranges_of_a_histogram_are_told_apart(values, first, last):
     assert len({point.label for point in points}) == 30
 
 
-@pytest.mark.parametrize("engine", ["duckdb", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_columns_of_one_name_are_told_of_not_lost(engine, request, tmp_path):
     spark = request.getfixturevalue("spark_engine").session() if engine == "spark" else None
     with sl.connect(tmp_path, spark=spark) as session:
@@ -211,6 +218,7 @@ def test_columns_of_one_name_are_told_of_not_lost(engine, request, tmp_path):
         assert session.sql("SELECT 1 AS A, 2 AS a", engine=engine).plot("hist", "A").x == "A"
 
 
+@ON_DUCKDB_FIRST
 @pytest.mark.parametrize(
     ("columns", "error", "message"),
     [

@@ -7,11 +7,16 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.display.chart import VEGA_LITE
 from tests.support.combinations import each_value_once
+from tests.support.engines import DUCKDB_FIRST, ENGINES
 
 NUMBERS = {"duckdb": "range(20000) t(id)", "spark": "range(20000)"}
 
 
-@pytest.fixture(params=["duckdb", pytest.param("spark", marks=pytest.mark.spark)])
+ON_DUCKDB_FIRST = pytest.mark.parametrize("plotted", DUCKDB_FIRST, indirect=True)
+"""Both engines run one statement of sums; on Spark a kind of chart each is enough."""
+
+
+@pytest.fixture(params=ENGINES)
 def plotted(request, tmp_path):
     """Plot columns of the numbers from 0 to 19,999, which are called ``id``."""
     spark = request.getfixturevalue("spark_engine").session() if request.param == "spark" else None
@@ -44,6 +49,7 @@ def test_ranges_of_time_are_minutes_hours_or_days(plotted):
     assert made.points[0][-3:] == (0, 119 * 1.5, 120)
 
 
+@ON_DUCKDB_FIRST
 def test_a_line_of_many_rows_has_colours_and_facets(plotted):
     made = plotted("id AS n, id % 2 AS v, id % 25 AS c, id % 3 AS f", "line", color="c", facet="f")
     assert made.notes[1:2] == ("12,000 rows left out: only the 10 most frequent of 25 values of c are drawn",)
@@ -61,6 +67,7 @@ def test_a_scatter_of_many_rows_counts_them_in_rectangles(plotted):
     assert made._repr_mimebundle_()[0][VEGA_LITE]["encoding"]["color"]["title"] == "rows"
 
 
+@ON_DUCKDB_FIRST
 @pytest.mark.parametrize(
     ("color", "shades", "note"),
     [
@@ -74,6 +81,7 @@ def test_a_colour_of_rectangles_stands_for_their_rows(plotted, color, shades, no
     assert {point.series for point in made.points} == shades
 
 
+@ON_DUCKDB_FIRST
 def test_of_many_bars_the_largest_are_drawn_and_the_others_are_summed(plotted):
     made = plotted("concat('c', id) AS city, id AS v", "bar")
     assert made.points[0][:3] == (0, 19_999, "c19999")
@@ -103,6 +111,7 @@ def test_a_histogram_has_colours_and_logarithmic_axes(plotted):
     assert len(widths) == 1
 
 
+@ON_DUCKDB_FIRST
 @pytest.mark.parametrize("kind", ["line", "scatter", "bar"])
 def test_what_cannot_be_drawn_is_left_out_aloud(plotted, kind):
     value = "CASE WHEN id = 5 THEN NULL WHEN id = 6 THEN CAST('NaN' AS DOUBLE) WHEN id = 7 THEN 1e308 ELSE id END"
@@ -110,6 +119,7 @@ def test_what_cannot_be_drawn_is_left_out_aloud(plotted, kind):
     assert any(note.startswith("3 rows left out: null or not finite") for note in made.notes)
 
 
+@ON_DUCKDB_FIRST
 @pytest.mark.parametrize(("kind", "log"), each_value_once(["line", "area", "scatter"], ["x", "y", "xy"]))
 def test_ranges_along_a_logarithmic_axis_are_powers(plotted, kind, log):
     made = plotted("id AS n, id AS v", kind, log=log)
@@ -119,12 +129,14 @@ def test_ranges_along_a_logarithmic_axis_are_powers(plotted, kind, log):
     assert made._repr_mimebundle_()[0]["image/png"]
 
 
+@ON_DUCKDB_FIRST
 def test_no_row_that_can_be_drawn_is_said(plotted):
     made = plotted("id AS n, CAST(NULL AS DOUBLE) AS v", "line")
     assert made.points == ()
     assert repr(made).splitlines()[1].startswith("no rows · 20,000 rows left out")
 
 
+@ON_DUCKDB_FIRST
 @pytest.mark.parametrize("kind", ["line", "scatter"])
 def test_rows_of_one_place_are_one_range(plotted, kind):
     made = plotted("7 AS n, 2 AS v, id AS other", kind)
@@ -132,6 +144,7 @@ def test_rows_of_one_place_are_one_range(plotted, kind):
     assert (point.label, point.rows) == ("7 to 8", 20_000)
 
 
+@ON_DUCKDB_FIRST
 def test_columns_of_any_name_are_summed(plotted):
     name = 'an "odd`one'
     quoted = f"`{name.replace('`', '``')}`" if plotted.engine == "spark" else '"' + name.replace('"', '""') + '"'

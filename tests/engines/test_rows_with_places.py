@@ -155,20 +155,20 @@ def by_place(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return sorted((row[FILE_NUMBER], row[POSITION], row["k"]) for row in rows)
 
 
-def plans(table: sl.Table) -> Iterator[ScanPlan]:
-    """Yield the plans of a whole table, and of regions that cut its files and leaves."""
+def plans(table: sl.Table, read: Read) -> Iterator[ScanPlan]:
+    """Yield the plans of a whole table, and of regions that cut its files and leaves; for Spark one of those."""
     state = table.store.load()
     yield plan_scan(state)
-    for keys in ([3, 12, 29], [0], [7]):
-        yield plan_scan(state, regions_of(state.schema, keys, None))
     yield plan_scan(state, regions_of(state.schema, None, {"k": (2, 25)}))
+    for keys in () if read.__name__ == "on_spark" else ([3, 12, 29], [0], [7]):
+        yield plan_scan(state, regions_of(state.schema, keys, None))
 
 
 @EVERY_TABLE
 def test_places_are_those_of_the_rows_in_their_files(session: sl.Session, read: Read, make: Any) -> None:
     table = make(session)
     storage = table.store.storage
-    for plan in plans(table):
+    for plan in plans(table, read):
         found = read(plan, storage, with_places=True)
         assert found.column_names == [*plan.schema.names, FILE_NUMBER, POSITION]
         assert by_place(found.to_pylist()) == by_place(expected(plan, storage))
@@ -178,7 +178,7 @@ def test_places_are_those_of_the_rows_in_their_files(session: sl.Session, read: 
 def test_rows_are_those_of_the_arrow_kernel(session: sl.Session, read: Read, make: Any) -> None:
     table = make(session)
     storage = table.store.storage
-    for plan in plans(table):
+    for plan in plans(table, read):
         kernel = pa.concat_tables([leaf_by_leaf(plan, storage)])
         for with_places in (False, True):
             found = read(plan, storage, with_places=with_places).select(plan.schema.names)
@@ -255,7 +255,7 @@ def test_places_can_be_compared_joined_and_counted(session, engine):
     session.create_table("s", sl.Schema({"k": "int"})).ingest([{"k": 1}, {"k": 2}, {"k": 17}])
     every = query(session, engine, f"SELECT {PLACES}, k FROM t").to_arrow().to_pylist()
     assert len(every) == 23
-    for number in range(6):
+    for number in range(6) if engine == "duckdb" else (0, 5):
         sql = f'SELECT k FROM t WHERE "{FILE_NUMBER}" = {number} AND "{POSITION}" > 1'
         found = query(session, engine, sql).to_arrow()["k"].to_pylist()
         assert sorted(found) == sorted(row["k"] for row in every if row["file"] == number and row["at"] > 1)
@@ -279,17 +279,17 @@ def test_files_without_vectors_are_read_without_places(session):
     assert "JOIN" not in plan.upper()
 
 
-@pytest.mark.parametrize("most_bytes", [32 << 20, 4096, 0])
-def test_blocks_of_any_size_leave_out_the_same_rows_on_spark(session, spark_engine, monkeypatch, most_bytes):
-    monkeypatch.setattr(row_places, "_MOST_BYTES", most_bytes)
-    table = session.create_table("t", sl.Schema({"k": "int"}), [200_000])
-    table.ingest(pa.table({"k": range(200_100)}))
-    gone = {0, 62, 63, 64, 4_095, 4_096, 65_535, 65_536, 131_071, 199_999, 200_000, 200_063, 200_099}
+def test_blocks_of_any_size_leave_out_the_same_rows_on_spark(session, spark_engine, monkeypatch):
+    table = session.create_table("t", sl.Schema({"k": "int"}), [70_000])
+    table.ingest(pa.table({"k": range(70_100)}))
+    gone = {0, 62, 63, 64, 4_095, 4_096, 65_535, 65_536, 69_999, 70_000, 70_063, 70_099}
     delete_rows(table.store, lambda row: row["k"] in gone)
-    plan = plan_scan(table.store.load())
+    plan, kept = plan_scan(table.store.load()), sorted({*range(70_100)} - gone)
     assert sum(file.deletions is not None for file in plan.files) == 2
-    found = frames.data_frame(KeptFrames(spark_engine.session()), plan, table.store.storage).toArrow()["k"].to_pylist()
-    assert sorted(found) == sorted({*range(200_100)} - gone)
+    for most_bytes in (32 << 20, 4096, 0):
+        monkeypatch.setattr(row_places, "_MOST_BYTES", most_bytes)
+        found = frames.data_frame(KeptFrames(spark_engine.session()), plan, table.store.storage).toArrow()
+        assert sorted(found["k"].to_pylist()) == kept
 
 
 @pytest.mark.parametrize("is_same_size", [False, True])

@@ -11,6 +11,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.query.result import QueryResult
+from tests.support.combinations import few_on_spark, some
 from tests.support.engines import ENGINES, failed
 
 SCHEMA = sl.Schema({"k": "int"}, {}, {"v": "long", "s": "string"})
@@ -23,8 +24,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sl.Session]:
         yield opened
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
+@few_on_spark(
     ("statement", "line", "below"),
     [
         ("SELECT z FROM t", 1, "z FROM"),
@@ -69,16 +69,13 @@ READS: Mapping[str, Callable[[QueryResult], object]] = {
 }
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("read", READS.values(), ids=READS)
-def test_an_error_while_rows_are_read_has_its_place_too(
-    session: sl.Session, engine: Any, read: Callable[[QueryResult], object]
-):
+@few_on_spark("way", READS)
+def test_an_error_while_rows_are_read_has_its_place_too(session: sl.Session, engine: Any, way: str):
     """However they are read: DuckDB counts lines otherwise in rows that are made of the statement's, as the first."""
     statement = "SELECT k,\n v\nFROM t@2\nWHERE v > 0 AND CAST(s AS INT) = :n"
     result = session.sql(statement, engine=engine, params={"n": 5})
     with pytest.raises(sl.SleeperError) as caught:
-        read(result)
+        READS[way](result)
     shown, caret = caught.value.place.splitlines()
     assert shown == "LINE 4: WHERE v > 0 AND CAST(s AS INT) = :n"
     assert shown[caret.index("^") :].startswith("CAST(s AS INT)")
@@ -115,7 +112,8 @@ def test_an_error_that_duckdb_finds_in_a_constant_has_its_place(session: sl.Sess
 OVERFLOW = "SELECT k + v * 9223372036854775807 * 12 AS n FROM t"
 
 
-@pytest.mark.parametrize("read", [*READS.values(), QueryResult.explain], ids=[*READS, "explain"])
+@pytest.mark.spark
+@pytest.mark.parametrize("read", some([*READS.values(), QueryResult.explain], every=3))
 def test_an_error_that_spark_finds_while_it_plans_is_ours_with_its_place(
     session: sl.Session, read: Callable[[QueryResult], object]
 ):
@@ -130,6 +128,7 @@ def test_an_error_that_spark_finds_while_it_plans_is_ours_with_its_place(
     assert shown[caret.index("^") :].startswith("v * 9")
 
 
+@pytest.mark.spark
 def test_the_place_in_another_frame_of_spark_is_not_shown_in_the_statement(session: sl.Session):
     frame = session.spark_session.sql("SELECT CAST('x' || id AS INT) AS n FROM range(3)")
     statement = "SELECT CAST(k AS STRING) AS s, frame.n FROM t, frame"
@@ -138,11 +137,16 @@ def test_the_place_in_another_frame_of_spark_is_not_shown_in_the_statement(sessi
     assert caught.value.place == ""
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("read", [QueryResult.to_arrow, QueryResult.head], ids=["to_arrow", "head"])
-@pytest.mark.parametrize(
-    "value", ["y\nLINE 1: SELECT k, CAST\n        ^\n", "\n== SQL (line 1, position 1) ==\nSELECT", "line 1 pos 8"]
-)
+@few_on_spark(
+    ("read", "value"),
+    [
+        (read, value)
+        for read in (QueryResult.to_arrow, QueryResult.head)
+        for value in (
+            "y\nLINE 1: SELECT k, CAST\n        ^\n", "\n== SQL (line 1, position 1) ==\nSELECT", "line 1 pos 8"
+        )
+    ],
+)  # fmt: skip
 def test_the_text_of_a_value_is_no_place(
     session: sl.Session, engine: Any, read: Callable[[QueryResult], Any], value: str
 ):

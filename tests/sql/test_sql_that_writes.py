@@ -10,7 +10,7 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from tests.support.combinations import few_on_spark
-from tests.support.engines import ENGINES, answer
+from tests.support.engines import DUCKDB_FIRST, ENGINES, answer
 
 SCHEMA = sl.Schema({"city": "string"}, {"day": "timestamp"}, {"fare": "int?", "note": "string?"})
 ROWS = [("alba", 3), ("oslo", 2), ("rome", 1)]
@@ -58,6 +58,7 @@ def files(session):
         ("INSERT INTO `trips` (`city`, day) SELECT 'bari', day FROM df", [("bari", None)]),
         ("INSERT INTO trips SELECT * FROM trips WHERE fare > 99", []),
     ],
+    every=5,
 )  # fmt: skip
 def test_insert_adds_the_rows_of_a_query(session, engine, sql, added):
     df = pd.DataFrame({"day": pd.to_datetime(["2026-01-01"])})
@@ -141,6 +142,7 @@ def test_a_dry_run_of_an_insert_counts_rows_and_bytes_and_changes_nothing(sessio
         ("EXPLAIN WITH a AS (SELECT 'x' AS c) MERGE INTO trips USING a ON a.c = city WHEN MATCHED THEN DELETE",
          "and MERGE INTO changes rows", None, "use dry_run=True instead"),
     ],
+    every=11,
 )  # fmt: skip
 def test_a_wrong_statement_is_explained_at_its_place(session, engine, sql, words, place, hint):
     before = files(session)
@@ -181,14 +183,14 @@ def test_an_error_of_the_query_in_its_last_rows_is_the_query_s_own(session):
     assert fares(session) == ROWS
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", DUCKDB_FIRST)
 def test_explain_shows_the_plan_of_the_query(session, engine):
     plan = session.sql("EXPLAIN INSERT INTO trips SELECT * FROM trips", engine=engine)
     assert f"plan of {engine}" in repr(plan)
     assert fares(session) == ROWS
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", DUCKDB_FIRST)
 def test_create_table_with_columns_makes_an_empty_table(session, engine):
     session.sql(
         "CREATE TABLE visits (place STRING, at TIMESTAMP, n INT NOT NULL, tags ARRAY<STRING>, price DECIMAL(10, 2))\n"
@@ -251,6 +253,7 @@ def test_create_table_with_columns_makes_an_empty_table(session, engine):
         ("CREATE OR REPLACE TABLE IF NOT EXISTS v (a INT) ROW KEYS (a)", "contradict each other", "CREATE",
          "leave one"),
     ],
+    every=18,
 )  # fmt: skip
 def test_a_table_that_cannot_be_made_is_explained_and_leaves_nothing(session, engine, sql, words, place, hint):
     before = files(session)
@@ -264,7 +267,7 @@ def test_a_table_that_cannot_be_made_is_explained_and_leaves_nothing(session, en
     assert [table.name for table in session.tables()] == ["trips"]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", DUCKDB_FIRST)
 def test_drop_and_truncate_need_force_and_show_their_plan(session, engine):
     for sql in ("DROP TABLE trips", "TRUNCATE trips", "truncate table trips"):
         with pytest.raises(sl.ConfirmationNeeded) as caught:
@@ -280,7 +283,7 @@ def test_drop_and_truncate_need_force_and_show_their_plan(session, engine):
         session.sql("DROP TABLE trips", engine=engine)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", DUCKDB_FIRST)
 def test_alter_table_changes_columns_in_one_commit(session, engine):
     sql = "ALTER TABLE Trips DROP COLUMN FARE, RENAME COLUMN note TO remark, ADD (tip DOUBLE, fare BIGINT)"
     assert "would alter trips" in repr(session.sql(sql, engine=engine, dry_run=True))
@@ -319,13 +322,13 @@ def test_a_wrong_alter_is_explained_at_its_place(session, sql, words, place):
     assert session.table("trips").schema == SCHEMA
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", DUCKDB_FIRST)
 def test_describe_history_lists_the_snapshots(session, engine):
     assert [each.id for each in session.sql("DESCRIBE HISTORY trips", engine=engine)] == [2, 1]
     assert [each.id for each in session.sql("desc history Trips limit 1", engine=engine)] == [2]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", DUCKDB_FIRST)
 def test_procedures_do_what_commands_do(session, engine):
     def call(text, **options):
         return session.sql(f"CALL sys.{text}", engine=engine, **options)
@@ -456,7 +459,7 @@ def test_a_table_of_a_query_has_the_rules_of_its_statement(session, engine):
     )
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", DUCKDB_FIRST)
 def test_a_table_that_exists_is_kept_replaced_or_refused(session, engine):
     again = "TABLE {} trips ROW KEYS (city) AS SELECT city, fare * 10 AS fare FROM trips"
     with pytest.raises(sl.AlreadyExists, match="table 'trips' already exists"):
@@ -468,7 +471,7 @@ def test_a_table_that_exists_is_kept_replaced_or_refused(session, engine):
     assert fares(session, table="trips@first") == ROWS
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", DUCKDB_FIRST)
 def test_create_table_as_takes_names_and_types_of_columns(session, engine):
     query = "SELECT city, fare FROM trips"
     session.sql(f"CREATE TABLE a (place, n) ROW KEYS (place) AS {query}", engine=engine)
@@ -499,6 +502,7 @@ def test_create_table_as_takes_names_and_types_of_columns(session, engine):
         ("CREATE TABLE 1v ROW KEYS (n) AS SELECT fare AS n FROM trips", "the name of a table is expected", ""),
         ("CREATE TABLE `a b` ROW KEYS (n) AS SELECT fare AS n FROM trips", "'a b' is not a valid table name", ""),
     ],
+    every=7,
 )  # fmt: skip
 def test_a_table_as_that_fails_leaves_no_table_and_no_file(session, engine, sql, words, hint):
     before = files(session)
@@ -528,7 +532,7 @@ def test_a_table_like_another_takes_rows_splits_and_properties(session):
     assert fares(session, table="v") == ROWS
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", DUCKDB_FIRST)
 def test_a_column_gets_another_case(session, engine):
     session.sql("ALTER TABLE trips RENAME COLUMN fare TO FARE", engine=engine)
     session.sql(f"INSERT INTO trips (city, day, fare) SELECT 'bari', {DAY}, 9", engine=engine)
@@ -544,7 +548,7 @@ def test_a_struct_has_several_fields(session):
     assert fields == {"k": "int", "s": kind, "t": "string"}
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", DUCKDB_FIRST)
 def test_unique_keys_are_promised_and_taken_back(session, engine):
     def schema(name):
         return session.table(name).schema

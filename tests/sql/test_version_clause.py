@@ -9,7 +9,7 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from tests.support.combinations import few_on_spark
-from tests.support.engines import ENGINES, answer
+from tests.support.engines import DUCKDB_FIRST, ENGINES, answer
 
 START = datetime(2026, 10, 24, 23, tzinfo=UTC)
 
@@ -70,6 +70,7 @@ def expired(session):
         (" TIMESTAMP AS OF '2999-01-01'", 5),  # after the last
         (" TIMESTAMP AS OF '2026-10-24 23:00:00'", 1),  # exactly the first
     ],
+    every=9,
 )
 def test_every_form_reads_its_version(session, engine, clause, number):
     result = session.sql(f"SELECT count(*) FROM Trips{clause}", engine=engine, params={"version": "snapshot.3"})
@@ -97,6 +98,7 @@ def test_every_form_reads_its_version(session, engine, clause, number):
         ("SELECT count(*) FROM `Trips` VERSION AS OF `savepoint.fix` AS ab", [(1,)]),
         ("SELECT sum(n) FROM (SELECT count(*) AS n FROM Trips@2 UNION ALL SELECT count(*) FROM Trips@4)", [(4,)]),
     ],
+    every=5,
 )  # fmt: skip
 def test_a_clause_stands_wherever_a_table_does(session, engine, sql, rows):
     assert answer(session, sql, engine) == rows
@@ -113,7 +115,7 @@ def test_a_clause_stands_wherever_a_table_does(session, engine, sql, rows):
     ],
 )
 def test_a_commit_counts_from_its_own_microsecond_on(session, engine, text, number):
-    for moment in (f"'{text}'", f"TIMESTAMP '{text}'", f"'{text} UTC'"):
+    for moment in (f"TIMESTAMP '{text}'", f"'{text}'", f"'{text} UTC'")[: 1 if engine == "spark" else 3]:
         assert answer(session, f"SELECT count(*) FROM Trips TIMESTAMP AS OF {moment}", engine) == [(number - 1,)]
 
 
@@ -130,7 +132,7 @@ def test_an_answer_says_what_its_clause_resolved_to(session, engine):
     )
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", DUCKDB_FIRST)
 def test_where_no_snapshot_is_retained_the_closest_savepoint_answers_and_says_so(expired, engine):
     sql = "SELECT * FROM Trips TIMESTAMP AS OF '2026-10-25 00:12:00'"
     result = expired.sql(sql, engine=engine)
@@ -167,6 +169,7 @@ def test_where_no_snapshot_is_retained_the_closest_savepoint_answers_and_says_so
         ("TIMESTAMP AS OF :none", sl.NotFound, "no parameter 'none'", ""),
         ("VERSION AS OF", sl.InvalidInput, "no version in 'VERSION AS OF'", "VERSION AS OF 12"),
     ],
+    every=6,
 )  # fmt: skip
 def test_what_cannot_be_reached_is_explained(expired, engine, clause, kind, words, hint):
     with pytest.raises(kind) as caught:
@@ -191,7 +194,7 @@ def test_a_view_of_the_session_keeps_its_versions_and_follows_where_it_names_non
     assert "Trips at snapshot 6, Trips at savepoint 1 'fix', snapshot 2, Trips at snapshot 2" in footer
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", DUCKDB_FIRST)
 def test_views_are_made_of_views_replaced_and_dropped(session, engine):
     def run(sql):
         return session.sql(sql, engine=engine).to_dict()

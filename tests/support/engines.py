@@ -9,6 +9,8 @@ import pytest
 import sleeper_nb as sl
 
 ENGINES = ["duckdb", pytest.param("spark", marks=pytest.mark.spark)]
+DUCKDB_FIRST = ["duckdb", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.long])]
+"""For what happens before an engine is asked, which another test shows on Spark too: on Spark it is `long`."""
 
 
 def answer(session: sl.Session, sql: str, engine: Any, **params: object) -> list[tuple[Any, ...]]:

