@@ -93,7 +93,7 @@ def json_names(file: SourceFile) -> Iterator[str]:
 
 def json_sample(file: SourceFile) -> list[dict[str, Any]]:
     """Return the first objects of a JSON file; its numbers with fractions as doubles."""
-    return [_with_doubles(row) for _, row in _with_nulls(_first_objects(file), file)]
+    return [row for _, row in _with_nulls(_first_objects(file), file)]
 
 
 def line_in_sample(file: SourceFile, row: int) -> str:
@@ -106,7 +106,8 @@ def _first_objects(file: SourceFile) -> list[tuple[int, dict[str, Any]]]:
         stream = io.BufferedReader(opened)
         block = next(_blocks(stream, file), b"")
         is_array = block.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
-        return list(_array(file, block + stream.read()) if is_array else _objects(file, block, 1))
+        rows = _array(file, block + stream.read(), _OF_DOUBLES) if is_array else _objects(file, block, 1, _OF_DOUBLES)
+        return list(rows)
 
 
 def _with_nulls(rows: Iterable[tuple[int, dict[str, Any]]], file: SourceFile) -> list[tuple[int, dict[str, Any]]]:
@@ -118,14 +119,6 @@ def _with_nulls(rows: Iterable[tuple[int, dict[str, Any]]], file: SourceFile) ->
         return None if isinstance(each, str) and not isinstance(each, NumberText) and each in nulls else each
 
     return [(number, {name: value(each) for name, each in row.items()}) for number, row in rows]
-
-
-def _with_doubles(value: Any) -> Any:
-    if isinstance(value, NumberText):
-        return float(value)
-    if isinstance(value, dict):
-        return {name: _with_doubles(each) for name, each in value.items()}
-    return [_with_doubles(each) for each in value] if isinstance(value, list) else value
 
 
 def _json_rows(stream: io.BufferedReader, file: SourceFile) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -257,16 +250,19 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = JSONDecoder(object_pairs_hook=_object, parse_float=NumberText)
+_OF_DOUBLES = JSONDecoder(object_pairs_hook=_object)
 
 
-def _objects(file: SourceFile, block: bytes, first: int) -> Iterator[tuple[int, dict[str, Any]]]:
+def _objects(
+    file: SourceFile, block: bytes, first: int, decoder: JSONDecoder = _DECODER
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the object on each line, with the line's number; the block begins at line `first`."""
     for number, line in enumerate(block.split(b"\n"), first):
         if not line.strip():
             continue
         try:
             text = _first_text(line) if number == 1 else line.decode(errors=_ESCAPED)
-            yield number, _checked_object(parse_json(text))
+            yield number, _checked_object(decoder.decode(text))
         except (ValueError, RecursionError) as error:
             raise _not_json(file, number, error) from error
 
@@ -276,7 +272,7 @@ def _first_text(content: bytes) -> str:
     return content.decode("utf-8-sig", _ESCAPED)
 
 
-def _array(file: SourceFile, content: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
+def _array(file: SourceFile, content: bytes, decoder: JSONDecoder = _DECODER) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the objects of an array, each with the line on which it begins."""
     line, done = 1, 0
     try:
@@ -284,7 +280,7 @@ def _array(file: SourceFile, content: bytes) -> Iterator[tuple[int, dict[str, An
         at = _skip(text, _skip(text, 0) + 1)
         while text[at : at + 1] != "]":
             line, done = line + text.count("\n", done, at), at
-            row, at = _DECODER.raw_decode(text, at)
+            row, at = decoder.raw_decode(text, at)
             yield line, _checked_object(row)
             at = _next_value(text, _skip(text, at))
         _check_end(text, at)
