@@ -268,7 +268,7 @@ def _rows_as_loaded(files: Sequence[SourceFile]) -> ArrowStream:
             raise InvalidInput(f"{files[0].label} has no columns")
         _check_different(columns, files[0])
     names = [each.name for each in columns]
-    key, *own = _distinct(["file", *map(valid_name, names)])
+    *own, key = _distinct([*map(valid_name, names), "file"])
     fields = [Field(name, each.type, nullable=True) for name, each in zip(own, columns, strict=True) if each.type]
     schema = Schema({key: "string"}, values=fields)
     matching = Matching(renames=tuple((name, new) for name, new in zip(names, own, strict=True) if name != new))

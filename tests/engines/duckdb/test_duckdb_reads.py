@@ -1,5 +1,6 @@
 """SQL on DuckDB reads and never writes: by DuckDB's own parser, and by the settings of the database that runs it."""
 
+import json
 from pathlib import Path
 
 import duckdb
@@ -468,6 +469,13 @@ def test_a_json_file_in_sql_has_the_types_and_values_that_a_table_made_of_it_has
     assert read.select(made.column_names).to_pylist() == made.to_pylist()
     both = session.sql("WITH a AS (FROM 'a.json') SELECT k FROM a JOIN a AS b USING (k) WHERE a.d > 0", engine="duckdb")
     assert sorted(both.to_arrow()["k"].to_pylist()) == [2, 9007199254740993]
+
+
+@pytest.mark.parametrize("names", [["file"], ["file", "file_"], ["file_", "File", "fi le", "fi_le"], ["_", "file "]])
+def test_a_json_file_in_sql_may_have_columns_of_any_names(session, folder, names):
+    row = {name: number for number, name in enumerate(names)}
+    (folder / "names.json").write_text(f"{json.dumps(row)}\n{json.dumps(row)}\n")
+    assert session.sql(f"FROM '{folder}/names.json'", engine="duckdb").to_arrow().to_pylist() == [row, row]
 
 
 @pytest.mark.parametrize(("values", "problem"), [
