@@ -138,8 +138,8 @@ def csv_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> I
         wrong = _wrong_line(file, csv_format, error, matching)
         if wrong is None:
             raise
-        if wrong_lines is not None:  # Arrow passes on no line that is not UTF-8
-            wrong.hint = ("correct the line; if its text is not UTF-8, ", *encoding_hint(file))
+        if wrong_lines is not None:
+            wrong.hint = _hint_for_line_that_was_not_passed(file)
         raise wrong from error
     if last is None or not _has_end_row(last):
         raise _ends_inside_quotes(file)
@@ -201,6 +201,11 @@ def _wrong_line(
     return _line_error(file, csv_format, number, _wrong_number(values, columns), match["text"], hint)
 
 
+def _hint_for_line_that_was_not_passed(file: SourceFile) -> Hint:
+    """Return what to do about a wrong line that Arrow did not pass on, as it does with each that is UTF-8."""
+    return ("correct the line; if its text is not UTF-8, ", *encoding_hint(file))
+
+
 def _line_error(
     file: SourceFile, csv_format: CsvFormat, number: int, wrong: str, text: str, hint: Hint
 ) -> InvalidInput:
@@ -232,11 +237,17 @@ def csv_sample(file: SourceFile, matching: Matching = EXACT) -> list[tuple[str, 
         _check_no_comment(file, first, csv_format)
         _check_delimiter_of_sample(file, first, csv_format)
         wrong, surplus = WrongLines(csv_format), _has_empty_surplus(file, csv_format, names)
-        with (
-            file.open() as stream,
-            closing(_open_csv(stream, names, csv_format, Quotes(csv_format), wrong, surplus=surplus)) as reader,
-        ):
-            texts = pa.Table.from_batches([next(iter(reader))])
+        try:
+            with (
+                file.open() as stream,
+                closing(_open_csv(stream, names, csv_format, Quotes(csv_format), wrong, surplus=surplus)) as reader,
+            ):
+                texts = pa.Table.from_batches([next(iter(reader))])
+        except pa.ArrowInvalid as error:
+            if (of_line := _wrong_line(file, csv_format, error, matching)) is None:
+                raise
+            of_line.hint = _hint_for_line_that_was_not_passed(file)
+            raise of_line from error
     rows = texts.num_rows - _has_end_row(texts)
     if len(wrong.found) > rows:  # the first line is no header; of a few, the load names the first
         bad = wrong.found[0]

@@ -341,6 +341,14 @@ def test_the_hint_names_an_encoding_in_which_the_bytes_are_text(table, tmp_path,
     assert rows(table, path, encoding=encoding) == [{"k": 1, "name": bytes_of_text}]
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_line_of_too_many_values_that_is_not_utf_8_is_named_at_create(tmp_path: Path):
+    path = written(tmp_path, "k,v\n1,é\n2,é,x\n".encode("latin-1"))
+    said = r"line 3 has 3 values, but there are 2 columns: 2,.*\nhint: correct the line; .*encoding='latin-1'"
+    with sl.connect(tmp_path / "w") as session, pytest.raises(sl.InvalidInput, match=said):
+        session.create_table("t", path, row_keys=["k"])
+
+
 @pytest.mark.parametrize(("text", "encoding"), [("中文测试", "gb18030"), ("Москва", "cp1251")])
 def test_the_hint_names_no_latin_encoding_for_texts_in_other_scripts(table, tmp_path, text: str, encoding: str):
     path = written(tmp_path, f"k,name\n1,{text}\n".encode(encoding))
