@@ -26,6 +26,7 @@ from sleeper_nb.commands.confirm import delete_confirmed
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound
 from sleeper_nb.model.snapshots import SavepointReference
+from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
     from sleeper_nb.display.listings import Pictured
@@ -133,8 +134,14 @@ def _named_savepoint(line: TypedLine) -> Hint | None:
     words=("savepoint", "tag", "save"),
     instead=_named_savepoint,
 )
-def create_savepoint(context: Context, arguments: Namespace) -> Savepoint:
+def create_savepoint(context: Context, arguments: Namespace) -> Savepoint | Answer:
     table, reference = context.table_and_version(arguments.table, arguments.snapshot)
+    names = table.savepoints() if arguments.if_not_exists else ()
+    present = next((each for each in names if each.name is not None and each.name == arguments.name), None)
+    if present is not None:
+        of = f"of snapshot {present.saved_snapshot_id}"
+        footer = f"savepoint {present.name!r} exists already, {of}; nothing was made"
+        return Answer(Grid((), (), footer=footer))
     snapshot = None if reference is None else table.at_reference(reference).resolved.snapshot_id
     return table.create_savepoint(arguments.name, arguments.message, snapshot, if_not_exists=arguments.if_not_exists)
 

@@ -284,15 +284,14 @@ def create_table(tables: TableOpener, request: TableRequest, *, dry_run: bool) -
     if request.like is not None:
         request, tree = _like(tables, request)
     if request.data is not None:
-        with _opened(tables, request) as sources:
+        with _opened(tables, request) as sources, _definition_in_hints():
             load = _Load.of(tables, request, tree, sources)
             left_out = tuple(filter(None, [hidden_note(each for each in sources if isinstance(each, SourceFile))]))
             if dry_run:
                 plan = load.plan()
                 return replace(plan, notes=(*plan.notes, *left_out))
             odd = load.odd_texts()  # first: after the load, a file that is gone would be an error
-            with _definition_in_hints():
-                store = load.run()
+            store = load.run()
             remember_files(store, sources, store.head().id)
             return (*(each.line for each in odd), *((note,) for note in left_out))
     assert request.schema is not None  # noqa: S101 - checked above

@@ -359,8 +359,8 @@ class FolderWatch:
             if self._passed_over and not once:  # the report of one pass says it
                 self.progress.finish(passed_over_text(self._passed_over))
             self.look()
-            while not once or any(each.state == "being written" for each in self._files.values()):
-                self.progress.update(f"watching {self.folder.root}: {self.report.summary}")
+            while not once or self.report.of("being written"):
+                self.progress.update(self._waits_for if once else f"watching {self.folder.root}: {self.report.summary}")
                 self.clock.sleep(self.every.total_seconds())
                 self.look()
                 if once:
@@ -373,6 +373,13 @@ class FolderWatch:
             self._say_what_was_loaded(error)
             raise
         return self.report
+
+    @property
+    def _waits_for(self) -> str:
+        """What one pass waits for: most files are whole, but only a second look tells."""
+        new = len(self.report.of("being written"))
+        seconds = f"{self.every.total_seconds():g}"
+        return f"looking again in {seconds} s whether {counted(new, 'new file')} {'is' if new == 1 else 'are'} complete"
 
     def _say_what_was_loaded(self, error: SleeperError) -> None:
         """Begin an error with the files that were loaded before it."""

@@ -213,8 +213,10 @@ class _CheckedIngest:
             return loaded
         count = done[-1].count
         outcome = [self.quarantine.note(count), *([loaded.note] if isinstance(loaded, LoadedAndSaved) else [])]
+        # Only in the answer: a value in the history would outlive a purge.
+        note = "\n".join(filter(None, ("; ".join(outcome), done[-1].why)))
         file = self.quarantine.address if count else None
-        return CheckedLoad.of(loaded, "; ".join(outcome), kept_back=count, quarantine=file)
+        return CheckedLoad.of(loaded, note, kept_back=count, quarantine=file)
 
     def _sorted_out(self, state: TableState) -> SortedOut:
         checks = self.table.load_checks(state.schema)

@@ -93,3 +93,15 @@ def test_the_plan_of_a_deletion_counts_data_files_apart(typed):
     typed('%sleeper delete-rows t --where "id = 1"')
     in_folder = len(list(Path("warehouse").glob("*/*/data/**/*.parquet")))
     assert re.search(rf"files +\d+, {in_folder} of them data files", repr(typed("%sleeper delete t")))
+
+
+def test_the_hint_of_a_short_line_of_a_new_table_works(typed, tmp_path):
+    (tmp_path / "messy.csv").write_text("id,city\n1,rome\n2\n")
+    (tmp_path / "lines.ddl").write_text("id INT KEY\ncity STRING NULL\n")
+    hint = refused(typed, "create messy --from messy.csv --keys id").hint
+    defining, loading = "%sleeper create T --schema FILE", "%sleeper ingest T SRC --quarantine bad.parquet"
+    assert hint.startswith(f"correct the line; or define the table first with {defining}: {loading} keeps such lines")
+    typed(defining.replace("T ", "messy ").replace("FILE", "lines.ddl"))
+    loaded = typed(loading.replace("T ", "messy ").replace("SRC", "messy.csv"))
+    assert (loaded.rows, loaded.kept_back) == (1, 1)
+    assert "why: 1 line with too few values" in repr(loaded)

@@ -65,8 +65,8 @@ class CheckedLoad(Snapshot):
         return cls(**loaded.own_parameters(), note=note, kept_back=kept_back, quarantine=quarantine, nothing=nothing)
 
     def grid(self) -> Grid:
-        """Return the snapshot as a card, with the note below unless its message has it, and what became of runs."""
-        note = "" if self.note in (self.message or "") else self.note
+        """Return the snapshot as a card, below it the lines of the note that its message lacks, and of runs."""
+        note = "\n".join(line for line in self.note.splitlines() if line not in (self.message or ""))
         runs = self.runs if self.to_merge is None else f"{self.runs}: {self.to_merge.text(self.prefix)}"
         card = Grid((), ()) if self.nothing else Snapshot.grid(self)
         return replace(card, footer="\n".join(filter(None, (self.nothing, note, runs))))

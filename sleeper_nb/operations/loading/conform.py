@@ -52,6 +52,8 @@ _MOST_LINES = 9
 """More differences than these are counted in an error; a dry run lists all."""
 
 
+NULLS: Final = "nulls"
+"""The kind of values that are missing where none may be."""
 WHOLE_LINE: Final = "whole line"
 """The column of the difference of a line that is no row of the columns: all of its values are bad."""
 MISSING: Final = "missing column"
@@ -80,11 +82,20 @@ def for_table(hint: Hint, name: str) -> HintParts:
 def for_new_table(hint: Hint) -> HintParts:
     """Return a hint that changes a table's definition where it would alter the table, which does not exist yet."""
     parts = hint if isinstance(hint, tuple) else (hint,)
+    if QUARANTINE in parts:  # keeping rows back needs a table
+        at = parts.index(QUARANTINE)
+        parts = (*_DEFINED_FIRST, *parts[at + 1 :])
     return tuple(
         _in_definition(part) if isinstance(part, Action) and f" {A_TABLE} " in part.line else part for part in parts
     )
 
 
+_DEFINED_FIRST: Final[HintParts] = (
+    "correct the line; or define the table first with ",
+    Action("create T --schema FILE", "session.create_table('T', sl.Schema(…))"),
+    ": ",
+    Action(f"ingest T SRC {QUARANTINE.line}", f"table.ingest(…, {QUARANTINE.python})"),
+)
 _IN_PYTHON: Final = {
     "STRING": ("a text", "str(x)"),
     "BOOLEAN": ("a bool", "to True"),
@@ -714,7 +725,7 @@ def nulls_refused(name: str, nulls: int, note: str = "", *, is_row_key: bool = F
     which = "row keys cannot be null" if is_row_key else "only fields declared with ? can be null"
     change = f"drop those rows or fill in the values; {which}"
     reason = f" ({note})" if note else ""
-    return Difference(name, f"column {name!r} has {counted(nulls, 'null')}{reason}", change, kind="nulls", values=nulls)
+    return Difference(name, f"column {name!r} has {counted(nulls, 'null')}{reason}", change, kind=NULLS, values=nulls)
 
 
 def compare_column(

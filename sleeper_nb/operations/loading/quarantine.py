@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,7 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.loading.casts import BAD_VALUE, plain_chunks
 from sleeper_nb.operations.loading.conform import (
     FILE,
+    NULLS,
     OF_KEPT_ROWS,
     QUARANTINE,
     REASON,
@@ -112,6 +113,27 @@ class SortedOut:
                     else:
                         groups[key] = known.plus(placed)
         return tuple(groups.values())
+
+    @property
+    def why(self) -> str:
+        """How many values have which problem, most first; "" when no row is kept back."""
+        found = sorted(self.reasons, key=lambda each: -each.values)
+        more = len(found) - _MOST_REASONS
+        shown = [self._reason(each) for each in found[:_MOST_REASONS]]
+        shown += [f"{counted(more, 'more reason')} in {REASON}"] if more > 0 else []
+        return f"why: {'; '.join(shown)}" if shown else ""
+
+    def _reason(self, of: Difference) -> str:
+        if of.column == WHOLE_LINE:
+            return f"{counted(of.values, 'line')} {of.kind.replace('has', 'with')}"
+        what = of.kind or of.problem
+        if of.column in self.rows.column_names:
+            what = f"{of.column} is NULL" if what == NULLS else f"{of.column} {what}"
+        example = f", such as {of.example}" if of.example else ""
+        return f"{counted(max(1, of.values), 'row')}: {what}{example}"
+
+
+_MOST_REASONS: Final = 3
 
 
 def _problem_at(place: str, difference: Difference) -> str:

@@ -100,6 +100,19 @@ def test_the_report_and_the_history_say_how_many_rows_were_kept_back_and_where(t
     assert f"4 rows kept back in {tmp_path}/more.parquet" in repr(loaded)
 
 
+def test_the_report_says_why_rows_were_kept_back_and_the_history_does_not(table, tmp_path):
+    columns = {"id": ["1", "02", "03", "4"], "n": ["x", "1", "2", "3"], "fare": ["1", "1", "1", "-1"]}
+    data = source("x.csv", columns, tmp_path)
+    data.write_text(f"{data.read_text()}5\n")
+    loaded = table.ingest(data, quarantine=tmp_path / "bad.parquet")
+    why = "why: 2 rows: id (string) cannot become int without loss, such as '02'; "
+    assert repr(loaded).splitlines()[-1].startswith(why)
+    assert repr(loaded).endswith("; 1 more reason in _reason")
+    assert "why" not in repr(table.snapshots())
+    alone = table.ingest([{"id": 1, "n": None}], quarantine=tmp_path / "more.parquet")
+    assert repr(alone).endswith("\nwhy: 1 row: n is NULL")
+
+
 def test_a_dry_run_counts_them_by_column_with_an_example_and_writes_nothing(table, tmp_path):
     data, bad = source("x.csv", COLUMNS, tmp_path), tmp_path / "bad.parquet"
     plan = table.ingest(data, quarantine=bad, dry_run=True)

@@ -145,6 +145,19 @@ def test_one_pass_leaves_files_that_are_still_written_and_says_so(table, incomin
     assert (report.failed, ids(table)) == ((), [])
 
 
+def test_one_pass_says_what_it_waits_for(tmp_path, incoming, clock):
+    said: list[str] = []
+
+    class Hears(Silent):
+        def update(self, text: str, done: int = 0, total: int = 0) -> None:  # noqa: ARG002 - the form of all
+            said.append(text)
+
+    incoming.write("a.csv", "a,1")
+    with sl.connect(tmp_path / "warehouse", clock=clock, progress=Hears()) as session:
+        once(session.create_table("t", SCHEMA), incoming)
+    assert said[0] == "looking again in 10 s whether 1 new file is complete"
+
+
 def test_names_that_writers_use_until_a_file_is_whole_are_left_alone(table, incoming):
     for name in (".a.csv", "_b.csv", "c.csv.part", "d.tmp", "_temporary/e.csv", ".hidden/f.csv", "notes.txt"):
         incoming.write(name, "x,1")
