@@ -524,13 +524,12 @@ def _of_path(path: Path, folder: Path) -> SourceFile:
 def _folder_values(named: Iterable[str], below: Iterable[str]) -> tuple[FolderValue, ...]:
     """Return the values of folders that the user named, and of those below them."""
     parts = [*((part, False) for part in named), *((part, True) for part in below)]
-    matches = [(_FOLDER_VALUE.fullmatch(part), is_below) for part, is_below in parts]
     return tuple(
         FolderValue(
             _decoded(match["name"]), None if match["value"] == _HIVE_NULL else _decoded(match["value"]), is_below
         )
-        for match, is_below in matches
-        if match
+        for part, is_below in parts
+        if (match := _FOLDER_VALUE.fullmatch(part))
     )
 
 
