@@ -57,7 +57,7 @@ class NamesInFile:
             with closing(sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS)) as connection:
                 interruptions = guard(connection)
                 try:
-                    if unexpected(connection) is not None:  # of somebody else's file: opening it says so
+                    if unexpected(connection) is not None:  # of another program's file: opening it raises
                         return []
                     return connection.execute(select, {"table": table} if table else ()).fetchall()
                 except sqlite3.Error as error:

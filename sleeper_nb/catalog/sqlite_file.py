@@ -8,7 +8,7 @@ Deleting snapshots or tables writes to the file too, and a full disk has no room
 reserve, takes up room beforehand. Only work that frees space gives it up, a part at a time, and takes it back from
 what it has freed.
 
-A file may come from somebody else. Views, triggers and computed columns would run their SQL in our statements, so a
+A file may come from another person. Views, triggers and computed columns would run their SQL in our statements, so a
 file that has any, or a table that no release made, is refused before a statement reads its rows.
 """
 

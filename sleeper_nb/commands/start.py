@@ -143,7 +143,7 @@ def _no_default(uri: str) -> NotFound:
 
 
 def _is_confirmed(context: Context, uri: str) -> bool:
-    """Return whether the user wants a new warehouse beside one of a near name; only a terminal can ask."""
+    """Return whether the user wants a new warehouse although another has a similar name; only a terminal can ask."""
     from sleeper_nb.operations.administration.instances import check_not_a_slip
     from sleeper_nb.storage.filesystem import open_storage
 

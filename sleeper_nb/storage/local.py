@@ -1,8 +1,8 @@
 """A folder of this machine as a place of files: a file is on disk before anything names it.
 
-A folder of a warehouse may have symbolic links, and somebody else may make one at any moment. Files behind them can be
-read, where the user allows the place. They are never listed, but where the user allowed the link itself, and never
-deleted: a deletion opens each folder on its way without following links, so a link that appears meanwhile ends it.
+A folder of a warehouse may have symbolic links, and another user may make one at any moment. Files that links lead to
+can be read where the user allows their place. They are listed only if the user allowed the link itself, and are never
+deleted: a deletion opens each folder of a path without following links, so a link that appears meanwhile stops it.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ class LocalPlace:
         try:
             with self._folder_of(path) as (folder, name):
                 status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        except (FileNotFoundError, StorageError):  # or behind a link
+        except (FileNotFoundError, StorageError):  # or reached through a link
             return False
         return status.st_nlink == 1 and _modified(status) < since
 

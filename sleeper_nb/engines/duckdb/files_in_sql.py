@@ -251,7 +251,7 @@ def _options(options: dict[str, str]) -> str:
 
 
 def _repeats_folder(file: SourceFile) -> bool:
-    """Return whether a file has a column that its folder names too: DuckDB takes either value without a word."""
+    """Return whether a file has a column that its folder names too: DuckDB takes either value and reports nothing."""
     folders = {each.name for each in file.folder_values if each.is_below}
     return bool(folders) and not folders.isdisjoint(header_names(file))
 

@@ -104,7 +104,7 @@ def _shared(one: str, two: str) -> int:
 
 
 def check_not_a_slip(warehouse: Storage) -> None:
-    """Raise `InvalidInput` for a folder that is not there, beside a warehouse as which it may be meant."""
+    """Raise `InvalidInput` for a folder that does not exist if its name is close to that of a warehouse next to it."""
     folder = Path(warehouse.root)
     if not warehouse.local or folder.exists():
         return

@@ -432,7 +432,7 @@ class PurgeOfRows:
         )
 
     def check_links(self) -> None:
-        """Raise `StorageError` when files that would go are behind a link: they would stay, and the purge never end."""
+        """Raise `StorageError` when files to delete are reached through a link: the purge could never delete them."""
         if self._store.storage.links_in("") and (linked := self.plan().linked):
             raise StorageError(
                 f"files of table {self.deletion.table!r} with such rows are reached through {linked[0]}, "
@@ -571,7 +571,7 @@ class PurgeOfRows:
         return tuple(each for each in self._store.catalog.leases(self._store.table_id) if not each.has_ended(now))
 
     def _linked(self, names: Collection[str]) -> tuple[str, ...]:
-        """Return the links behind which some data files are, or metadata, which has keys, and where they lead."""
+        """Return the links, with their targets, through which data files or metadata, which has keys, are reached."""
         storage, of_metadata = self._store.storage, {*paths.FOLDERS} - {paths.DATA}
         return tuple(
             f"the link {storage.locate(link)} to {target}"

@@ -217,7 +217,7 @@ class _UntypedColumn:
         return MixedValues(problem, self.as_decimal(path, number, as_decimal), of_key)
 
     def as_decimal(self, path: str, number: int, what: str) -> HintParts:
-        """Return what loads a number, and the fractions beside it, as decimals; as texts where these are too long."""
+        """Return how to load a number and its column's fractions as decimals, or as text if they are too long."""
         scale = max((_decimals(each) for _, each in self.fractions(path)), default=0)
         fits = abs(number) < 10 ** max(_MOST_DIGITS - scale, 0)
         keep_json = ("keep its JSON as text: ", giving_type(self.name, "string"))
@@ -249,11 +249,11 @@ def _without_type(column: _UntypedColumn) -> MixedValues | None:
             continue
         if not _has_type(each) and (found := _of_no_type(column, row, "", each)):
             return found
-    return _beside_fractions(column)
+    return _mixed_with_fractions(column)
 
 
-def _beside_fractions(column: _UntypedColumn) -> MixedValues | None:
-    """Describe a whole number beside fractions whose digits a double may not hold; None when there is none."""
+def _mixed_with_fractions(column: _UntypedColumn) -> MixedValues | None:
+    """Describe a whole number in a column of fractions that a double may not hold; None when there is none."""
     wide: dict[str, tuple[int, int]] = {}
     for path, row, each in _values_within(column.values):
         if isinstance(each, int | np.integer) and abs(int(each)) > _MOST_OF_DOUBLE:
@@ -261,8 +261,8 @@ def _beside_fractions(column: _UntypedColumn) -> MixedValues | None:
     for path, (row, number) in wide.items():
         if fractions := column.fractions(path):
             first = column.place(fractions[0][0])
-            beside = f"is mixed with fractions{first and f' ({first})'}"
-            problem = f"{column.at(path, row)}: {number} {beside}, and a double may not hold all its digits"
+            mixed = f"is mixed with fractions{first and f' ({first})'}"
+            problem = f"{column.at(path, row)}: {number} {mixed}, and a double may not hold all its digits"
             return column.of_number(path, number, problem, "load them as decimals")
     return None
 
