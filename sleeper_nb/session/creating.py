@@ -291,9 +291,9 @@ def create_table(tables: TableOpener, request: TableRequest, *, dry_run: bool) -
                 plan = load.plan()
                 return replace(plan, notes=(*plan.notes, *left_out))
             odd = load.odd_texts()  # first: after the load, a file that is gone would be an error
-            store = load.run()
+            store, notes = load.run()
             remember_files(store, sources, store.head().id)
-            return (*(each.line for each in odd), *((note,) for note in left_out))
+            return (*(each.line for each in odd), *((note,) for note in (*notes, *left_out)))
     assert request.schema is not None  # noqa: S101 - checked above
     settings, new_tree = planned(tables, request.new, request.schema)
     if dry_run:
@@ -516,13 +516,18 @@ class _Load:
         leaves = default_leaves(sample.rows) if self._request.leaves is None else self._request.leaves
         return SplitPointsEstimate.of(schema, sample, leaves)
 
-    def run(self) -> StateStore:
-        """Write the rows, and publish the table with them; after an error there is no table and no file."""
+    def run(self) -> tuple[StateStore, tuple[str, ...]]:
+        """Write the rows, and publish the table with them; after an error there is no table and no file.
+
+        Returns
+        -------
+        The table's store, and what to know of some of the files.
+        """
         schema = self._schema()
         target = _target(self._tables, self._request.new, schema, _settings(self._tables, self._request.new, schema))
         if self._in_bulk:
             self._run_in_bulk(schema, target)
-            return target.store
+            return target.store, ()
         with finishing(self._tables.components.progress) as progress:
             progress.update("reading")
             checks = self._checks_of(target.settings)(schema)
@@ -537,7 +542,7 @@ class _Load:
             published(store, files, lambda references: self._publish(target, schema, tree, references, text))
             if read.all_notes:
                 progress.finish("; ".join(read.all_notes))
-            return store
+            return store, read.notes_of_some
 
     def _run_in_bulk(self, schema: Schema, target: _Target) -> None:
         store, of = target.store, self._tables.components

@@ -409,7 +409,7 @@ def _ingest(
             )
             if read.notes:
                 progress.finish("; ".join(read.notes))
-            return with_broken_expectations(snapshot, read.judged)
+            return noted(with_broken_expectations(snapshot, read.judged), "\n".join(read.notes_of_some))
 
     return add() if job_id is None else _once(table, "ingest", job_id, add)
 

@@ -34,6 +34,17 @@ def test_a_load_forgives_what_the_line_says(trips):
     assert (second["city"], second["fare"], second["paid"], first["city"]) == ("oslo", 1.5, True, "7")
 
 
+def test_files_that_lack_a_column_are_named_by_the_answer(trips, tmp_path):
+    (tmp_path / "in").mkdir()
+    for name, text in (("a", "city\noslo\n"), ("b", "city,fare\noslo,2\n"), ("c", "city\nrome\n")):
+        (tmp_path / "in" / f"{name}.csv").write_text(text)
+    said = "a.csv, c.csv: NULL in every row, as the data has no values for it: fare"
+    assert said in repr(trips("%sleeper create fares --from in --keys city"))
+    said = "a.csv, c.csv: NULL in every row, as the data has no values for it: pickup, fare, paid"
+    assert said in repr(trips("%sleeper ingest trips in --dry-run"))
+    assert said in repr(trips("%sleeper ingest trips in"))
+
+
 @pytest.mark.parametrize("columns", ["city,fare", '"A b=city,c=fare"'])
 def test_columns_are_named_on_the_line(trips, shell, columns):
     shell.push({"df": pd.DataFrame({"A b": ["oslo"], "c": [1.5]})})

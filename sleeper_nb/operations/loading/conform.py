@@ -16,13 +16,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import accumulate
+from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.errors import Action, Hint, HintParts, InvalidInput, hint_text
+from sleeper_nb.errors import Action, Hint, HintParts, InvalidInput, hint_text, joined
 from sleeper_nb.model.keys import OUT_OF_YEARS, arrow_value, first_and_last
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.operations.loading.bad_values import cast_apart
@@ -457,6 +458,21 @@ def _whole_lines(parts: Sequence[RawColumns]) -> Iterator[BadValue]:
     for part in parts:
         yield from (replace(each, row=start + each.row) for each in part.bad if each.difference.column == WHOLE_LINE)
         start += part.rows
+
+
+def notes_of_sources(noted: Iterable[tuple[str, Iterable[str]]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the notes that all sources have, each once, and those of only some files, with the names of these.
+
+    `noted` has the label of each source, which is empty for rows in memory, and its notes.
+    """
+    labels: dict[str, list[str]] = {}
+    sources = tuple(noted)
+    for label, notes in sources:
+        for note in dict.fromkeys(notes):
+            labels.setdefault(note, []).append(PurePosixPath(label).name)
+    shared = {note for note, files in labels.items() if len(files) == len(sources) or not all(files)}
+    of_some = (f"{joined(files)}: {note}" for note, files in labels.items() if note not in shared)
+    return tuple(note for note in labels if note in shared), tuple(of_some)
 
 
 def extra_notes(names: Sequence[str]) -> tuple[str, ...]:

@@ -46,6 +46,7 @@ from sleeper_nb.operations.loading.conform import (
     compare_names,
     extra_notes,
     grouped,
+    notes_of_sources,
     null_notes,
     nulls_refused,
     row_after,
@@ -556,9 +557,9 @@ def plan_ingest(
     differences = differences or tuple(_taken_keys(inspected, state, storage))
     rows = sum(each.rows for each in inspected)
     plan = plan_of_counts(state, rows, by_leaf, differences, strategy=strategy, through_spark=through_spark)
-    notes = dict.fromkeys(note for each in inspected for note in each.notes)
+    shared, of_some = notes_of_sources((each.label, each.notes) for each in inspected)
     judged = reduce(JudgedRows.plus, (each.judged for each in inspected), no_rows_judged(checks))
-    return replace(plan, notes=tuple(notes), broken=tuple(judged.broken.values()))
+    return replace(plan, notes=(*shared, *of_some), broken=tuple(judged.broken.values()))
 
 
 def plan_of_counts(

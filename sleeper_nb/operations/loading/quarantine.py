@@ -40,6 +40,7 @@ from sleeper_nb.operations.loading.conform import (
     Conformed,
     Difference,
     column_of_default,
+    notes_of_sources,
     raise_first,
 )
 from sleeper_nb.operations.loading.file_formats import rows_at
@@ -180,10 +181,10 @@ def sort_out(
         part = int(np.searchsorted(starts, at, "right")) - 1
         wrong[part].setdefault(at - int(starts[part]), []).append(bad.difference)
         fitting[at] = False
-    notes = dict.fromkeys(note for each in read for note in each.notes)
     parts = tuple(_ReadSource(*each) for each in zip(sources, read, wrong, strict=True))
     fit = rows.filter(pa.array(fitting))
-    return SortedOut(pa.table(fit.columns, schema=schema.arrow), tuple(notes), parts, no_rows_judged(checks))
+    shared, of_some = notes_of_sources((part.label, part.read.notes) for part in parts)
+    return SortedOut(pa.table(fit.columns, schema=schema.arrow), (*shared, *of_some), parts, no_rows_judged(checks))
 
 
 def _whole(read: Conformed, schema: Schema) -> pa.Table:

@@ -32,6 +32,7 @@ from sleeper_nb.operations.loading.conform import (
     extra_notes,
     fitting_values,
     inexact,
+    notes_of_sources,
     raise_first,
     row_number,
     with_count,
@@ -190,12 +191,15 @@ class ReadRows:
     ----------
     notes
         What the load changes although every value fits.
+    notes_of_some
+        The same of some files only, with their names.
     judged
         How many of the rows break each expectation.
     """
 
     rows: pa.Table
     notes: tuple[str, ...]
+    notes_of_some: tuple[str, ...]
     judged: JudgedRows
 
     @property
@@ -226,12 +230,17 @@ def read_sources(
         raise_first([broken for part in parts for broken in opened.differences(*part)])
         for part in parts:
             judged = judged.plus(opened.judged(*part))
-    notes = dict.fromkeys(note for each in read for note in each.notes)
-    return ReadRows(pa.concat_tables(tables), tuple(notes), judged)
+    noted = zip(map(label_of, sources), (each.notes for each in read), strict=True)
+    return ReadRows(pa.concat_tables(tables), *notes_of_sources(noted), judged)
+
+
+def label_of(source: IngestSource) -> str:
+    """Return what the user knows a file by; "" for rows in memory."""
+    return source.label if isinstance(source, SourceFile) else ""
 
 
 def _placed(source: IngestSource, read: Conformed, rows: pa.Table) -> tuple[pa.Table, Callable[[int], str], str]:
-    return rows, read.place, source.label if isinstance(source, SourceFile) else ""
+    return rows, read.place, label_of(source)
 
 
 def held_against(
