@@ -355,7 +355,7 @@ def test_a_table_that_another_process_creates_during_the_statement_is_left_alone
         create(self, *args, **options)
 
     monkeypatch.setattr(catalog, "create_table", later)
-    assert "table t already exists" in repr(session.sql(f"CREATE TABLE IF NOT EXISTS t {words}"))
+    assert "table t exists already" in repr(session.sql(f"CREATE TABLE IF NOT EXISTS t {words}"))
     assert session.table("t").schema.names == ("k",)
 
 
