@@ -34,6 +34,8 @@ VALUES = {
     "a generator": (x for x in "ab"),
 }  # fmt: skip
 ONLY_WITH_SPARK = {"spark", "bulk_import", "to_spark", "spark_session"}
+STARTS_SPARK = ("doctor", "a bool")
+"""A call that is right, whose Spark would be the second one of a parallel run."""
 
 
 @pytest.fixture
@@ -95,6 +97,8 @@ def test_only_errors_of_the_package_come_out_of_public_calls(session, holder):
     for name, parameters in methods(held):
         for parameter in parameters:
             for label, value in VALUES.items():
+                if (name, label) == STARTS_SPARK:
+                    continue
                 problem = outcome(session, getattr(held, name), parameters, parameter, value)
                 if problem:
                     wrong.append(f"{holder}.{name}({parameter.name}={label}): {problem}")
