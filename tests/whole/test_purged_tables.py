@@ -312,6 +312,19 @@ def test_each_text_of_the_table_that_quotes_a_value_is_named(session: sl.Session
     assert "job id 'load of bob'" in table.delete(**options, dry_run=True).quoting
 
 
+def test_a_damaged_file_of_an_earlier_schema_holds_up_no_purge(session: sl.Session):
+    table = session.create_table("p", SCHEMA)
+    for comment in ("of bob", "of nobody"):
+        table.alter(comments={"rider": comment})
+    table.ingest(rides("bob", "eve"))
+    table.delete("rider = 'eve'", purge=True, force=True)
+    path = Path(session.location) / table.entry.id / "schema" / "schema-2"
+    path.write_bytes(path.read_bytes()[:-9])
+    with sl.connect(Path(session.location).parent) as other:
+        done = other.table("p").delete("rider = 'bob'", purge=True, force=True)
+    assert (done.deleted, done.quoting) == (1, ("schema/schema-2",))
+
+
 def test_kept_back_rows_are_named_also_when_only_a_job_knows_their_file(session: sl.Session, tmp_path: Path):
     table = session.create_table("p", SCHEMA)
     one, two = tmp_path / "one.parquet", tmp_path / "two.parquet"
@@ -331,7 +344,7 @@ def test_a_log_that_another_session_holds_is_named(table: sl.Table, monkeypatch:
     monkeypatch.setattr(type(table.store.catalog), "overwrite_deleted", lambda _: False)
     done = purge(table)
     assert done.log_kept
-    assert "write-ahead log still has deleted rows" in repr(done)
+    assert "other sessions keep deleted rows in the catalog's write-ahead log" in repr(done)
 
 
 def test_copies_of_metadata_in_the_cache_go_too(table: sl.Table, tmp_path: Path):

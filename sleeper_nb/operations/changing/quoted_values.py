@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 from sleeper_nb.catalog.catalog_base import Retained
+from sleeper_nb.errors import SleeperError
 from sleeper_nb.model.savepoints import savepoint_label
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
@@ -66,9 +67,15 @@ def _of_schemas(store: StateStore, current: int) -> _Texts:
     """Yield the texts of the schema, and of earlier ones, whose files stay when no version has them any more."""
     for file in store.storage.list(paths.SCHEMAS):
         schema_id = paths.schema_id(file.path)
-        if schema_id is not None:
-            place = "" if schema_id == current else f" in {file.path}"
-            yield from ((f"{name}{place}", text) for name, text in _of_schema(store.schema(schema_id)))
+        if schema_id is None:
+            continue
+        try:
+            schema = store.schema(schema_id)
+        except SleeperError:  # a damaged file of an earlier schema holds up no purge
+            yield file.path, store.storage.read(file.path).decode(errors="replace")
+            continue
+        place = "" if schema_id == current else f" in {file.path}"
+        yield from ((f"{name}{place}", text) for name, text in _of_schema(schema))
 
 
 def _of_schema(schema: Schema) -> _Texts:
