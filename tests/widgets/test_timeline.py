@@ -11,7 +11,7 @@ from IPython.utils.capture import capture_output
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.widgets import timeline, version_change
-from sleeper_nb.widgets.change_html import ShownRows
+from sleeper_nb.widgets.change_html import ShownRow, ShownRows
 from sleeper_nb.widgets.timeline_widget import Timeline
 from sleeper_nb.widgets.version_change import VersionPair
 from tests.widgets.conftest import buttons, shown
@@ -450,3 +450,9 @@ def test_it_is_the_value_of_its_command(shell, tmp_path):
     shell.run_line_magic("sleeper", "use ./w")
     shell.run_cell_magic("sleeper", "create t", "id LONG KEY")
     assert repr(shell.run_line_magic("sleeper", "timeline t")) == "Timeline(table='t', before=1, after=1)"
+
+
+@pytest.mark.parametrize(("kind", "said"), [("all", "1 row differs"), ("changed", "1 changed row")])
+def test_one_row_is_counted_as_one(kind, said):
+    row = ShownRow("changed", (1,))
+    assert ShownRows(("k",), 1, (row,), 1, kind).counts == said
