@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from sleeper_nb.clock import Clock
-from tests.browser.lab import Lab, Server
+from tests.browser.lab import LONGEST_WAIT, Lab, Server
 from tests.browser.notebooks import notebook_of
 
 ROOT = Path(__file__).parents[2]
@@ -109,7 +109,7 @@ def chromium() -> Iterator[Any]:
 def lab(server: Server, chromium: Any, request: pytest.FixtureRequest) -> Iterator[Callable[[Path], Lab]]:
     """Open a notebook; at the end of the test, what must hold of every notebook is checked."""
     page = chromium.new_page(viewport={"width": 1280, "height": 1000})
-    page.set_default_timeout(60_000)
+    page.set_default_timeout(LONGEST_WAIT)
     hosts: set[str] = set()
     # a widget's module is read from the memory of the page, as blob:http://…
     page.on("request", lambda asked: hosts.add(urlsplit(asked.url.removeprefix("blob:")).hostname or ""))

@@ -31,13 +31,19 @@ _BOX = """e => {
     const {x, y, width, height} = e.getBoundingClientRect();
     return {x, y, width, height};
 }"""
+LONGEST_WAIT = 120_000
+"""In milliseconds, for whatever a page should show or do."""
 _THEME = "name => { void window.jupyterapp.commands.execute('apputils:change-theme', {theme: name}); }"
 
 
 def expect(place: Any) -> Any:
-    """Return playwright's assertions about a place, which wait for what they say; imported only by who runs them."""
+    """Return playwright's assertions about a place, which wait for what they say; imported only by who runs them.
+
+    They wait as long as pages do: playwright's 5 seconds are too few where eight others use the machine.
+    """
     from playwright.sync_api import expect as wait_for
 
+    wait_for.set_options(timeout=LONGEST_WAIT)
     return wait_for(place)
 
 
@@ -64,14 +70,14 @@ class Lab:
         self.page.goto(f"{self.server.url}/doc/tree/{self.name}?reset&token={self.server.token}")
         self.page.wait_for_function(_OPEN)
 
-    def run_all(self, *, seconds: float = 90) -> None:
+    def run_all(self, *, seconds: float = LONGEST_WAIT / 1000) -> None:
         self.start("notebook:run-all-cells")
         self.page.wait_for_function("window.done", timeout=seconds * 1000)
 
     def run_cell(self, number: int) -> None:
         """Run one cell to its end."""
         self.start_cell(number)
-        self.page.wait_for_function("window.done", timeout=90_000)
+        self.page.wait_for_function("window.done", timeout=LONGEST_WAIT)
 
     def start_cell(self, number: int) -> None:
         self.page.evaluate("n => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = n; }", number)

@@ -26,7 +26,7 @@ INK = """canvas => {  // how many of its pixels are not those of its corner
 def test_a_chart_is_drawn_with_tooltips_and_nobody_is_asked(in_theme, line):
     opened = in_theme(SETUP, MAGICS, line)
     canvas = opened.page.locator(".jp-RenderedVegaLite canvas")
-    expect(canvas).to_be_visible(timeout=30_000)
+    expect(canvas).to_be_visible()
     opened.shot(f"chart-{line.split()[5]}", canvas)
     assert canvas.evaluate(INK) > 2000
     box = opened.box_of(canvas)
@@ -62,7 +62,7 @@ def test_a_chart_is_as_wide_as_its_cell(in_theme, width):
     opened = in_theme(SETUP, MAGICS, BARS, "_.properties(width=400)", width=width)
     for number, line in enumerate((BARS, "narrow")):
         canvas = opened.output(2 + number).locator("canvas")
-        expect(canvas).to_be_visible(timeout=30_000)
+        expect(canvas).to_be_visible()
         opened.shot(f"chart-{line.split()[0].strip('%')}-{width}", canvas)
         drawn, cell, height = canvas.evaluate(WIDTHS)
         assert height >= 295

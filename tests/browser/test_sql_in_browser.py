@@ -83,7 +83,7 @@ def test_an_answer_has_a_chart_which_stays_in_the_saved_notebook_as_a_picture(in
     expect(explorer).to_contain_text("7 rows")
     explorer.get_by_label("Chart", exact=True).select_option("bar")
     canvas = explorer.locator("canvas")
-    expect(canvas).to_be_visible(timeout=30_000)
+    expect(canvas).to_be_visible()
     expect(explorer).to_contain_text("--plot bar")
     opened.shot("sql-chart", explorer)  # the menu of Vega has a picture without a name
     explorer.get_by_label("Colours", exact=True).select_option("carrier")
