@@ -44,7 +44,7 @@ def test_on_a_laptop_all_is_well_and_nothing_is_made(cell, folder):
 
 def test_it_looks_at_another_instance_of_the_open_warehouse(cell, folder):
     sl.connect(folder / "warehouse", "prod").close()
-    cell("%sleeper use ./warehouse")
+    cell("%sleeper use ./warehouse --new")
     assert "instance prod" in by_name(cell("%sleeper doctor --instance prod"))["warehouse"].found
     says = by_name(cell("%sleeper doctor --instance nope"))["warehouse"]
     assert (says.state, says.found) == ("warning", f"no instance 'nope' in {folder / 'warehouse'}")
