@@ -34,8 +34,8 @@ import pyarrow.parquet as pq
 
 import sleeper_nb as sl
 from benchmarks.ingest import PROPERTY, SCHEMA, STRATEGIES, split_points, unsorted_rows
+from sleeper_nb.load.checked_load import CheckedLoad
 from sleeper_nb.model.properties import IMPORT_TASK_BYTES
-from sleeper_nb.operations.loading.checked_load import CheckedLoad
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

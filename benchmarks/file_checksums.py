@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 import sleeper_nb as sl
-from sleeper_nb.operations.scanning import read_rows as reading
+from sleeper_nb.read import read_rows as reading
 from sleeper_nb.storage import integrity
 
 STATEMENTS = {

@@ -25,15 +25,15 @@ from benchmarks.million_files import (
     publish,
     references,
 )
-from sleeper_nb.model.files import FileReferences
-from sleeper_nb.model.partitions import PartitionTree
-from sleeper_nb.operations.compaction_plan import (
+from sleeper_nb.load.ingest import reference_to, write_sorted
+from sleeper_nb.load.split import request_of, split_partitions
+from sleeper_nb.maintain.compaction_plan import (
     STRATEGIES,
     StrategySettings,
     plan_compaction,
 )
-from sleeper_nb.operations.loading.ingest import reference_to, write_sorted
-from sleeper_nb.operations.split import request_of, split_partitions
+from sleeper_nb.model.files import FileReferences
+from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.progress import Silent
 from sleeper_nb.storage import paths
 

@@ -30,9 +30,9 @@ from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.statistics import ColumnStatistics, StatisticsColumns
 from sleeper_nb.model.transactions import AddFiles
-from sleeper_nb.operations.scanning.file_statistics import exact_ends
-from sleeper_nb.operations.scanning.reach import Compared, Reach
-from sleeper_nb.operations.scanning.scan_plan import plan_scan, regions_of
+from sleeper_nb.read.file_statistics import exact_ends
+from sleeper_nb.read.reach import Compared, Reach
+from sleeper_nb.read.scan_plan import plan_scan, regions_of
 from sleeper_nb.state_store.registry import open_state_store
 from sleeper_nb.storage.filesystem import Storage
 

@@ -65,7 +65,7 @@ def _with_files(found: Candidates, typed: str) -> Candidates:
 
 def _files(begun: str, kind: FileKind) -> Iterator[str]:
     """Yield the folders and files whose path begins so; hidden ones only after a dot."""
-    from sleeper_nb.operations.loading.source_files import SOURCE_ENDINGS, SPREADSHEET_ENDINGS
+    from sleeper_nb.load.source_files import SOURCE_ENDINGS, SPREADSHEET_ENDINGS
 
     folder, slash, name = begun.rpartition("/")
     for path in sorted(Path(f"{folder}{slash}" or ".").expanduser().iterdir()):

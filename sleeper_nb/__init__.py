@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from sleeper_nb.model.savepoints import Savepoint
     from sleeper_nb.model.schema import Field, Schema
     from sleeper_nb.model.snapshots import Snapshot
-    from sleeper_nb.operations.versioning.savepoint_manager import SavepointManager
     from sleeper_nb.session import Session, connect, deploy, doctor
     from sleeper_nb.table import Table
     from sleeper_nb.version import TableAt
+    from sleeper_nb.versions.savepoint_manager import SavepointManager
 
 __version__ = "0.1.0"
 logs.start(os.environ)
@@ -54,7 +54,7 @@ _HOMES = {
     **dict.fromkeys(("Field", "Schema"), "sleeper_nb.model.schema"),
     "Savepoint": "sleeper_nb.model.savepoints",
     "Snapshot": "sleeper_nb.model.snapshots",
-    "SavepointManager": "sleeper_nb.operations.versioning.savepoint_manager",
+    "SavepointManager": "sleeper_nb.versions.savepoint_manager",
     **dict.fromkeys(
         (
             "AccessDenied",

@@ -116,7 +116,7 @@ def _instance(invocation: Invocation) -> str:
 def _open(invocation: Invocation, home: Home, context: Context) -> Session:
     instance, folder = _instance(invocation), home.folder
     if "instance_id" in vars(invocation.arguments):
-        from sleeper_nb.operations.administration.instances import (
+        from sleeper_nb.admin.instances import (
             check_instance_exists,  # heavy: it brings pyarrow
         )
 
@@ -128,7 +128,7 @@ def _open(invocation: Invocation, home: Home, context: Context) -> Session:
 
 
 def _no_instance(home: Home, instance: str, command: str) -> NotFound:
-    from sleeper_nb.operations.administration.instances import creating, instance_names  # heavy: it brings pyarrow
+    from sleeper_nb.admin.instances import creating, instance_names  # heavy: it brings pyarrow
 
     names = () if home.folder is None or not home.folder.is_dir() else instance_names(_place(home))
     make = creating(home.warehouse, instance)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import pyarrow as pa
 
+from sleeper_nb.admin import property_files as property_state
 from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import FileClaim
 from sleeper_nb.clock import Clock
@@ -31,6 +32,11 @@ from sleeper_nb.display.partition_picture import partition_lines, partition_map
 from sleeper_nb.display.preview import DEFAULT_DISPLAY, FirstRows, Reads, preview
 from sleeper_nb.engines.components import Engines, OpenTable
 from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.maintain import system_tables as definitions
+from sleeper_nb.maintain.compaction_plan import StrategySettings, plan_compaction
+from sleeper_nb.maintain.online import is_online
+from sleeper_nb.maintain.system_tables import KnownAt, rows_at
+from sleeper_nb.model.csv_format import CsvFormat
 from sleeper_nb.model.evolution import mapped
 from sleeper_nb.model.expectations import COUNT
 from sleeper_nb.model.partitions import PartitionTree, Region
@@ -39,19 +45,17 @@ from sleeper_nb.model.properties import EXPECT, EXPECT_ACTION, TableProperties
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.snapshots import Snapshot, VersionReference
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations import system_tables as definitions
-from sleeper_nb.operations.administration import property_files as property_state
-from sleeper_nb.operations.column_profile import ColumnProfile, profile_listing
-from sleeper_nb.operations.compaction_plan import StrategySettings, plan_compaction
-from sleeper_nb.operations.loading.source_files import CsvFormat
-from sleeper_nb.operations.scanning.arrow_dataset import dataset_of
-from sleeper_nb.operations.scanning.export import ExportReport, export
-from sleeper_nb.operations.scanning.footers import with_row_groups
-from sleeper_nb.operations.scanning.limited import limited
-from sleeper_nb.operations.scanning.reach import ANY_ROW, AllOf, Reach, Test, are_the_regions, parts_met
-from sleeper_nb.operations.scanning.read_rows import read, stream
-from sleeper_nb.operations.scanning.row_condition import Condition
-from sleeper_nb.operations.scanning.scan_plan import (
+from sleeper_nb.progress import SILENT, Progress, finishing
+from sleeper_nb.query import Queries
+from sleeper_nb.read.arrow_dataset import dataset_of
+from sleeper_nb.read.column_profile import ColumnProfile, profile_listing
+from sleeper_nb.read.export import ExportReport, export
+from sleeper_nb.read.footers import with_row_groups
+from sleeper_nb.read.limited import limited
+from sleeper_nb.read.reach import ANY_ROW, AllOf, Reach, Test, are_the_regions, parts_met
+from sleeper_nb.read.read_rows import read, stream
+from sleeper_nb.read.row_condition import Condition
+from sleeper_nb.read.scan_plan import (
     ScanPlan,
     TableRows,
     files_of,
@@ -59,18 +63,6 @@ from sleeper_nb.operations.scanning.scan_plan import (
     plan_scan,
     regions_of,
 )
-from sleeper_nb.operations.system_tables import KnownAt, rows_at
-from sleeper_nb.operations.upkeep.online import is_online
-from sleeper_nb.operations.versioning import resolve as versions
-from sleeper_nb.operations.versioning import row_differences as changes
-from sleeper_nb.operations.versioning import row_images
-from sleeper_nb.operations.versioning.comparison import VersionComparison
-from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
-from sleeper_nb.operations.versioning.resolve import Resolved
-from sleeper_nb.operations.versioning.row_differences import KINDS, RowChangeKind, RowCounts
-from sleeper_nb.operations.versioning.row_images import ImageCounts, ImageSummary
-from sleeper_nb.progress import SILENT, Progress, finishing
-from sleeper_nb.query import Queries
 from sleeper_nb.report import (
     Answer,
     Bytes,
@@ -85,6 +77,14 @@ from sleeper_nb.report import (
 from sleeper_nb.sql.binding import BoundSource, metadata_lookup
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.tabular import Tabular, as_dict, as_polars, as_rows
+from sleeper_nb.versions import resolve as versions
+from sleeper_nb.versions import row_differences as changes
+from sleeper_nb.versions import row_images
+from sleeper_nb.versions.comparison import VersionComparison
+from sleeper_nb.versions.leases import ReadGuard, guarded
+from sleeper_nb.versions.resolve import Resolved
+from sleeper_nb.versions.row_differences import KINDS, RowChangeKind, RowCounts
+from sleeper_nb.versions.row_images import ImageCounts, ImageSummary
 
 if TYPE_CHECKING:
     import duckdb

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+import sleeper_nb as sl
 from sleeper_nb.clock import Clock, ManualClock
 from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.progress import Silent
@@ -100,6 +101,13 @@ def spark_engine():
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock(START)
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[sl.Session]:
+    """A session on a new warehouse."""
+    with sl.connect(tmp_path / "warehouse") as opened:
+        yield opened
 
 
 @pytest.fixture

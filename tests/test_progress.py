@@ -15,7 +15,7 @@ import sleeper_nb as sl
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import Cancelled, InvalidInput, StillRunning, StorageError
-from sleeper_nb.operations import compact as compaction
+from sleeper_nb.maintain import compact as compaction
 from sleeper_nb.progress import BackgroundJobs, Watch
 from tests.support.builders import in_order, three_leaves
 
@@ -159,7 +159,7 @@ def test_jobs_that_ended_are_let_go_of():
 ENDS = """
 import sys, threading
 import sleeper_nb as sl
-from sleeper_nb.operations import compact as compaction
+from sleeper_nb.maintain import compact as compaction
 
 table = sl.connect(sys.argv[1]).table("trips")
 real, reached = compaction.leaf_rows, threading.Event()

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 import sleeper_nb as sl
+from sleeper_nb.admin.instances import is_slip
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, show_for
-from sleeper_nb.operations.administration.instances import is_slip
 
 SCHEMA = sl.Schema({"city": "string"}, {"at": "timestamp"}, {"fare": "double?"})
 

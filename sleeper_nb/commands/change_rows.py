@@ -27,8 +27,8 @@ from sleeper_nb.report import Answer, nothing_done
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sleeper_nb.operations.changing.change import ChangeReport
-    from sleeper_nb.operations.changing.purge import PurgeReport
+    from sleeper_nb.change.change import ChangeReport
+    from sleeper_nb.change.purge import PurgeReport
     from sleeper_nb.query import Engine
     from sleeper_nb.table import Table
 

@@ -14,12 +14,12 @@ from sleeper_nb.errors import Action, ConfirmationNeeded
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sleeper_nb.operations.administration.delete import DeletionReport
-    from sleeper_nb.operations.administration.reinitialise import ReinitialiseReport
-    from sleeper_nb.operations.changing.change import ChangeReport
-    from sleeper_nb.operations.changing.purge import PurgeReport
-    from sleeper_nb.operations.versioning.delete_savepoint import SavepointDeletion
+    from sleeper_nb.admin.delete import DeletionReport
+    from sleeper_nb.admin.reinitialise import ReinitialiseReport
+    from sleeper_nb.change.change import ChangeReport
+    from sleeper_nb.change.purge import PurgeReport
     from sleeper_nb.session import Session
+    from sleeper_nb.versions.delete_savepoint import SavepointDeletion
 
 Plan = TypeVar("Plan", "DeletionReport", "ReinitialiseReport", "SavepointDeletion")
 AnyPlan = TypeVar("AnyPlan", "DeletionReport", "ReinitialiseReport", "SavepointDeletion", "ChangeReport", "PurgeReport")

@@ -19,8 +19,8 @@ from sleeper_nb import logs
 from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.outcome import BY_SIGNAL, DONE, ELSEWHERE, FAILED, Outcome
 from sleeper_nb.errors import Action, InvalidInput
+from sleeper_nb.maintain.maintenance_metrics import MaintenanceMetrics
 from sleeper_nb.model.times import parse_duration
-from sleeper_nb.operations.upkeep.maintenance_metrics import MaintenanceMetrics
 from sleeper_nb.storage.whole_files import whole_file
 
 if TYPE_CHECKING:

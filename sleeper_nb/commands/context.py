@@ -142,7 +142,7 @@ class Context:
         warehouse = session.warehouse()
         place = f"{warehouse.root}/{instance_id}"
         if place not in self.others or self.others[place].closed:
-            from sleeper_nb.operations.administration.instances import check_instance_exists
+            from sleeper_nb.admin.instances import check_instance_exists
 
             check_instance_exists(warehouse, instance_id)
             self.others[place] = self.connect(warehouse.root, instance_id, **session.aws)

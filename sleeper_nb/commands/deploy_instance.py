@@ -6,14 +6,14 @@ from argparse import Namespace
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from sleeper_nb.admin.aws_roles import ROLES
 from sleeper_nb.commands.command import AWS, DRY_RUN, flag, given_aws, option
 from sleeper_nb.commands.confirm import line_again
 from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.tables import parse_property
-from sleeper_nb.operations.administration.aws_roles import ROLES
 
 if TYPE_CHECKING:
-    from sleeper_nb.operations.administration.deploy import DeployReport
+    from sleeper_nb.admin.deploy import DeployReport
 
 _DEPLOY = flag("--deploy", "plan bucket, DynamoDB tables and IAM policies; --force makes what is missing")
 _ONLY_WITH_IT = (

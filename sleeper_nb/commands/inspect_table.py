@@ -14,11 +14,11 @@ from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
     from sleeper_nb.display.listings import Pictured
+    from sleeper_nb.maintain.alerts import InstanceStatus
+    from sleeper_nb.maintain.findings import CheckReport
+    from sleeper_nb.maintain.status import TableStatus
     from sleeper_nb.model.jobs import Lease
-    from sleeper_nb.operations.alerts import InstanceStatus
-    from sleeper_nb.operations.findings import CheckReport
-    from sleeper_nb.operations.job_tracking import Which
-    from sleeper_nb.operations.status import TableStatus
+    from sleeper_nb.read.job_tracking import Which
     from sleeper_nb.report import Listing
 
 _POLL_SECONDS = 1.0

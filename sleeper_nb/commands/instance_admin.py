@@ -27,10 +27,10 @@ from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NotFound, Sto
 from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
-    from sleeper_nb.operations.administration.delete import DeletionReport
-    from sleeper_nb.operations.administration.deploy import DeployReport
-    from sleeper_nb.operations.administration.instances import InstanceSummary
-    from sleeper_nb.operations.administration.reinitialise import ReinitialiseReport
+    from sleeper_nb.admin.delete import DeletionReport
+    from sleeper_nb.admin.deploy import DeployReport
+    from sleeper_nb.admin.instances import InstanceSummary
+    from sleeper_nb.admin.reinitialise import ReinitialiseReport
     from sleeper_nb.report import Listing
     from sleeper_nb.table import Table
 
@@ -45,7 +45,7 @@ TABLE_NAME = positional("table_name", "its table", "table", metavar="TABLE-NAME"
     warehouse="place",
 )
 def instances(context: Context, _arguments: Namespace) -> Listing[InstanceSummary]:
-    from sleeper_nb.operations.administration.instances import InstanceSummary, instance_names, list_instances
+    from sleeper_nb.admin.instances import InstanceSummary, instance_names, list_instances
 
     summaries = []
     for name in instance_names(context.warehouse()):
@@ -81,8 +81,8 @@ def create_instance(context: Context, arguments: Namespace) -> Answer | DeployRe
 
 
 def _add_instance(context: Context, arguments: Namespace) -> Answer:
+    from sleeper_nb.admin.instances import add_instance
     from sleeper_nb.model.properties import InstanceProperties
-    from sleeper_nb.operations.administration.instances import add_instance
 
     if "://" in arguments.name:
         line = Action(f"add-instance {arguments.name} --instance NAME --deploy")
@@ -102,7 +102,7 @@ def _add_instance(context: Context, arguments: Namespace) -> Answer:
     warehouse="none",
 )  # fmt: skip
 def templates(context: Context, arguments: Namespace) -> Answer:
-    from sleeper_nb.operations.administration import table_templates
+    from sleeper_nb.admin import table_templates
 
     folder = Path(arguments.folder).expanduser() / table_templates.FOLDER
     texts = {
@@ -135,8 +135,8 @@ def templates(context: Context, arguments: Namespace) -> Answer:
     words=("addtable", "addtable.sh"),
 )  # fmt: skip
 def add_table(context: Context, arguments: Namespace) -> Table:
+    from sleeper_nb.admin import table_templates
     from sleeper_nb.model.properties import TABLE_SCHEMA, TableProperties
-    from sleeper_nb.operations.administration import table_templates
 
     folder = Path(table_templates.FOLDER)
     schema_path = arguments.schema or folder / table_templates.SCHEMA

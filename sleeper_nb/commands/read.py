@@ -112,7 +112,7 @@ def _in_the_statement(line: TypedLine) -> Hint | None:
     instead=_in_the_statement,
 )  # fmt: skip
 def sql(context: Context, arguments: Namespace) -> Any:
-    from sleeper_nb.operations.changing.change import ChangeReport  # heavy: they bring pyarrow
+    from sleeper_nb.change.change import ChangeReport  # heavy: they bring pyarrow
     from sleeper_nb.query import QueryResult
 
     session = context.opened()

@@ -10,14 +10,14 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
+from sleeper_nb.admin.property_listing import DEFAULTS_NOTE, property_groups
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.command import Argument, Command
 from sleeper_nb.engines.spark.sql_rules import CHANGEABLE, FORMATS
 from sleeper_nb.errors import ConfirmationNeeded
+from sleeper_nb.load.casts import KINDS, fit
 from sleeper_nb.model.properties import Property
 from sleeper_nb.model.schema import SIMPLE_TYPES
-from sleeper_nb.operations.administration.property_listing import DEFAULTS_NOTE, property_groups
-from sleeper_nb.operations.loading.casts import KINDS, fit
 
 CAST_TARGETS = (*SIMPLE_TYPES, "decimal", "list", "map", "struct")
 """The columns of the table of casts."""

@@ -132,7 +132,7 @@ def use(context: Context, arguments: Namespace) -> Opened:
 
 def _no_default(uri: str) -> NotFound:
     """Return the error for a warehouse without the instance `default`, but with others, one of which may be meant."""
-    from sleeper_nb.operations.administration.instances import instance_names
+    from sleeper_nb.admin.instances import instance_names
     from sleeper_nb.storage.filesystem import open_storage
 
     first, *others = instance_names(open_storage(str(Home(uri).folder)))
@@ -144,7 +144,7 @@ def _no_default(uri: str) -> NotFound:
 
 def _is_confirmed(context: Context, uri: str) -> bool:
     """Return whether the user wants a new warehouse although another has a similar name; only a terminal can ask."""
-    from sleeper_nb.operations.administration.instances import check_not_a_slip
+    from sleeper_nb.admin.instances import check_not_a_slip
     from sleeper_nb.storage.filesystem import open_storage
 
     try:
@@ -157,7 +157,7 @@ def _is_confirmed(context: Context, uri: str) -> bool:
 
 
 def _opened(context: Context, uri: str, session: Session, created: str | None = None) -> Opened:
-    from sleeper_nb.operations.administration.instances import instance_names
+    from sleeper_nb.admin.instances import instance_names
 
     names = tuple(entry.name for entry in session.components.catalog.tables())
     # An instance without tables may have been created just now, by a misspelt name.
@@ -189,7 +189,7 @@ def _created_by_opening(uri: str, instance: str) -> str | None:
     InvalidInput
         When it would be created among other files, as happens after a slip in an address.
     """
-    from sleeper_nb.operations.administration.instances import instance_names
+    from sleeper_nb.admin.instances import instance_names
     from sleeper_nb.storage.filesystem import open_storage
 
     folder = Home(uri).folder  # for a catalog in DynamoDB, the progress says that its tables are created

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from sleeper_nb.display.listings import Pictured
     from sleeper_nb.model.savepoints import Savepoint
     from sleeper_nb.model.snapshots import Snapshot
-    from sleeper_nb.operations.versioning.delete_savepoint import SavepointDeletion
-    from sleeper_nb.operations.versioning.diff import Diff
-    from sleeper_nb.operations.versioning.roll_back import RollbackReport
     from sleeper_nb.report import Listing, Stacked
     from sleeper_nb.table import Table
     from sleeper_nb.version import ChangedRows
+    from sleeper_nb.versions.delete_savepoint import SavepointDeletion
+    from sleeper_nb.versions.diff import Diff
+    from sleeper_nb.versions.roll_back import RollbackReport
 
 
 @command(

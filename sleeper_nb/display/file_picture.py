@@ -16,11 +16,11 @@ from sleeper_nb.display.figure import (
 )
 from sleeper_nb.display.listings import Versioned
 from sleeper_nb.display.partition_picture import ranges_of, split_keys
+from sleeper_nb.maintain.compaction_plan import CompactionPlan
+from sleeper_nb.maintain.overlap import MOST_BARS, Bar, OverlapColumn, overlap
 from sleeper_nb.model.keys import key_text
 from sleeper_nb.model.snapshots import files_text
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.compaction_plan import CompactionPlan
-from sleeper_nb.operations.overlap import MOST_BARS, Bar, OverlapColumn, overlap
 from sleeper_nb.report import Bytes, counted
 
 _HEAD, _LANE = 22, 22  # heights in px

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.display.figure import clip
-from sleeper_nb.operations.scanning.scan_plan import ScanPlan
+from sleeper_nb.read.scan_plan import ScanPlan
 from sleeper_nb.report import (
     LEAST_CELL_BYTES,
     MOST_SHOWN,

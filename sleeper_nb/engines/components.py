@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from sleeper_nb.admin.property_files import PropertyFiles
 from sleeper_nb.catalog.catalog_base import Catalog, TableEntry
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.load.row_checks import RowCheck, Rule
 from sleeper_nb.model.expectations import Expectation
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.administration.property_files import PropertyFiles
-from sleeper_nb.operations.loading.row_checks import RowCheck, Rule
-from sleeper_nb.operations.scanning.row_condition import Condition
-from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import BackgroundJobs, Progress
+from sleeper_nb.read.row_condition import Condition
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.versions.leases import Leases
 
 if TYPE_CHECKING:
     from sleeper_nb.engines.spark.engine import SparkEngine

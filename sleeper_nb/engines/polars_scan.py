@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from sleeper_nb.errors import EngineError
-from sleeper_nb.operations.scanning.reach import (
+from sleeper_nb.read.reach import (
     ANY_ROW,
     UNKNOWN,
     AllOf,

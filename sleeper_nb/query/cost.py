@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.errors import visible
-from sleeper_nb.operations.request_estimate import RequestEstimate, query
 from sleeper_nb.query.engine_choice import ChosenEngine
+from sleeper_nb.read.request_estimate import RequestEstimate, query
 from sleeper_nb.report import Bytes, Grid, TableReport
 from sleeper_nb.sql.binding import BoundSource
 

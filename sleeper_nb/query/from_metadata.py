@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.statistics import StatisticsValue, plain_value
-from sleeper_nb.operations.scanning.file_statistics import ExactEnds, exact_ends
-from sleeper_nb.operations.scanning.reach import NOWHERE
-from sleeper_nb.operations.scanning.scan_plan import TableRows
+from sleeper_nb.read.file_statistics import ExactEnds, exact_ends
+from sleeper_nb.read.reach import NOWHERE
+from sleeper_nb.read.scan_plan import TableRows
 from sleeper_nb.sql.binding import Bound, BoundSource
 from sleeper_nb.sql.metadata_answers import Aggregate, aggregates_of, lists_columns
 from sleeper_nb.sql.statement import Statement

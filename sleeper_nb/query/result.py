@@ -23,7 +23,6 @@ from sleeper_nb.engines.duckdb.interrupts import interruptible
 from sleeper_nb.engines.undisturbed import undisturbed
 from sleeper_nb.errors import DEEP_CHECK, InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.schema import is_utf8
-from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
 from sleeper_nb.query.cost import EnginePlan, QueryCost
 from sleeper_nb.query.engine_choice import ChosenEngine, Engine
 from sleeper_nb.query.rows_to_load import LOADED_ROWS, RowsToLoad
@@ -32,6 +31,7 @@ from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.sql.chart_sums import ChartQuery, ChartValue
 from sleeper_nb.sql.error_place import Texts
 from sleeper_nb.tabular import Tabular, as_dict, as_rows, tables_of, with_distinct_names
+from sleeper_nb.versions.leases import ReadGuard, guarded
 
 if TYPE_CHECKING:
     import duckdb

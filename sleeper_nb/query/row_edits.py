@@ -15,15 +15,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sleeper_nb.change.edit_list import EditList
 from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.load.conform import no_place
+from sleeper_nb.load.row_checks import values_text
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Field, FieldType, Member, Schema
 from sleeper_nb.model.transactions import ChangeCounts
-from sleeper_nb.operations.changing.edit_list import EditList
-from sleeper_nb.operations.loading.conform import no_place
-from sleeper_nb.operations.loading.row_checks import values_text
-from sleeper_nb.operations.scanning.live_rows import Positions
-from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, POSITION
+from sleeper_nb.read.live_rows import Positions
+from sleeper_nb.read.scan_plan import FILE_NUMBER, POSITION
 from sleeper_nb.report import counted, values_of
 from sleeper_nb.sql.composition import Composition, QuotedName
 from sleeper_nb.sql.delete_update import Assignment, DeleteRows, Target, UpdateRows

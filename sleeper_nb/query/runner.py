@@ -14,13 +14,13 @@ from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import Engines
 from sleeper_nb.engines.duckdb.interrupts import interruptible
 from sleeper_nb.errors import SleeperError, StorageError
-from sleeper_nb.operations.scanning.reach import Necessary
-from sleeper_nb.operations.scanning.scan_plan import TableRows
 from sleeper_nb.query.engine_choice import ChosenEngine, Engine, means_the_same
 from sleeper_nb.query.from_metadata import answer_from_metadata
 from sleeper_nb.query.result import DuckDBResult, QueryOrigin, QueryResult, SparkResult
 from sleeper_nb.query.spark_planning import SparkPlanning
 from sleeper_nb.query.spark_statement import SparkStatement
+from sleeper_nb.read.reach import Necessary
+from sleeper_nb.read.scan_plan import TableRows
 from sleeper_nb.report import Bytes
 from sleeper_nb.sql.binding import Bound, BoundSource
 from sleeper_nb.sql.name_errors import name_error

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sleeper_nb.operations.scanning.reach import Necessary
-from sleeper_nb.operations.scanning.scan_plan import TableRows
 from sleeper_nb.query.spark_planning import SparkPlanning
+from sleeper_nb.read.reach import Necessary
+from sleeper_nb.read.scan_plan import TableRows
 from sleeper_nb.sql.binding import Bound, BoundSource
 from sleeper_nb.sql.metadata_answers import lists_columns
 from sleeper_nb.sql.variables import BoundVariable

@@ -8,13 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sleeper_nb.errors import ConfirmationNeeded, InvalidInput
-from sleeper_nb.model.properties import STATE_STORE, TABLE_SCHEMA
-from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.operations.administration import delete as deletion
-from sleeper_nb.operations.administration import migrate as migration
-from sleeper_nb.operations.administration import reinitialise as reinitialising
-from sleeper_nb.operations.administration.apply import (
+from sleeper_nb.admin import delete as deletion
+from sleeper_nb.admin import migrate as migration
+from sleeper_nb.admin import reinitialise as reinitialising
+from sleeper_nb.admin.apply import (
     ApplyReport,
     Existing,
     TableDeclaration,
@@ -22,11 +19,14 @@ from sleeper_nb.operations.administration.apply import (
     declarations_of,
     plan_table,
 )
-from sleeper_nb.operations.administration.delete import DeletionReport
-from sleeper_nb.operations.administration.instances import check_table_name
-from sleeper_nb.operations.administration.reinitialise import ReinitialiseReport
-from sleeper_nb.operations.loading.data_columns import SchemaChoice
-from sleeper_nb.operations.split import initial_split_points, with_splits
+from sleeper_nb.admin.delete import DeletionReport
+from sleeper_nb.admin.instances import check_table_name
+from sleeper_nb.admin.reinitialise import ReinitialiseReport
+from sleeper_nb.errors import ConfirmationNeeded, InvalidInput
+from sleeper_nb.load.data_columns import SchemaChoice
+from sleeper_nb.load.split import initial_split_points, with_splits
+from sleeper_nb.model.properties import STATE_STORE, TABLE_SCHEMA
+from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.report import CONFIRM
 from sleeper_nb.session import creating
 from sleeper_nb.session.creating import NewTable, TableRequest

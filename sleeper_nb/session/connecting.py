@@ -14,6 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sleeper_nb import logs
+from sleeper_nb.admin.instances import (
+    check_instance_name,
+    check_not_a_slip,
+    check_other_than_case,
+)
+from sleeper_nb.admin.ownership import settle_warehouse
+from sleeper_nb.admin.property_files import PropertyFiles, read_text
 from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
@@ -23,14 +30,6 @@ from sleeper_nb.engines.spark.source_options import InstancePlace
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.permissions import IteratorNames, Permissions
 from sleeper_nb.model.properties import METADATA_CACHE, OWN_TABLES, SYNC, TRANSACTION_ITEMS, InstanceProperties
-from sleeper_nb.operations.administration.instances import (
-    check_instance_name,
-    check_not_a_slip,
-    check_other_than_case,
-)
-from sleeper_nb.operations.administration.ownership import settle_warehouse
-from sleeper_nb.operations.administration.property_files import PropertyFiles, read_text
-from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.session.session import Session
 from sleeper_nb.storage import paths
@@ -40,6 +39,7 @@ from sleeper_nb.storage.file_cache import FileCache
 from sleeper_nb.storage.filesystem import Storage, open_storage
 from sleeper_nb.storage.local import LocalPlace
 from sleeper_nb.table import loading
+from sleeper_nb.versions.leases import Leases
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,6 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from sleeper_nb.admin.create_plan import CreatePlan
+from sleeper_nb.admin.instances import check_table_name
+from sleeper_nb.admin.property_files import check_changes
+from sleeper_nb.admin.schema_commit import SchemaCommit
+from sleeper_nb.admin.split_points_estimate import SplitPointsEstimate
 from sleeper_nb.catalog.catalog_base import TABLE_ID_DIGITS, TableEntry
 from sleeper_nb.errors import (
     Action,
@@ -23,6 +28,40 @@ from sleeper_nb.errors import (
     StateRuleBroken,
     StorageError,
 )
+from sleeper_nb.load import sources as loading
+from sleeper_nb.load.bulk_load import BulkLoad, ending_at_first
+from sleeper_nb.load.conform import Difference, for_new_table, grouped, raise_first
+from sleeper_nb.load.data_columns import (
+    DataColumn,
+    SchemaChoice,
+    columns_of,
+    columns_of_arrow,
+    has_valid_name,
+    materialised,
+    named,
+)
+from sleeper_nb.load.ingest import IngestPlan, IngestSettings, published, write_rows
+from sleeper_nb.load.key_sample import (
+    LOOKED_AT,
+    KeyCandidate,
+    KeySample,
+    default_leaves,
+    holds_keys,
+    key_candidates,
+    sample_of,
+    sample_of_parquet,
+    sample_size,
+)
+from sleeper_nb.load.load_options import AS_IT_IS, LoadOptions
+from sleeper_nb.load.loaded_files import remember_files
+from sleeper_nb.load.matching import Matching, valid_name
+from sleeper_nb.load.named_columns import check_has_names, check_named_columns
+from sleeper_nb.load.odd_texts import GroupedNumbers, OddTexts, grouped_numbers, odd_texts
+from sleeper_nb.load.row_checks import RowCheck
+from sleeper_nb.load.source_files import SourceFile, hidden_note
+from sleeper_nb.load.sources import IngestSource
+from sleeper_nb.load.split import initial_split_points
+from sleeper_nb.load.unique_keys import UniqueKeysOfLoad
 from sleeper_nb.model.checksums import checksum_of
 from sleeper_nb.model.even_partitions import even_tree
 from sleeper_nb.model.file_reference import FileReference
@@ -40,45 +79,6 @@ from sleeper_nb.model.schema import FieldType, Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import CommitPoint, TableState
 from sleeper_nb.model.transactions import AddFiles, ReplaceTable, initial_state
-from sleeper_nb.operations.administration.create_plan import CreatePlan
-from sleeper_nb.operations.administration.instances import check_table_name
-from sleeper_nb.operations.administration.property_files import check_changes
-from sleeper_nb.operations.administration.schema_commit import SchemaCommit
-from sleeper_nb.operations.administration.split_points_estimate import SplitPointsEstimate
-from sleeper_nb.operations.loading import sources as loading
-from sleeper_nb.operations.loading.bulk_load import BulkLoad, ending_at_first
-from sleeper_nb.operations.loading.conform import Difference, for_new_table, grouped, raise_first
-from sleeper_nb.operations.loading.data_columns import (
-    DataColumn,
-    SchemaChoice,
-    columns_of,
-    columns_of_arrow,
-    has_valid_name,
-    materialised,
-    named,
-)
-from sleeper_nb.operations.loading.ingest import IngestPlan, IngestSettings, published, write_rows
-from sleeper_nb.operations.loading.key_sample import (
-    LOOKED_AT,
-    KeyCandidate,
-    KeySample,
-    default_leaves,
-    holds_keys,
-    key_candidates,
-    sample_of,
-    sample_of_parquet,
-    sample_size,
-)
-from sleeper_nb.operations.loading.load_options import AS_IT_IS, LoadOptions
-from sleeper_nb.operations.loading.loaded_files import remember_files
-from sleeper_nb.operations.loading.matching import Matching, valid_name
-from sleeper_nb.operations.loading.named_columns import check_has_names, check_named_columns
-from sleeper_nb.operations.loading.odd_texts import GroupedNumbers, OddTexts, grouped_numbers, odd_texts
-from sleeper_nb.operations.loading.row_checks import RowCheck
-from sleeper_nb.operations.loading.source_files import SourceFile, hidden_note
-from sleeper_nb.operations.loading.sources import IngestSource
-from sleeper_nb.operations.loading.unique_keys import UniqueKeysOfLoad
-from sleeper_nb.operations.split import initial_split_points
 from sleeper_nb.progress import finishing
 from sleeper_nb.report import counted
 from sleeper_nb.session.table_opener import TableOpener

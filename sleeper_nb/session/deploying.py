@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from sleeper_nb.admin.aws_roles import ROLES
+from sleeper_nb.admin.instances import check_instance_name
 from sleeper_nb.arguments import checked
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.properties import InstanceProperties
-from sleeper_nb.operations.administration.aws_roles import ROLES
-from sleeper_nb.operations.administration.instances import check_instance_name
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.storage.aws import Network
 from sleeper_nb.storage.aws_target import AwsTarget
 from sleeper_nb.storage.filesystem import open_storage
 
 if TYPE_CHECKING:
-    from sleeper_nb.operations.administration.deploy import DeployReport
+    from sleeper_nb.admin.deploy import DeployReport
 
 
 @checked
@@ -55,8 +55,8 @@ def deploy(
     StorageError
         When S3 or DynamoDB refuse.
     """
+    from sleeper_nb.admin.deploy import Deployment
     from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
-    from sleeper_nb.operations.administration.deploy import Deployment
 
     check_instance_name(instance)
     if role is not None and role not in ROLES:

@@ -20,13 +20,13 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from sleeper_nb.admin.aws_roles import ROLES, WORK
+from sleeper_nb.admin.instances import creating, instance_names
+from sleeper_nb.admin.ownership import check_warehouse
 from sleeper_nb.arguments import checked
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.spark.file_systems import SCHEMES
 from sleeper_nb.errors import Action, EngineError, SleeperError, hint_text
-from sleeper_nb.operations.administration.aws_roles import ROLES, WORK
-from sleeper_nb.operations.administration.instances import creating, instance_names
-from sleeper_nb.operations.administration.ownership import check_warehouse
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.report import Grid, Report, counted, escaped
 from sleeper_nb.storage.aws import Network, in_short

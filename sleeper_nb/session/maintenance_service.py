@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol, runtime_checkable
 
+from sleeper_nb.admin.delete import finish_deletions
 from sleeper_nb.catalog.catalog_base import TableEntry
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import NotFound, SleeperError
-from sleeper_nb.model.jobs import ServiceLease
-from sleeper_nb.operations.administration.delete import finish_deletions
-from sleeper_nb.operations.upkeep.maintain import (
+from sleeper_nb.maintain.maintain import (
     DELETED_TABLES,
     NOTHING_DUE,
     MaintenanceReport,
@@ -26,7 +25,8 @@ from sleeper_nb.operations.upkeep.maintain import (
     always,
     failed_step,
 )
-from sleeper_nb.operations.upkeep.service_lease import MAINTENANCE, RENEWED_AFTER, HeldService
+from sleeper_nb.maintain.service_lease import MAINTENANCE, RENEWED_AFTER, HeldService
+from sleeper_nb.model.jobs import ServiceLease
 from sleeper_nb.report import counted
 from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.table.maintaining import maintain

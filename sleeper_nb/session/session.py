@@ -8,36 +8,35 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 
+from sleeper_nb.admin import property_listing
+from sleeper_nb.admin.apply import ApplyReport
+from sleeper_nb.admin.create_plan import CreatePlan
+from sleeper_nb.admin.delete import DeletionReport
+from sleeper_nb.admin.property_files import PropertyFiles
+from sleeper_nb.admin.property_listing import PropertyValue
+from sleeper_nb.admin.reinitialise import ReinitialiseReport
+from sleeper_nb.admin.split_points_estimate import SplitPointsEstimate
 from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import Components, Engines, OpenTable
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.errors import AlreadyExists, HintParts, InvalidInput, NotFound, SessionClosed, SleeperError
+from sleeper_nb.load.data_columns import SchemaChoice
+from sleeper_nb.load.load_options import LoadArguments, LoadOptions
+from sleeper_nb.maintain.alerts import Alert, InstanceStatus, alerts_of
+from sleeper_nb.maintain.maintain import MaintenanceReport
+from sleeper_nb.maintain.service_lease import MAINTENANCE, held_lease
+from sleeper_nb.maintain.status import TableStatus
+from sleeper_nb.maintain.system_tables import MARK, SystemRows
 from sleeper_nb.model.jobs import KEPT_JOBS, Job
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, IteratorNames, Permissions
 from sleeper_nb.model.properties import INSTANCE_PROPERTIES, LOCAL_FILES, InstanceProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot, VersionReference
-from sleeper_nb.operations import job_tracking
-from sleeper_nb.operations.administration import property_listing
-from sleeper_nb.operations.administration.apply import ApplyReport
-from sleeper_nb.operations.administration.create_plan import CreatePlan
-from sleeper_nb.operations.administration.delete import DeletionReport
-from sleeper_nb.operations.administration.property_files import PropertyFiles
-from sleeper_nb.operations.administration.property_listing import PropertyValue
-from sleeper_nb.operations.administration.reinitialise import ReinitialiseReport
-from sleeper_nb.operations.administration.split_points_estimate import SplitPointsEstimate
-from sleeper_nb.operations.alerts import Alert, InstanceStatus, alerts_of
-from sleeper_nb.operations.loading.data_columns import SchemaChoice
-from sleeper_nb.operations.loading.load_options import LoadArguments, LoadOptions
-from sleeper_nb.operations.status import TableStatus
-from sleeper_nb.operations.system_tables import MARK, SystemRows
-from sleeper_nb.operations.upkeep.maintain import MaintenanceReport
-from sleeper_nb.operations.upkeep.service_lease import MAINTENANCE, held_lease
-from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import BackgroundJobs, Progress
 from sleeper_nb.query import EngineChoice, Queries, QueryResult
+from sleeper_nb.read import job_tracking
 from sleeper_nb.report import Listing
 from sleeper_nb.session import administration, creating
 from sleeper_nb.session.maintenance_service import (
@@ -56,6 +55,7 @@ from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.aws_target import AS_BOTO3_FINDS_IT, AwsTarget
 from sleeper_nb.storage.filesystem import Storage, open_near
 from sleeper_nb.table import Table
+from sleeper_nb.versions.leases import Leases
 
 if TYPE_CHECKING:
     import duckdb
@@ -673,7 +673,7 @@ class Session:
         statement
             One statement, in the engine's SQL. After a table: ``VERSION AS OF 12``, ``'snapshot.12'``,
             ``'savepoint.1'`` or ``'savepoint.<name>'``, or ``TIMESTAMP AS OF '2026-11-01 10:00:00'``. After its name,
-            without a space, a system table (`sleeper_nb.operations.system_tables`): ``flights$savepoints``,
+            without a space, a system table (`sleeper_nb.maintain.system_tables`): ``flights$savepoints``,
             ``$snapshots``, ``$files``, ``$partitions``, ``$schemas``, ``$properties``, ``$jobs``; a version may follow.
             ``CREATE TEMP VIEW v AS …`` creates a view that the session keeps, for the engine that created it.
             Statements that change the warehouse are ``CREATE TABLE … ROW KEYS (…) [AS SELECT …]``, ``INSERT INTO``,

@@ -12,16 +12,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from sleeper_nb.admin.instances import check_table_name
 from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NotFound
+from sleeper_nb.load.conform import by_statement, without_options
+from sleeper_nb.load.data_columns import SchemaChoice
+from sleeper_nb.load.ingest import IngestPlan
+from sleeper_nb.maintain.system_tables import MARK
 from sleeper_nb.model.jobs import MadeBefore
 from sleeper_nb.model.schema import Check, Schema, free_check_name
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.operations.administration.instances import check_table_name
-from sleeper_nb.operations.loading.conform import by_statement, without_options
-from sleeper_nb.operations.loading.data_columns import SchemaChoice
-from sleeper_nb.operations.loading.ingest import IngestPlan
-from sleeper_nb.operations.system_tables import MARK
-from sleeper_nb.operations.versioning.periodic_savepoints import LoadedAndSaved
 from sleeper_nb.query import Queries, QueryResult, RowsToLoad
 from sleeper_nb.report import Answer, Grid, Report, Stacked, TableReport, counted, notes_line
 from sleeper_nb.session import procedures
@@ -67,6 +66,7 @@ from sleeper_nb.sql.writes import (
 )
 from sleeper_nb.table import Table
 from sleeper_nb.table.changing import AskedChange, SourceRows
+from sleeper_nb.versions.periodic_savepoints import LoadedAndSaved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.load.data_columns import DataColumn, SchemaChoice, columns_of_arrow
+from sleeper_nb.load.sources import InMemory
 from sleeper_nb.model.schema import Field, FieldType, Schema
-from sleeper_nb.operations.loading.data_columns import DataColumn, SchemaChoice, columns_of_arrow
-from sleeper_nb.operations.loading.sources import InMemory
 from sleeper_nb.query import RowsToLoad
 from sleeper_nb.report import counted
 from sleeper_nb.sql.grammar import Name, placed

@@ -12,7 +12,7 @@ from sleeper_nb.engines.components import Components, OpenTable
 from sleeper_nb.errors import CatalogDamaged, NotFound
 from sleeper_nb.model.properties import STATE_STORES, TableProperties
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.operations.scanning.scan_plan import files_of
+from sleeper_nb.read.scan_plan import files_of
 from sleeper_nb.report import Bytes, Listing, OnDemand
 from sleeper_nb.state_store.registry import open_state_store
 from sleeper_nb.state_store.state_store_base import StateStore

@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 
 from sleeper_nb.errors import Action, InvalidInput, NotFound
+from sleeper_nb.maintain.system_tables import MARK, SYSTEM_TABLES, SystemRows
 from sleeper_nb.model.snapshots import (
     EPOCH,
     VersionReference,
@@ -26,13 +27,10 @@ from sleeper_nb.model.snapshots import (
     parse_version,
 )
 from sleeper_nb.model.times import TIME_HINT
-from sleeper_nb.operations.scanning.file_statistics import value_columns_used, value_columns_with_statistics
-from sleeper_nb.operations.scanning.reach import Necessary, Reach, reach_text, unused_text
-from sleeper_nb.operations.scanning.read_rows import check_files
-from sleeper_nb.operations.scanning.scan_plan import ScanPlan, TableRows
-from sleeper_nb.operations.system_tables import MARK, SYSTEM_TABLES, SystemRows
-from sleeper_nb.operations.versioning.leases import ReadGuard
-from sleeper_nb.operations.versioning.resolve import Resolved
+from sleeper_nb.read.file_statistics import value_columns_used, value_columns_with_statistics
+from sleeper_nb.read.reach import Necessary, Reach, reach_text, unused_text
+from sleeper_nb.read.read_rows import check_files
+from sleeper_nb.read.scan_plan import ScanPlan, TableRows
 from sleeper_nb.sql.error_place import Texts, line_of
 from sleeper_nb.sql.parameters import with_duckdb_parameters
 from sleeper_nb.sql.references import TableReference, table_references
@@ -41,6 +39,8 @@ from sleeper_nb.sql.tokens import Dialect, quote_name
 from sleeper_nb.sql.variables import BoundVariable, Variables
 from sleeper_nb.sql.version_clause import VersionClause
 from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.versions.leases import ReadGuard
+from sleeper_nb.versions.resolve import Resolved
 
 GENERATED_PREFIX: Final = "__sleeper"
 """How the names begin that stand for tables in a bound statement."""

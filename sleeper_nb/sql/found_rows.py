@@ -13,7 +13,7 @@ from typing import Final
 
 from sleeper_nb.model.schema import Field, FieldType
 from sleeper_nb.model.sql_quotes import quoted_text
-from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, POSITION
+from sleeper_nb.read.scan_plan import FILE_NUMBER, POSITION
 from sleeper_nb.sql.composition import Composition, InDialect, Piece, QuotedName, in_brackets
 from sleeper_nb.sql.delete_update import DeleteRows, NamedQueries, Target, UpdateRows
 from sleeper_nb.sql.insertion import OverwriteRows, ReplacedWhere

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 import pyarrow as pa
 
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, nearest
-from sleeper_nb.operations.system_tables import MARK, SYSTEM_TABLES
+from sleeper_nb.maintain.system_tables import MARK, SYSTEM_TABLES
 from sleeper_nb.sql.binding import Bound, BoundSource
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.syntax_hints import syntax_hint

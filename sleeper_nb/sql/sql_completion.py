@@ -77,7 +77,7 @@ def next_words(typed: str, text: str, names: SqlNames, *, only_system_tables: bo
     if word.startswith(":"):
         return NextWords(word[1:], names.variables(), "variable")
     if only_system_tables or join == "$":
-        from sleeper_nb.operations.system_tables import SYSTEM_TABLES  # heavy: it brings pyarrow
+        from sleeper_nb.maintain.system_tables import SYSTEM_TABLES  # heavy: it brings pyarrow
 
         return NextWords(word, tuple(SYSTEM_TABLES), "system table")
     if join == "@":

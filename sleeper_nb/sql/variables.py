@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sleeper_nb.errors import EngineError, InvalidInput, NotFound, SleeperError, first_line, nearest
-from sleeper_nb.operations.loading.casts import BAD_VALUE, plain_values
-from sleeper_nb.operations.loading.in_memory import arrow_of, is_pandas, is_spark, is_table, with_index
-from sleeper_nb.operations.loading.mixed_values import mixed_in_memory
+from sleeper_nb.load.casts import BAD_VALUE, plain_values
+from sleeper_nb.load.in_memory import arrow_of, is_pandas, is_spark, is_table, with_index
+from sleeper_nb.load.mixed_values import mixed_in_memory
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

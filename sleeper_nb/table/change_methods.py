@@ -9,11 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sleeper_nb.change.change import ChangeReport
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import Action, Hint, InvalidInput
-from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.changing.change import ChangeReport
-from sleeper_nb.operations.loading.conform import (
+from sleeper_nb.load.conform import (
     MISSING,
     Conversion,
     by_hand,
@@ -23,14 +22,14 @@ from sleeper_nb.operations.loading.conform import (
     raise_first,
     row_number,
 )
-from sleeper_nb.operations.loading.load_options import AS_IT_IS, LoadOptions
-from sleeper_nb.operations.loading.named_columns import check_named_columns
-from sleeper_nb.operations.loading.row_checks import values_text
-from sleeper_nb.operations.loading.source_files import SourceFile, hidden_note
-from sleeper_nb.operations.loading.sources import opened_sources, read_source
-from sleeper_nb.operations.scanning.scan_plan import regions_of
-from sleeper_nb.operations.versioning.resolve import Resolved
+from sleeper_nb.load.load_options import AS_IT_IS, LoadOptions
+from sleeper_nb.load.named_columns import check_named_columns
+from sleeper_nb.load.row_checks import values_text
+from sleeper_nb.load.source_files import SourceFile, hidden_note
+from sleeper_nb.load.sources import opened_sources, read_source
+from sleeper_nb.model.schema import Schema
 from sleeper_nb.query import Engine, Queries
+from sleeper_nb.read.scan_plan import regions_of
 from sleeper_nb.report import counted
 from sleeper_nb.sql.binding import lookup_in
 from sleeper_nb.sql.tokens import Dialect
@@ -52,6 +51,7 @@ from sleeper_nb.table.row_statements import (
     in_regions,
 )
 from sleeper_nb.version import TableAt
+from sleeper_nb.versions.resolve import Resolved
 
 
 @dataclass(frozen=True, slots=True)

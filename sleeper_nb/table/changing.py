@@ -13,20 +13,13 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from sleeper_nb.change.apply_edits import ChangeSettings
+from sleeper_nb.change.change import ChangeOfRows, ChangeReport
+from sleeper_nb.change.edit_list import EditList
+from sleeper_nb.change.purge import PurgeOfRows
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import Action, ConfirmationNeeded, InvalidInput, NotFound
-from sleeper_nb.model.jobs import MadeBefore, check_job_id
-from sleeper_nb.model.partitions import Region
-from sleeper_nb.model.properties import CHANGE_ISOLATION, SAVEPOINT_INTERVAL
-from sleeper_nb.model.snapshots import Snapshot, VersionReference
-from sleeper_nb.model.state import TableState
-from sleeper_nb.model.transactions import ChangeCounts
-from sleeper_nb.operations import job_tracking
-from sleeper_nb.operations.changing.apply_edits import ChangeSettings
-from sleeper_nb.operations.changing.change import ChangeOfRows, ChangeReport
-from sleeper_nb.operations.changing.edit_list import EditList
-from sleeper_nb.operations.changing.purge import PurgeOfRows
-from sleeper_nb.operations.loading.conform import (
+from sleeper_nb.load.conform import (
     Conversion,
     RawColumns,
     by_statement,
@@ -38,15 +31,19 @@ from sleeper_nb.operations.loading.conform import (
     table_in_hints,
     without_options,
 )
-from sleeper_nb.operations.loading.row_checks import NOT_JUDGED, JudgedRows, opened_checks
-from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, POSITION, TableRows, plan_scan
-from sleeper_nb.operations.versioning.leases import ReadGuard
-from sleeper_nb.operations.versioning.periodic_savepoints import LoadedAndSaved, saved_if_due
-from sleeper_nb.operations.versioning.resolve import Resolved
+from sleeper_nb.load.row_checks import NOT_JUDGED, JudgedRows, opened_checks
+from sleeper_nb.model.jobs import MadeBefore, check_job_id
+from sleeper_nb.model.partitions import Region
+from sleeper_nb.model.properties import CHANGE_ISOLATION, SAVEPOINT_INTERVAL
+from sleeper_nb.model.snapshots import Snapshot, VersionReference
+from sleeper_nb.model.state import TableState
+from sleeper_nb.model.transactions import ChangeCounts
 from sleeper_nb.query.condition_types import check_are_conditions
 from sleeper_nb.query.queries import Queries
 from sleeper_nb.query.result import QueryResult
 from sleeper_nb.query.row_edits import EditFinder, FoundRows
+from sleeper_nb.read import job_tracking
+from sleeper_nb.read.scan_plan import FILE_NUMBER, POSITION, TableRows, plan_scan
 from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.sql.composition import Composition
 from sleeper_nb.sql.delete_update import DeleteRows, UpdateRows
@@ -59,6 +56,9 @@ from sleeper_nb.sql.tokens import unquote
 from sleeper_nb.sql.writes import RowChange as Change
 from sleeper_nb.sql.writes import read_writing_statement
 from sleeper_nb.version import TableAt
+from sleeper_nb.versions.leases import ReadGuard
+from sleeper_nb.versions.periodic_savepoints import LoadedAndSaved, saved_if_due
+from sleeper_nb.versions.resolve import Resolved
 
 _MOST_WATCHED: Final = 64
 """So many regions of a change are remembered one by one."""

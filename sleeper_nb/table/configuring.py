@@ -8,9 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from sleeper_nb.admin import alter as altering
+from sleeper_nb.admin import property_files, property_listing
+from sleeper_nb.admin.alter import AlterReport
+from sleeper_nb.admin.new_rules import NewRule, RulesOf
+from sleeper_nb.admin.property_listing import PropertyValue
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import Engines, OpenTable
 from sleeper_nb.errors import Action, ConfirmationNeeded, InvalidInput, SleeperError, StorageError
+from sleeper_nb.maintain.findings import Finding
 from sleeper_nb.model.evolution import (
     AddColumn,
     AddMember,
@@ -27,13 +33,7 @@ from sleeper_nb.model.schema import Check, Field, Fields, Member, Schema, fields
 from sleeper_nb.model.sql_quotes import quoted_name
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import SetProcessing
-from sleeper_nb.operations.administration import alter as altering
-from sleeper_nb.operations.administration import property_files, property_listing
-from sleeper_nb.operations.administration.alter import AlterReport
-from sleeper_nb.operations.administration.new_rules import NewRule, RulesOf
-from sleeper_nb.operations.administration.property_listing import PropertyValue
-from sleeper_nb.operations.findings import Finding
-from sleeper_nb.operations.row_processing import Processor
+from sleeper_nb.read.row_processing import Processor
 from sleeper_nb.report import Listing
 from sleeper_nb.state_store.commit_queue import Announce
 

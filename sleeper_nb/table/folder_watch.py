@@ -1,7 +1,7 @@
 """Watch a folder and load each of its files once.
 
 A file is loaded under a job id that names it, so a later watch, in any process, does not load it again; other loads
-remember these ids too (`sleeper_nb.operations.loading.loaded_files`). One that had no rows to add is remembered by an
+remember these ids too (`sleeper_nb.load.loaded_files`). One that had no rows to add is remembered by an
 id that also has its size and time of change, and is handled again once it has changed.
 In a folder of this machine, a file that may still be written is left alone: one that is empty, or that changed within
 the last minute and between two looks. In a bucket, objects appear whole. Hidden files, and those whose names begin
@@ -31,11 +31,9 @@ from sleeper_nb.errors import (
     StorageError,
     hint_text,
 )
-from sleeper_nb.model.jobs import MadeBefore, check_job_id
-from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
-from sleeper_nb.operations.loading.checked_load import CheckedLoad
-from sleeper_nb.operations.loading.conform import QUARANTINE
-from sleeper_nb.operations.loading.source_files import (
+from sleeper_nb.load.checked_load import CheckedLoad
+from sleeper_nb.load.conform import QUARANTINE
+from sleeper_nb.load.source_files import (
     ENDINGS_TEXT,
     WILDCARD,
     FoundFiles,
@@ -44,6 +42,8 @@ from sleeper_nb.operations.loading.source_files import (
     other_files,
     search,
 )
+from sleeper_nb.model.jobs import MadeBefore, check_job_id
+from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
 from sleeper_nb.progress import Progress
 from sleeper_nb.report import Grid, TableReport, counted, notes_line
 from sleeper_nb.storage.filesystem import Storage

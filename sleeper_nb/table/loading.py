@@ -10,23 +10,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from sleeper_nb.admin import property_files
 from sleeper_nb.arguments import described
 from sleeper_nb.engines.components import Engines, OpenTable
 from sleeper_nb.errors import Action, EngineError, InvalidInput, NotFound, SleeperError
-from sleeper_nb.model.file_reference import FileReference
-from sleeper_nb.model.jobs import JobKind, MadeBefore, check_job_id
-from sleeper_nb.model.properties import INGEST_STRATEGY, SAVEPOINT_INTERVAL
-from sleeper_nb.model.schema import Schema
-from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.model.state import TableState
-from sleeper_nb.operations import job_tracking
-from sleeper_nb.operations.administration import property_files
-from sleeper_nb.operations.compaction_plan import StrategySettings, plan_compaction
-from sleeper_nb.operations.loading import add_files as adding
-from sleeper_nb.operations.loading import ingest, sources
-from sleeper_nb.operations.loading.add_files import AddFilesPlan
-from sleeper_nb.operations.loading.bulk_load import BulkLoad, ending_at_first
-from sleeper_nb.operations.loading.checked_load import (
+from sleeper_nb.load import add_files as adding
+from sleeper_nb.load import ingest, sources
+from sleeper_nb.load.add_files import AddFilesPlan
+from sleeper_nb.load.bulk_load import BulkLoad, ending_at_first
+from sleeper_nb.load.checked_load import (
     CheckedLoad,
     has_added,
     message_with,
@@ -34,29 +26,37 @@ from sleeper_nb.operations.loading.checked_load import (
     with_broken_expectations,
     with_runs,
 )
-from sleeper_nb.operations.loading.conform import for_table, table_in_hints
-from sleeper_nb.operations.loading.data_columns import materialised
-from sleeper_nb.operations.loading.ingest import IngestPlan, IngestSettings, plan_ingest, plan_of_counts
-from sleeper_nb.operations.loading.load_options import LoadOptions
-from sleeper_nb.operations.loading.loaded_files import remember_files
-from sleeper_nb.operations.loading.matching import Matching
-from sleeper_nb.operations.loading.moved_files import MovingRules
-from sleeper_nb.operations.loading.named_columns import check_named_columns
-from sleeper_nb.operations.loading.quarantine import QuarantineFile, SortedOut, sort_out
-from sleeper_nb.operations.loading.row_checks import RowCheck
-from sleeper_nb.operations.loading.run_files import RunFiles, unmerged_note
-from sleeper_nb.operations.loading.source_files import SourceFile, hidden_note
-from sleeper_nb.operations.loading.sources import IngestSource
-from sleeper_nb.operations.request_estimate import CommitCosts
-from sleeper_nb.operations.split_before_import import LeavesWanted
-from sleeper_nb.operations.versioning.periodic_savepoints import LoadedAndSaved, saved_if_due
+from sleeper_nb.load.conform import for_table, table_in_hints
+from sleeper_nb.load.data_columns import materialised
+from sleeper_nb.load.ingest import IngestPlan, IngestSettings, plan_ingest, plan_of_counts
+from sleeper_nb.load.load_options import LoadOptions
+from sleeper_nb.load.loaded_files import remember_files
+from sleeper_nb.load.matching import Matching
+from sleeper_nb.load.moved_files import MovingRules
+from sleeper_nb.load.named_columns import check_named_columns
+from sleeper_nb.load.quarantine import QuarantineFile, SortedOut, sort_out
+from sleeper_nb.load.row_checks import RowCheck
+from sleeper_nb.load.run_files import RunFiles, unmerged_note
+from sleeper_nb.load.source_files import SourceFile, hidden_note
+from sleeper_nb.load.sources import IngestSource
+from sleeper_nb.load.split_before_import import LeavesWanted
+from sleeper_nb.maintain.compaction_plan import StrategySettings, plan_compaction
+from sleeper_nb.model.file_reference import FileReference
+from sleeper_nb.model.jobs import JobKind, MadeBefore, check_job_id
+from sleeper_nb.model.properties import INGEST_STRATEGY, SAVEPOINT_INTERVAL
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.state import TableState
 from sleeper_nb.progress import finishing
+from sleeper_nb.read import job_tracking
+from sleeper_nb.read.request_estimate import CommitCosts
 from sleeper_nb.report import counted
 from sleeper_nb.state_store.registry import open_state_store
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.data_files import DataFileSettings
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.table.bulk_loading import LoadEngine, as_files, is_bulk, is_by_spark, split_of, writer_of
+from sleeper_nb.versions.periodic_savepoints import LoadedAndSaved, saved_if_due
 
 if TYPE_CHECKING:
     from sleeper_nb.engines.spark.source_table import WrittenLoad

@@ -9,28 +9,28 @@ from typing import Any, Literal
 
 from sleeper_nb.catalog.catalog_base import steady
 from sleeper_nb.engines.components import OpenTable
+from sleeper_nb.load import split as splitting
+from sleeper_nb.load.split import SplitReport
+from sleeper_nb.maintain import collect_garbage as garbage
+from sleeper_nb.maintain import compact as compaction
+from sleeper_nb.maintain import maintain as maintenance
+from sleeper_nb.maintain import sweep_orphans as orphans
+from sleeper_nb.maintain.check import ORPHAN_AGE
+from sleeper_nb.maintain.collect_garbage import GarbageReport
+from sleeper_nb.maintain.compact import CompactionReport, JobRunner
+from sleeper_nb.maintain.compaction_plan import CompactionJob, StrategySettings
+from sleeper_nb.maintain.maintain import MaintenanceReport, MaintenanceStep, Proceed, always
+from sleeper_nb.maintain.online import check_online
+from sleeper_nb.maintain.sweep_orphans import OrphanReport
 from sleeper_nb.model.properties import SPLITTING_THRESHOLD
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations import compact as compaction
-from sleeper_nb.operations import split as splitting
-from sleeper_nb.operations.check import ORPHAN_AGE
-from sleeper_nb.operations.compact import CompactionReport, JobRunner
-from sleeper_nb.operations.compaction_plan import CompactionJob, StrategySettings
-from sleeper_nb.operations.job_tracking import JobTracker
-from sleeper_nb.operations.split import SplitReport
-from sleeper_nb.operations.upkeep import collect_garbage as garbage
-from sleeper_nb.operations.upkeep import expire as expiry
-from sleeper_nb.operations.upkeep import maintain as maintenance
-from sleeper_nb.operations.upkeep import sweep_orphans as orphans
-from sleeper_nb.operations.upkeep.collect_garbage import GarbageReport
-from sleeper_nb.operations.upkeep.expire import ExpiryReport, Retention
-from sleeper_nb.operations.upkeep.maintain import MaintenanceReport, MaintenanceStep, Proceed, always
-from sleeper_nb.operations.upkeep.online import check_online
-from sleeper_nb.operations.upkeep.sweep_orphans import OrphanReport
-from sleeper_nb.operations.versioning.periodic_savepoints import SavepointSchedule
 from sleeper_nb.progress import BackgroundJob, Progress, finishing, unchecked
+from sleeper_nb.read.job_tracking import JobTracker
 from sleeper_nb.storage.data_files import DataFileSettings
 from sleeper_nb.table.configuring import check_not_edited
+from sleeper_nb.versions import expire as expiry
+from sleeper_nb.versions.expire import ExpiryReport, Retention
+from sleeper_nb.versions.periodic_savepoints import SavepointSchedule
 
 logger = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from sleeper_nb.arguments import checked
+from sleeper_nb.change.change import ChangeReport
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.operations.changing.change import ChangeReport
 from sleeper_nb.report import counted
 from sleeper_nb.table.row_statements import SOURCE_NAME, StatementWriter
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from sleeper_nb.change.purge import PurgeReport
 from sleeper_nb.errors import Action, ConfirmationNeeded, InvalidInput
-from sleeper_nb.operations.changing.purge import PurgeReport
-from sleeper_nb.operations.upkeep.online import check_online
+from sleeper_nb.maintain.online import check_online
 from sleeper_nb.progress import finishing
 from sleeper_nb.report import counted
 from sleeper_nb.table.changing import TableChange

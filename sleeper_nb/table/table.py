@@ -8,11 +8,27 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, Unpack, overload
 
+from sleeper_nb.admin.alter import AlterReport
+from sleeper_nb.admin.property_listing import PropertyValue
 from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import steady
+from sleeper_nb.change.change import ChangeReport
+from sleeper_nb.change.purge import PurgeReport
 from sleeper_nb.display.listings import Pictured
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import Action, HintParts, InvalidInput, NotFound, hint_text
+from sleeper_nb.load.add_files import AddFilesPlan
+from sleeper_nb.load.ingest import IngestPlan
+from sleeper_nb.load.load_options import LoadArguments, LoadOptions
+from sleeper_nb.load.split import SplitReport
+from sleeper_nb.maintain.check import check_table
+from sleeper_nb.maintain.collect_garbage import GarbageReport
+from sleeper_nb.maintain.compact import CompactionReport
+from sleeper_nb.maintain.findings import CheckReport
+from sleeper_nb.maintain.maintain import MaintenanceReport
+from sleeper_nb.maintain.online import is_online
+from sleeper_nb.maintain.status import Housekeeping, TableStatus, table_status
+from sleeper_nb.maintain.sweep_orphans import OrphanReport
 from sleeper_nb.model.evolution import (
     AddCheck,
     DropCheck,
@@ -40,35 +56,12 @@ from sleeper_nb.model.snapshots import (
     parse_version,
 )
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.administration.alter import AlterReport
-from sleeper_nb.operations.administration.property_listing import PropertyValue
-from sleeper_nb.operations.changing.change import ChangeReport
-from sleeper_nb.operations.changing.purge import PurgeReport
-from sleeper_nb.operations.check import check_table
-from sleeper_nb.operations.column_profile import ColumnProfile
-from sleeper_nb.operations.compact import CompactionReport
-from sleeper_nb.operations.findings import CheckReport
-from sleeper_nb.operations.job_tracking import LISTED_JOBS, Which, jobs_of, list_jobs
-from sleeper_nb.operations.loading.add_files import AddFilesPlan
-from sleeper_nb.operations.loading.ingest import IngestPlan
-from sleeper_nb.operations.loading.load_options import LoadArguments, LoadOptions
-from sleeper_nb.operations.scanning.export import ExportReport
-from sleeper_nb.operations.scanning.scan_plan import ScanPlan
-from sleeper_nb.operations.split import SplitReport
-from sleeper_nb.operations.status import Housekeeping, TableStatus, table_status
-from sleeper_nb.operations.upkeep.collect_garbage import GarbageReport
-from sleeper_nb.operations.upkeep.expire import ExpiryReport
-from sleeper_nb.operations.upkeep.maintain import MaintenanceReport
-from sleeper_nb.operations.upkeep.online import is_online
-from sleeper_nb.operations.upkeep.sweep_orphans import OrphanReport
-from sleeper_nb.operations.versioning.create_savepoint import create_savepoint, save_current, savepoint_named
-from sleeper_nb.operations.versioning.delete_savepoint import SavepointDeletion
-from sleeper_nb.operations.versioning.diff import Diff
-from sleeper_nb.operations.versioning.resolve import Resolved, resolve
-from sleeper_nb.operations.versioning.roll_back import RollbackReport, roll_back
-from sleeper_nb.operations.versioning.savepoint_manager import SavepointManager, list_savepoints
 from sleeper_nb.progress import BackgroundJob, finishing
 from sleeper_nb.query import Engine
+from sleeper_nb.read.column_profile import ColumnProfile
+from sleeper_nb.read.export import ExportReport
+from sleeper_nb.read.job_tracking import LISTED_JOBS, Which, jobs_of, list_jobs
+from sleeper_nb.read.scan_plan import ScanPlan
 from sleeper_nb.report import Answer, Grid, Listing, Report, Stacked
 from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.state_store.state_store_base import StateStore
@@ -79,6 +72,13 @@ from sleeper_nb.table.folder_watch import DEFAULT_EVERY, WatchedFolder, WatchRep
 from sleeper_nb.table.merge_builder import MergeBuilder
 from sleeper_nb.table.version_history import ChosenRows
 from sleeper_nb.version import Changes, Scan, TableAt
+from sleeper_nb.versions.create_savepoint import create_savepoint, save_current, savepoint_named
+from sleeper_nb.versions.delete_savepoint import SavepointDeletion
+from sleeper_nb.versions.diff import Diff
+from sleeper_nb.versions.expire import ExpiryReport
+from sleeper_nb.versions.resolve import Resolved, resolve
+from sleeper_nb.versions.roll_back import RollbackReport, roll_back
+from sleeper_nb.versions.savepoint_manager import SavepointManager, list_savepoints
 
 
 class Table(Report):

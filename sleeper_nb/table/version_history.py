@@ -14,19 +14,19 @@ from sleeper_nb.errors import ConfirmationNeeded, InvalidInput
 from sleeper_nb.model.expectations import counts_line
 from sleeper_nb.model.savepoints import Savepoint, savepoint_label, savepoints_by_snapshot
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.operations.upkeep.expire import Retention
-from sleeper_nb.operations.versioning import row_differences, row_images
-from sleeper_nb.operations.versioning.comparison import ComparedRows, VersionComparison, compare, newer_schema
-from sleeper_nb.operations.versioning.delete_savepoint import (
+from sleeper_nb.progress import finishing
+from sleeper_nb.report import CONFIRM, Listing
+from sleeper_nb.version import Changes, TableAt
+from sleeper_nb.versions import row_differences, row_images
+from sleeper_nb.versions.comparison import ComparedRows, VersionComparison, compare, newer_schema
+from sleeper_nb.versions.delete_savepoint import (
     SavepointDeletion,
     delete_savepoint,
     plan_savepoint_deletion,
 )
-from sleeper_nb.operations.versioning.diff import Diff, diff
-from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
-from sleeper_nb.progress import finishing
-from sleeper_nb.report import CONFIRM, Listing
-from sleeper_nb.version import Changes, TableAt
+from sleeper_nb.versions.diff import Diff, diff
+from sleeper_nb.versions.expire import Retention
+from sleeper_nb.versions.leases import ReadGuard, guarded
 
 
 def snapshots(table: OpenTable, limit: int | None) -> Pictured[Snapshot]:

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.load.load_options import LoadOptions
+from sleeper_nb.load.quarantine import new_address
+from sleeper_nb.load.source_files import SourceFile
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.operations.loading.load_options import LoadOptions
-from sleeper_nb.operations.loading.quarantine import new_address
-from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.table import loading
 from sleeper_nb.table.folder_watch import DoneLoad, FolderWatch, WatchedFolder, quarantine_of
 

@@ -11,8 +11,8 @@ from typing import Final, Literal, NamedTuple
 
 from sleeper_nb.display.figure import clip
 from sleeper_nb.display.preview import largest
-from sleeper_nb.operations.versioning.row_images import FirstImages, ImageSummary, differing
 from sleeper_nb.report import NO_MATHS, Bytes, Data, Grid, cell_text, counted, data_rows, escaped
+from sleeper_nb.versions.row_images import FirstImages, ImageSummary, differing
 from sleeper_nb.widgets.column_changes import ColumnChange, ColumnCounts
 from sleeper_nb.widgets.version_change import COLUMNS, MOST_ROWS, FilesChange, VersionChange
 

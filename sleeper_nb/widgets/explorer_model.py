@@ -22,11 +22,11 @@ from sleeper_nb.display.preview import MAX_BYTES, bounded_with_html
 from sleeper_nb.display.timeline_picture import change_text, timeline
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.last_used import LastUsed
+from sleeper_nb.maintain.system_tables import MARK
 from sleeper_nb.model.file_totals import Totals
 from sleeper_nb.model.partitions import write_region
-from sleeper_nb.operations.scanning.scan_plan import files_of
-from sleeper_nb.operations.system_tables import MARK
 from sleeper_nb.query import QueryResult
+from sleeper_nb.read.scan_plan import files_of
 from sleeper_nb.report import counted, notes_line, report_for
 from sleeper_nb.sql.references import table_references
 from sleeper_nb.sql.statement import Statement

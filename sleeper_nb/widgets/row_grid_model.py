@@ -1,7 +1,7 @@
 """The model of the row grid: pages of a version and headers of its columns, each one SELECT. No widget is needed here.
 
 A page costs about as much wherever it is. Without an order and filters, metadata tells in which files its rows are
-(`sleeper_nb.operations.scanning.key_blocks`). Otherwise the engine finds the places of its rows first, by the columns
+(`sleeper_nb.read.key_blocks`). Otherwise the engine finds the places of its rows first, by the columns
 that order them alone, and reads the other columns there; for pages far down, the places of all rows are kept.
 """
 
@@ -18,9 +18,9 @@ from sleeper_nb.display.preview import Reads
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.sql_quotes import quoted_name
-from sleeper_nb.operations.scanning.key_blocks import KeyBlocks
-from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, POSITION, TableRows, files_of
 from sleeper_nb.query import QueryResult
+from sleeper_nb.read.key_blocks import KeyBlocks
+from sleeper_nb.read.scan_plan import FILE_NUMBER, POSITION, TableRows, files_of
 from sleeper_nb.report import Bytes, Grid, Report, counted, data_rows, values_of
 from sleeper_nb.tabular import as_dict
 from sleeper_nb.widgets.column_bars import (

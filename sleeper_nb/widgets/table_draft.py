@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from sleeper_nb.admin.create_plan import CreatePlan
+from sleeper_nb.admin.instances import check_table_name
 from sleeper_nb.catalog.catalog_base import TableEntry
 from sleeper_nb.errors import InvalidInput, SleeperError
 from sleeper_nb.model.keys import parse_key, typed_split_points
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import SIMPLE_TYPES, Field, Schema, parse_type
-from sleeper_nb.operations.administration.create_plan import CreatePlan
-from sleeper_nb.operations.administration.instances import check_table_name
 
 ColumnRole = Literal["row key", "sort key", "value"]
 ROLES: tuple[ColumnRole, ...] = ("row key", "sort key", "value")

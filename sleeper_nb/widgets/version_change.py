@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.scanning.scan_plan import files_of
-from sleeper_nb.operations.versioning.diff import ChangedFile, Diff, diff, files_of_one
-from sleeper_nb.operations.versioning.row_images import ImageSummary
 from sleeper_nb.progress import Progress
+from sleeper_nb.read.scan_plan import files_of
+from sleeper_nb.versions.diff import ChangedFile, Diff, diff, files_of_one
+from sleeper_nb.versions.row_images import ImageSummary
 from sleeper_nb.widgets.column_changes import ColumnChange, ColumnComparison
 
 if TYPE_CHECKING:

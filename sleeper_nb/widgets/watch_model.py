@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.operations.job_tracking import STALE_REASONS, jobs_of
+from sleeper_nb.read.job_tracking import STALE_REASONS, jobs_of
 from sleeper_nb.report import SHOWN_ROWS, Grid, Report, counted, duration_text
 
 if TYPE_CHECKING:

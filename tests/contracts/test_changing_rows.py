@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from sleeper_nb.admin.migrate import migrate_state_store
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import AlreadyExists, StateRuleBroken
+from sleeper_nb.maintain.check import check_table
 from sleeper_nb.model.deletions import DeletionVector
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import PartitionSplit, Range, Region
@@ -26,13 +28,11 @@ from sleeper_nb.model.transactions import (
     from_entry,
     to_entry,
 )
-from sleeper_nb.operations.administration.migrate import migrate_state_store
-from sleeper_nb.operations.check import check_table
-from sleeper_nb.operations.upkeep import expire as expiry
-from sleeper_nb.operations.versioning.resolve import resolve
-from sleeper_nb.operations.versioning.roll_back import roll_back
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.versions import expire as expiry
+from sleeper_nb.versions.resolve import resolve
+from sleeper_nb.versions.roll_back import roll_back
 from tests.support.backends import Backend, Tables
 from tests.support.builders import (
     KEYED,

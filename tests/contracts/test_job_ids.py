@@ -13,10 +13,10 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.clock import Clock, ManualClock
 from sleeper_nb.errors import InvalidInput, JobDone, OutcomeUnknown, StorageError
+from sleeper_nb.load import sources
+from sleeper_nb.load.ingest import ingest_arrow
 from sleeper_nb.model.jobs import MadeBefore
 from sleeper_nb.model.transactions import AddFiles
-from sleeper_nb.operations.loading import sources
-from sleeper_nb.operations.loading.ingest import ingest_arrow
 from sleeper_nb.state_store.commit_queue import Waiting, fitting
 from sleeper_nb.state_store.state_store_base import StateStore
 from tests.support.backends import BACKENDS, Backend, Tables

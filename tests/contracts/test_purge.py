@@ -12,17 +12,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from sleeper_nb.change.purge import PurgeReport
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import ConflictError
+from sleeper_nb.maintain.check import check_table
 from sleeper_nb.model.jobs import Lease
 from sleeper_nb.model.snapshots import SnapshotReference
-from sleeper_nb.operations.changing.purge import PurgeReport
-from sleeper_nb.operations.check import check_table
-from sleeper_nb.operations.versioning.resolve import resolve
-from sleeper_nb.operations.versioning.roll_back import roll_back
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store import transaction_log
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.versions.resolve import resolve
+from sleeper_nb.versions.roll_back import roll_back
 from tests.support.backends import BACKENDS, Tables
 from tests.support.builders import (
     START,

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from sleeper_nb.change.apply_edits import ChangeSettings
+from sleeper_nb.maintain.check import check_table
 from sleeper_nb.model.snapshots import SnapshotReference
-from sleeper_nb.operations.changing.apply_edits import ChangeSettings
-from sleeper_nb.operations.check import check_table
-from sleeper_nb.operations.upkeep import expire as expiry
-from sleeper_nb.operations.versioning.resolve import resolve
-from sleeper_nb.operations.versioning.roll_back import roll_back
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.versions import expire as expiry
+from sleeper_nb.versions.resolve import resolve
+from sleeper_nb.versions.roll_back import roll_back
 from tests.support.builders import collect, compact, ingest, on_disk, reachable, rows_of, scan, split
 from tests.support.edits import ALWAYS_VECTORS, NEVER_VECTORS, change
 from tests.support.interleavings import Gate, Outcome, Stage, Template, explore

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from sleeper_nb.admin.delete import delete_table
+from sleeper_nb.admin.property_files import PropertyFiles
+from sleeper_nb.admin.reinitialise import Fresh, reinitialise
 from sleeper_nb.catalog.catalog_base import TableEntry
 from sleeper_nb.errors import AlreadyExists, NotFound
 from sleeper_nb.model.jobs import Lease
 from sleeper_nb.model.properties import InstanceProperties
-from sleeper_nb.operations.administration.delete import delete_table
-from sleeper_nb.operations.administration.property_files import PropertyFiles
-from sleeper_nb.operations.administration.reinitialise import Fresh, reinitialise
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.local import LocalPlace

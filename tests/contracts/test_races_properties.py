@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from sleeper_nb.admin.alter import alter
+from sleeper_nb.admin.property_files import PropertyFiles
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.errors import NetworkError
 from sleeper_nb.model.evolution import AddColumn
 from sleeper_nb.model.processing import NOTHING
 from sleeper_nb.model.properties import TABLE_SCHEMA, InstanceProperties, TableProperties, schema_line
 from sleeper_nb.model.schema import Field, parse_type
-from sleeper_nb.operations.administration.alter import alter
-from sleeper_nb.operations.administration.property_files import PropertyFiles
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.local import LocalPlace

@@ -16,12 +16,12 @@ from hypothesis import settings
 
 from sleeper_nb.errors import AlreadyExists, NotFound, StateRuleBroken
 from sleeper_nb.model.snapshots import SnapshotReference
-from sleeper_nb.operations.upkeep.expire import Retention, expire_snapshots
-from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
-from sleeper_nb.operations.versioning.leases import Leases
-from sleeper_nb.operations.versioning.resolve import resolve
-from sleeper_nb.operations.versioning.roll_back import roll_back
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.versions.delete_savepoint import delete_savepoint
+from sleeper_nb.versions.expire import Retention, expire_snapshots
+from sleeper_nb.versions.leases import Leases
+from sleeper_nb.versions.resolve import resolve
+from sleeper_nb.versions.roll_back import roll_back
 from tests.support.builders import (
     collect,
     compact,

@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from sleeper_nb.clock import ManualClock
-from sleeper_nb.errors import ConfirmationNeeded, InvalidInput, StateRuleBroken
-from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.administration.migrate import migrate_state_store
-from sleeper_nb.operations.administration.reinitialise import (
+from sleeper_nb.admin.migrate import migrate_state_store
+from sleeper_nb.admin.reinitialise import (
     Fresh,
     ReinitialiseReport,
     reinitialise,
 )
-from sleeper_nb.operations.check import check_table
-from sleeper_nb.operations.versioning import resolve as versions
-from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
-from sleeper_nb.operations.versioning.roll_back import roll_back
+from sleeper_nb.clock import ManualClock
+from sleeper_nb.errors import ConfirmationNeeded, InvalidInput, StateRuleBroken
+from sleeper_nb.maintain.check import check_table
+from sleeper_nb.model.schema import Schema
 from sleeper_nb.progress import SILENT
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.versions import resolve as versions
+from sleeper_nb.versions.delete_savepoint import delete_savepoint
+from sleeper_nb.versions.roll_back import roll_back
 from tests.support.backends import BACKENDS
 from tests.support.builders import (
     KEYED,

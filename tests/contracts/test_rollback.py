@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from sleeper_nb.admin.migrate import migrate_state_store
 from sleeper_nb.errors import StateRuleBroken, StorageError
+from sleeper_nb.maintain import collect_garbage as garbage
 from sleeper_nb.model.snapshots import SnapshotReference
-from sleeper_nb.operations.administration.migrate import migrate_state_store
-from sleeper_nb.operations.upkeep import collect_garbage as garbage
-from sleeper_nb.operations.versioning import resolve as versions
-from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
-from sleeper_nb.operations.versioning.roll_back import RollbackReport, roll_back
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.versions import resolve as versions
+from sleeper_nb.versions.delete_savepoint import delete_savepoint
+from sleeper_nb.versions.roll_back import RollbackReport, roll_back
 from tests.support.backends import Tables
 from tests.support.builders import (
     NOW,

@@ -9,14 +9,14 @@ from types import SimpleNamespace
 import pyarrow.parquet as pq
 import pytest
 
+from sleeper_nb.admin.migrate import migrate_state_store
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import AlreadyExists
 from sleeper_nb.model.savepoints import Savepoint
-from sleeper_nb.operations.administration.migrate import migrate_state_store
-from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
-from sleeper_nb.operations.versioning.savepoint_manager import SavepointManager
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.metadata import ManifestList
+from sleeper_nb.versions.delete_savepoint import delete_savepoint
+from sleeper_nb.versions.savepoint_manager import SavepointManager
 from tests.support.backends import BACKENDS, BESIDE, Backend, marks_of
 from tests.support.builders import (
     TABLE,

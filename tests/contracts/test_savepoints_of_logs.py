@@ -10,11 +10,11 @@ import pytest
 
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import AlreadyExists, NotFound
-from sleeper_nb.operations.check import check_table
-from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
+from sleeper_nb.maintain.check import check_table
 from sleeper_nb.progress import SILENT
 from sleeper_nb.state_store import history
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.versions.delete_savepoint import delete_savepoint
 from tests.support.backends import BACKENDS, BESIDE
 from tests.support.builders import (
     TABLE,

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sleeper_nb.admin.alter import alter
+from sleeper_nb.change.apply_edits import ChangeSettings
 from sleeper_nb.errors import InvalidInput, NotFound, StateRuleBroken
+from sleeper_nb.load.ingest import IngestSettings
 from sleeper_nb.model.evolution import SetUniqueKeys
 from sleeper_nb.model.processing import NOTHING
 from sleeper_nb.model.properties import ONE_FILE_PER_LEAF
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import SnapshotReference
-from sleeper_nb.operations.administration.alter import alter
-from sleeper_nb.operations.changing.apply_edits import ChangeSettings
-from sleeper_nb.operations.loading.ingest import IngestSettings
-from sleeper_nb.operations.versioning.resolve import resolve
-from sleeper_nb.operations.versioning.roll_back import roll_back
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.versions.resolve import resolve
+from sleeper_nb.versions.roll_back import roll_back
 from tests.support.backends import Tables
 from tests.support.builders import a_store, compact, ingest, on_disk, reachable, rows_of, scan, split
 from tests.support.edits import ALWAYS_VECTORS, NEVER_VECTORS, change

@@ -8,10 +8,10 @@ import uuid
 import pytest
 
 import sleeper_nb as sl
+from sleeper_nb.admin.aws_roles import ROLES, WORK, AwsScope, work_of
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, StorageError
-from sleeper_nb.operations.administration.aws_roles import ROLES, WORK, AwsScope, work_of
 from sleeper_nb.state_store.dynamodb.reference_items import names_of_tables
 from sleeper_nb.storage.aws_target import AwsTarget
 from tests.servers.fixtures import use

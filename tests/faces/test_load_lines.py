@@ -7,7 +7,7 @@ import pytest
 
 from sleeper_nb import cli
 from sleeper_nb.errors import SleeperError
-from sleeper_nb.operations.loading import bulk_threads
+from sleeper_nb.load import bulk_threads
 
 CREATE = "%%sleeper create trips\ncity STRING KEY\npickup TIMESTAMP NULL\nfare DOUBLE NULL\npaid BOOLEAN NULL"
 TEXT = "made by x\nCity;Pick-up;Fare;Paid;Note\noslo;03.01.2026 10:00;1,5;yes;a\n7;NA;;;b\n"

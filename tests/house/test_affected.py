@@ -6,9 +6,9 @@ from tests.affected import by_distance
 
 
 def test_tests_of_the_changed_module_come_first():
-    chosen = by_distance(["sleeper_nb/operations/upkeep/sweep_orphans.py"])
-    assert "tests/operations/upkeep/test_sweep_orphans.py" in chosen[:25]
-    assert "tests/operations/test_compact.py" not in chosen[:25]
+    chosen = by_distance(["sleeper_nb/maintain/sweep_orphans.py"])
+    assert "tests/maintain/test_sweep_orphans.py" in chosen[:25]
+    assert "tests/read/test_read_rows.py" not in chosen[:25]
 
 
 def test_a_folder_without_tests_of_its_own_has_those_of_the_folder_above():

@@ -9,7 +9,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.operations.system_tables import SYSTEM_TABLES
+from sleeper_nb.maintain.system_tables import SYSTEM_TABLES
 from tests.support.builders import EMBEDDED
 from tests.support.combinations import each_value_once, few_on_spark
 from tests.support.engines import answer

@@ -13,6 +13,7 @@ from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.catalog.dynamodb.client import DynamoDB
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import ConflictError, InvalidInput, NotFound, StorageError
+from sleeper_nb.maintain.collect_garbage import collect_garbage
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.transactions import (
     AddFiles,
@@ -20,7 +21,6 @@ from sleeper_nb.model.transactions import (
     MigrateStateStore,
     ReplaceFileReferences,
 )
-from sleeper_nb.operations.upkeep.collect_garbage import collect_garbage
 from sleeper_nb.state_store.dynamodb.reference_items import Tables
 from sleeper_nb.state_store.registry import open_state_store
 from sleeper_nb.state_store.state_store_base import StateStore

@@ -11,8 +11,8 @@ import pytest
 from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.errors import NotFound
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.operations.versioning.create_savepoint import save_current
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.versions.create_savepoint import save_current
 from tests.support.builders import (
     EMBEDDED,
     a_store,

@@ -20,8 +20,8 @@ from sleeper_nb.model.transactions import (
     ReplaceFileReferences,
     Transaction,
 )
-from sleeper_nb.operations.upkeep.expire import Retention, expire_snapshots
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.versions.expire import Retention, expire_snapshots
 from tests.support.backends import BACKENDS, marks_of
 from tests.support.builders import START, a_file, collect, reopened, save
 from tests.support.faults import DeadError, Fault, Faulty, FaultyStorage, no_disk

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from sleeper_nb.clock import Clock
-from sleeper_nb.operations.check import check_table
-from sleeper_nb.operations.upkeep.expire import Retention, expire_snapshots
-from sleeper_nb.operations.upkeep.sweep_orphans import sweep_orphans
+from sleeper_nb.maintain.check import check_table
+from sleeper_nb.maintain.sweep_orphans import sweep_orphans
 from sleeper_nb.progress import Silent
+from sleeper_nb.versions.expire import Retention, expire_snapshots
 from tests.support.builders import (
     a_store,
     collect,

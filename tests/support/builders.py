@@ -16,6 +16,12 @@ from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import Clock, ManualClock, Retry
 from sleeper_nb.engines.duckdb.conditions import DuckDBCondition
 from sleeper_nb.engines.duckdb.database import Database
+from sleeper_nb.load import sources
+from sleeper_nb.load import split as splitting
+from sleeper_nb.load.ingest import ingest_arrow
+from sleeper_nb.maintain import collect_garbage as garbage
+from sleeper_nb.maintain import compact as compaction
+from sleeper_nb.maintain.compaction_plan import StrategySettings
 from sleeper_nb.model.file_reference import FileReference, stored_files
 from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.partitions import Partition, PartitionTree
@@ -26,22 +32,16 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import CommitPoint, TableState
 from sleeper_nb.model.transactions import AddFiles, initial_state
-from sleeper_nb.operations import compact as compaction
-from sleeper_nb.operations import split as splitting
-from sleeper_nb.operations.compaction_plan import StrategySettings
-from sleeper_nb.operations.loading import sources
-from sleeper_nb.operations.loading.ingest import ingest_arrow
-from sleeper_nb.operations.scanning import read_rows as reading
-from sleeper_nb.operations.scanning import scan_plan as planning
-from sleeper_nb.operations.scanning.row_condition import Condition
-from sleeper_nb.operations.upkeep import collect_garbage as garbage
-from sleeper_nb.operations.versioning import resolve as versions
-from sleeper_nb.operations.versioning.create_savepoint import create_savepoint
 from sleeper_nb.progress import Silent
+from sleeper_nb.read import read_rows as reading
+from sleeper_nb.read import scan_plan as planning
+from sleeper_nb.read.row_condition import Condition
 from sleeper_nb.state_store.history import Metadata
 from sleeper_nb.state_store.registry import open_state_store
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.versions import resolve as versions
+from sleeper_nb.versions.create_savepoint import create_savepoint
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 KEYED = Schema({"key": "string", "n": "int"}, {}, {"value": "string?"})

@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from sleeper_nb.load.casts import kind_of
 from sleeper_nb.model.schema import FieldType, parse_type
-from sleeper_nb.operations.loading.casts import kind_of
 
 TARGETS = ("int", "long", "float", "double", "boolean", "decimal(10,2)", "decimal(38,0)", "decimal(3,3)", "string",
            "bytearray", "date", "timestamp", "tinyint", "smallint", "time", "uuid")  # fmt: skip

@@ -10,16 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sleeper_nb.change.apply_edits import ChangeSettings
+from sleeper_nb.change.change import ChangeOfRows, ChangeReport
+from sleeper_nb.change.edit_list import EditList
+from sleeper_nb.change.purge import PurgeOfRows
+from sleeper_nb.load.ingest import DEFAULT_INGEST
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import ChangeCounts
-from sleeper_nb.operations.changing.apply_edits import ChangeSettings
-from sleeper_nb.operations.changing.change import ChangeOfRows, ChangeReport
-from sleeper_nb.operations.changing.edit_list import EditList
-from sleeper_nb.operations.changing.purge import PurgeOfRows
-from sleeper_nb.operations.loading.ingest import DEFAULT_INGEST
-from sleeper_nb.operations.scanning.live_rows import LiveRows, positions_of
-from sleeper_nb.operations.scanning.scan_plan import plan_scan
 from sleeper_nb.progress import Silent
+from sleeper_nb.read.live_rows import LiveRows, positions_of
+from sleeper_nb.read.scan_plan import plan_scan
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage
 from tests.support.builders import data_files

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sleeper_nb.operations.administration.aws_roles import actions_of
+from sleeper_nb.admin.aws_roles import actions_of
 from sleeper_nb.storage.aws_target import AwsTarget
 from sleeper_nb.storage.s3 import S3Place
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import sleeper_nb as sl
-from sleeper_nb.operations.changing.change import ChangeReport
+from sleeper_nb.change.change import ChangeReport
 
 PROPERTIES = {
     "sleeper.table.deletion.vector.file.bytes.min": "0",

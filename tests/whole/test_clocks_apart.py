@@ -16,15 +16,15 @@ import sleeper_nb as sl
 from sleeper_nb.catalog.catalog_base import FileClaim
 from sleeper_nb.clock import Clock, ManualClock
 from sleeper_nb.errors import SleeperError
-from sleeper_nb.operations import compact as claimed_jobs
-from sleeper_nb.operations import compact as compaction
-from sleeper_nb.operations.compaction_plan import StrategySettings
-from sleeper_nb.operations.upkeep.sweep_orphans import sweep_orphans
-from sleeper_nb.operations.versioning.leases import DURATION
+from sleeper_nb.maintain import compact as claimed_jobs
+from sleeper_nb.maintain import compact as compaction
+from sleeper_nb.maintain.compaction_plan import StrategySettings
+from sleeper_nb.maintain.sweep_orphans import sweep_orphans
 from sleeper_nb.progress import SILENT, Silent
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.aws_target import AwsTarget
 from sleeper_nb.storage.filesystem import Storage, open_storage
+from sleeper_nb.versions.leases import DURATION
 from tests.servers.server import Server
 from tests.support.builders import (
     EMBEDDED,

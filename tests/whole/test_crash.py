@@ -14,26 +14,26 @@ from pathlib import Path
 
 import pytest
 
+from sleeper_nb.admin.migrate import migrate_state_store
+from sleeper_nb.change.apply_edits import ChangeSettings
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import JobDone
+from sleeper_nb.load import bulk_threads
+from sleeper_nb.load.bulk_load import BulkLoad
+from sleeper_nb.load.bulk_threads import ThreadsWriter
+from sleeper_nb.load.ingest import IngestSettings
+from sleeper_nb.load.matching import EXACT
+from sleeper_nb.load.sources import find_sources
+from sleeper_nb.maintain import sweep_orphans as orphans
+from sleeper_nb.maintain.check import check_table
 from sleeper_nb.model.file_reference import stored_files
 from sleeper_nb.model.snapshots import SavepointReference
-from sleeper_nb.operations.administration.migrate import migrate_state_store
-from sleeper_nb.operations.changing.apply_edits import ChangeSettings
-from sleeper_nb.operations.check import check_table
-from sleeper_nb.operations.loading import bulk_threads
-from sleeper_nb.operations.loading.bulk_load import BulkLoad
-from sleeper_nb.operations.loading.bulk_threads import ThreadsWriter
-from sleeper_nb.operations.loading.ingest import IngestSettings
-from sleeper_nb.operations.loading.matching import EXACT
-from sleeper_nb.operations.loading.sources import find_sources
-from sleeper_nb.operations.upkeep import expire as expiry
-from sleeper_nb.operations.upkeep import sweep_orphans as orphans
-from sleeper_nb.operations.versioning import resolve as versions
-from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
-from sleeper_nb.operations.versioning.roll_back import roll_back
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.versions import expire as expiry
+from sleeper_nb.versions import resolve as versions
+from sleeper_nb.versions.delete_savepoint import delete_savepoint
+from sleeper_nb.versions.roll_back import roll_back
 from tests.support.builders import (
     START,
     a_store,

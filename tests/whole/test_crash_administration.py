@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
+from sleeper_nb.admin.delete import finish_deletions
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import StorageError
 from sleeper_nb.model.properties import STATE_STORE, TABLE_SCHEMA
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.administration.delete import finish_deletions
 from sleeper_nb.progress import SILENT
 from sleeper_nb.session import Session
 from sleeper_nb.storage.filesystem import Storage

@@ -20,11 +20,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sleeper_nb as sl
+from sleeper_nb.admin.create_plan import CreatePlan
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.demo import flights
+from sleeper_nb.load.ingest import rows_by_leaf
 from sleeper_nb.model.even_partitions import even_tree
-from sleeper_nb.operations.administration.create_plan import CreatePlan
-from sleeper_nb.operations.loading.ingest import rows_by_leaf
 from tests.support.examples import examples
 
 FRAME = pd.DataFrame({

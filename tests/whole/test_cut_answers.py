@@ -19,8 +19,8 @@ import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import SleeperError, StorageError
 from sleeper_nb.model.properties import STATE_STORES
-from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
 from sleeper_nb.storage.aws import Network
+from sleeper_nb.versions.delete_savepoint import delete_savepoint
 from tests.servers.memory import MemoryDynamoDB
 from tests.servers.proxy import Fate
 from tests.servers.wire import FATES, Wire

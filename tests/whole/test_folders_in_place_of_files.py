@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.operations.scanning.read_rows import CHECKED_BYTES
+from sleeper_nb.read.read_rows import CHECKED_BYTES
 from sleeper_nb.state_store.history import Metadata
 from tests.whole.test_damaged_vectors import READERS, SCHEMA, VECTORS, WORK
 

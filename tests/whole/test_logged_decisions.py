@@ -58,7 +58,7 @@ def test_a_step_of_maintenance_that_fails_is_a_warning(
 
     monkeypatch.setattr(type(table.store.catalog), "garbage", broken)
     assert [step.step for step in table.maintain().failed] == ["collect-garbage"]
-    (message,) = logged(caplog, logging.WARNING, "operations.upkeep.maintain")
+    (message,) = logged(caplog, logging.WARNING, "maintain.maintain")
     assert message.startswith("table trips: the maintenance step collect-garbage failed: ")
     assert "the disk is gone" in message
 

@@ -14,10 +14,10 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb import logs
 from sleeper_nb.clock import ManualClock
+from sleeper_nb.maintain.maintenance_metrics import MaintenanceMetrics
+from sleeper_nb.maintain.service_lease import DURATION, HeldService
 from sleeper_nb.model.jobs import Job, ServiceLease
-from sleeper_nb.operations.job_tracking import CLAIM_ENDED
-from sleeper_nb.operations.upkeep.maintenance_metrics import MaintenanceMetrics
-from sleeper_nb.operations.upkeep.service_lease import DURATION, HeldService
+from sleeper_nb.read.job_tracking import CLAIM_ENDED
 from sleeper_nb.session.maintenance_service import BackOff, MaintenanceRound, MaintenanceService
 
 SCHEMA = sl.Schema({"city": "string"})

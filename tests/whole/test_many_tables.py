@@ -13,8 +13,8 @@ import sleeper_nb as sl
 from sleeper_nb.catalog.catalog_base import TableEntry
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.catalog.sqlite_file import SqliteFile
-from sleeper_nb.operations import check as checking
-from sleeper_nb.operations.check import check_table
+from sleeper_nb.maintain import check as checking
+from sleeper_nb.maintain.check import check_table
 from sleeper_nb.progress import SILENT
 from sleeper_nb.report import Bytes
 from sleeper_nb.storage.filesystem import Storage

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import sleeper_nb as sl
+from sleeper_nb.change.purge import PurgeReport
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import ConfirmationNeeded, InvalidInput, NotFound, StateRuleBroken
 from sleeper_nb.model.savepoints import savepoint_label
-from sleeper_nb.operations.changing.purge import PurgeReport
 from sleeper_nb.storage.file_cache import FileCache
 from tests.support.builders import START
 from tests.support.edits import rows_in_files

@@ -14,16 +14,16 @@ from sleeper_nb.cli import main
 from sleeper_nb.display.chart_points import chart
 from sleeper_nb.display.preview import preview
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
-from sleeper_nb.operations.compaction_plan import (
+from sleeper_nb.maintain.compaction_plan import (
     StrategySettings,
     choose_batches,
     reason,
 )
-from sleeper_nb.operations.scanning.scan_plan import PlannedFile
-from sleeper_nb.operations.versioning.create_savepoint import create_savepoint
-from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
-from sleeper_nb.operations.versioning.resolve import resolve
+from sleeper_nb.read.scan_plan import PlannedFile
 from sleeper_nb.report import Data, Grid
+from sleeper_nb.versions.create_savepoint import create_savepoint
+from sleeper_nb.versions.delete_savepoint import delete_savepoint
+from sleeper_nb.versions.resolve import resolve
 from tests.support.backends import Tables
 from tests.support.builders import (
     collect,

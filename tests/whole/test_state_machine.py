@@ -32,8 +32,10 @@ from hypothesis.stateful import (
 )
 from pyspark.sql import SparkSession
 
+from sleeper_nb.admin.migrate import migrate_state_store
 from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
+from sleeper_nb.change.apply_edits import ChangeSettings
 from sleeper_nb.clock import ManualClock, Retry
 from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database
@@ -41,6 +43,11 @@ from sleeper_nb.engines.spark import frames
 from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.engines.spark.kept_frames import KeptFrames
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
+from sleeper_nb.load import sources
+from sleeper_nb.load.ingest import ingest_arrow
+from sleeper_nb.load.split import SplitReport
+from sleeper_nb.maintain import collect_garbage as garbage
+from sleeper_nb.maintain.check import check_table
 from sleeper_nb.model.jobs import Lease
 from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.processing import NOTHING
@@ -53,22 +60,15 @@ from sleeper_nb.model.snapshots import (
     SnapshotReference,
 )
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.administration.migrate import migrate_state_store
-from sleeper_nb.operations.changing.apply_edits import ChangeSettings
-from sleeper_nb.operations.check import check_table
-from sleeper_nb.operations.loading import sources
-from sleeper_nb.operations.loading.ingest import ingest_arrow
-from sleeper_nb.operations.scanning import read_rows as reading
-from sleeper_nb.operations.scanning.scan_plan import plan_scan
-from sleeper_nb.operations.split import SplitReport
-from sleeper_nb.operations.upkeep import collect_garbage as garbage
-from sleeper_nb.operations.upkeep import expire as expiry
-from sleeper_nb.operations.versioning import resolve as versions
-from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
-from sleeper_nb.operations.versioning.roll_back import roll_back
 from sleeper_nb.progress import Silent
+from sleeper_nb.read import read_rows as reading
+from sleeper_nb.read.scan_plan import plan_scan
 from sleeper_nb.state_store.registry import open_state_store
 from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.versions import expire as expiry
+from sleeper_nb.versions import resolve as versions
+from sleeper_nb.versions.delete_savepoint import delete_savepoint
+from sleeper_nb.versions.roll_back import roll_back
 from tests.servers.memory import memory_catalog
 from tests.support.builders import (
     EMBEDDED,

@@ -16,6 +16,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from sleeper_nb.admin.alter import alter
 from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.model.evolution import (
@@ -29,11 +30,10 @@ from sleeper_nb.model.processing import NOTHING
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.model.snapshots import SnapshotReference
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.administration.alter import alter
-from sleeper_nb.operations.scanning import read_rows as reading
-from sleeper_nb.operations.scanning.scan_plan import plan_scan
-from sleeper_nb.operations.versioning.resolve import resolve
-from sleeper_nb.operations.versioning.roll_back import roll_back
+from sleeper_nb.read import read_rows as reading
+from sleeper_nb.read.scan_plan import plan_scan
+from sleeper_nb.versions.resolve import resolve
+from sleeper_nb.versions.roll_back import roll_back
 from tests.support.builders import (
     EMBEDDED,
     a_store,

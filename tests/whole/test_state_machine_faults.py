@@ -27,6 +27,7 @@ from hypothesis.stateful import (
     rule,
 )
 
+from sleeper_nb.admin import migrate as migration
 from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import ManualClock, Retry
@@ -45,14 +46,13 @@ from sleeper_nb.model.transactions import (
     Rollback,
     SplitPartitions,
 )
-from sleeper_nb.operations.administration import migrate as migration
-from sleeper_nb.operations.upkeep import expire as expiry
-from sleeper_nb.operations.versioning import resolve as versions
 from sleeper_nb.state_store import transaction_log
 from sleeper_nb.state_store.registry import open_state_store
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.local import LocalPlace
+from sleeper_nb.versions import expire as expiry
+from sleeper_nb.versions import resolve as versions
 from tests.servers.memory import MemoryDynamoDB, memory_catalog
 from tests.support.builders import (
     EMBEDDED,

@@ -8,7 +8,7 @@ import itertools
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.operations.scanning.key_blocks import KeyBlocks
+from sleeper_nb.read.key_blocks import KeyBlocks
 from sleeper_nb.widgets import row_grid_model
 from sleeper_nb.widgets.row_grid_model import RowGridModel
 from sleeper_nb.widgets.row_grid_query import ColumnFilter, GridQuery, GridSort

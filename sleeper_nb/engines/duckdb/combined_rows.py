@@ -115,7 +115,7 @@ def _hidden(processing: DataProcessing, fields: dict[str, Field]) -> str:
 
 
 def _order(each: Aggregation, together: Iterable[str], fields: dict[str, Field]) -> str:
-    """Return a value that is the greatest in the row that wins; see `sleeper_nb.operations.winning_rows`."""
+    """Return a value that is the greatest in the row that wins; see `sleeper_nb.read.winning_rows`."""
     direction = "DESC" if each.operation == FIRST else "ASC"
     keys = [f"{key}, '{direction} NULLS FIRST'" for key in _ordered(fields[each.sequence])]
     keys += [f"{key}, 'ASC NULLS FIRST'" for name in together for key in _ordered(fields[name])]

@@ -26,8 +26,8 @@ from sleeper_nb.engines.duckdb.value_errors import DIVIDED, NOT_CONVERTED, OUT_O
 from sleeper_nb.engines.undisturbed import undisturbed
 from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.scanning.reach import ANY_ROW, AllOf, Compared, Comparison, OneOf, Test
-from sleeper_nb.operations.scanning.read_rows import coalesced
+from sleeper_nb.read.reach import ANY_ROW, AllOf, Compared, Comparison, OneOf, Test
+from sleeper_nb.read.read_rows import coalesced
 from sleeper_nb.sql.tokens import DEEPEST, DUCKDB_RESERVED, depth_of, tokenize
 
 _ROWS: Final = "rows of the scan"

@@ -25,9 +25,9 @@ from sleeper_nb.engines.duckdb.pushed_filters import EmptyTable, pushed_filters
 from sleeper_nb.engines.duckdb.relations import name_rows
 from sleeper_nb.engines.duckdb.statement_time import set_moment
 from sleeper_nb.model.sql_quotes import quoted_name
-from sleeper_nb.operations.scanning.join_rules import ScanKeys
-from sleeper_nb.operations.scanning.reach import Necessary
-from sleeper_nb.operations.scanning.scan_plan import TableRows
+from sleeper_nb.read.join_rules import ScanKeys
+from sleeper_nb.read.reach import Necessary
+from sleeper_nb.read.scan_plan import TableRows
 from sleeper_nb.sql.binding import Bound
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.variables import BoundVariable

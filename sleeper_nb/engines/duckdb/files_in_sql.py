@@ -22,13 +22,11 @@ from sleeper_nb.engines.duckdb.relations import ArrowStream, name_rows, query
 from sleeper_nb.engines.duckdb.value_errors import encoding_hint
 from sleeper_nb.engines.local_files import absolute, as_pattern
 from sleeper_nb.errors import Hint, InvalidInput, NotFound, StorageError
-from sleeper_nb.model.schema import Field, FieldType, Schema
-from sleeper_nb.model.sql_quotes import quoted_name, quoted_text
-from sleeper_nb.operations.loading.csv_files import csv_names, empty_lines_above, is_of_values
-from sleeper_nb.operations.loading.data_columns import DataColumn, columns_of
-from sleeper_nb.operations.loading.file_formats import header_names, pieces_of
-from sleeper_nb.operations.loading.matching import Matching, index_of_pandas, is_nameless, valid_name
-from sleeper_nb.operations.loading.source_files import (
+from sleeper_nb.load.csv_files import csv_names, empty_lines_above, is_of_values
+from sleeper_nb.load.data_columns import DataColumn, columns_of
+from sleeper_nb.load.file_formats import header_names, pieces_of
+from sleeper_nb.load.matching import Matching, index_of_pandas, is_nameless, valid_name
+from sleeper_nb.load.source_files import (
     BLOCK_BYTES,
     WILDCARD,
     FolderValue,
@@ -37,6 +35,8 @@ from sleeper_nb.operations.loading.source_files import (
     has_known_format,
     search,
 )
+from sleeper_nb.model.schema import Field, FieldType, Schema
+from sleeper_nb.model.sql_quotes import quoted_name, quoted_text
 from sleeper_nb.sql.binding import Bound
 from sleeper_nb.sql.references import TableReference, file_references
 from sleeper_nb.sql.statement import Replacement, Statement

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.engines.duckdb.interrupts import fetched
-from sleeper_nb.operations.scanning import join_rules
-from sleeper_nb.operations.scanning.join_rules import Operator, Origin, ScanKeys
+from sleeper_nb.read import join_rules
+from sleeper_nb.read.join_rules import Operator, Origin, ScanKeys
 from sleeper_nb.sql.parameters import with_duckdb_variables
 from sleeper_nb.sql.statement import Statement
 

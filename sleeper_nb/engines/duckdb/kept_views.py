@@ -21,7 +21,7 @@ from sleeper_nb.model.sql_quotes import quoted_name, quoted_text
 if TYPE_CHECKING:
     import duckdb
 
-    from sleeper_nb.operations.scanning.scan_plan import ScanPlan
+    from sleeper_nb.read.scan_plan import ScanPlan
     from sleeper_nb.storage.filesystem import Storage
 
 SCHEMA_PREFIX: Final = "__sleeper_kept"

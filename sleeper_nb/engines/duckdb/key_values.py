@@ -1,7 +1,7 @@
 """The keys of small inputs that limit what is read of a large table: which are worth reading, and their values.
 
 DuckDB reads them, whichever engine then runs the statement. The plan of that engine says of which columns a row of a
-large table needs a value (`sleeper_nb.operations.scanning.join_rules`). Where these are columns of small tables or of
+large table needs a value (`sleeper_nb.read.join_rules`). Where these are columns of small tables or of
 variables, their values are read first. Too many to tell apart become ranges that cover them. All rows count that the
 statement may read of the small input, so that too much of the large table may be read, but never too little.
 """
@@ -24,8 +24,8 @@ from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.duckdb.interrupts import interruptible
 from sleeper_nb.model.keys import compared_key, first_and_last
 from sleeper_nb.model.schema import Field, Schema
-from sleeper_nb.operations.scanning.join_rules import ScanKeys, TableColumn
-from sleeper_nb.operations.scanning.reach import (
+from sleeper_nb.read.join_rules import ScanKeys, TableColumn
+from sleeper_nb.read.reach import (
     ANY_ROW,
     AllOf,
     AnyOf,
@@ -37,11 +37,11 @@ from sleeper_nb.operations.scanning.reach import (
     Test,
     regions_met,
 )
-from sleeper_nb.operations.scanning.scan_plan import ScanPlan, TableRows
-from sleeper_nb.operations.versioning.leases import guarded
+from sleeper_nb.read.scan_plan import ScanPlan, TableRows
 from sleeper_nb.report import counted
 from sleeper_nb.sql.binding import Bound, BoundSource
 from sleeper_nb.sql.variables import BoundVariable
+from sleeper_nb.versions.leases import guarded
 
 MANY_FILES: Final = 32
 """From so many files on, opening those that are not needed takes longer than reading keys first."""

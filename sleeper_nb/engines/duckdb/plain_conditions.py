@@ -18,7 +18,7 @@ from typing import Any, Final
 from sleeper_nb.engines.duckdb.pushed_filters import MOST_DIGITS, SIGNS
 from sleeper_nb.engines.duckdb.syntax_tree import tree_nodes
 from sleeper_nb.model.schema import Field, Schema
-from sleeper_nb.operations.scanning.reach import (
+from sleeper_nb.read.reach import (
     ANY_ROW,
     AllOf,
     AnyOf,

@@ -8,7 +8,7 @@ import duckdb
 
 from sleeper_nb.engines.duckdb.relations import column, counted_in_ranges, explained
 from sleeper_nb.model.schema import Field
-from sleeper_nb.operations.column_profile import RANGES, ColumnProfile
+from sleeper_nb.read.column_profile import RANGES, ColumnProfile
 
 _NUMBERS: Final = frozenset({"tinyint", "smallint", "int", "long", "float", "double", "decimal"})
 _TIMES: Final = frozenset({"date", "timestamp", "time"})

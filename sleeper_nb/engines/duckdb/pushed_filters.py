@@ -26,7 +26,7 @@ from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.sql_quotes import quoted_name
-from sleeper_nb.operations.scanning.reach import (
+from sleeper_nb.read.reach import (
     ANY_ROW,
     UNKNOWN,
     AllOf,

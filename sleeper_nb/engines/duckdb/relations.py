@@ -30,13 +30,14 @@ from sleeper_nb.engines.duckdb.kept_views import FilesView, RowlessView, View, V
 from sleeper_nb.engines.duckdb.value_errors import advised
 from sleeper_nb.engines.undisturbed import undisturbed
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
+from sleeper_nb.maintain.system_tables import SystemRows
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import FieldType, Schema
 from sleeper_nb.model.sql_quotes import quoted_name
-from sleeper_nb.operations.row_processing import Processor, in_microseconds
-from sleeper_nb.operations.scanning.live_rows import placed_files, placed_schema, positions_of
-from sleeper_nb.operations.scanning.read_rows import check_contents, check_files, placed_rows, stream
-from sleeper_nb.operations.scanning.scan_plan import (
+from sleeper_nb.read.live_rows import placed_files, placed_schema, positions_of
+from sleeper_nb.read.read_rows import check_contents, check_files, placed_rows, stream
+from sleeper_nb.read.row_processing import Processor, in_microseconds
+from sleeper_nb.read.scan_plan import (
     FILE_NUMBER,
     PLACES,
     POSITION,
@@ -44,7 +45,6 @@ from sleeper_nb.operations.scanning.scan_plan import (
     ScanPlan,
     only_with_deletions,
 )
-from sleeper_nb.operations.system_tables import SystemRows
 from sleeper_nb.sql.binding import GENERATED_PREFIX
 from sleeper_nb.sql.chart_sums import ChartQuery, ChartValue, counts
 from sleeper_nb.sql.statement import Statement

@@ -30,19 +30,19 @@ from sleeper_nb.engines.spark.frames import check_seen
 from sleeper_nb.engines.spark.source_table import WrittenLoad
 from sleeper_nb.engines.spark.spark_errors import without_stack
 from sleeper_nb.errors import InvalidInput, OutcomeUnknown, SleeperError, StorageError
-from sleeper_nb.model.file_reference import FileReference
-from sleeper_nb.model.jobs import MadeBefore
-from sleeper_nb.model.partitions import PartitionTree
-from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.loading.conform import conform, for_table, raise_first
-from sleeper_nb.operations.loading.ingest import IngestSettings, discard_run, write_rows
-from sleeper_nb.operations.loading.row_checks import (
+from sleeper_nb.load.conform import conform, for_table, raise_first
+from sleeper_nb.load.ingest import IngestSettings, discard_run, write_rows
+from sleeper_nb.load.row_checks import (
     JudgedRows,
     OpenedChecks,
     RowCheck,
     no_rows_judged,
     opened_checks,
 )
+from sleeper_nb.model.file_reference import FileReference
+from sleeper_nb.model.jobs import MadeBefore
+from sleeper_nb.model.partitions import PartitionTree
+from sleeper_nb.model.schema import Schema
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:

@@ -28,20 +28,20 @@ import pyarrow as pa
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.spark.task_results import RESULT_DDL, result
-from sleeper_nb.model.partitions import PartitionTree
-from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.loading.bulk_load import (
+from sleeper_nb.load.bulk_load import (
     BufferedRows,
     check_all_written,
     merge_bytes,
     part_bytes,
     slice_bytes,
 )
-from sleeper_nb.operations.loading.conform import raise_first
-from sleeper_nb.operations.loading.ingest import IngestSettings, rows_by_leaf, sorted_by_leaf, write_sorted
-from sleeper_nb.operations.loading.key_order import key_at, sort_rows
-from sleeper_nb.operations.loading.row_checks import NOT_JUDGED, OpenedChecks, RowCheck, opened_checks
-from sleeper_nb.operations.loading.sorted_runs import Piece, Run, Spool, cut_in_pieces, packed
+from sleeper_nb.load.conform import raise_first
+from sleeper_nb.load.ingest import IngestSettings, rows_by_leaf, sorted_by_leaf, write_sorted
+from sleeper_nb.load.key_order import key_at, sort_rows
+from sleeper_nb.load.row_checks import NOT_JUDGED, OpenedChecks, RowCheck, opened_checks
+from sleeper_nb.load.sorted_runs import Piece, Run, Spool, cut_in_pieces, packed
+from sleeper_nb.model.partitions import PartitionTree
+from sleeper_nb.model.schema import Schema
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
 

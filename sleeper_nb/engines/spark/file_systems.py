@@ -13,7 +13,7 @@ import threading
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from sleeper_nb.operations.scanning.scan_plan import ScanPlan
+from sleeper_nb.read.scan_plan import ScanPlan
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:

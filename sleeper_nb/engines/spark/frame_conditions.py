@@ -20,7 +20,7 @@ from sleeper_nb.engines.spark.gateway import java_class
 from sleeper_nb.engines.spark.plan_json import JsonNode, plans_of, tree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.sql_quotes import quoted_name
-from sleeper_nb.operations.scanning.reach import (
+from sleeper_nb.read.reach import (
     ANY_ROW,
     MOST_REGIONS,
     UNKNOWN,
@@ -37,7 +37,7 @@ from sleeper_nb.operations.scanning.reach import (
     comparison,
     swapped,
 )
-from sleeper_nb.operations.scanning.scan_plan import FILE_NUMBER, PLACES, POSITION
+from sleeper_nb.read.scan_plan import FILE_NUMBER, PLACES, POSITION
 from sleeper_nb.sql.statement import Statement
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.engines.spark.frame_conditions import EmptyFrame
 from sleeper_nb.engines.spark.plan_json import JsonNode, is_deterministic, plans_of, tree
-from sleeper_nb.operations.scanning import join_rules
-from sleeper_nb.operations.scanning.join_rules import NOTHING_KNOWN, Operator, Origin, ScanKeys
+from sleeper_nb.read import join_rules
+from sleeper_nb.read.join_rules import NOTHING_KNOWN, Operator, Origin, ScanKeys
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

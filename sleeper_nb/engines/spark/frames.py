@@ -30,17 +30,18 @@ from sleeper_nb.engines.spark.kept_frames import KeptFrames, exact_reader
 from sleeper_nb.engines.spark.row_places import FileNumbers
 from sleeper_nb.engines.spark.spark_reads import is_query
 from sleeper_nb.errors import InvalidInput, StorageError, first_line
+from sleeper_nb.maintain.system_tables import SystemRows
 from sleeper_nb.model.keys import KeyValue, plain_time
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.model.sql_quotes import quoted_name
-from sleeper_nb.operations.row_processing import Processor, in_microseconds
-from sleeper_nb.operations.scanning.live_rows import PlacedFile, placed_files, placed_schema
-from sleeper_nb.operations.scanning.reach import MOST_REGIONS, Compared
-from sleeper_nb.operations.scanning.read_rows import check_files, leaf_rows, placed_rows
-from sleeper_nb.operations.scanning.row_condition import Condition
-from sleeper_nb.operations.scanning.scan_plan import (
+from sleeper_nb.read.live_rows import PlacedFile, placed_files, placed_schema
+from sleeper_nb.read.reach import MOST_REGIONS, Compared
+from sleeper_nb.read.read_rows import check_files, leaf_rows, placed_rows
+from sleeper_nb.read.row_condition import Condition
+from sleeper_nb.read.row_processing import Processor, in_microseconds
+from sleeper_nb.read.scan_plan import (
     FILE_NUMBER,
     PLACES,
     POSITION,
@@ -48,7 +49,6 @@ from sleeper_nb.operations.scanning.scan_plan import (
     groups_of,
     only_with_deletions,
 )
-from sleeper_nb.operations.system_tables import SystemRows
 from sleeper_nb.sql.chart_sums import ChartQuery, ChartValue
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.variables import BoundVariable

@@ -12,14 +12,14 @@ from pyspark.sql.datasource import InputPartition
 from sleeper_nb.engines.spark.spark_errors import without_stack
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.row_processing import Processor
-from sleeper_nb.operations.scanning.read_rows import leaf_rows, opened_condition, selected_fields
-from sleeper_nb.operations.scanning.row_condition import Condition
-from sleeper_nb.operations.scanning.scan_plan import FileGroup
-from sleeper_nb.operations.versioning.comparison import VersionComparison
-from sleeper_nb.operations.versioning.leases import Leases
-from sleeper_nb.operations.versioning.row_images import KindNames, stream_images
+from sleeper_nb.read.read_rows import leaf_rows, opened_condition, selected_fields
+from sleeper_nb.read.row_condition import Condition
+from sleeper_nb.read.row_processing import Processor
+from sleeper_nb.read.scan_plan import FileGroup
 from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.versions.comparison import VersionComparison
+from sleeper_nb.versions.leases import Leases
+from sleeper_nb.versions.row_images import KindNames, stream_images
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from sleeper_nb.engines.spark.gateway import java_class
 from sleeper_nb.errors import SleeperError
-from sleeper_nb.operations.loading.parquet_files import open_parquet
-from sleeper_nb.operations.loading.source_files import SourceFile, find_files
+from sleeper_nb.load.parquet_files import open_parquet
+from sleeper_nb.load.source_files import SourceFile, find_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -38,10 +38,10 @@ from sleeper_nb.engines.spark.spark_errors import without_stack
 from sleeper_nb.engines.spark.spark_settings import PUSHDOWN
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.snapshots import SnapshotReference
-from sleeper_nb.operations.scanning.reach import AllOf, Reach, around
-from sleeper_nb.operations.scanning.scan_plan import plan_scan
-from sleeper_nb.operations.versioning.appends import CHANGES
+from sleeper_nb.read.reach import AllOf, Reach, around
+from sleeper_nb.read.scan_plan import plan_scan
 from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.versions.appends import CHANGES
 
 if TYPE_CHECKING:
     import pyarrow as pa

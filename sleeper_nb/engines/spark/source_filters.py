@@ -19,8 +19,8 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from sleeper_nb.operations.scanning import reach
-from sleeper_nb.operations.scanning.reach import ANY_ROW, AllOf, Compared, OneOf, Sign, Test, begins_with
+from sleeper_nb.read import reach
+from sleeper_nb.read.reach import ANY_ROW, AllOf, Compared, OneOf, Sign, Test, begins_with
 
 _SIGNS: Final[Mapping[type[Filter], Sign]] = {
     EqualTo: "=", EqualNullSafe: "=", LessThan: "<", LessThanOrEqual: "<=", GreaterThan: ">", GreaterThanOrEqual: ">=",

@@ -18,8 +18,8 @@ from sleeper_nb.model.snapshots import (
     parse_moment,
     parse_version,
 )
-from sleeper_nb.operations.versioning.appends import CHANGES, SKIP_CHANGES, SKIP_ROLLBACKS, BatchLimits, StreamRules
 from sleeper_nb.storage.aws_target import AS_BOTO3_FINDS_IT, AwsTarget
+from sleeper_nb.versions.appends import CHANGES, SKIP_CHANGES, SKIP_ROLLBACKS, BatchLimits, StreamRules
 
 TABLE: Final = "table"
 _ADDRESS: Final = ("warehouse", "instance")

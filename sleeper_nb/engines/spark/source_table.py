@@ -10,25 +10,25 @@ from datetime import datetime
 from sleeper_nb.engines.spark.read_tasks import PURPOSE, ChangeTask, FeedColumns, ReadTask, TaskLease
 from sleeper_nb.engines.spark.source_options import InstancePlace, SourceOptions
 from sleeper_nb.engines.spark.wanted_rows import WantedRows
+from sleeper_nb.load.row_checks import JudgedRows, RowCheck
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot, VersionReference
-from sleeper_nb.operations.loading.row_checks import JudgedRows, RowCheck
-from sleeper_nb.operations.row_processing import Processor
-from sleeper_nb.operations.scanning.row_condition import Condition
-from sleeper_nb.operations.scanning.scan_plan import (
+from sleeper_nb.read.row_condition import Condition
+from sleeper_nb.read.row_processing import Processor
+from sleeper_nb.read.scan_plan import (
     PlannedLeaf,
     groups_of,
     merged_groups,
     packed,
 )
-from sleeper_nb.operations.versioning import resolve as versions
-from sleeper_nb.operations.versioning.comparison import VersionComparison
-from sleeper_nb.operations.versioning.leases import Leases, ReadGuard
-from sleeper_nb.operations.versioning.resolve import Resolved
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.versions import resolve as versions
+from sleeper_nb.versions.comparison import VersionComparison
+from sleeper_nb.versions.leases import Leases, ReadGuard
+from sleeper_nb.versions.resolve import Resolved
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class SourceTable:
     close: Callable[[], None]
 
     def resolve(self, reference: VersionReference | None) -> Resolved:
-        """Return the version that a reference names; errors as `sleeper_nb.operations.versioning.resolve.resolve`."""
+        """Return the version that a reference names; errors as `sleeper_nb.versions.resolve.resolve`."""
         return versions.resolve(self.store.catalog, self.store.table_id, self.name, reference)
 
     def wanted(self, options: SourceOptions, schema: Schema) -> WantedRows:

@@ -11,11 +11,11 @@ import pyarrow as pa
 from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.engines.spark.frames import check_written, hand_over_keys
 from sleeper_nb.engines.spark.task_results import RESULT_DDL, data_file, result
+from sleeper_nb.maintain.compact import JobRunner, ignore_start, run_job
+from sleeper_nb.maintain.compaction_plan import CompactionJob
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.compact import JobRunner, ignore_start, run_job
-from sleeper_nb.operations.compaction_plan import CompactionJob
-from sleeper_nb.operations.row_processing import Processor
 from sleeper_nb.progress import unchecked
+from sleeper_nb.read.row_processing import Processor
 from sleeper_nb.storage.data_files import AS_DEFAULT, DataFile, DataFileSettings
 from sleeper_nb.storage.filesystem import Storage
 

@@ -30,17 +30,17 @@ from sleeper_nb.engines.spark.load_frames import (
 )
 from sleeper_nb.engines.spark.load_sessions import in_session, load_session
 from sleeper_nb.engines.spark.task_results import RESULT_DDL, judged_of, references_of
+from sleeper_nb.load.bulk_load import part_bytes, progress_text, slice_bytes, times_in_memory
+from sleeper_nb.load.conform import conform
+from sleeper_nb.load.ingest import IngestSettings
+from sleeper_nb.load.matching import Matching
+from sleeper_nb.load.row_checks import NOT_JUDGED, RowCheck
+from sleeper_nb.load.run_files import ALL_MERGED, RunFiles, most_runs
+from sleeper_nb.load.source_files import SourceFile
+from sleeper_nb.load.sources import IngestSource, InMemory, bytes_of, is_spark, read_source
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.loading.bulk_load import part_bytes, progress_text, slice_bytes, times_in_memory
-from sleeper_nb.operations.loading.conform import conform
-from sleeper_nb.operations.loading.ingest import IngestSettings
-from sleeper_nb.operations.loading.matching import Matching
-from sleeper_nb.operations.loading.row_checks import NOT_JUDGED, RowCheck
-from sleeper_nb.operations.loading.run_files import ALL_MERGED, RunFiles, most_runs
-from sleeper_nb.operations.loading.source_files import SourceFile
-from sleeper_nb.operations.loading.sources import IngestSource, InMemory, bytes_of, is_spark, read_source
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.paths import DATA
 

@@ -16,7 +16,7 @@ reads the stream does that. Therefore rows of appends that mark their keys as de
 Exactly once, in steps:
 
 1. A batch is the range between two offsets, which Spark writes into its checkpoint before the batch is planned.
-2. What a range appended never changes while its snapshots are retained (`sleeper_nb.operations.versioning.appends`), so
+2. What a range appended never changes while its snapshots are retained (`sleeper_nb.versions.appends`), so
    a batch that is planned again gives the same rows. If a snapshot has expired, planning raises: no row is left out.
    A batch that takes long to read holds leases of its snapshots, so that no file is deleted meanwhile.
 3. The end of a range is the start of the next; the first range's end names the snapshot of its full state.
@@ -49,15 +49,15 @@ from sleeper_nb.model.processing import NOTHING
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot, SnapshotReference
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.scanning.scan_plan import plan_scan
-from sleeper_nb.operations.versioning.appends import (
+from sleeper_nb.read.scan_plan import plan_scan
+from sleeper_nb.versions.appends import (
     CHANGES,
     BatchLimits,
     end_of_batch,
     history_between,
     plan_appends,
 )
-from sleeper_nb.operations.versioning.comparison import compare
+from sleeper_nb.versions.comparison import compare
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,13 +13,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from sleeper_nb.engines.spark.frames import columns_text
+from sleeper_nb.load.ingest import references_to
+from sleeper_nb.load.row_checks import NOT_JUDGED, JudgedRows, RowCheck, no_rows_judged
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.keys import KeyValue, key_from_json, key_to_json
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Field, FieldType
 from sleeper_nb.model.statistics import from_text, to_text
-from sleeper_nb.operations.loading.ingest import references_to
-from sleeper_nb.operations.loading.row_checks import NOT_JUDGED, JudgedRows, RowCheck, no_rows_judged
 from sleeper_nb.storage.data_files import DataFile
 
 

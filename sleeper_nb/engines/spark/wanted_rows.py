@@ -9,11 +9,11 @@ from sleeper_nb.engines.spark.source_options import SourceOptions
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.scanning.file_statistics import columns_of
-from sleeper_nb.operations.scanning.reach import ANY_ROW, AllOf, Reach, Test, regions_met
-from sleeper_nb.operations.scanning.row_condition import Condition
-from sleeper_nb.operations.scanning.scan_plan import PlannedLeaf, regions_of, within_region
-from sleeper_nb.operations.versioning.comparison import ComparedRows
+from sleeper_nb.read.file_statistics import columns_of
+from sleeper_nb.read.reach import ANY_ROW, AllOf, Reach, Test, regions_met
+from sleeper_nb.read.row_condition import Condition
+from sleeper_nb.read.scan_plan import PlannedLeaf, regions_of, within_region
+from sleeper_nb.versions.comparison import ComparedRows
 
 
 @dataclass(frozen=True, slots=True)

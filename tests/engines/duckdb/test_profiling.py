@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.operations.column_profile import ColumnProfile
+from sleeper_nb.read.column_profile import ColumnProfile
 
 SCHEMA = sl.Schema(
     {"k": "int"},

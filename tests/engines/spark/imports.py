@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.engines.spark.spark_load import SparkWriter
+from sleeper_nb.load.bulk_load import BulkLoad
+from sleeper_nb.load.ingest import DEFAULT_INGEST, IngestSettings
+from sleeper_nb.load.matching import EXACT
+from sleeper_nb.load.sources import IngestSource
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.operations.loading.bulk_load import BulkLoad
-from sleeper_nb.operations.loading.ingest import DEFAULT_INGEST, IngestSettings
-from sleeper_nb.operations.loading.matching import EXACT
-from sleeper_nb.operations.loading.sources import IngestSource
 from sleeper_nb.state_store.state_store_base import StateStore
 
 

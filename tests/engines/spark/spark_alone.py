@@ -22,10 +22,10 @@ from pyspark import TaskContext
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.engines.spark.frames import of_arrow
+from sleeper_nb.load.ingest import DEFAULT_INGEST, IngestSettings
+from sleeper_nb.load.sources import find_sources
+from sleeper_nb.maintain.check import check_table
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.check import check_table
-from sleeper_nb.operations.loading.ingest import DEFAULT_INGEST, IngestSettings
-from sleeper_nb.operations.loading.sources import find_sources
 from sleeper_nb.progress import Silent
 from sleeper_nb.storage.filesystem import Storage
 from tests.engines.spark import imports

@@ -17,10 +17,10 @@ from typing import Any
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.spark import spark_compaction
 from sleeper_nb.engines.spark.engine import SparkEngine
-from sleeper_nb.operations import compact as compaction
-from sleeper_nb.operations.compaction_plan import StrategySettings
-from sleeper_nb.operations.loading.ingest import IngestSettings
-from sleeper_nb.operations.loading.sources import find_sources
+from sleeper_nb.load.ingest import IngestSettings
+from sleeper_nb.load.sources import find_sources
+from sleeper_nb.maintain import compact as compaction
+from sleeper_nb.maintain.compaction_plan import StrategySettings
 from sleeper_nb.progress import SILENT, Silent
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage

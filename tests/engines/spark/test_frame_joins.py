@@ -13,7 +13,7 @@ from sleeper_nb.engines.spark.frame_conditions import EmptyFrame
 from sleeper_nb.engines.spark.frame_joins import joined_keys_in
 from sleeper_nb.engines.spark.kept_frames import KeptFrames
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.scanning.join_rules import JoinedKey
+from sleeper_nb.read.join_rules import JoinedKey
 from sleeper_nb.sql.statement import Statement
 from tests.support.combinations import some
 

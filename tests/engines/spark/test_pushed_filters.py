@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
 
 from sleeper_nb.engines.spark.source_filters import necessary_of
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.scanning.reach import ANY_ROW, AllOf, Compared, OneOf, regions_met
+from sleeper_nb.read.reach import ANY_ROW, AllOf, Compared, OneOf, regions_met
 
 KEYS = {"word": "string", "n": "int", "b": "bytearray", "day": "date", "ts": "timestamp"}
 SCHEMA = Schema(KEYS, values={"x": "int?"})

@@ -17,9 +17,9 @@ from sleeper_nb.engines.spark.source import source_of
 from sleeper_nb.engines.spark.source_options import InstancePlace
 from sleeper_nb.engines.spark.spark_errors import explain
 from sleeper_nb.engines.spark.spark_settings import PUSHDOWN
-from sleeper_nb.operations.versioning import leases
 from sleeper_nb.progress import Silent
 from sleeper_nb.session import open_source_table
+from sleeper_nb.versions import leases
 from tests.support.builders import in_order
 from tests.support.combinations import some
 

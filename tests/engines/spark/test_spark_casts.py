@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.operations.loading.ingest import ingest_arrow
+from sleeper_nb.load.ingest import ingest_arrow
 from tests.support.casts import REFUSED, cases, expected, not_utf8, same
 from tests.support.combinations import some
 

@@ -14,8 +14,8 @@ import pytest
 
 from sleeper_nb.clock import Clock, ManualClock
 from sleeper_nb.errors import JobDone
-from sleeper_nb.operations.check import check_table
-from sleeper_nb.operations.upkeep.sweep_orphans import sweep_orphans
+from sleeper_nb.maintain.check import check_table
+from sleeper_nb.maintain.sweep_orphans import sweep_orphans
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.state_store_base import StateStore
 from tests.engines.spark import spark_killed

@@ -11,7 +11,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.engines.spark import spark_load
-from sleeper_nb.operations.loading import ingest as load_summary
+from sleeper_nb.load import ingest as load_summary
 from sleeper_nb.storage.data_files import is_sorted
 from tests.support.builders import InterruptedAfter
 from tests.support.combinations import each_value_once, on_engines, some

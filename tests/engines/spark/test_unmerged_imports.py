@@ -20,18 +20,18 @@ from sleeper_nb.engines.spark.actions import ENDING_SECONDS
 from sleeper_nb.engines.spark.bulk_tasks import BulkTasks
 from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.engines.spark.task_results import references_of
+from sleeper_nb.load import run_files
+from sleeper_nb.load.ingest import IngestSettings
+from sleeper_nb.load.sources import find_sources
+from sleeper_nb.maintain.check import check_table
+from sleeper_nb.maintain.service_lease import MAINTENANCE, HeldService
 from sleeper_nb.model.properties import IMPORT_MERGE
-from sleeper_nb.operations.check import check_table
-from sleeper_nb.operations.loading import run_files
-from sleeper_nb.operations.loading.ingest import IngestSettings
-from sleeper_nb.operations.loading.sources import find_sources
-from sleeper_nb.operations.upkeep.service_lease import MAINTENANCE, HeldService
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
 from tests.engines.spark.imports import bulk_import
-from tests.operations.loading.test_bulk_threads import ROWS, SCHEMA, rows_of, sorted_texts, three_files
+from tests.load.test_bulk_threads import ROWS, SCHEMA, rows_of, sorted_texts, three_files
 from tests.support.builders import EMBEDDED, START, a_store, compact, on_disk, scan
 from tests.support.combinations import each_value_once
 

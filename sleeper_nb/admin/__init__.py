@@ -1,0 +1,1 @@
+"""Create, alter, delete and migrate tables; their properties; instances."""

@@ -1,0 +1,130 @@
+"""What creating a table from data makes: its columns, its partitions and their rows; and which columns may be keys."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sleeper_nb.errors import Action, Hint, hint_text
+from sleeper_nb.load.conform import BY_NAME, Difference
+from sleeper_nb.load.data_columns import DataColumn, has_valid_name
+from sleeper_nb.load.ingest import LeafRows
+from sleeper_nb.load.key_sample import KeyCandidate
+from sleeper_nb.load.matching import valid_name
+from sleeper_nb.load.odd_texts import GroupedNumbers, OddTexts
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.report import Bytes, Grid, Report, counted
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CreatePlan(Report):
+    """What `Session.create_table` would create from data, or which columns could be its row keys.
+
+    Parameters
+    ----------
+    table
+        The table's name.
+    schema
+        Its schema; None while no row keys are chosen, or a column does not fit.
+    rows, bytes
+        Rows of the data, and the size of its files; 0 bytes for data in memory. None for rows that were not counted.
+    leaves
+        The rows that each leaf would get; estimated from a sample when `estimated`.
+    differences
+        Every column that no field can hold, and every value that does not fit its field.
+    candidates
+        The columns as possible row keys, when none were chosen.
+    columns
+        The columns of the data, in its order.
+    replaces
+        Whether an existing table would be replaced.
+    notes
+        What a load changes although every value fits.
+    odd_texts
+        The columns that are text only because of a few values, or of separators of thousands.
+    choice
+        What chooses row keys.
+    """
+
+    table: str
+    schema: Schema | None
+    rows: int | None
+    bytes: int
+    leaves: tuple[LeafRows, ...] = ()
+    estimated: bool = False
+    differences: tuple[Difference, ...] = ()
+    candidates: tuple[KeyCandidate, ...] = ()
+    columns: tuple[DataColumn, ...] = ()
+    replaces: bool = False
+    notes: tuple[str, ...] = ()
+    odd_texts: tuple[OddTexts | GroupedNumbers, ...] = ()
+    choice: Hint = Action("--keys a,b", "row_keys=['a', 'b']")  # noqa: RUF009 - it is frozen
+    prefix: str = ""
+
+    def grid(self) -> Grid:
+        """Return the columns of the table; or what is wrong with the data, or the possible row keys."""
+        if self.candidates:
+            return self._keys()
+        if self.schema is None or self.differences:
+            return self._wrong()
+        schema, verb = self.schema, "replace" if self.replaces else "create"
+        rows = tuple((f.name, schema.role(f.name), str(f.type), _yes(f.nullable)) for f in schema.fields)
+        title = f"would {verb} {self.table} with {self._size()}"
+        footer = "; ".join(("nothing was changed", self._leaves_text(), *self.notes))
+        footer = "\n".join((footer, *self._text_notes()))
+        return Grid(("column", "role", "type", "nullable"), rows, title, footer)
+
+    def _text_notes(self) -> Iterator[str]:
+        """Yield what to do about each column that is text only because of a few values."""
+        return (hint_text(each.line, self.prefix) for each in self.odd_texts)
+
+    def _size(self) -> str:
+        rows = "rows" if self.rows is None else counted(self.rows, "row")
+        return f"{rows} of {Bytes(self.bytes)} of files" if self.bytes else rows
+
+    def _leaves_text(self) -> str:
+        """Return how many leaves there would be, and how even they are."""
+        if not self.leaves:
+            return "1 leaf"
+        counts, about = [leaf.rows for leaf in self.leaves], "about " if self.estimated else ""
+        if len(counts) == 1:
+            return "1 leaf"
+        return f"{len(counts)} leaves of {about}{min(counts):,} to {max(counts):,} rows"
+
+    def _wrong(self) -> Grid:
+        title = f"would not create {self.table} ({counted(len(self.differences), 'difference')})"
+        cells = tuple((d.column, d.problem, hint_text(d.hint, self.prefix), d.source) for d in self.differences)
+        return Grid(("column", "what is wrong", "what to change", "file"), cells, title)
+
+    def _can_be_key(self, candidate: KeyCandidate, names: Counter[str]) -> str:
+        name = candidate.column.name
+        if names[name.casefold()] > 1:
+            return "no, another column has its name"
+        if not candidate.fits or has_valid_name(candidate.column):
+            return _yes(candidate.fits)
+        return f"as {valid_name(name)}, with {BY_NAME.text(self.prefix)}"
+
+    def _keys(self) -> Grid:
+        names = Counter(each.column.name.casefold() for each in self.candidates)
+        rows = tuple(
+            (
+                each.column.name,
+                str(each.column.type or ""),
+                *((each.distinct, each.nulls) if each.compared else ("", "")),
+                self._can_be_key(each, names),
+            )
+            for each in self.candidates
+        )
+        looked_at = self.candidates[0].rows if self.candidates else 0
+        title = f"columns of the data, as row keys of {self.table}"
+        choose = hint_text(self.choice, self.prefix)
+        footer = f"based on {counted(looked_at, 'row')}; choose with {choose}, the column you filter on most first"
+        for each in self.differences:
+            footer += f"\n{each.problem}: {hint_text(each.hint, self.prefix)}"
+        footer = "\n".join((footer, *self.notes, *self._text_notes()))
+        return Grid(("column", "type", "distinct", "nulls", "can be a key"), rows, title, footer)
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"

@@ -1,0 +1,1 @@
+"""From an edit list to deletion vectors, new files and one commit; purges."""

@@ -1,0 +1,1 @@
+"""From a user's data to sorted files, and one commit."""

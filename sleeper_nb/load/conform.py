@@ -1,0 +1,859 @@
+"""Compare data with a table's schema: columns cast exactly, and every difference with what to change. Pure.
+
+`compare` takes `RawColumns`, the data as it came, and returns `Conformed`: the columns that fit, cast to the types of
+the schema, and a `Difference` for everything that does not fit. `Matching` says what is forgiven. A run raises all
+differences in one error, grouped by column; a dry run lists them with what to change for each.
+"""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+from itertools import accumulate
+from pathlib import PurePosixPath
+from types import MappingProxyType
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sleeper_nb.errors import Action, Hint, HintParts, InvalidInput, hint_text, joined
+from sleeper_nb.load.bad_values import cast_apart
+from sleeper_nb.load.casts import InexactValueError, bad_count, exactly, fit, kind_of
+from sleeper_nb.load.matching import EXACT, Matching, folded, is_nameless, valid_name
+from sleeper_nb.load.requested_casts import can_be_requested, is_word, prepared
+from sleeper_nb.model.keys import OUT_OF_YEARS, arrow_value, first_and_last
+from sleeper_nb.model.schema import Field, FieldType, Schema
+from sleeper_nb.report import counted
+
+A_TABLE = "<table>"
+"""A placeholder in hints for the table's name, which a schema does not know; `Table` replaces it."""
+REASON, FILE, ROW = "_reason", "_file", "_row"
+"""The columns that a file of rows which were kept back has besides those of the data."""
+OF_KEPT_ROWS: Final = frozenset({REASON, FILE, ROW})
+IGNORE_EXTRA = Action("--ignore-extra", "ignore_extra=True")
+BY_NAME = Action("--by-name", "by_name=True")
+CAST = Action("--cast", "cast=True")
+QUARANTINE = Action("--quarantine bad.parquet", "quarantine='bad.parquet'")
+_TO_TEXT, _TO_BOOLEAN = "to store it as text, ", "to read it as a boolean, "
+_TO_NUMBER: Final = "use a column of type string to keep the zeros; to drop them, "
+_OF_CASTS: Final = {_TO_TEXT: "STRING", _TO_BOOLEAN: "BOOLEAN", _TO_NUMBER: "DOUBLE"}
+"""The types of SQL of a hint's cast."""
+_ADD, OR_ADD, _WITH = "add ", ", or add ", " with "
+"""Before an option in a hint; without the option they go, too (`without_options`)."""
+_DRY_RUN_SAYS = "; a dry run says for each what to change"
+_DRY_RUN_LISTS = "; there may be more differences: a dry run lists all, with what to change"
+_MOST_LINES = 9
+"""More differences than these are counted in an error; a dry run lists all."""
+
+
+NULLS: Final = "nulls"
+"""The kind of values that are missing where none may be."""
+WHOLE_LINE: Final = "whole line"
+"""The column of the difference of a line that is no row of the columns: all of its values are bad."""
+MISSING: Final = "missing column"
+"""The kind of the difference that data lack a column which may not be NULL."""
+
+
+def row_number(index: int) -> str:
+    """Return the name of a row in messages, counted from 1: ``row 3``."""
+    return f"row {index + 1:,}"
+
+
+def row_after(before: int, index: int) -> str:
+    """Return the name of a row of a part, which begins after some rows."""
+    return row_number(before + index)
+
+
+def for_table(hint: Hint, name: str) -> HintParts:
+    """Return a hint whose actions name a table instead of `A_TABLE`."""
+    parts = hint if isinstance(hint, tuple) else (hint,)
+    return tuple(
+        replace(part, line=part.line.replace(A_TABLE, shlex.quote(name))) if isinstance(part, Action) else part
+        for part in parts
+    )
+
+
+def for_new_table(hint: Hint) -> HintParts:
+    """Return a hint that changes a table's definition where it would alter the table, which does not exist yet."""
+    parts = hint if isinstance(hint, tuple) else (hint,)
+    if QUARANTINE in parts:  # keeping rows back needs a table
+        at = parts.index(QUARANTINE)
+        parts = (*_DEFINED_FIRST, *parts[at + 1 :])
+    return tuple(
+        _in_definition(part) if isinstance(part, Action) and f" {A_TABLE} " in part.line else part for part in parts
+    )
+
+
+_DEFINED_FIRST: Final[HintParts] = (
+    "correct the line; or define the table first with ",
+    Action("create T --schema FILE", "session.create_table('T', sl.Schema(…))"),
+    ": ",
+    Action(f"ingest T SRC {QUARANTINE.line}", f"table.ingest(…, {QUARANTINE.python})"),
+)
+_IN_PYTHON: Final = {
+    "STRING": ("a text", "str(x)"),
+    "BOOLEAN": ("a bool", "to True"),
+    "DOUBLE": ("a number", "int(x)"),
+}
+"""What a value of a type of SQL is in Python, and how another one becomes it."""
+Conversion = Callable[[str], Hint]
+"""Says how a value becomes one of a type of SQL, where no option of a load does it."""
+
+
+def by_statement(of_type: str) -> Hint:
+    """Say how a value of a statement becomes another type."""
+    return f"write CAST(… AS {of_type})"
+
+
+def by_new_value(of_type: str) -> Hint:
+    """Say how a new value of an update becomes another type."""
+    python = f"CAST(… AS {of_type}) in updates, or give {_IN_PYTHON[of_type][0]} in new_values"
+    return ("write ", Action(f'--set "… = CAST(… AS {of_type})"', python))
+
+
+def by_hand(of_type: str) -> Hint:
+    """Say how a value of new rows becomes another type."""
+    return f"convert it first, such as {_IN_PYTHON[of_type][1]}"
+
+
+def without_options(hint: Hint, conversion: Conversion | None) -> HintParts:
+    """Return a hint of a load for what takes no options of a load, such as an update; a dry run of it lists no errors.
+
+    With None for the conversion it takes the options, as an upsert does.
+    """
+    parts = _without_dry_run(hint if isinstance(hint, tuple) else (hint,))
+    if conversion is None:
+        return parts
+    kept: list[str | Action] = []
+    for part in parts:
+        if part not in {CAST, IGNORE_EXTRA, BY_NAME} or kept[-1:] not in ([_ADD], [OR_ADD], [_WITH]):
+            kept.append(part)
+            continue
+        kept.pop()
+        if part == CAST:
+            of_type = next((_OF_CASTS[each] for each in kept if each in _OF_CASTS), "BOOLEAN")
+            instead = conversion(of_type)
+            kept += [*instead] if isinstance(instead, tuple) else [instead]
+    return tuple(kept)
+
+
+def _without_dry_run(parts: HintParts) -> HintParts:
+    """Return a hint without what a dry run says; an error of a task of Spark has it at the end of a longer text."""
+    kept = [
+        part.removesuffix(_DRY_RUN_SAYS).removesuffix(_DRY_RUN_LISTS) if isinstance(part, str) else part
+        for part in parts
+    ]
+    return tuple(part for part in kept if part)
+
+
+@contextmanager
+def there_may_be_more() -> Iterator[None]:
+    """Say with an error about data that a dry run lists all differences, as the load ended at the first."""
+    try:
+        yield
+    except InvalidInput as error:
+        parts = _without_dry_run(error.hint_parts)
+        error.hint = (*parts, _DRY_RUN_LISTS) if parts else _DRY_RUN_LISTS.removeprefix("; ")
+        raise
+
+
+@contextmanager
+def table_in_hints(name: str) -> Iterator[None]:
+    """Put a table's name into the hint of an error about its data."""
+    try:
+        yield
+    except InvalidInput as error:
+        error.hint = for_table(error.hint_parts, name)
+        raise
+
+
+def _in_definition(altering: Action) -> str:
+    *_, option, value = shlex.split(altering.line)
+    if altering.line.startswith("properties "):
+        return f"give the table the property {value}"
+    return "leave it out of the table's definition" if option == "--drop-check" else f"define the column {value}"
+
+
+def class_name(value: Any) -> str:
+    """Return the name of the class of a value, with its module unless it is built in."""
+    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+
+
+def _class_of(value: Any) -> str:
+    return "" if value is None else f" ({class_name(value)})"
+
+
+def no_place(_: int) -> str:
+    """Return no name, for rows without an order."""
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One way in which data does not fit a table.
+
+    Parameters
+    ----------
+    column
+        The column of the data or of the table.
+    problem
+        What is wrong, in a sentence that names the column, and the first value with its place.
+    hint
+        What to change in the data or the table.
+    source
+        The file of the first value; "" for data in memory.
+    kind
+        What is wrong, without the column and its values: ``is not a number``.
+    values
+        The number of values that are wrong; 0 when the column as a whole is.
+    counted_all
+        Whether more values than `values` may be wrong.
+    example, place
+        The first of them as text, and its row or line; "" where there is none.
+    files
+        The number of files in which the column is wrong.
+    unit
+        What `values` counts.
+    """
+
+    column: str
+    problem: str
+    hint: Hint
+    source: str = ""
+    kind: str = ""
+    values: int = 0
+    counted_all: bool = True
+    example: str = ""
+    place: str = ""
+    files: int = 1
+    unit: str = "value"
+
+    @property
+    def change(self) -> str:
+        """The hint in Python."""
+        return hint_text(self.hint, "")
+
+    @property
+    def count(self) -> str:
+        """The number of values as text; "" when the column as a whole is wrong."""
+        return f"{self.values:,}{'' if self.counted_all else ' or more'}" if self.values else ""
+
+    @property
+    def first_at(self) -> str:
+        """The file and line of the first value."""
+        return ", ".join(filter(None, (self.source, self.place)))
+
+    @property
+    def line(self) -> str:
+        """The problem, its file, and how many values and files have it."""
+        line = f"{self.problem}, in {self.source}" if self.source else self.problem
+        values = f"{self.count} {self.unit}s" if self.values > 1 and self.example else ""
+        files = f"{self.files:,} files" if self.files > 1 else ""
+        return f"{line} ({' in '.join(filter(None, (values, files)))})" if values or files else line
+
+    @property
+    def error(self) -> InvalidInput:
+        """The error that a run raises for it."""
+        return InvalidInput(self.line, hint=self.hint)
+
+    def plus(self, other: Difference) -> Difference:
+        """Return this difference with the values that another file or part of it has."""
+        return replace(
+            self,
+            values=self.values + other.values,
+            counted_all=self.counted_all and other.counted_all,
+            files=self.files + (other.files if other.source != self.source else 0),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BadValue:
+    """A value that does not fit, of a row that is kept back: the index of the row, and what is wrong with it."""
+
+    row: int
+    difference: Difference
+
+
+@dataclass(frozen=True, slots=True)
+class RawColumns:
+    """Data as it came, as Arrow columns that are not yet cast.
+
+    Parameters
+    ----------
+    names
+        The names of all columns, including those that could not be read.
+    columns
+        The columns that could be read; each has `rows` values.
+    differences
+        Why the other columns could not be read.
+    place
+        Returns the name of a row in messages, from its index: ``row 3``, ``line 7``, or "".
+    notes
+        What was changed although every value fits, by column: NaN in pandas that became NULL.
+    bad
+        The values that do not fit, where bad rows are kept back; in the columns they are NULL.
+    """
+
+    names: tuple[str, ...]
+    columns: Mapping[str, pa.ChunkedArray]
+    rows: int
+    differences: tuple[Difference, ...] = ()
+    place: Callable[[int], str] = row_number
+    notes: Mapping[str, str] = field(default_factory=dict)
+    bad: tuple[BadValue, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        table: pa.Table,
+        place: Callable[[int], str] = row_number,
+        rename: Callable[[Sequence[str]], tuple[str, ...]] = tuple,
+    ) -> RawColumns:
+        """Return the columns of an Arrow table; `rename` returns the table's names for those of the data."""
+        try:
+            names = rename(tuple(table.column_names))
+        except UnicodeDecodeError as error:
+            raise InvalidInput(f"the column name {error.object!r} is not UTF-8", hint="rename the column") from error
+        return cls(names, dict(zip(names, table.columns, strict=True)), table.num_rows, place=place)
+
+
+@dataclass(frozen=True, slots=True)
+class Conformed:
+    """The part of some data that fits a table, and everything that does not.
+
+    Parameters
+    ----------
+    columns
+        The columns that fit, with the type of their field.
+    differences
+        Every way in which the data does not fit. A run raises the first and adds nothing.
+    notes
+        What was changed although every value fits.
+    left_out
+        The columns that the table lacks, where they are ignored.
+    place
+        Returns the name of a row of the data in messages, such as its line.
+    bad
+        The values that do not fit, where bad rows are kept back; in the columns they are NULL.
+    """
+
+    columns: Mapping[str, pa.ChunkedArray] = field(repr=False)
+    rows: int
+    differences: tuple[Difference, ...]
+    notes: tuple[str, ...] = ()
+    place: Callable[[int], str] = field(default=row_number, repr=False, compare=False)
+    left_out: tuple[str, ...] = ()
+    bad: tuple[BadValue, ...] = field(default=(), repr=False)
+
+    def table(self, schema: Schema) -> pa.Table:
+        """Return the rows with the schema's columns, order and types; raise the first difference, if any."""
+        raise_first(self.differences)
+        columns = [
+            self.columns[f.name] if f.name in self.columns else column_of_default(f, self.rows) for f in schema.fields
+        ]
+        return pa.table(columns, schema=schema.arrow)
+
+    def of(self, source: str) -> Conformed:
+        """Return the same with a file as the source of all differences."""
+        return replace(self, differences=tuple(replace(each, source=source) for each in self.differences))
+
+
+def grouped(differences: Iterable[Difference]) -> tuple[Difference, ...]:
+    """Return one difference for each column and kind, the first, with the values and files of all."""
+    groups: dict[tuple[str, str], Difference] = {}
+    for each in differences:
+        key = (each.column, each.kind or each.problem)
+        groups[key] = groups[key].plus(each) if key in groups else each
+    return tuple(groups.values())
+
+
+def raise_first(differences: Sequence[Difference]) -> None:
+    """Raise `InvalidInput` for the first difference, with a line for each of the others."""
+    if not differences:
+        return
+    first, *others = grouped(differences)
+    error = first.error
+    if others:
+        lines = [each.line for each in others[:_MOST_LINES]]
+        if more := len(others) - len(lines):
+            lines.append(f"and {counted(more, 'more difference')}")
+        error.place = "\n".join(lines)
+        error.hint = (*error.hint_parts, _DRY_RUN_SAYS)
+    raise error
+
+
+def conform(table: pa.Table, schema: Schema, matching: Matching = EXACT) -> pa.Table:
+    """Return the rows with the schema's columns, order and types, without changing any value.
+
+    Raises
+    ------
+    InvalidInput
+        When a column is missing or unknown, has a value that its type cannot hold exactly, or has nulls but must not.
+    """
+    raw = RawColumns.of(table, no_place, partial(matching.names, schema=schema))
+    return compare(raw, schema, matching).table(schema)
+
+
+def compare(raw: RawColumns, schema: Schema, matching: Matching = EXACT) -> Conformed:
+    """Return the columns that fit a schema, and every difference: first of names, then of values."""
+    return compare_parts([raw], schema, matching)
+
+
+def column_of_default(target: Field, rows: int) -> pa.Array:
+    """Return a field's column of rows whose load does not name it: its default, or NULL without one."""
+    kind = target.type.arrow
+    return pa.nulls(rows, kind) if target.default is None else pa.repeat(pa.scalar(target.default, kind), rows)
+
+
+def with_default(column: pa.ChunkedArray, target: Field, is_named: Sequence[bool]) -> pa.ChunkedArray:
+    """Return a column of a field with its default in the rows that do not name the column."""
+    if target.default is None or all(is_named):
+        return column
+    default = pa.scalar(target.default, target.type.arrow)
+    return pc.if_else(pa.chunked_array([pa.array(is_named, pa.bool_())]), column, default)
+
+
+def compare_parts(parts: Sequence[RawColumns], schema: Schema, matching: Matching = EXACT) -> Conformed:
+    """Compare data that came in parts, as `compare` does; a column that a part lacks has its default there, or NULL."""
+    names: Counter[str] = Counter()
+    for part in parts:
+        names |= Counter(part.names)  # keeps a name that occurs twice in any part
+    types = {name: column.type for part in parts for name, column in part.columns.items()}
+    known = set(schema.names)
+    extra = matching.left_out(names, schema)
+    for name in extra:
+        del names[name]
+    differences = compare_names(tuple(names.elements()), schema, types, matching)
+    columns: dict[str, pa.ChunkedArray] = {}
+    column_of_parts = _fitting_column_of_parts if matching.keep_back else _whole_column_of_parts
+    bad: list[BadValue] = []
+    for each in schema.fields:
+        if each.name not in names:
+            continue
+        column, wrong = column_of_parts(parts, each, matching, is_row_key=each in schema.row_keys)
+        bad += wrong
+        if isinstance(column, Difference):
+            differences.append(column)
+        else:
+            columns[each.name] = column
+    bad += _whole_lines(parts)
+    unread = [each for part in parts for each in part.differences if each.column not in known]
+    differences += [each for each in unread if each.column not in extra]
+    noted = dict.fromkeys(note for part in parts for name, note in part.notes.items() if name in known)
+    rows = sum(part.rows for part in parts)
+    notes = (*noted, *extra_notes(extra), *null_notes(names, rows, schema))
+    return Conformed(columns, rows, grouped(differences), notes, _place_in(parts), extra, tuple(bad))
+
+
+def _whole_lines(parts: Sequence[RawColumns]) -> Iterator[BadValue]:
+    """Yield the lines of all parts that are no rows of the columns."""
+    start = 0
+    for part in parts:
+        yield from (replace(each, row=start + each.row) for each in part.bad if each.difference.column == WHOLE_LINE)
+        start += part.rows
+
+
+def notes_of_sources(noted: Iterable[tuple[str, Iterable[str]]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the notes that all sources have, each once, and those of only some files, with the names of these.
+
+    `noted` has the label of each source, which is empty for rows in memory, and its notes.
+    """
+    labels: dict[str, list[str]] = {}
+    sources = tuple(noted)
+    for label, notes in sources:
+        for note in dict.fromkeys(notes):
+            labels.setdefault(note, []).append(PurePosixPath(label).name)
+    shared = {note for note, files in labels.items() if len(files) == len(sources) or not all(files)}
+    of_some = (f"{joined(files)}: {note}" for note, files in labels.items() if note not in shared)
+    return tuple(note for note in labels if note in shared), tuple(of_some)
+
+
+def extra_notes(names: Sequence[str]) -> tuple[str, ...]:
+    """Return a note that names the columns that are left out because the table lacks them."""
+    shown = [name if name.strip() else "a column without a name" for name in names]
+    return (f"skipped, not in the table: {', '.join(shown)}",) if names else ()
+
+
+def _place_in(parts: Sequence[RawColumns]) -> Callable[[int], str]:
+    """Return the function that names a row of all parts."""
+    starts = list(accumulate((part.rows for part in parts), initial=0))
+
+    def place(row: int) -> str:
+        part = bisect_right(starts, row) - 1
+        return parts[part].place(row - starts[part]) if part < len(parts) else row_number(row)
+
+    return place
+
+
+def null_notes(names: Container[str], rows: int, schema: Schema) -> tuple[str, ...]:
+    """Return notes that name the columns that are NULL, or their default, because the data has no values for them."""
+    absent = [field for field in schema.fields if field.name not in names] if rows else []
+    nulls = [field.name for field in absent if field.nullable and field.default is None]
+    defaults = [f"{field.name} = {field.default_text}" for field in absent if field.default is not None]
+    null_note = f"NULL in every row, as the data has no values for it: {', '.join(nulls)}"
+    default_note = f"the default in every row, as the data has no values for it: {', '.join(defaults)}"
+    return (*([null_note] if nulls else []), *([default_note] if defaults else []))
+
+
+def _column_of_parts(
+    parts: Sequence[RawColumns], target: Field, matching: Matching, *, is_row_key: bool
+) -> pa.ChunkedArray | Difference:
+    """Return one column of all parts, cast to its field, or its first difference with the values of all parts."""
+    notes = ", ".join(part.notes[target.name] for part in parts if target.name in part.notes)
+    if not target.nullable and (refused := _nulls_of_parts(parts, target, notes, is_row_key=is_row_key)):
+        return refused
+    chunks: list[pa.Array] = []
+    wrong: list[Difference] = []
+    for part in parts:
+        unread = [each for each in part.differences if each.column == target.name]
+        if target.name in part.columns:
+            column = cast_column(part.columns[target.name], target, part.place, matching, is_row_key=is_row_key)
+        else:
+            column = pa.chunked_array([column_of_default(target, part.rows)])
+        if unread or isinstance(column, Difference):
+            wrong += unread or [column]
+        elif not wrong:
+            chunks += column.chunks
+    if wrong:
+        return grouped(wrong)[0]
+    nulls = sum(chunk.null_count for chunk in chunks)
+    if nulls and not target.nullable:
+        return nulls_refused(target.name, nulls, notes, is_row_key=is_row_key)
+    return pa.chunked_array(chunks, target.type.arrow)
+
+
+def _whole_column_of_parts(
+    parts: Sequence[RawColumns], target: Field, matching: Matching, *, is_row_key: bool
+) -> tuple[pa.ChunkedArray | Difference, Sequence[BadValue]]:
+    return _column_of_parts(parts, target, matching, is_row_key=is_row_key), ()
+
+
+def _fitting_column_of_parts(
+    parts: Sequence[RawColumns], target: Field, matching: Matching, *, is_row_key: bool
+) -> tuple[pa.ChunkedArray | Difference, Sequence[BadValue]]:
+    """Return one column of all parts, NULL where a value does not fit, and these values; or why the column does not."""
+    chunks: list[pa.Array] = []
+    bad: list[BadValue] = []
+    start = 0
+    for part in parts:
+        wrong = [each for each in part.differences if each.column == target.name]
+        column = part.columns.get(target.name)
+        if wrong:
+            return grouped(wrong)[0], ()
+        if column is None:
+            column = pa.chunked_array([column_of_default(target, part.rows)])
+        fitting = _fitting_column(column, target, matching, is_row_key=is_row_key)
+        if isinstance(fitting, Difference):
+            return fitting, ()
+        here = [*(each for each in part.bad if each.difference.column == target.name), *fitting[1]]
+        if not target.nullable:
+            known = {each.row for each in (*here, *part.bad) if each.difference.column in {target.name, WHOLE_LINE}}
+            here += _nulls_apart(fitting[0], target, known, is_row_key=is_row_key)
+        bad += [replace(each, row=start + each.row) for each in here]
+        chunks += fitting[0].chunks
+        start += part.rows
+    return pa.chunked_array(chunks, target.type.arrow), bad
+
+
+def _fitting_column(
+    column: pa.ChunkedArray, target: Field, matching: Matching, *, is_row_key: bool
+) -> tuple[pa.ChunkedArray, list[BadValue]] | Difference:
+    """Return a column cast to its field, NULL where a value does not fit; a column of a wrong kind is a difference."""
+    kind = kind_of(column.type)
+    is_requested = matching.cast and can_be_requested(kind, target.type.name)
+    if fit(kind, target.type.name) == "refused" and not is_requested:
+        whole = cast_column(column, target, no_place, matching, is_row_key=is_row_key)
+        return whole if isinstance(whole, Difference) else (whole, [])
+
+    def cast(chunk: pa.Array) -> pa.Array:
+        return exactly(prepared(chunk, target.type) if matching.cast else chunk, target.type)
+
+    chunks: list[pa.Array] = []
+    bad: list[BadValue] = []
+    start = 0
+    for chunk in column.chunks:
+        part, wrong = fitting_values(chunk, cast, target, matching)
+        bad += [replace(each, row=start + each.row) for each in wrong]
+        chunks += part.chunks
+        start += len(chunk)
+    done = pa.chunked_array(chunks, target.type.arrow)
+    outside = _outside_years(done, target) if is_row_key else None
+    if outside is None or not pc.any(outside).as_py():
+        return done, bad
+    refused = _year_refused(target, "", 1)
+    bad += [BadValue(row, refused) for row in pc.indices_nonzero(outside).to_pylist()]
+    return pc.if_else(outside, pa.scalar(None, target.type.arrow), done), bad
+
+
+def fitting_values(
+    values: Any, cast: Callable[[Any], pa.Array], target: Field, matching: Matching
+) -> tuple[pa.ChunkedArray, tuple[BadValue, ...]]:
+    """Return values as a column of a field, NULL where a value does not fit, and these values.
+
+    `cast` returns a slice of the values with the field's type, or raises `InexactValueError`.
+    """
+    column, misfits = cast_apart(values, cast, target.type.arrow)
+    bad = [
+        BadValue(row, replace(inexact(error, target, no_place, matching), values=1, example=error.shown))
+        for row, error in misfits
+    ]
+    return pa.chunked_array([column], target.type.arrow), tuple(bad)
+
+
+def _nulls_apart(
+    column: pa.ChunkedArray, target: Field, known: Container[int], *, is_row_key: bool
+) -> Iterator[BadValue]:
+    """Yield the nulls of a column that must have none, except in rows that are known to be bad."""
+    refused = nulls_refused(target.name, 1, is_row_key=is_row_key)
+    refused = replace(refused, problem=f"column {target.name!r} is NULL")
+    nulls = pc.indices_nonzero(column.is_null()).to_pylist() if column.null_count else []
+    yield from (BadValue(row, refused) for row in nulls if row not in known)
+
+
+def _nulls_of_parts(parts: Sequence[RawColumns], target: Field, notes: str, *, is_row_key: bool) -> Difference | None:
+    """Return the difference of a column that has nulls but must not, with the place of the first."""
+    with_nulls = [part for part in parts if target.name in part.columns and part.columns[target.name].null_count]
+    if not with_nulls:
+        return None
+    first = with_nulls[0]
+    nulls = sum(part.columns[target.name].null_count for part in with_nulls)
+    row = pc.index(first.columns[target.name].is_null(), True).as_py()
+    found = nulls_refused(target.name, nulls, notes, is_row_key=is_row_key)
+    return replace(found, place=first.place(row) if row >= 0 else "")
+
+
+def compare_names(
+    names: Sequence[str],
+    schema: Schema,
+    types: Mapping[str, pa.DataType] = MappingProxyType({}),
+    matching: Matching = EXACT,
+) -> list[Difference]:
+    """Return which columns are duplicate, missing or unknown; for a misspelt one, suggest the nearest name.
+
+    Parameters
+    ----------
+    names
+        The names of the data's columns.
+    types
+        The types of the data's columns, as far as known.
+    matching
+        How the names were matched; no hint asks for what was given.
+    """
+    times, known = Counter(names), frozenset(schema.names)
+    twice = [name for name, count in times.items() if count > 1 and not is_nameless(name)]
+    missing = [f.name for f in schema.fields if f.name not in times and not f.nullable and f.default is None]
+    absent = [f.name for f in schema.fields if f.name not in times]
+    unknown = [name for name in times if name not in known]
+    differences = [
+        Difference(name, f"column {name!r} occurs twice", "rename one of the columns", kind="occurs twice")
+        for name in twice
+    ]
+    for name in missing:
+        near = _nearest(name, unknown)
+        change: Hint = f"add it; the data has {', '.join(names) or 'no columns'}"
+        if near:
+            change = _hint_to_rename(f"rename {near!r} to {name!r}", near, name, matching)
+        differences.append(Difference(name, f"missing column {name!r}", change, kind=MISSING))
+    for name in unknown:
+        hint = _hint_for_unknown(name, types.get(name), _nearest(name, absent), schema, matching)
+        problem = without_name(name) if is_nameless(name) else f"unknown column {name!r}"
+        differences.append(Difference(name, problem, hint, kind="unknown column"))
+    return differences
+
+
+def _hint_for_unknown(
+    name: str, kind: pa.DataType | None, near: str | None, schema: Schema, matching: Matching
+) -> Hint:
+    """Return what to do about a column that the table lacks."""
+    if is_nameless(name):
+        listed = f"; the table has {', '.join(schema.names)}"
+        return ("leave it out with ", IGNORE_EXTRA, ", or add ", naming(name, "NAME"), listed)
+    clean = valid_name(name)
+    if near is None and clean in schema.names and not matching.by_name:
+        near = clean
+    if near is None:
+        return (*_hint_to_add(name, kind), f"; the table has {', '.join(schema.names)}")
+    return _hint_to_rename(f"rename it to {near!r}", near, name, matching)
+
+
+def without_name(name: str) -> str:
+    """Return the problem of a column of data that has no name."""
+    return f"{name.partition(' without')[0] if name.strip() else 'a column'} of the data has no name"
+
+
+def naming(name: str, column: str = "name") -> Action:
+    """Return the option that gives a column of the data another name."""
+    return Action(f'--columns "{name}={column}"', f"columns={{{name!r}: {column!r}}}")
+
+
+def giving_type(name: str, kind: str, *, cast: bool = False) -> Action:
+    """Return the option that gives a column of the data a type, also one to which its values must be cast."""
+    line, python = f"--types {shlex.quote(f'{name}={kind}')}", f"types={{{name!r}: {kind!r}}}"
+    return Action(f"{line} --cast", f"{python}, cast=True") if cast else Action(line, python)
+
+
+def _hint_to_rename(change: str, name: str, other: str, matching: Matching) -> Hint:
+    """Return a hint, with the option that makes it needless where the names are similar enough."""
+    is_similar = folded(name) == folded(other) or valid_name(name) == other
+    return (change, OR_ADD, BY_NAME) if is_similar and not matching.by_name else change
+
+
+def _hint_to_add(name: str, kind: pa.DataType | None) -> HintParts:
+    """Return how to add a column to the table; if its name is not valid there, that it must be renamed first."""
+    if name in OF_KEPT_ROWS:
+        return ("it is of rows that were kept back; leave it out", _WITH, IGNORE_EXTRA)
+    try:
+        Field(name, FieldType("string"))
+    except InvalidInput:
+        name_rule = ", or rename it: a name is a letter followed by letters, digits and _"
+        return ("leave it out", _WITH, IGNORE_EXTRA, name_rule)
+    try:
+        of_type = f"{FieldType.from_arrow(kind)}?" if kind is not None else "string?"
+    except InvalidInput:
+        return ("leave it out", _WITH, IGNORE_EXTRA)
+    added = Action(f'alter {A_TABLE} --add-column "{name} {of_type}"', f"table.alter({{{name!r}: {of_type!r}}})")
+    return (
+        "leave it out",
+        _WITH,
+        IGNORE_EXTRA,
+        ", or add it: ",
+        added,
+        "" if kind is not None else ", or with its type",
+    )
+
+
+def _nearest(name: str, candidates: Sequence[str]) -> str | None:
+    same = next((each for each in candidates if folded(each) == folded(name)), None)  # also where --by-name matches it
+    by_case = {candidate.casefold(): candidate for candidate in candidates}
+    near = difflib.get_close_matches(name.casefold(), by_case, n=1, cutoff=0.7)
+    return same or (by_case[near[0]] if near else None)
+
+
+def nulls_refused(name: str, nulls: int, note: str = "", *, is_row_key: bool = False) -> Difference:
+    """Return the difference of a column that has nulls but must not."""
+    which = "row keys cannot be null" if is_row_key else "only fields declared with ? can be null"
+    change = f"drop those rows or fill in the values; {which}"
+    reason = f" ({note})" if note else ""
+    return Difference(name, f"column {name!r} has {counted(nulls, 'null')}{reason}", change, kind=NULLS, values=nulls)
+
+
+def compare_column(
+    column: pa.ChunkedArray, target: Field, matching: Matching = EXACT, *, is_row_key: bool
+) -> pa.ChunkedArray | Difference:
+    """Return a column cast to its field, or the difference."""
+    if column.null_count and not target.nullable:
+        row = pc.index(column.is_null(), True).as_py()
+        found = nulls_refused(target.name, column.null_count, is_row_key=is_row_key)
+        return replace(found, place=row_number(row))
+    return cast_column(column, target, row_number, matching, is_row_key=is_row_key)
+
+
+def cast_column(
+    column: pa.ChunkedArray,
+    target: Field,
+    place: Callable[[int], str],
+    matching: Matching = EXACT,
+    *,
+    is_row_key: bool,
+) -> pa.ChunkedArray | Difference:
+    """Return a column cast to its field, or the difference; nulls are not checked."""
+
+    def cast(chunk: pa.Array) -> pa.Array:
+        return exactly(prepared(chunk, target.type) if matching.cast else chunk, target.type)
+
+    if not len(column):
+        return _cast_without_rows(column, target, place, matching)
+    chunks, start = [], 0
+    for i, chunk in enumerate(column.chunks):
+        try:
+            chunks.append(cast(chunk))
+        except InexactValueError as error:
+            here = error if error.index is None else error.at(start + error.index)
+            difference = inexact(here, target, place, matching)
+            if (error.kind, error.target) == (kind_of(column.type), target.type) and error.is_refused:
+                return replace(difference, values=len(column) - column.null_count)
+            return reduce(Difference.plus, [with_count(difference, later, cast) for later in column.chunks[i:]])
+        start += len(chunk)
+    done = pa.chunked_array(chunks, target.type.arrow)
+    outside = _outside_years(done, target) if is_row_key else None
+    at = -1 if outside is None else pc.index(outside, pa.scalar(True)).as_py()  # noqa: FBT003
+    return done if outside is None or at < 0 else _year_refused(target, place(at), pc.sum(outside).as_py())
+
+
+def _outside_years(column: pa.ChunkedArray, target: Field) -> pa.ChunkedArray | None:
+    """Return which times of a row key Python does not have; None for a type that has no such times."""
+    ends = first_and_last(target.type.name)
+    if ends is None:
+        return None
+    first, last = (arrow_value(end, column.type) for end in ends)
+    return pc.or_(pc.less(column, first), pc.greater(column, last))
+
+
+def _year_refused(target: Field, row: str, wrong: int) -> Difference:
+    """Return the difference of a row key with times that Python does not have, the first of them in a row."""
+    where = f"column {target.name!r}, {row}" if row else f"column {target.name!r}"
+    problem = f"{where}: the {target.type} is out of range"
+    hint = f"{OUT_OF_YEARS}; nothing was changed"
+    return Difference(target.name, problem, hint, kind=f"{target.type} is out of range", values=wrong, place=row)
+
+
+def _cast_without_rows(
+    column: pa.ChunkedArray, target: Field, place: Callable[[int], str], matching: Matching
+) -> pa.ChunkedArray | Difference:
+    kind = kind_of(column.type)
+    is_requested = matching.cast and can_be_requested(kind, target.type.name)
+    if fit(kind, target.type.name) == "refused" and not is_requested:
+        return inexact(InexactValueError(kind, target.type), target, place, matching)
+    return pa.chunked_array([], target.type.arrow)
+
+
+def with_count(difference: Difference, values: Any, cast: Callable[[Any], Any]) -> Difference:
+    """Return a difference of values with the number of those for which a cast fails."""
+    wrong, counted_all = bad_count(values, cast)
+    return replace(difference, values=wrong, counted_all=counted_all)
+
+
+def inexact(
+    error: InexactValueError, target: Field, place: Callable[[int], str], matching: Matching = EXACT
+) -> Difference:
+    """Return the difference of a value that a field cannot hold exactly."""
+    kind = {"null": "", "other": _class_of(error.value)}.get(error.kind, f" ({error.kind})")
+    container = "" if error.path or error.target == target.type else f" in {target.type}"
+    verdict = f"cannot become {error.target}{container} without loss"
+    row, name = place(error.index) if error.index is not None else "", f"{target.name}{error.path}"
+    where = f"column {name!r}, {row}" if row else f"column {name!r}"
+    if error.misfit is not None:
+        problem = f"{where}, {error.misfit.problem}" if row else f"{where} {error.misfit.problem}"
+        return Difference(target.name, problem, f"{error.hint}; nothing was changed")
+    if error.verdict or error.is_not_a_number:
+        kind, verdict = "", error.verdict or "is not a number"
+    elif error.is_not_a_moment:
+        kind, verdict = "", f"is not a {error.target}"
+    elif (error.kind, error.target.name) == ("string", "boolean") and not is_word(error.value, error.target):
+        kind, verdict = "", "is not a boolean"
+    if error.is_bad_text:
+        kind, verdict = "", "is not UTF-8"
+        problem = f"{where}: the text {error.shown} is not UTF-8"
+    elif error.index is None:
+        problem = f"{where}{kind} {verdict}"
+    else:
+        problem = f"{where}: {error.shown}{kind} {verdict}"
+    hint: Hint = f"{error.hint}; nothing was changed"
+    if matching.cast:
+        pass  # the cast was requested already
+    elif is_word(error.value, error.target):
+        hint = (_TO_BOOLEAN, _ADD, CAST, "; nothing was changed")
+    elif error.has_leading_zeros:
+        hint = (_TO_NUMBER, _ADD, CAST, "; nothing was changed")
+    elif error.is_refused and can_be_requested(error.kind, error.target.name):
+        hint = (_TO_TEXT, _ADD, CAST, "; nothing was changed")
+    example = error.shown if error.index is not None else ""
+    short = f"{kind.strip()} {verdict}".strip()
+    return Difference(target.name, problem, hint, kind=short, example=example, place=row)

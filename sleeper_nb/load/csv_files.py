@@ -1,0 +1,792 @@
+"""Read a CSV file as columns of the table's types.
+
+Every value is read as text and converted by the rules for texts (`casts`). NULL is the null text without quotes, by
+default an empty value. A quoted null text is a text; if the column holds neither texts nor bytes, it can only mean NULL
+as well. Bytes are base64, and lists, maps and structs JSON, as an export writes them.
+
+Arrow reads ``"a" b`` as ``a b``, so the quotes of a file are checked while Arrow reads it, block by block. If all of
+them open or close a value or are doubled inside one, the file is well-formed. If one is not, as in ``5" disk``,
+Python's CSV parser decides.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import csv as python_csv
+import io
+import itertools
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from json import JSONDecodeError
+from typing import Any, Final, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from sleeper_nb.errors import Action, Hint, HintParts, InvalidInput, StorageError
+from sleeper_nb.load.casts import BAD_VALUE, InexactValueError, exactly, first_bad, from_base64
+from sleeper_nb.load.conform import (
+    IGNORE_EXTRA,
+    QUARANTINE,
+    WHOLE_LINE,
+    BadValue,
+    Difference,
+    RawColumns,
+    fitting_values,
+    inexact,
+    row_number,
+    with_count,
+)
+from sleeper_nb.load.csv_text import KeptLines, as_written_in, hint_for, text_stream
+from sleeper_nb.load.header_comments import are_comments
+from sleeper_nb.load.json_files import parse_json
+from sleeper_nb.load.matching import EXACT, Matching, nameless
+from sleeper_nb.load.original_rows import OriginalRows, taken
+from sleeper_nb.load.python_values import from_python
+from sleeper_nb.load.requested_casts import prepared
+from sleeper_nb.load.source_files import BLOCK_BYTES, SourceFile, check_is_text, encoding_hint, read_errors
+from sleeper_nb.model.csv_format import CsvFormat
+from sleeper_nb.model.schema import Field, FieldType, Schema
+from sleeper_nb.report import counted, values_of
+
+logger = logging.getLogger(__name__)
+
+
+_END = "\x1c\x1d\x1e\x1f"
+"""The value of the row that marks the end of a file; none of its characters can be a delimiter."""
+TEXT: Final = "_text"
+"""The column of kept-back rows that has a whole line, if its values are too many or too few for the columns."""
+_WRONG_LINE = re.compile(
+    r"Row #(?P<number>\d+): Expected (?P<columns>\d+) columns, got (?P<values>\d+): (?P<text>.*)", re.DOTALL
+)
+_MOST_TEXT = 200
+_MOST_LISTED: Final = 9
+"""Lines of one kind of which a dry run says the numbers."""
+_HINT_FOR_LINES: Final[HintParts] = (
+    "correct the line; an ingest with ",
+    QUARANTINE,
+    " keeps such lines in a file, and loads the others; to skip lines above the header, add ",
+    Action("--skip-lines N", "skip_lines=N"),
+)
+_IF_ALL_LINES: Final = ("if every line ends with a delimiter too many, add ",)
+_NOT_EMPTY: Final = "correct the line, or name one column more in the header"
+_MOST_COMMENTS: Final = 1000
+_LOOKED_AT: Final = 20
+"""Records below comments that show whether these are some."""
+_VALUE = re.compile(
+    r"\s*([+-]?[\d.,]*\d[\d.,]*(e[+-]?\d+)?%?|\d{1,4}[-./]\d\d?[-./]\d{1,4}([t ].*)?)\s*", re.IGNORECASE
+)
+_MOST_EMPTY: Final = 4096
+_MOST_NAMES: Final = 5
+NO_HEADER: Final = Action("--no-header", "header=False")
+"""The option that says that the first line of a file has values."""
+_DELIMITERS = (";", "\t", "|", ",")
+_TEXT_TYPES = frozenset({"string", "bytearray"})
+"""Types in which a quoted null text is a value."""
+
+
+def csv_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> Iterator[RawColumns]:
+    """Yield the rows of a CSV file in parts, with the types of the schema.
+
+    Raises
+    ------
+    InvalidInput
+        When the file ends inside quotes, or a row has more or fewer values than there are columns.
+    """
+    csv_format = file.csv.for_file(file.path)
+    names = csv_names(file, csv_format, matching.columns or schema.names)
+    first_record = names if csv_format.header else _first_record(file, csv_format)
+    _check_no_comment(file, first_record, csv_format)
+    _check_delimiter(file, first_record, csv_format, schema)
+    table_names = matched_names(names, csv_format, schema, matching)
+    if csv_format.header:
+        _check_has_header(file, names, table_names, schema, matching)
+    surplus = matching.ignore_extra and _has_empty_surplus(file, csv_format, names)
+    wrong_lines = WrongLines(csv_format) if matching.keep_back or matching.list_lines else None
+    typed = _TypedCsv(file, csv_format, schema, matching, table_names, wrong_lines)
+    quotes = Quotes(csv_format)
+    last: pa.RecordBatch | None = None  # kept back, as the last batch ends with the row that marks the end
+    start = 0
+    try:
+        with (
+            file.open() as stream,
+            closing(_open_csv(stream, names, csv_format, quotes, wrong_lines, surplus=surplus)) as reader,
+        ):
+            for batch in reader:
+                if not batch.num_rows:
+                    continue
+                if last is not None:
+                    yield typed.columns(last, start)
+                    start += last.num_rows
+                last = typed.without_surplus(batch, start + (last.num_rows if last else 0)) if surplus else batch
+    except pa.ArrowInvalid as error:
+        if _END in str(error):
+            raise _ends_inside_quotes(file) from error
+        wrong = _wrong_line(file, csv_format, error, matching)
+        if wrong is None:
+            raise
+        if wrong_lines is not None:
+            wrong.hint = _hint_for_line_that_was_not_passed(file)
+        raise wrong from error
+    if last is None or not _has_end_row(last):
+        raise _ends_inside_quotes(file)
+    if not quotes.regular:
+        logger.debug("%s has irregular quotes: checking them with Python's parser", file.label)
+        _check_quotes(file, csv_format)
+    yield typed.columns(last.slice(0, last.num_rows - 1), start)
+    if wrong_lines is not None and wrong_lines.found:
+        yield typed.wrong_lines_as_rows() if matching.keep_back else typed.wrong_lines_as_differences()
+
+
+class WrongLines:
+    """The lines of a CSV file that have too many or too few values, which Arrow then leaves out.
+
+    As rows of the file they come after all others.
+
+    Parameters
+    ----------
+    csv_format
+        Says whether the first record is a header.
+    """
+
+    def __init__(self, csv_format: CsvFormat) -> None:
+        self._before = 1 + csv_format.header
+        self.found: list[csv.InvalidRow] = []
+
+    def __call__(self, line: csv.InvalidRow) -> Literal["skip"]:
+        """Keep a line, as Arrow's handler of invalid rows."""
+        self.found.append(line)
+        return "skip"
+
+    @property
+    def records(self) -> list[int]:
+        """Their places among all records of the file, from 0 and without the header."""
+        return [line.number - self._before for line in self.found]
+
+    def record_of(self, row: int) -> int:
+        """Return the place among all records of a row that Arrow has read."""
+        for record in self.records:
+            if record > row:
+                break
+            row += 1
+        return row
+
+
+def _wrong_number(values: int, columns: int) -> str:
+    return f"has {counted(values, 'value')}, but there {'is' if columns == 1 else 'are'} {counted(columns, 'column')}"
+
+
+def _wrong_line(
+    file: SourceFile, csv_format: CsvFormat, error: pa.ArrowInvalid, matching: Matching
+) -> InvalidInput | None:
+    """Return the error of a line with too many or too few values; None for another error of Arrow."""
+    match = _WRONG_LINE.search(str(error))
+    if match is None:
+        return None
+    number, columns, values = (int(match[name]) for name in ("number", "columns", "values"))
+    hint = _hint_for_line(match["text"], values - columns, csv_format, matching)
+    return _line_error(file, csv_format, number, _wrong_number(values, columns), match["text"], hint)
+
+
+def _hint_for_line_that_was_not_passed(file: SourceFile) -> Hint:
+    """Return what to do about a wrong line that Arrow did not pass on, as it does with each that is UTF-8."""
+    return ("correct the line; if its text is not UTF-8, ", *encoding_hint(file))
+
+
+def _line_error(
+    file: SourceFile, csv_format: CsvFormat, number: int, wrong: str, text: str, hint: Hint
+) -> InvalidInput:
+    line = _line_of(file, csv_format, number - 1 - csv_format.header)
+    return InvalidInput(f"{file.label}, {line} {wrong}: {_shortened(text)}", hint=hint)
+
+
+def _hint_for_line(text: str, surplus: int, csv_format: CsvFormat, matching: Matching) -> Hint:
+    """Return what to do about a line with too many or too few values: one too many can be ignored if it is empty."""
+    if surplus != 1 or matching.ignore_extra or not text.rstrip("\r\n").endswith(csv_format.separator):
+        return _HINT_FOR_LINES
+    return (*_IF_ALL_LINES, IGNORE_EXTRA, "; or ", *_HINT_FOR_LINES)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
+
+
+def csv_sample(file: SourceFile, matching: Matching = EXACT) -> list[tuple[str, pa.Array]]:
+    """Return the names of the columns of a CSV file, each with the texts of its first rows, NULL where they mean it.
+
+    Without a header, the names have the numbers of the columns; an empty value more than there are names is no column
+    where extra columns are ignored.
+    """
+    csv_format = file.csv.for_file(file.path)
+    with read_errors(file):
+        first = csv_names(file, replace(csv_format, header=True), ())
+        names = first if csv_format.header else _numbered(file, first, matching)
+        _check_no_comment(file, first, csv_format)
+        _check_delimiter_of_sample(file, first, csv_format)
+        wrong, surplus = WrongLines(csv_format), _has_empty_surplus(file, csv_format, names)
+        try:
+            with (
+                file.open() as stream,
+                closing(_open_csv(stream, names, csv_format, Quotes(csv_format), wrong, surplus=surplus)) as reader,
+            ):
+                texts = pa.Table.from_batches([next(iter(reader))])
+        except pa.ArrowInvalid as error:
+            if (of_line := _wrong_line(file, csv_format, error, matching)) is None:
+                raise
+            of_line.hint = _hint_for_line_that_was_not_passed(file)
+            raise of_line from error
+    rows = texts.num_rows - _has_end_row(texts)
+    if len(wrong.found) > rows:  # the first line is no header; of a few, the load names the first
+        bad = wrong.found[0]
+        problem = _wrong_number(bad.actual_columns, bad.expected_columns)
+        hint = _hint_for_line(bad.text, bad.actual_columns - bad.expected_columns, csv_format, matching)
+        raise _line_error(file, csv_format, bad.number or 0, problem, bad.text, hint)
+    # between quotes it is a text, unless the column turns out to hold numbers
+    nulls = pa.array(csv_format.nulls, pa.string())
+    columns = [column.slice(0, rows).combine_chunks() for column in texts.columns[: len(names)]]
+    return [
+        (name, pc.if_else(pc.is_in(column, nulls), pa.scalar(None, pa.string()), column))
+        for name, column in zip(names, columns, strict=True)
+    ]
+
+
+def _numbered(file: SourceFile, first: Sequence[str], matching: Matching) -> tuple[str, ...]:
+    """Return a name for each column of a file without a header, by its first line."""
+    width = len(first)
+    if width > 1 and not first[-1] and len(matching.columns) in {0, width - 1}:
+        width -= matching.ignore_extra
+        if width > len(matching.columns) > 0:
+            problem = f"the first line of {file.label} {_wrong_number(width, width - 1)}"
+            raise InvalidInput(problem, hint=(*_IF_ALL_LINES, IGNORE_EXTRA, "; or name every column"))
+    return tuple(nameless(number) for number in range(1, width + 1))
+
+
+def _check_no_comment(file: SourceFile, first: Sequence[str], csv_format: CsvFormat) -> None:
+    """Raise `InvalidInput` if comments stand where the names of the columns should be."""
+    if not (csv_format.header and csv_format.comment is None and first and first[0].startswith("#")):
+        return
+    lines = _lines_of_comments(file, csv_format)
+    records: list[list[str]] = []
+    with contextlib.suppress(python_csv.Error), _Records(file, csv_format) as read:
+        for record in filter(None, read.rows):
+            records.append(record)
+            if len(records) == _MOST_COMMENTS + _LOOKED_AT:
+                break
+    above = list(itertools.takewhile(lambda record: record[0].startswith("#"), records))
+    below = records[len(above) :][:_LOOKED_AT]
+    if not lines or not above or len(above) > _MOST_COMMENTS:
+        return  # the names are in quotes, or most rows begin with #
+    is_of_other_delimiter = len(first) == 1 and any(
+        each in "".join(record) for record in below for each in _DELIMITERS if each != csv_format.separator
+    )
+    if not is_of_other_delimiter and not are_comments(lines[0], above, below):
+        return
+    number = csv_format.skip_lines + len(lines)
+    comments = Action('--comment "#"', "comment='#'")
+    skipped = Action(f"--skip-lines {number}", f"skip_lines={number}")
+    if_so = "if it is a comment, add " if len(above) == 1 else f"if the first {len(lines)} lines are comments, add "
+    raise InvalidInput(
+        f"the first line of {file.label} has no column names, but {lines[0]!r}",
+        hint=(if_so, comments, " or ", skipped),
+    )
+
+
+def _lines_of_comments(file: SourceFile, csv_format: CsvFormat) -> list[str]:
+    """Return the first lines of a file as far as they begin with #, and empty lines between them."""
+    lines: list[str] = []
+    with _Records(file, csv_format) as read:
+        for line in itertools.islice(read.text, _MOST_COMMENTS + 1):
+            if line.strip() and not line.startswith("#"):
+                break
+            lines.append(line.rstrip("\r\n"))
+    while lines and not lines[-1].strip():
+        lines.pop()
+    return lines
+
+
+def _check_delimiter_of_sample(file: SourceFile, names: Sequence[str], csv_format: CsvFormat) -> None:
+    """Raise `InvalidInput` if the header is one name, but another delimiter makes several of it."""
+    other = next((each for each in _DELIMITERS if each != csv_format.separator and each in names[0]), None)
+    if len(names) == 1 and other is not None:
+        raise _other_delimiter(file, names[0], other)
+
+
+def csv_rows_at(file: SourceFile, schema: Schema, matching: Matching, rows: Sequence[int]) -> OriginalRows:
+    """Return the rows of a CSV file that have some indexes, as texts."""
+    csv_format = file.csv.for_file(file.path)
+    names = csv_names(file, csv_format, matching.columns or schema.names)
+    wrong, quotes = WrongLines(csv_format), Quotes(csv_format)
+    surplus = matching.ignore_extra and _has_empty_surplus(file, csv_format, names)
+    with file.open() as stream, closing(_open_csv(stream, names, csv_format, quotes, wrong, surplus=surplus)) as reader:
+        batches = _CountedRows(reader)
+        found = taken(batches, rows, reader.schema).select(list(range(len(names))))
+    lines = [row - batches.count for row in rows if row >= batches.count]  # if any, all batches were read
+    records = [wrong.record_of(row) for row in rows[: len(rows) - len(lines)]] + [wrong.records[at] for at in lines]
+    in_order = sorted(records)
+    numbers = dict(zip(in_order, _lines_of(file, csv_format, in_order), strict=False))
+    columns = dict(zip(names, found.columns, strict=True))
+    if lines:
+        columns = {name: _longer(column, len(lines)) for name, column in columns.items()}
+        texts = [None] * found.num_rows + [wrong.found[at].text.rstrip("\r\n") for at in lines]
+        columns[TEXT] = pa.chunked_array([pa.array(texts, pa.string())])
+    return OriginalRows(columns, [numbers.get(record, record + 1) for record in records])
+
+
+def _longer(column: pa.ChunkedArray, nulls: int) -> pa.ChunkedArray:
+    return pa.chunked_array([*column.chunks, pa.nulls(nulls, column.type)], column.type)
+
+
+class _CountedRows:
+    """The batches of a CSV file without the row that marks its end; counts the rows that were read."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self._batches, self.count = batches, 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            rows = batch.slice(0, batch.num_rows - _has_end_row(batch))
+            self.count += rows.num_rows
+            yield rows
+
+
+def _open_csv(
+    stream: Any,
+    names: Sequence[str],
+    csv_format: CsvFormat,
+    quotes: Quotes,
+    wrong_lines: WrongLines | None = None,
+    *,
+    surplus: bool = False,
+) -> csv.CSVStreamingReader:
+    """Return Arrow's reader of a CSV file; every column is text. Without `wrong_lines`, such a line is an error.
+
+    With `surplus`, there is one more column, which the header does not name.
+    """
+    names = (*names, nameless(len(names) + 1)) if surplus else names
+    read = csv.ReadOptions(
+        use_threads=False,  # so that an error names its row
+        block_size=BLOCK_BYTES,
+        column_names=None if csv_format.header and not surplus else list(names),
+        skip_rows_after_names=int(csv_format.header and surplus),
+    )
+    parse = csv.ParseOptions(
+        delimiter=csv_format.separator,
+        quote_char=csv_format.quote_char or False,
+        escape_char=csv_format.escape or False,
+        newlines_in_values=True,
+        ignore_empty_lines=len(names) > 1,
+        invalid_row_handler=wrong_lines,
+    )
+    convert = csv.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()),
+        null_values=list(csv_format.nulls),
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+        check_utf8=False,  # the cast does, and names the line and the value
+    )
+    text = text_stream(stream, csv_format)
+    if csv_format.header and (len(names) == 1 or surplus):  # where an empty line is a row, it is none above the names
+        text = _FromHeader(text)
+    return csv.open_csv(_WithEndRow(text, names, csv_format, quotes), read, parse, convert)
+
+
+class _FromHeader:
+    """A stream without the empty lines at its beginning."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream, self._began = stream, False
+
+    def read(self, size: int) -> bytes:
+        """Return some bytes; none at the end."""
+        block = bytes(self._stream.read(size))
+        while block and not self._began:
+            mark = block[: len(codecs.BOM_UTF8)] if block.startswith(codecs.BOM_UTF8) else b""
+            rest = block[len(mark) :].lstrip(b"\r\n")
+            self._began = bool(rest)
+            block = mark + rest if rest else bytes(self._stream.read(size))
+        return block
+
+
+class _WithEndRow(io.RawIOBase):
+    """A stream with one more row at its end. If Arrow does not read it as a row, the file ends inside quotes.
+
+    The row is in the same block as the end of the file, as Arrow accepts no block that is only a part of a row.
+    """
+
+    def __init__(self, stream: Any, names: Sequence[str], csv_format: CsvFormat, quotes: Quotes) -> None:
+        super().__init__()
+        self._stream, self._last_byte, self._ended, self._quotes = stream, b"\n", False, quotes
+        self._next: bytes | None = None
+        self._row = f"{_END}{csv_format.separator * (len(names) - 1)}\n".encode()
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        if self._ended:
+            return b""
+        size = max(1, (BLOCK_BYTES if size < 0 else size) - len(self._row) - 1)  # there is room for the row
+        block = bytes(self._stream.read(size)) if self._next is None else self._next
+        self._next = bytes(self._stream.read(size)) if block else b""
+        if block:
+            self._last_byte = block[-1:]
+            self._quotes.check(block)
+        if self._next:
+            return block
+        self._ended = True
+        self._quotes.end()
+        return block + (self._row if self._last_byte in {b"\n", b"\r"} else b"\n" + self._row)
+
+
+def _has_end_row(rows: pa.RecordBatch | pa.Table) -> bool:
+    """Return whether the row that marks the end of a file is the last one; its text may be of any encoding."""
+    last = rows.column(0)[-1].as_buffer() if rows.num_rows else None
+    return last is not None and last.to_pybytes() == _END.encode()
+
+
+def _ends_inside_quotes(file: SourceFile) -> InvalidInput:
+    hint = 'copy the file again if it was truncated, or close the open "'
+    return InvalidInput(f"{file.label} ends inside quotes", hint=hint)
+
+
+def _check_quotes(file: SourceFile, csv_format: CsvFormat) -> None:
+    """Raise `InvalidInput` if a value continues after its closing quote."""
+    with _Records(file, csv_format, strict=True) as records:
+        try:
+            for _ in records.rows:
+                pass
+        except python_csv.Error as error:
+            if "expected after" not in str(error):  # a value is longer than Python's parser accepts
+                return
+            raise InvalidInput(
+                f"{file.label}, line {records.lines_read:,}: a value continues after its closing quote",
+                hint='double a quote inside quotes, as in "a ""b"" c"; nothing was changed',
+            ) from error
+
+
+def csv_names(file: SourceFile, csv_format: CsvFormat, of_table: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the columns: those in the header, or `of_table` if the file has no header."""
+    if not csv_format.header:
+        return tuple(of_table)
+    with _Records(file, csv_format) as records:
+        record = tuple(next(filter(None, records.rows), ()))
+    if record:
+        check_is_text(file, _first_bytes(record))
+        return record
+    raise StorageError(f"cannot read {file.label}: the file is empty", hint="leave it out")
+
+
+def is_of_values(names: Sequence[str]) -> bool:
+    """Return whether the first line of a file is hardly a header, as one of its names is a number or a date."""
+    return any(_VALUE.fullmatch(name) for name in names)
+
+
+def empty_lines_above(file: SourceFile) -> int:
+    """Return the number of empty lines above the header."""
+    with file.open() as stream:
+        block = bytes(stream.read(_MOST_EMPTY)).removeprefix(codecs.BOM_UTF8)
+    above = block[: len(block) - len(block.lstrip(b"\r\n"))]
+    return len(above.splitlines())
+
+
+def matched_names(names: tuple[str, ...], csv_format: CsvFormat, schema: Schema, matching: Matching) -> tuple[str, ...]:
+    """Return the table's names for the columns of a CSV file; without a header they already have them."""
+    return matching.names(names, schema) if csv_format.header else names
+
+
+def _first_record(file: SourceFile, csv_format: CsvFormat) -> tuple[str, ...]:
+    """Return the values of the first line; none if the parser cannot read it, as a value may be too long for it."""
+    record: tuple[str, ...] = ()
+    with contextlib.suppress(python_csv.Error), _Records(file, csv_format) as records:
+        record = tuple(next(filter(None, records.rows), ()))
+    check_is_text(file, _first_bytes(record))
+    return record
+
+
+def _first_bytes(record: Sequence[str]) -> bytes:
+    return ",".join(record).encode(errors="surrogateescape")
+
+
+def _has_empty_surplus(file: SourceFile, csv_format: CsvFormat, names: Sequence[str]) -> bool:
+    """Return whether the first row has a value more than there are columns, and this is empty."""
+    with contextlib.suppress(python_csv.Error), _Records(file, csv_format) as records:
+        rows = filter(None, records.rows)
+        if csv_format.header:
+            next(rows, None)
+        row = next(rows, [])
+        return len(row) == len(names) + 1 and not row[-1]
+    return False
+
+
+def _check_has_header(
+    file: SourceFile, names: Sequence[str], of_table: Sequence[str], schema: Schema, matching: Matching
+) -> None:
+    """Raise `InvalidInput` if the first line has values, and the load takes them for names."""
+    if not is_of_values(names) or (not matching.columns and set(of_table).intersection(schema.names)):
+        return
+    listed = ", ".join(map(repr, names[:_MOST_NAMES]))
+    fits = bool(matching.columns) or len(names) == len(schema.names)
+    option = NO_HEADER if fits else Action("--no-header --columns a,b", "header=False, columns=['a', 'b']")
+    hint: HintParts = ("if it has values, add ", option)
+    if matching.columns:
+        pair = Action(
+            f"--columns {names[0]}={matching.columns[0]}", f"columns={{{names[0]!r}: {matching.columns[0]!r}}}"
+        )
+        hint = (*hint, "; if it has names, give pairs of names: ", pair)
+    raise InvalidInput(f"the first line of {file.label} may have no column names: {listed}", hint=hint)
+
+
+def _check_delimiter(file: SourceFile, first: Sequence[str], csv_format: CsvFormat, schema: Schema) -> None:
+    """Raise `InvalidInput` if the first line is one value, but another delimiter splits it into the table's columns."""
+    if len(first) != 1 or len(schema.names) == 1 or first[0] in schema.names:
+        return
+    for delimiter in _DELIMITERS:
+        parts = first[0].split(delimiter)
+        if delimiter == csv_format.separator or len(parts) == 1:
+            continue
+        fits = bool(set(parts) & set(schema.names)) if csv_format.header else len(parts) == len(schema.names)
+        if fits:
+            raise _other_delimiter(file, first[0], delimiter)
+
+
+def _other_delimiter(file: SourceFile, first: str, delimiter: str) -> InvalidInput:
+    word = "tab" if delimiter == "\t" else f"'{delimiter}'"
+    option = Action(f"--delimiter {word}", f"delimiter={delimiter!r}")
+    return InvalidInput(
+        f"the first line of {file.label} is one value, {first!r}",
+        hint=(f"if {word} separates its values, add ", option),
+    )
+
+
+class _Records:
+    """The records of a file, read by Python's own parser, which counts lines."""
+
+    def __init__(self, file: SourceFile, csv_format: CsvFormat, *, strict: bool = False) -> None:
+        stream = text_stream(file.open(), csv_format)
+        self._kept = stream if isinstance(stream, KeptLines) else None
+        self.text = io.TextIOWrapper(
+            io.BufferedReader(stream), encoding="utf-8-sig", errors="surrogateescape", newline=""
+        )
+        self.rows = python_csv.reader(
+            self.text,
+            delimiter=csv_format.separator,
+            quotechar=csv_format.quote_char,
+            escapechar=csv_format.escape,
+            quoting=python_csv.QUOTE_MINIMAL if csv_format.quote_char else python_csv.QUOTE_NONE,
+            strict=strict,
+        )
+
+    @property
+    def lines_read(self) -> int:
+        """The number in the file of the last line that was read."""
+        return self.line_in_file(self.rows.line_num)
+
+    def line_in_file(self, line: int) -> int:
+        """Return the number in the file of a line, counting those that the format leaves out."""
+        return self._kept.original(line) if self._kept else line
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.text.close()
+
+
+def _line_of(file: SourceFile, csv_format: CsvFormat, row: int) -> str:
+    """Return the line on which a row begins, as text; the row's number if the parser cannot read the file so far."""
+    lines = _lines_of(file, csv_format, [row])
+    return f"line {lines[0]:,}" if lines else row_number(row)
+
+
+def _lines_of(file: SourceFile, csv_format: CsvFormat, rows: Sequence[int]) -> list[int]:
+    """Return the lines on which some rows begin, in order; of those before the first that the parser cannot read."""
+    wanted, lines, row, line = set(rows), [], -int(csv_format.header), 1
+    is_one_column = len(_first_record(file, csv_format)) == 1
+    with contextlib.suppress(python_csv.Error, UnicodeDecodeError), _Records(file, csv_format) as records:
+        for record in records.rows:
+            if record or (is_one_column and row >= 0):  # an empty line is a row of one column, but no name
+                if row in wanted:
+                    lines.append(records.line_in_file(line))
+                row += 1
+            line = records.rows.line_num + 1
+            if len(lines) == len(wanted):
+                break
+    return lines
+
+
+def _of_line(line: csv.InvalidRow) -> Difference:
+    problem = f"the line {_wrong_number(line.actual_columns, line.expected_columns)}"
+    kind = "has too many values" if line.actual_columns > line.expected_columns else "has too few values"
+    return Difference(WHOLE_LINE, problem, "correct the line", kind=kind, values=1, example=line.text, unit="line")
+
+
+@dataclass(frozen=True, slots=True)
+class _TypedCsv:
+    """Gives the texts of a CSV file the types of the schema; `names` are the table's names for its columns."""
+
+    file: SourceFile
+    format: CsvFormat
+    schema: Schema
+    matching: Matching
+    names: tuple[str, ...]
+    wrong_lines: WrongLines | None
+
+    def _place(self, record: int) -> str:
+        return _line_of(self.file, self.format, record)
+
+    def wrong_lines_as_rows(self) -> RawColumns:
+        """Return the lines that are no rows of the columns, each as a row without values."""
+        assert self.wrong_lines is not None  # noqa: S101 - they are looked for where rows are kept back
+        found, records = self.wrong_lines.found, self.wrong_lines.records
+        bad = [BadValue(row, _of_line(line)) for row, line in enumerate(found)]
+        return RawColumns(self.names, {}, len(found), place=lambda row: self._place(records[row]), bad=tuple(bad))
+
+    def wrong_lines_as_differences(self) -> RawColumns:
+        """Return no rows, but a difference for the lines with too many values, and one for those with too few."""
+        assert self.wrong_lines is not None  # noqa: S101 - they are looked for where differences are listed
+        kinds: dict[str, list[tuple[int, Difference]]] = {}
+        for record, line in zip(self.wrong_lines.records, self.wrong_lines.found, strict=True):
+            surplus = line.actual_columns - line.expected_columns
+            hint = _hint_for_line(line.text, surplus, self.format, self.matching)
+            difference = replace(_of_line(line), hint=hint)
+            kinds.setdefault(difference.kind, []).append((record, difference))
+        differences = tuple(self._of_lines(lines) for lines in kinds.values())
+        return RawColumns(self.names, {}, 0, differences, place=self._place)
+
+    def _of_lines(self, lines: Sequence[tuple[int, Difference]]) -> Difference:
+        """Return the first difference of some lines, with the places of the first of them."""
+        first, numbers = lines[0][1], _lines_of(self.file, self.format, [row for row, _ in lines[:_MOST_LISTED]])
+        listed = ", ".join(f"{number:,}" for number in numbers)
+        more = f" and {len(lines) - len(numbers):,} more" if len(lines) > len(numbers) else ""
+        place = f"{'lines' if len(lines) > 1 else 'line'} {listed}{more}" if numbers else ""
+        line = f"line {numbers[0]:,}" if numbers else "a line"
+        problem = first.problem.replace("the line", line, 1)
+        return replace(first, problem=f"{problem}: {_shortened(first.example)}", values=len(lines),
+                       example=_shortened(first.example), place=place)  # fmt: skip
+
+    def without_surplus(self, batch: pa.RecordBatch, start: int) -> pa.RecordBatch:
+        """Return a batch without its last column, which no name stands for; raise unless that is empty."""
+        lengths = pc.fill_null(pc.binary_length(batch.columns[-1]), 0)
+        row = pc.index(pc.greater(lengths, 0), value=True).as_py()
+        if row >= 0:
+            line = self._place(start + row)
+            problem = _wrong_number(len(self.names) + 1, len(self.names))
+            raise InvalidInput(f"{self.file.label}, {line} {problem}, and the last is not empty", hint=_NOT_EMPTY)
+        return batch.select(list(range(batch.num_columns - 1)))
+
+    def columns(self, batch: pa.RecordBatch, start: int) -> RawColumns:
+        """Return a batch of texts, whose first row is row `start` of the file, with the types of the schema."""
+        columns, differences = {}, []
+        fields = {field.name: field for field in self.schema.fields}
+
+        def place(row: int) -> str:
+            row += start
+            return self._place(row if self.wrong_lines is None else self.wrong_lines.record_of(row))
+
+        bad: list[BadValue] = []
+        for name, texts in zip(self.names, batch.columns, strict=True):
+            if name not in fields:
+                continue
+            if self.matching.keep_back:
+                convert = partial(self._values, kind=fields[name].type)
+                columns[name], wrong = fitting_values(texts, convert, fields[name], self.matching)
+                bad += wrong
+                continue
+            column = self._column(texts, fields[name], place)
+            if isinstance(column, Difference):
+                differences.append(column)
+            else:
+                columns[name] = pa.chunked_array([column])
+        return RawColumns(self.names, columns, batch.num_rows, tuple(differences), place=place, bad=tuple(bad))
+
+    def _column(self, texts: pa.Array, field: Field, place: Any) -> pa.Array | Difference:
+        """Return texts as values of a field, or the first difference with the number of values that do not fit."""
+        try:
+            return self._values(texts, field.type)
+        except InexactValueError as error:
+            difference = inexact(error, field, place, self.matching)
+            not_utf_8 = error.is_bad_text and self.format.encoding is None
+            if hint := encoding_hint(self.file) if not_utf_8 else hint_for(error, self.format):
+                difference = replace(difference, hint=hint)
+            return with_count(difference, texts, lambda part: self._values(part, field.type))
+
+    def _values(self, texts: pa.Array, kind: FieldType) -> pa.Array:
+        if kind.name not in _TEXT_TYPES:
+            nulls = pa.array(self.format.nulls, pa.string())
+            texts = pc.if_else(pc.is_in(texts, nulls), pa.scalar(None, pa.string()), texts)
+        if kind.name == "bytearray":
+            return _decoded(texts, kind, from_base64)
+        if kind.arguments and kind.name != "decimal":
+            return _decoded(texts, kind, parse_json)
+        values = as_written_in(self.format, texts, kind)
+        return exactly(prepared(values, kind) if self.matching.cast else values, kind)
+
+
+def _decoded(texts: pa.Array, kind: FieldType, decode: Callable[[str], Any]) -> pa.Array:
+    """Return texts as values of a type, each decoded in Python: bytes, or JSON."""
+
+    def decode_all(part: Sequence[str | None]) -> list[Any]:
+        return [None if text is None else decode(text) for text in part]
+
+    values = values_of(texts)
+    try:
+        decoded = decode_all(values)
+    except (*BAD_VALUE, JSONDecodeError) as error:
+        index = first_bad(values, decode_all) or 0
+        raise InexactValueError("string", kind, index, values[index]) from error
+    return from_python(decoded, kind, base64=from_base64)
+
+
+class Quotes:
+    """Checks the quotes of a CSV file block by block.
+
+    Parameters
+    ----------
+    csv_format
+        The characters between and around values.
+
+    Attributes
+    ----------
+    regular
+        Whether every quote so far opens or closes a value, or is doubled inside one; unknown, so False, where quotes
+        can be escaped.
+    """
+
+    def __init__(self, csv_format: CsvFormat) -> None:
+        self._quote = ord(csv_format.quote_char or "\0")
+        self._may_stand_beside = _byte_set(ord(csv_format.separator), self._quote)
+        self._quote_count, self._byte_before, self._last = 0, b"\n", b""
+        self._none = csv_format.quote_char is None
+        self.regular = self._none or csv_format.escape is None
+
+    def check(self, block: bytes) -> None:
+        """Check the next block."""
+        if self._none or not self.regular or not block:
+            return
+        text = self._byte_before + self._last + block  # the last byte of a block is checked with the next block
+        codes = np.frombuffer(text, np.uint8)
+        places = np.flatnonzero(codes[1:-1] == self._quote) + 1
+        opening, closing = places[self._quote_count % 2 :: 2], places[1 - self._quote_count % 2 :: 2]
+        opens_regularly = self._may_stand_beside[codes[opening - 1]].all()
+        closes_regularly = self._may_stand_beside[codes[closing + 1]].all()
+        self.regular = bool(opens_regularly and closes_regularly)
+        self._quote_count += len(places)
+        self._byte_before, self._last = text[-2:-1], text[-1:]
+
+    def end(self) -> None:
+        """Check the end of the file."""
+        self.check(b"\n")
+
+
+def _byte_set(separator: int, quote: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return for each byte whether it may stand next to a quote, outside the value that it opens or closes."""
+    allowed = np.zeros(256, np.bool_)
+    allowed[[separator, quote, ord("\n"), ord("\r")]] = True
+    return allowed

@@ -1,0 +1,469 @@
+"""Find the columns of data before there is a table: their names, the field types that hold them, and why one has none.
+
+Arrow, Parquet and DuckDB data say their types. pandas columns of objects, JSON files and lists of dictionaries are
+judged by their first rows, and CSV files by their first texts: the load itself checks every value, and its error names
+the first one that the type does not hold.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from sleeper_nb.errors import Action, HintParts, InvalidInput, NotFound, first_line
+from sleeper_nb.load.casts import BAD_VALUE
+from sleeper_nb.load.conform import (
+    BY_NAME,
+    IGNORE_EXTRA,
+    OR_ADD,
+    Difference,
+    giving_type,
+    naming,
+    raise_first,
+    without_name,
+)
+from sleeper_nb.load.csv_files import csv_sample
+from sleeper_nb.load.in_memory import arrow_of, is_pandas, is_rows
+from sleeper_nb.load.joined_types import joined_type
+from sleeper_nb.load.json_files import json_sample, line_in_sample
+from sleeper_nb.load.matching import EXACT, Matching, folded, index_of_pandas, is_nameless, valid_name
+from sleeper_nb.load.mixed_values import (
+    MixedValues,
+    mixed_in_file,
+    mixed_in_json,
+    mixed_in_memory,
+    objects_of_many_names,
+    of_pandas_alone,
+)
+from sleeper_nb.load.parquet_files import open_parquet
+from sleeper_nb.load.source_files import FolderValue, SourceFile
+from sleeper_nb.load.sources import IngestSource, InMemory
+from sleeper_nb.load.spreadsheets import cell_in_sample, sheet_sample
+from sleeper_nb.load.text_types import TEXT_TYPES, TIMES, distinct, has_codes, type_of_texts
+from sleeper_nb.model.csv_format import DEFAULT_CSV, CsvFormat
+from sleeper_nb.model.schema import Field, FieldType, Schema, parse_type
+
+_MOST_NAMED = 30
+"""Of more columns, a hint does not name each."""
+FIRST_ROWS = 100_000
+"""Rows of Python objects that are looked at for a column's type."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataColumn:
+    """A column of some data.
+
+    Parameters
+    ----------
+    name
+        Its name there.
+    type
+        The field type that holds its values; None when there is none.
+    nullable
+        Whether the data may have nulls in it.
+    problem, hint
+        Why no field can hold it, and what to do; "" for a column that a field can hold.
+    given
+        Its name in the data, where the table has another; "" otherwise.
+    is_optional
+        Whether the column may be left out where no field can hold it, unless it is a key.
+    hint_of_key
+        What to do if it is a key, where that differs: a key cannot be NULL.
+    arrow
+        The Arrow type of its values, where that says more than the field type, such as that there are none.
+    is_written
+        Whether its values are texts of which the type is guessed, as in CSV files and the names of folders.
+    has_codes
+        Whether they are texts although they look like whole numbers, such as ``01``.
+    """
+
+    name: str
+    type: FieldType | None
+    nullable: bool = True
+    problem: str = ""
+    hint: HintParts = ()
+    given: str = ""
+    is_optional: bool = False
+    hint_of_key: HintParts = ()
+    arrow: pa.DataType | None = None
+    is_written: bool = False
+    has_codes: bool = False
+
+    @property
+    def name_in_data(self) -> str:
+        """Its name in the data."""
+        return self.given or self.name
+
+    @property
+    def difference(self) -> Difference:
+        """The problem, as a plan lists it."""
+        return Difference(self.name, self.problem, self.hint_as())
+
+    def hint_as(self, *, is_key: bool = False) -> HintParts:
+        """What to do about the problem of the column, as a key or as another one."""
+        if is_key:
+            return self.hint_of_key or self.hint
+        return (*self.hint, OR_ADD, IGNORE_EXTRA) if self.is_optional else self.hint
+
+    @property
+    def kind(self) -> pa.DataType | None:
+        """The Arrow type of its values; None when it has none."""
+        return self.arrow or (None if self.type is None else self.type.arrow)
+
+    @property
+    def are_digits(self) -> bool:
+        """Whether its values are numbers only as they are written, and may be codes as well."""
+        return self.is_written and self.type in {FieldType("long"), FieldType("double")}
+
+    def joined(self, other: DataColumn) -> DataColumn:
+        """Return the column of two sources: with the wider type, and nullable if it is in one of them."""
+        nullable = self.nullable or other.nullable
+        if self.kind is None or other.kind is None:
+            return replace(self if self.kind is None else other, name=self.name, nullable=nullable)
+        are_written = all(each.is_written or each.arrow == pa.null() for each in (self, other))
+        has_codes = self.has_codes or other.has_codes
+        if has_codes and (self.are_digits or other.are_digits):
+            return replace(other if self.are_digits else self, name=self.name, nullable=nullable)
+        joined = joined_type(self.kind, other.kind)
+        if not joined.mismatches:
+            same = [each for each in (self, other) if each.type is not None and each.kind == joined.type]
+            column = same[0] if same else _of_type(self.name, joined.type)
+            return replace(column, name=self.name, nullable=nullable, is_written=are_written, has_codes=has_codes)
+        first = joined.mismatches[0]
+        name, (one, another) = f"{self.name}{first.path}", first.types
+        problem = f"column {name!r} is {one} in one source and {another} in another"
+        if any(each.is_nested for each in joined.mismatches):
+            return DataColumn(self.name, None, nullable, problem, ("give it one type",), is_optional=True)
+        as_text = giving_type(self.name, str(FieldType.from_arrow(joined.type)), cast=True)
+        return DataColumn(self.name, None, nullable, problem, ("store it as text: ", as_text))
+
+
+def materialised(sources: Iterable[IngestSource]) -> tuple[IngestSource, ...]:
+    """Return the sources with data that can be read only once, or costs a query each time, as Arrow tables."""
+    return tuple(map(_materialised, sources))
+
+
+def _materialised(source: IngestSource) -> IngestSource:
+    if isinstance(source, SourceFile) or source.is_spark or is_pandas(source.data) or is_rows(source.data):
+        return source
+    return InMemory(arrow_of(source.data))
+
+
+def columns_of(sources: Sequence[IngestSource], matching: Matching = EXACT) -> tuple[DataColumn, ...]:
+    """Return the columns of all sources together, in the order in which they first occur.
+
+    Parameters
+    ----------
+    sources
+        As `materialised` returns them; no Spark DataFrame.
+    matching
+        Whether columns of similar names are one, unless a source has both; and which columns of files without a header
+        are wanted.
+    """
+    of_sources = _with_folders(sources, matching)
+    name_of = _joined_names(of_sources, matching) if matching.by_name else str
+    columns: dict[tuple[str, int], DataColumn] = {}  # by name, and how often it occurred before in the source
+    for number, of_source in enumerate(of_sources):
+        times: Counter[str] = Counter()
+        here: dict[tuple[str, int], DataColumn] = {}
+        for each in of_source:
+            own = name_of(each.name)
+            here[own, times[own]] = each
+            times[own] += 1
+        for name, each in here.items():
+            if name in columns:
+                columns[name] = columns[name].joined(each)
+            else:
+                columns[name] = each if not number else replace(each, nullable=True)
+        for name in columns.keys() - here.keys():
+            columns[name] = replace(columns[name], nullable=True)
+    return tuple(columns.values())
+
+
+def _joined_names(of_sources: Sequence[Sequence[DataColumn]], matching: Matching) -> Callable[[str], str]:
+    """Return what gives similar names of different sources one name; those of one source stay apart."""
+    renames = dict(matching.renames)
+
+    def similar(name: str) -> str:
+        return folded(renames.get(name, name))
+
+    counts = (Counter(map(similar, {each.name for each in columns})) for columns in of_sources)
+    twice = {name for each in counts for name, count in each.items() if count > 1}
+    return lambda name: name if not similar(name) or similar(name) in twice else similar(name)
+
+
+def named(columns: Sequence[DataColumn], matching: Matching) -> tuple[DataColumn, ...]:
+    """Return the columns with the names that the table gets, as a user wants them.
+
+    By similar names, a name that no column can have becomes one: ``Pickup Time`` is ``Pickup_Time``. Columns that no
+    field can hold, and those without a name, are left out where extra columns are ignored; the index of pandas always.
+    """
+    names = replace(matching, by_name=False).names([each.name for each in columns], _NO_SCHEMA)
+    renamed, index = [], index_of_pandas(names)
+    for each, name in zip(columns, names, strict=True):
+        if name in index or (matching.ignore_extra and (each.problem or is_nameless(name))):
+            continue
+        clean = valid_name(name) if matching.by_name else name
+        renamed.append(each if clean == each.name else replace(each, name=clean, given=each.name))
+    return tuple(renamed)
+
+
+_NO_SCHEMA = Schema({"key": "string"})
+"""Stands for the schema that is still to be made; names are compared with it only by similar names."""
+
+
+def has_valid_name(column: DataColumn) -> bool:
+    """Return whether a table can have a column of this name."""
+    try:
+        Field(column.name, FieldType("string"))
+    except InvalidInput:
+        return False
+    return True
+
+
+def _no_column(name: str, names: Sequence[str]) -> NotFound:
+    meant = next((each for each in names if valid_name(each) == name), None)
+    if meant is None and index_of_pandas([name]):
+        hint = ("it is an index without a name, which is not loaded; call it id with ", naming(name, "id"))
+        return NotFound(f"no column {name!r}", hint=hint)
+    if meant is None:
+        return NotFound.of("column", name, names)
+    return NotFound(f"no column {name!r}", hint=(f"{meant!r} becomes {name} with ", BY_NAME))
+
+
+def _with_folders(sources: Sequence[IngestSource], matching: Matching) -> list[list[DataColumn]]:
+    """Return the columns of each source, with those of its folders, of which all texts together decide the type."""
+    own = [list(_own_columns(source, matching)) for source in sources]
+    given: list[list[FolderValue]] = []
+    texts: dict[str, set[str | None]] = {}
+    for source, columns in zip(sources, own, strict=True):
+        names = {each.name for each in columns}
+        values = source.folder_values if isinstance(source, SourceFile) else ()
+        given.append([value for value in values if value.is_below and value.name not in names])
+        for value in given[-1]:
+            texts.setdefault(value.name, set()).add(value.text)
+    of_folders = {name: _of_texts(name, pa.array(list(values), pa.string())) for name, values in texts.items()}
+    return [
+        [*columns, *(replace(of_folders[value.name], nullable=value.text is None) for value in values)]
+        for columns, values in zip(own, given, strict=True)
+    ]
+
+
+def _own_columns(source: IngestSource, matching: Matching) -> Iterable[DataColumn]:
+    of_values: Callable[[str, Any], DataColumn] = partial(_of_values, mixed=mixed_in_memory)
+    if isinstance(source, InMemory):
+        if not is_pandas(source.data) and not is_rows(source.data):
+            return columns_of_arrow(source.data.schema)
+    elif source.format == "parquet":
+        with open_parquet(source) as opened:
+            return columns_of_arrow(opened.schema_arrow)
+    elif source.format == "csv":
+        of_values = partial(_of_texts, csv_format=source.csv.for_file(source.path))
+    elif source.format == "excel":
+        of_values = partial(_of_sheet, file=source)
+    else:
+        of_values = partial(_of_json, file=source)
+    return [of_values(name, values) for name, values in first_values(source, FIRST_ROWS, matching)]
+
+
+def first_values(source: IngestSource, rows: int, matching: Matching = EXACT) -> list[tuple[str, Any]]:
+    """Return the names of a source's own columns with their first values, which pandas, Python or Arrow holds.
+
+    Parameters
+    ----------
+    source
+        As `materialised` returns it; no Spark DataFrame.
+    rows
+        The most values of a column; those of CSV, JSON and Excel files are as many as their samples have.
+    matching
+        Which columns of a CSV file without a header are wanted.
+    """
+    if isinstance(source, InMemory):
+        if is_pandas(source.data):
+            head = source.data.head(rows)
+            return [(str(name), head.iloc[:, i]) for i, name in enumerate(head.columns)]
+        return _of_rows(source.data[:rows]) if is_rows(source.data) else _of_arrow(source.data.slice(0, rows))
+    if source.format == "parquet":
+        with open_parquet(source) as opened:
+            return _of_arrow(next(iter(opened.iter_batches(rows)), None))
+    if source.format == "csv":
+        return csv_sample(source, matching)
+    return _of_rows(sheet_sample(source) if source.format == "excel" else json_sample(source))
+
+
+def _of_arrow(rows: pa.Table | pa.RecordBatch | None) -> list[tuple[str, Any]]:
+    return [] if rows is None else list(zip(rows.schema.names, rows.columns, strict=True))
+
+
+def _of_rows(rows: Sequence[Mapping[Any, Any]]) -> list[tuple[str, Any]]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return [(str(name), [row.get(name) for row in rows]) for name in names]
+
+
+def columns_of_arrow(schema: pa.Schema) -> tuple[DataColumn, ...]:
+    """Return the columns that an Arrow schema describes."""
+    return tuple(_of_type(each.name, each.type, nullable=each.nullable) for each in schema)
+
+
+def _of_type(name: str, kind: pa.DataType, *, nullable: bool = True) -> DataColumn:
+    try:
+        return DataColumn(name, FieldType.from_arrow(kind), nullable, arrow=kind)
+    except InvalidInput as error:
+        problem = f"column {name!r}: {error.message}"
+        return DataColumn(name, None, nullable, problem, error.hint_parts, is_optional=True)
+
+
+def _of_values(name: str, values: Any, mixed: Callable[[str, Any], MixedValues]) -> DataColumn:
+    """Return the column of Python or pandas values; `mixed` describes those that are not of one type."""
+    if of_pandas := of_pandas_alone(name, values):
+        return DataColumn(name, None, problem=of_pandas.problem, hint=of_pandas.hint, is_optional=True)
+    try:
+        found = pa.array(values, from_pandas=True)
+    except BAD_VALUE as error:
+        described = mixed(name, values)
+        problem = described.problem or f"column {name!r} has values of several types: {first_line(error)}"
+        hint, of_key = described.hint, described.hint_of_key
+        return DataColumn(name, None, problem=problem, hint=hint, is_optional=True, hint_of_key=of_key)
+    return _of_type(name, found.type)
+
+
+def _of_sheet(name: str, values: list[Any], file: SourceFile) -> DataColumn:
+    """Return the column of values of a sheet."""
+    cell_of = partial(cell_in_sample, file, name)
+    return _of_values(name, values, partial(mixed_in_file, csv_format=file.csv, place=cell_of, empty=True))
+
+
+def _of_json(name: str, values: list[Any], file: SourceFile) -> DataColumn:
+    """Return the column of values of a JSON file, where dates and times are texts."""
+    if wide := objects_of_many_names(name, values):
+        return DataColumn(name, None, problem=wide.problem, hint=wide.hint, is_optional=True)
+    line_of = partial(line_in_sample, file)
+    column = _of_values(name, values, partial(mixed_in_json, csv_format=file.csv, line_of=line_of))
+    if column.arrow == pa.string():
+        return replace(column, type=type_of_texts(distinct(pa.array(values, pa.string())), TIMES), arrow=None)
+    return column
+
+
+def _of_texts(name: str, texts: pa.Array, csv_format: CsvFormat = DEFAULT_CSV) -> DataColumn:
+    values = distinct(texts)
+    kind, arrow = type_of_texts(values, TEXT_TYPES, csv_format), None if len(values) else pa.null()
+    codes = kind.name == "string" and has_codes(values, csv_format)
+    return DataColumn(name, kind, arrow=arrow, is_written=True, has_codes=codes)
+
+
+def _no_columns(columns: Sequence[DataColumn]) -> Iterable[Difference]:
+    if not columns:
+        yield Difference("", "the data has no columns", "give rows with named columns")
+
+
+def _same_names(columns: Sequence[DataColumn]) -> Iterable[Difference]:
+    """Yield the columns whose name another has too: SQL does not distinguish upper and lower case."""
+    in_order = _names_in_order(columns) if len({each.name for each in columns}) < len(columns) else ()
+    seen: dict[str, DataColumn] = {}
+    for each in columns:
+        first = seen.setdefault(each.name.casefold(), each)
+        if first is each or is_nameless(each.name):
+            continue
+        name = each.name_in_data
+        if first.name == each.name:
+            yield Difference(name, f"column {each.name!r} occurs twice", in_order)
+        else:
+            problem = f"the columns {first.name!r} and {each.name!r} differ only in case"
+            yield Difference(name, problem, in_order or ("rename one: ", naming(name, f"{valid_name(each.name)}_2")))
+
+
+def _names_in_order(columns: Sequence[DataColumn]) -> HintParts:
+    """Return the option that names all columns, each differently, as a pair cannot name one of two with one name."""
+    if len(columns) > _MOST_NAMED:
+        return ("rename one of the columns, or name all of them in order: ", Action("--columns a,b,c", "columns=[…]"))
+    names: dict[str, str] = {}
+    for each in columns:
+        name = valid_name(each.name)
+        endings = ("", *(f"_{number}" for number in range(2, len(columns) + 2)))
+        free = next(f"{name}{end}" for end in endings if f"{name}{end}".casefold() not in names)
+        names[free.casefold()] = free
+    listed = list(names.values())
+    return ("name all columns in order: ", Action(f"--columns {','.join(listed)}", f"columns={listed!r}"))
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChoice:
+    """How a user wants a table's schema to be made of the columns of data.
+
+    Parameters
+    ----------
+    row_keys, sort_keys
+        Names of columns.
+    types
+        Field types as texts, by column, instead of those that the data suggests; a trailing ``?`` makes one nullable.
+    """
+
+    row_keys: tuple[str, ...] = ()
+    sort_keys: tuple[str, ...] = ()
+    types: Mapping[str, str] = field(default_factory=dict)
+
+    def schema(self, columns: Sequence[DataColumn]) -> Schema:
+        """Return the schema of a table for some columns.
+
+        Raises
+        ------
+        NotFound
+            When a key or a type is given for a column that the data lacks.
+        InvalidInput
+            For the first column that no field can hold, unless its type was given, and as `Schema` does.
+        """
+        self._check_names(columns)
+        fields = {each.name: self._field(each) for each in columns}
+        keys = {*self.row_keys, *self.sort_keys}
+        values = [each for each in fields.values() if each.name not in keys]
+        return Schema([fields[name] for name in self.row_keys], [fields[name] for name in self.sort_keys], values)
+
+    def for_columns(self, columns: Sequence[DataColumn]) -> SchemaChoice:
+        """Return the choice by the table's names for the columns; it may name them as the data does."""
+        names = {each.given: each.name for each in columns if each.given}
+        names = {given: name for given, name in names.items() if all(each.name != given for each in columns)}
+        keys, sort = (tuple(names.get(each, each) for each in given) for given in (self.row_keys, self.sort_keys))
+        return SchemaChoice(keys, sort, {names.get(name, name): kind for name, kind in self.types.items()})
+
+    def problems(self, columns: Sequence[DataColumn]) -> tuple[Difference, ...]:
+        """Return every column that no field can hold, and what to do about each."""
+        problems = [*_no_columns(columns), *_same_names(columns)]
+        for each in columns:
+            try:
+                self._field(each)
+            except InvalidInput as error:
+                problems.append(Difference(each.name_in_data, error.message, error.hint_parts))
+        return tuple(problems)
+
+    def _check_names(self, columns: Sequence[DataColumn]) -> None:
+        names = [each.name for each in columns]
+        raise_first(tuple(_no_columns(columns)))
+        raise_first(tuple(_same_names(columns))[:1])
+        for name in (*self.row_keys, *self.sort_keys, *self.types):
+            if name not in names:
+                raise _no_column(name, names)
+
+    def _field(self, column: DataColumn) -> Field:
+        of_type, nullable = column.type, column.nullable
+        if given := self.types.get(column.name):
+            text = given.strip()
+            of_type, nullable = parse_type(text.removesuffix("?")), nullable or text.endswith("?")
+        is_key = column.name in self.row_keys or column.name in self.sort_keys
+        if of_type is None:
+            raise InvalidInput(column.problem, hint=column.hint_as(is_key=is_key))
+        if is_key and not given and of_type.name in {"tinyint", "smallint"}:
+            of_type = FieldType("int")
+        try:
+            return Field(column.name, of_type, nullable and not is_key)
+        except InvalidInput as error:
+            if is_nameless(column.name):
+                called = (", call it ", valid_name(column.name), " with ", BY_NAME, ", or add ", naming(column.name))
+                hint: HintParts = ("leave it out with ", IGNORE_EXTRA, *called)
+                raise InvalidInput(without_name(column.name), hint=hint) from error
+            hint = (*error.hint_parts, "; ", BY_NAME, f" makes it {valid_name(column.name)}")
+            raise InvalidInput(error.message, hint=hint) from error

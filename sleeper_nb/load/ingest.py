@@ -1,0 +1,738 @@
+"""Ingest rows in process: cut them by leaf partition, sort and write them, and add the files in one commit.
+
+By default each leaf gets a file of its own, so that a scan of a key opens only the files of one leaf. The property
+``sleeper.table.ingest.file.writing.strategy`` can ask instead for one file for all leaves, with a reference from each
+leaf that gets rows: fewer files for small, frequent ingests.
+
+The module has three parts: the ingest itself; the plan of an ingest (a dry run: rows, leaves, files, and every
+difference between data and schema); and the line that sums up a long ingest.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+from sleeper_nb.errors import InvalidInput, OutcomeUnknown, SleeperError, StateRuleBroken, hint_text
+from sleeper_nb.load.checked_load import AddedNothing
+from sleeper_nb.load.conform import (
+    QUARANTINE,
+    Conformed,
+    Difference,
+    RawColumns,
+    compare_column,
+    compare_names,
+    extra_notes,
+    grouped,
+    notes_of_sources,
+    null_notes,
+    nulls_refused,
+    row_after,
+)
+from sleeper_nb.load.folder_values import with_folder_values
+from sleeper_nb.load.key_order import first_from, in_order, key_order, plain_value, sort_rows
+from sleeper_nb.load.matching import EXACT, Matching
+from sleeper_nb.load.parquet_files import open_parquet, read_parquet
+from sleeper_nb.load.row_checks import NOT_JUDGED, JudgedRows, RowCheck, no_rows_judged
+from sleeper_nb.load.source_files import SourceFile
+from sleeper_nb.load.sources import IngestSource, InMemory, held_against, read_source
+from sleeper_nb.load.unique_keys import UniqueKeysOfLoad, counted_taken_keys
+from sleeper_nb.model.evolution import broken_promises, reads_files_of
+from sleeper_nb.model.file_reference import FileReference
+from sleeper_nb.model.partitions import Partition, PartitionTree
+from sleeper_nb.model.properties import (
+    IMPORT_MERGE,
+    IMPORT_TASK_BYTES,
+    INGEST_STRATEGY,
+    ONE_FILE_PER_LEAF,
+    TableProperties,
+)
+from sleeper_nb.model.schema import Field, Schema
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.state import TableState
+from sleeper_nb.model.transactions import AddFiles
+from sleeper_nb.read.request_estimate import RequestEstimate
+from sleeper_nb.report import Grid, TableReport, counted, rate_text
+from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.storage import paths
+from sleeper_nb.storage.data_files import (
+    AS_DEFAULT,
+    DataFile,
+    DataFileSettings,
+    DataFileWriter,
+)
+from sleeper_nb.storage.filesystem import Storage
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class IngestSettings:
+    """How an ingest writes rows to files.
+
+    Parameters
+    ----------
+    strategy
+        ``one_file_per_leaf`` or ``one_reference_per_leaf`` (``sleeper.table.ingest.file.writing.strategy``).
+    writing
+        How each file is written.
+    task_bytes
+        About how much memory each task of a bulk load takes for rows
+        (``sleeper.table.bulk.import.task.memory.bytes``).
+    merge
+        Whether a bulk load merges its sorted runs (``sleeper.table.bulk.import.merge``); None for auto.
+    """
+
+    strategy: str = ONE_FILE_PER_LEAF
+    writing: DataFileSettings = AS_DEFAULT
+    task_bytes: int = 256 << 20
+    merge: bool | None = None
+
+    @classmethod
+    def of(cls, properties: TableProperties) -> IngestSettings:
+        """Return the settings that a table's properties hold."""
+        strategy, task_bytes, merge = properties.values(INGEST_STRATEGY, IMPORT_TASK_BYTES, IMPORT_MERGE)
+        return cls(strategy, DataFileSettings.of(properties), task_bytes, None if merge == "auto" else merge == "true")
+
+    @property
+    def file_per_leaf(self) -> bool:
+        """Whether each leaf that gets rows gets a file of its own."""
+        return self.strategy == ONE_FILE_PER_LEAF
+
+
+DEFAULT_INGEST = IngestSettings()
+
+
+def ingest_arrow(
+    store: StateStore,
+    rows: pa.Table,
+    *,
+    message: str | None = None,
+    author: str | None = None,
+    job_id: str | None = None,
+    settings: IngestSettings = DEFAULT_INGEST,
+    rows_schema: Schema | None = None,
+    judged: JudgedRows = NOT_JUDGED,
+) -> Snapshot:
+    """Add rows to a table and return the snapshot that holds them; without rows, no snapshot is made.
+
+    Parameters
+    ----------
+    rows
+        Rows with the columns, order and types of `rows_schema`, in any order of keys.
+    message, author
+        Recorded in the snapshot.
+    job_id
+        Recorded in the snapshot; a second commit with the same id raises `JobDone`.
+    settings
+        How files are written.
+    rows_schema
+        The schema that the rows were read with, in case the table was altered since; its current schema when None.
+    judged
+        How many of the rows break each expectation, for the history.
+
+    Returns
+    -------
+    The new snapshot, or the current one when there are no rows.
+
+    Raises
+    ------
+    StateRuleBroken
+        When the table's columns changed meanwhile so that the written files no longer fit.
+    """
+
+    def write(schema: Schema, tree: PartitionTree) -> Iterator[FileReference]:
+        yield from write_rows(store.storage, rows, schema, tree, settings, store.clock.new_id)
+
+    return write_and_commit(
+        store,
+        write,
+        message=message,
+        author=author,
+        job_id=job_id,
+        rows_schema=rows_schema,
+        judged=lambda: judged,
+    )
+
+
+def write_rows(
+    storage: Storage,
+    rows: pa.Table,
+    schema: Schema,
+    tree: PartitionTree,
+    settings: IngestSettings,
+    new_id: Callable[[], str],
+    begun: Callable[[str], object] = lambda _: None,
+) -> Iterator[FileReference]:
+    """Cut rows by leaf, sort them, write them to files, and yield the references that the table gets.
+
+    Parameters
+    ----------
+    storage
+        The table's folder.
+    rows
+        Rows with the columns, order and types of `schema`, in any order of keys.
+    settings
+        How files are written.
+    new_id
+        Returns the name of each file, without its ending; no other writer may use it.
+    begun
+        Called with each file name before it is written, so that the caller can delete it after an interrupt.
+    """
+    parts: Iterable[tuple[str, pa.Table, dict[str, int]]]
+    if settings.file_per_leaf:
+        parts = ((leaf.id, part, {leaf.id: part.num_rows}) for leaf, part in sorted_by_leaf(rows, tree, schema))
+    else:
+        parts = [(tree.root.id, sort_rows(rows, schema.sort_order), rows_by_leaf(rows, tree, schema))]
+    for folder, part, by_leaf in parts:
+        name = paths.data_file(folder, new_id())
+        begun(name)
+        finished = write_sorted(storage, name, schema, [part], settings.writing)
+        if finished is not None:
+            yield from references_to(finished, by_leaf)
+
+
+def write_and_commit(
+    store: StateStore,
+    write: Callable[[Schema, PartitionTree], Iterable[FileReference]],
+    *,
+    message: str | None,
+    author: str | None,
+    job_id: str | None = None,
+    rows_schema: Schema | None = None,
+    tree: PartitionTree | None = None,
+    prepare: Callable[[], object] | None = None,
+    judged: Callable[[], JudgedRows] = JudgedRows,
+) -> Snapshot:
+    """Call `write`, which writes data files and yields references to them, and add all of them in one commit.
+
+    After an error or interrupt the files that were written are deleted. Only a crash leaves files, which no
+    snapshot references. With `tree`, files are written for other partitions, which `prepare` gives the table once they
+    are written. `judged` is called when they are: it returns how many of the rows break each expectation.
+
+    Returns
+    -------
+    The new snapshot; when nothing was written, the current one as an `AddedNothing`.
+
+    Raises
+    ------
+    StateRuleBroken
+        When the table's columns changed meanwhile so that the written files no longer fit.
+    """
+    head, state = store.current()
+    schema = rows_schema or state.schema
+
+    def add_files(references: tuple[FileReference, ...]) -> Snapshot:
+        if not references:
+            return AddedNothing.at(head)
+        files = AddFiles(references)
+        unique = UniqueKeysOfLoad(store.storage, store.clock, files) if schema.unique_keys else None
+        if unique is not None:  # before the table gets other partitions: bad input changes nothing
+            unique.check(state if tree is None else replace(state, tree=tree))
+
+        def change(newest: TableState) -> AddFiles:
+            check_still_fits(schema, newest.schema)
+            if unique is not None:
+                unique.check(newest)
+            return files
+
+        if prepare is not None:
+            prepare()
+        return store.commit(change, message=message, author=author, job_id=job_id, expectations=judged().text)
+
+    return published(store, write(schema, tree or state.tree), add_files)
+
+
+def check_still_fits(schema: Schema, newest: Schema) -> None:
+    """Raise `StateRuleBroken` when rows that were written for a schema do not fit, or were not checked for, another."""
+    if newest != schema and not reads_files_of(schema, newest):
+        raise StateRuleBroken(
+            "the table's columns were changed while the rows were written", hint="run the ingest again"
+        )
+    if new := broken_promises(schema, newest):
+        raise StateRuleBroken(f"the table was given {new[0]} while the rows were written", hint="run the ingest again")
+
+
+def published(
+    store: StateStore,
+    files: Iterable[FileReference],
+    publish: Callable[[tuple[FileReference, ...]], Snapshot],
+) -> Snapshot:
+    """Write files, by iterating over the references to them, and make them part of a table with `publish`.
+
+    After an error or interrupt the files that were written are deleted. Only a crash leaves files, which no
+    snapshot references.
+    """
+    references: list[FileReference] = []
+    try:
+        for reference in files:
+            references.append(reference)  # noqa: PERF402 - after an error, the files listed so far are deleted
+        return publish(tuple(references))
+    except OutcomeUnknown:
+        logger.warning(
+            "load into table %s: the outcome of the commit is unknown; its %d file references stay",
+            store.table_id, len(references),
+        )  # fmt: skip
+        raise  # the commit may have won: the files must stay
+    except BaseException as error:
+        logger.info("load into table %s ended by %s; deleting its files", store.table_id, type(error).__name__)
+        discard_files(store, dict.fromkeys(reference.filename for reference in references))
+        raise
+
+
+def discard_files(store: StateStore, filenames: Iterable[str]) -> None:
+    """Delete data files of work that failed, except those that the table references: the commit may have won.
+
+    A file stays, referenced by no snapshot, when it cannot be deleted or when the table's state cannot be read: that is
+    never raised, as what failed before is to be told, or that a commit is done.
+    """
+    filenames = list(filenames)
+    if not filenames:
+        return
+    try:
+        tracked = store.load().files if store.catalog.has_table(store.table_id) else None  # None: table was deleted
+    except SleeperError as error:
+        logger.warning(
+            "table %s: cannot delete the %d files of failed work: %s", store.table_id, len(filenames), error.message
+        )
+        return
+    for filename in filenames:
+        if tracked is None or not tracked.knows(filename):
+            try:
+                store.storage.delete(filename)
+            except SleeperError as error:
+                logger.warning("table %s: cannot delete %s of failed work: %s", store.table_id, filename, error.message)
+
+
+def discard_run(store: StateStore, run_id: str, folders: Iterable[str], *, keep: Iterable[str]) -> None:
+    """Delete the files that tasks of a run wrote to some folders, except those to keep and those that the table has.
+
+    The names of a run's files begin with its id. Errors are as of `discard_files`.
+    """
+    try:
+        written = [f.path for folder in folders for f in store.storage.list(folder) if f"/{run_id}-" in f.path]
+    except SleeperError as error:
+        logger.warning(
+            "table %s: cannot list files of failed tasks (%s); some may remain", store.table_id, error.message
+        )
+        return
+    if unused := set(written) - set(keep):
+        logger.info("deletes %d files of failed or repeated tasks of table %s", len(unused), store.table_id)
+        discard_files(store, unused)
+
+
+def write_sorted(
+    storage: Storage,
+    filename: str,
+    schema: Schema,
+    batches: Iterable[pa.Table | pa.RecordBatch],
+    writing: DataFileSettings = AS_DEFAULT,
+) -> DataFile | None:
+    """Write sorted rows to one data file and return its description; without rows, write none and return None."""
+    with DataFileWriter(storage, filename, schema, writing) as writer:
+        for batch in batches:
+            writer.write(batch)
+        return writer.finish()
+
+
+def reference_to(file: DataFile, partition_id: str, *, job_id: str | None = None) -> FileReference:
+    """Return the reference to a file whose rows all belong to one partition."""
+    ends = file.min_key, file.max_key
+    return FileReference(
+        *(file.filename, partition_id, file.rows, file.bytes, *ends),
+        job_id=job_id,
+        checksum=file.checksum,
+        statistics=file.statistics,
+    )
+
+
+def references_to(file: DataFile, rows: Mapping[str, int]) -> Iterator[FileReference]:
+    """Yield a reference to a file for each partition that has rows in it; `rows` maps partition ids to row counts.
+
+    Each reference records the minimum and maximum keys of the whole file: from these, a reader knows that it must
+    filter the file by the partition's region.
+    """
+    for partition_id, count in rows.items():
+        yield FileReference(
+            file.filename,
+            partition_id,
+            count,
+            file.bytes,
+            file.min_key,
+            file.max_key,
+            only_this_partition=len(rows) == 1,
+            checksum=file.checksum,
+            statistics=file.statistics,
+        )
+
+
+def rows_by_leaf(rows: pa.Table, tree: PartitionTree, schema: Schema) -> dict[str, int]:
+    """Return the number of rows for each leaf that gets any; `rows` needs only the row key columns."""
+    keys = rows.select([key.name for key in schema.row_keys])
+    return {leaf.id: part.num_rows for leaf, part in cut_by_leaf(keys, tree, schema)}
+
+
+def sorted_by_leaf(rows: pa.Table, tree: PartitionTree, schema: Schema) -> Iterator[tuple[Partition, pa.Table]]:
+    """Yield each leaf that gets rows with those rows, in key order.
+
+    Where leaves are ranges of the first row key, all rows are sorted at once, and the leaves are slices of them.
+    """
+    is_by_first_key = all(node.is_leaf or node.dimension == 0 for node in tree.partitions)
+    rows = rows.combine_chunks()
+    order = key_order(rows, schema.sort_order) if is_by_first_key else None
+    if order is None:
+        for leaf, part in cut_by_leaf(rows, tree, schema):
+            yield leaf, sort_rows(part, schema.sort_order)
+        return
+    rows, begin, first = in_order(rows, order), 0, schema.row_keys[0]
+    for leaf in tree.leaves:
+        end, limit = rows.num_rows, leaf.region.ranges[0].max
+        if limit is not None:
+            end = first_from(rows, [first.name], (plain_value(pa.scalar(limit, first.type.arrow)),), begin)
+        if end > begin:
+            yield leaf, rows.slice(begin, end - begin)
+        begin = end
+
+
+def cut_by_leaf(rows: pa.Table, tree: PartitionTree, schema: Schema) -> Iterator[tuple[Partition, pa.Table]]:
+    """Yield each leaf that gets rows with those rows, in their original order.
+
+    Walks down the partition tree and compares one whole column at each split.
+    """
+    waiting: list[tuple[Partition, pa.Table]] = [(tree.root, rows)]
+    while waiting:
+        node, part = waiting.pop()
+        if not part.num_rows:
+            continue
+        if node.is_leaf:
+            yield node, part
+            continue
+        field = schema.row_keys[node.dimension]
+        goes_right = pc.greater_equal(part[field.name], pa.scalar(tree.split_point(node), field.type.arrow))
+        left, right = (tree[child] for child in node.child_ids)
+        waiting += [(right, part.filter(goes_right)), (left, part.filter(pc.invert(goes_right)))]
+
+
+@dataclass(frozen=True, slots=True)
+class LeafRows:
+    """The number of rows that one leaf gets; `region` describes its keys as text."""
+
+    partition_id: str
+    region: str
+    rows: int
+
+
+def leaf_rows(state: TableState, by_leaf: Mapping[str, int]) -> tuple[LeafRows, ...]:
+    """Return the leaves that get rows, in key order, from their numbers of rows by leaf id."""
+    return tuple(
+        LeafRows(leaf.id, leaf.region.text(state.schema), by_leaf[leaf.id])
+        for leaf in state.tree.leaves
+        if by_leaf.get(leaf.id)
+    )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class IngestPlan(TableReport):
+    """What an ingest would do: the result of a dry run, which changes nothing.
+
+    Parameters
+    ----------
+    snapshot_id
+        The version that the plan is based on.
+    rows
+        Rows in the data.
+    leaves
+        The leaves that would get rows, in key order; empty when there are differences.
+    files
+        Number of data files that would be written.
+    files_are_most
+        Whether there may be fewer files: each sorted run becomes files of the leaves that it has rows of.
+    through_spark
+        Whether Spark would write the files; if False, this process would.
+    strategy
+        ``one_file_per_leaf`` or ``one_reference_per_leaf``.
+    differences
+        Every way in which the data does not fit the table. A run would raise the first and add nothing.
+    notes
+        What would change although every value fits: NaN in pandas becomes NULL, and columns without data are NULL.
+    kept_back
+        The number of rows that would be kept back, with `quarantine`.
+    reasons
+        What is wrong with them, for each column.
+    quarantine
+        The file that would have them.
+    takes_options
+        Whether it is of a load that takes `quarantine`, as no statement does.
+    broken
+        For each expectation that rows break and that counts them: how many, and the first row with its file and line.
+    requests
+        In S3: about what the load would ask.
+    done_before
+        What became of a job with the same id, after which the load would add nothing; "" if there was none.
+    """
+
+    snapshot_id: int
+    rows: int
+    leaves: tuple[LeafRows, ...]
+    files: int
+    through_spark: bool
+    strategy: str
+    differences: tuple[Difference, ...]
+    notes: tuple[str, ...] = ()
+    prefix: str = ""
+    kept_back: int = 0
+    reasons: tuple[Difference, ...] = ()
+    quarantine: str = ""
+    takes_options: bool = True
+    broken: tuple[Difference, ...] = ()
+    requests: RequestEstimate | None = None
+    done_before: str = ""
+    files_are_most: bool = False
+
+    def grid(self) -> Grid:
+        """Return the leaves and their rows; or what does not fit, if anything, and what to change."""
+        if self.done_before:
+            return Grid(("keys", "partition", "rows"), (), "ingest: would add nothing", self.done_before)
+        if self.differences:
+            title = f"ingest: would add nothing ({counted(len(self.differences), 'difference')})"
+            kept = hint_text(("to load the rows that fit, and keep the others in a file: ", QUARANTINE), self.prefix)
+            footer = kept if self.takes_options and all(each.values for each in self.differences) else ""
+            return Grid(_DIFFERENCE_COLUMNS, self._cells(self.differences), title, footer)
+        how = "loaded by Spark" if self.through_spark else "loaded by this process"
+        most = "up to " if self.files_are_most else ""
+        title = f"ingest: would add {counted(self.rows, 'row')} in {most}{counted(self.files, 'file')}, {how}"
+        footer = "; ".join((f"on snapshot {self.snapshot_id}; nothing was changed", *self.notes))
+        requests = () if self.requests is None else (str(self.requests),)
+        footer = "\n".join((*(each.line for each in self.broken), footer, *requests))
+        if self.reasons:
+            title += f", and keep {counted(self.kept_back, 'row')} back in {self.quarantine}"
+            return Grid(_DIFFERENCE_COLUMNS, self._cells(self.reasons), title, footer)
+        rows = tuple((leaf.region, leaf.partition_id, leaf.rows) for leaf in self.leaves)
+        return Grid(("keys", "partition", "rows"), rows, title, footer)
+
+    def _cells(self, differences: Iterable[Difference]) -> tuple[tuple[object, ...], ...]:
+        return tuple(
+            (d.column, d.kind or d.problem, d.count, d.example, d.first_at, hint_text(d.hint, self.prefix))
+            for d in differences
+        )
+
+
+_DIFFERENCE_COLUMNS = ("column", "what is wrong", "values", "example", "first at", "what to change")
+
+
+def plan_ingest(
+    state: TableState,
+    storage: Storage,
+    sources: Sequence[IngestSource],
+    *,
+    strategy: str,
+    through_spark: bool,
+    matching: Matching = EXACT,
+    checks: Sequence[RowCheck] = (),
+) -> IngestPlan:
+    """Return what an ingest of files and rows in memory would do, without changing anything.
+
+    A Parquet file records its row count and nulls in its footer, so only its row keys are read, and columns whose type
+    differs from the table's; all of it where the table has CHECKs. Where row keys are unique, they are compared with
+    each other, and with those of the table's files in which they may be.
+
+    Raises
+    ------
+    InvalidInput
+        When the data can be read only once.
+    """
+    inspected = [_inspect(source, state, matching, checks) for source in sources]
+    by_leaf: Counter[str] = Counter()
+    for each in inspected:
+        by_leaf.update(each.by_leaf)
+    differences = grouped(difference for each in inspected for difference in each.differences)
+    differences = differences or tuple(_taken_keys(inspected, state, storage))
+    rows = sum(each.rows for each in inspected)
+    plan = plan_of_counts(state, rows, by_leaf, differences, strategy=strategy, through_spark=through_spark)
+    shared, of_some = notes_of_sources((each.label, each.notes) for each in inspected)
+    judged = reduce(JudgedRows.plus, (each.judged for each in inspected), no_rows_judged(checks))
+    return replace(plan, notes=(*shared, *of_some), broken=tuple(judged.broken.values()))
+
+
+def plan_of_counts(
+    state: TableState,
+    rows: int,
+    by_leaf: Mapping[str, int],
+    differences: Iterable[Difference],
+    *,
+    strategy: str,
+    through_spark: bool,
+) -> IngestPlan:
+    """Return the plan for data whose row count, rows by leaf id, and differences are known."""
+    differences = tuple(differences)
+    leaves = () if differences else leaf_rows(state, by_leaf)
+    files = len(leaves) if strategy == ONE_FILE_PER_LEAF else min(1, len(leaves))
+    return IngestPlan(state.snapshot_id, rows, leaves, files, through_spark, strategy, differences)
+
+
+@dataclass(frozen=True, slots=True)
+class _Inspected:
+    """What a plan needs of a source: its row keys when they fit, and how its rows are named."""
+
+    rows: int
+    keys: pa.Table | None
+    by_leaf: Mapping[str, int]
+    differences: tuple[Difference, ...]
+    notes: tuple[str, ...]
+    place: Callable[[int], str]
+    label: str
+    judged: JudgedRows
+
+
+def _taken_keys(inspected: Sequence[_Inspected], state: TableState, storage: Storage) -> Iterator[Difference]:
+    """Yield a difference for the row keys that occur twice in some sources, and for those that the table has."""
+    parts = [each for each in inspected if each.keys is not None]
+    if not parts or not state.schema.unique_keys:
+        return
+    starts = np.cumsum([0, *(each.rows for each in parts)])
+    for found in counted_taken_keys(pa.concat_tables([each.keys for each in parts]), state, storage):
+        number = int(np.searchsorted(starts, found.row, "right")) - 1
+        place = parts[number].place(found.row - int(starts[number]))
+        yield replace(found.difference, place=place, source=parts[number].label)
+
+
+def _inspect(source: IngestSource, state: TableState, matching: Matching, checks: Sequence[RowCheck]) -> _Inspected:
+    judged = no_rows_judged(checks)
+    if isinstance(source, SourceFile) and source.format == "parquet" and not checks:
+        conformed = _inspect_parquet(source, state.schema, matching)
+    else:
+        if isinstance(source, InMemory) and isinstance(source.data, pa.RecordBatchReader):
+            raise InvalidInput(
+                "a RecordBatchReader can be read only once, so it cannot be planned",
+                hint="use reader.read_all(), and ingest the table that it returns",
+            )
+        read = read_source(source, state.schema, replace(matching, list_lines=True))
+        conformed, judged = held_against(source, read, state.schema, checks)
+    keys, by_leaf = None, dict[str, int]()
+    if not conformed.differences and conformed.rows:
+        keys = pa.table({key.name: conformed.columns[key.name] for key in state.schema.row_keys})
+        by_leaf = rows_by_leaf(keys, state.tree, state.schema)
+    label = source.label if isinstance(source, SourceFile) else ""
+    found = conformed.differences
+    return _Inspected(conformed.rows, keys, by_leaf, found, conformed.notes, conformed.place, label, judged)
+
+
+def _inspect_parquet(file: SourceFile, schema: Schema, matching: Matching) -> Conformed:
+    """Return the row keys and every difference of a Parquet file; most of it comes from the footer."""
+    with open_parquet(file) as opened:
+        given, rows = opened.schema_arrow.names, opened.metadata.num_rows
+        names = matching.names(given, schema)
+        types = dict(zip(names, opened.schema_arrow.types, strict=True))
+        has_duplicate_names = len(types) < len(names)
+        wanted = [] if has_duplicate_names else list(_fields_to_read(opened, file, names, schema))
+        read = {each.name: read_parquet(file, opened, given[names.index(each.name)]) for each in wanted}
+        nulls = {} if has_duplicate_names else _nulls_in_footer(opened, names, schema)
+        places = {name: _first_null(file, opened, given[names.index(name)]) for name, count in nulls.items() if count}
+    raw = with_folder_values(RawColumns(names, read, rows), file, schema, matching)
+    extra = matching.left_out(raw.names, schema)
+    kept = [name for name in raw.names if name not in extra]
+    differences = [*compare_names(kept, schema, types, matching), *raw.differences]
+    keys = {each.name for each in schema.row_keys}
+    differences += [
+        replace(nulls_refused(name, nulls[name], is_row_key=name in keys), place=place)
+        for name, place in places.items()
+    ]
+    columns: dict[str, pa.ChunkedArray] = {}
+    for each in schema.fields:
+        if each.name not in raw.columns or nulls.get(each.name):
+            continue
+        column = compare_column(raw.columns[each.name], each, matching, is_row_key=each in schema.row_keys)
+        if isinstance(column, Difference):
+            differences.append(column)
+        else:
+            columns[each.name] = column
+    order = {name: place for place, name in enumerate(schema.names)}
+    of_names, of_values = [d for d in differences if not d.values], [d for d in differences if d.values]
+    of_values.sort(key=lambda each: order.get(each.column, -1))
+    notes = (*raw.notes.values(), *extra_notes(extra), *null_notes(kept, rows, schema))
+    return Conformed(columns, rows, (*of_names, *of_values), notes).of(file.label)
+
+
+def _fields_to_read(
+    opened: parquet.ParquetFile, file: SourceFile, names: Sequence[str], schema: Schema
+) -> Iterator[Field]:
+    """Yield the fields whose columns must be read: keys, other types, nulls that the footer does not count."""
+    keys = {key.name for key in schema.row_keys}
+    of_folders = {value.name for value in file.folder_values}
+    for each in schema.fields:
+        if each.name not in names:
+            continue
+        column = names.index(each.name)
+        is_counted = each.nullable or _null_count(opened.metadata, opened.schema_arrow.names[column], each) is not None
+        is_plain = opened.schema_arrow.types[column] == each.type.arrow
+        if each.name in keys or not is_counted or not is_plain or each.name in of_folders:
+            yield each
+
+
+def _nulls_in_footer(opened: parquet.ParquetFile, names: Sequence[str], schema: Schema) -> dict[str, int]:
+    """Return the number of nulls of each field that must have none, where the footer says it."""
+    given = dict(zip(names, opened.schema_arrow.names, strict=True))
+    required = [each for each in schema.fields if not each.nullable and each.name in given]
+    return {each.name: _null_count(opened.metadata, given[each.name], each) or 0 for each in required}
+
+
+def _first_null(file: SourceFile, opened: parquet.ParquetFile, column: str) -> str:
+    """Return the name of the first row in which a column is NULL; reads its row groups until there is one."""
+    before = 0
+    for group in range(opened.num_row_groups):
+        values = read_parquet(file, opened, column, group)
+        if (row := pc.index(values.is_null(), True).as_py()) >= 0:
+            return row_after(before, row)
+        before += len(values)
+    return ""
+
+
+def _null_count(metadata: parquet.FileMetaData, name: str, field: Field) -> int | None:
+    """Return how many nulls a flat column has according to the footer; None if the footer does not record it."""
+    if pa.types.is_nested(field.type.arrow) or not metadata.num_row_groups:
+        return None
+    places = [i for i in range(metadata.num_columns) if metadata.schema.column(i).path == name]
+    if not places:
+        return None
+    nulls = 0
+    for group in range(metadata.num_row_groups):
+        statistics = metadata.row_group(group).column(places[0]).statistics
+        if statistics is None or not statistics.has_null_count:
+            return None
+        nulls += statistics.null_count
+    return nulls
+
+
+SUMMARY_ROWS = 100_000
+"""Smaller loads print no summary: their snapshot is enough."""
+SKEW = 4
+"""A leaf is skewed when it gets this many times its even share, or three quarters of all rows."""
+
+
+def load_summary(references: Sequence[FileReference], tree: PartitionTree, schema: Schema, seconds: float) -> str:
+    """Return the line that sums up a load: rows, rows per second, and a skewed leaf; "" for few rows."""
+    rows = sum(reference.rows for reference in references)
+    if rows < SUMMARY_ROWS:
+        return ""
+    files = len({reference.filename for reference in references})
+    line = f"{counted(rows, 'row')} in {counted(files, 'file')}{rate_text(rows, seconds)}"
+    skew = skew_note(references, tree, schema)
+    return f"{line}; {skew}" if skew else line
+
+
+def skew_note(references: Sequence[FileReference], tree: PartitionTree, schema: Schema) -> str:
+    """Return which leaf got far more rows than its share, and what to do; "" if none did."""
+    leaves, rows = len(tree.leaves), sum(reference.rows for reference in references)
+    largest = max(references, key=lambda reference: reference.rows)
+    share = largest.rows / rows
+    if leaves < 2 or share < min(0.75, SKEW / leaves) or largest.partition_id not in tree:
+        return ""
+    return f"leaf {tree[largest.partition_id].region.text(schema)} got {share:.0%} of the rows: split it"

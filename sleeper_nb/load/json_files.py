@@ -1,0 +1,423 @@
+"""Read a JSON file as columns of the table's types: one object per line, or one array of objects.
+
+Numbers keep all digits that are written. Arrow parses blocks of lines where it gives the same values as the rules of
+casts. Where it might not (numbers with more digits than a double holds, lists, maps, structs, 32-bit floats), and where
+it fails, Python's parser reads the block.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from json import JSONDecodeError, JSONDecoder, dumps
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import json
+
+from sleeper_nb.errors import Hint, InvalidInput
+from sleeper_nb.load.casts import InexactValueError, as_written, from_base64, to_float
+from sleeper_nb.load.conform import (
+    BadValue,
+    Difference,
+    RawColumns,
+    fitting_values,
+    inexact,
+    with_count,
+    with_default,
+)
+from sleeper_nb.load.csv_text import null_hint
+from sleeper_nb.load.matching import EXACT, Matching
+from sleeper_nb.load.original_rows import OriginalRows
+from sleeper_nb.load.python_values import NumberText, from_python
+from sleeper_nb.load.requested_casts import prepared_values
+from sleeper_nb.load.source_files import BLOCK_BYTES, SourceFile, check_is_text, read_errors
+from sleeper_nb.model.schema import Field, FieldType, Schema
+
+_DOUBTFUL_NUMBER = re.compile(rb"[0-9][0-9.]{15,}(?:[eE][+-]?[0-9]+)?|[0-9][0-9.]*[eE][+-]?[0-9]{3,}")
+"""Numbers with many digits, and very large or small ones: a double may not hold all digits that are written."""
+_DIGITS = bytes.maketrans(b"123456789.E-", b"0000000000e+")
+_DOUBTFUL_DIGITS = (b"0" * 16, b"0e000", b"0e+000")
+"""What such a number has in it, once its characters are translated; to look for that is ten times faster."""
+_ARROW = {"int": pa.int32(), "long": pa.int64(), "string": pa.string(), "boolean": pa.bool_(), "double": pa.float64(),
+          "date": pa.string(), "timestamp": pa.string(), "tinyint": pa.int64(), "smallint": pa.int64(),
+          "time": pa.string(), "uuid": pa.string()}  # fmt: skip
+_ESCAPED = "surrogateescape"
+"""Keeps bytes that are not UTF-8 in a text, so that the cast can refuse the value."""
+_DEEPEST = 500
+"""From this depth on, Arrow's JSON parser could overflow the stack and end the process."""
+_HEAD = 16
+"""Bytes at the beginning of a file that show whether it is text."""
+_BETWEEN_ROWS = re.compile(rb"\}\s*\{")
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_SPACE = re.compile(r"\s*")
+
+
+def json_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> Iterator[RawColumns]:
+    """Yield the rows of a JSON file in parts.
+
+    Raises
+    ------
+    InvalidInput
+        For text that is not JSON or not an object; the error names the line.
+    """
+    hint_of_nulls = partial(null_hint, csv_format=file.csv, empty=False)
+    with file.open() as opened:
+        stream = io.BufferedReader(opened)
+        line = 1
+        for block in _blocks(stream, file):
+            if line == 1 and block.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
+                objects = _with_nulls(_array(file, block + stream.read()), file)
+                yield columns_of_objects(objects, schema, matching, null_hint=hint_of_nulls)
+                return
+            # Arrow would guess the types of columns whose names are only similar to those of the table.
+            is_plain = not matching.by_name and not matching.columns and not file.csv.given_nulls
+            parsed = _parsed_by_arrow(block, schema, matching) if is_plain else None
+            if parsed is not None:
+                yield RawColumns.of(parsed, _line_places(block, line), rename=partial(matching.names, schema=schema))
+            else:
+                objects = _with_nulls(_objects(file, block, line), file)
+                yield columns_of_objects(objects, schema, matching, null_hint=hint_of_nulls)
+            line += block.count(b"\n")
+
+
+def json_names(file: SourceFile) -> Iterator[str]:
+    """Yield the names of the members of every object of a JSON file, row after row."""
+    with read_errors(file), file.open() as opened:
+        for _, row in _json_rows(io.BufferedReader(opened), file):
+            yield from row
+
+
+def json_sample(file: SourceFile) -> list[dict[str, Any]]:
+    """Return the first objects of a JSON file; its numbers with fractions as doubles."""
+    return [row for _, row in _with_nulls(_first_objects(file), file)]
+
+
+def line_in_sample(file: SourceFile, row: int) -> str:
+    """Return the line of an object of `json_sample` as text."""
+    return f"line {_first_objects(file)[row][0]:,}"
+
+
+def _first_objects(file: SourceFile) -> list[tuple[int, dict[str, Any]]]:
+    with read_errors(file), file.open() as opened:
+        stream = io.BufferedReader(opened)
+        block = next(_blocks(stream, file), b"")
+        is_array = block.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
+        rows = _array(file, block + stream.read(), _OF_DOUBLES) if is_array else _objects(file, block, 1, _OF_DOUBLES)
+        return list(rows)
+
+
+def _with_nulls(rows: Iterable[tuple[int, dict[str, Any]]], file: SourceFile) -> list[tuple[int, dict[str, Any]]]:
+    """Return objects with None for the texts that mean NULL."""
+    if not (nulls := frozenset(file.csv.given_nulls)):
+        return list(rows)
+
+    def value(each: Any) -> Any:
+        return None if isinstance(each, str) and not isinstance(each, NumberText) and each in nulls else each
+
+    return [(number, {name: value(each) for name, each in row.items()}) for number, row in rows]
+
+
+def _json_rows(stream: io.BufferedReader, file: SourceFile) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield every object of a JSON file with its line."""
+    line = 1
+    for block in _blocks(stream, file):
+        if line == 1 and block.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
+            yield from _array(file, block + stream.read())
+            return
+        yield from _objects(file, block, line)
+        line += block.count(b"\n")
+
+
+def json_rows_at(file: SourceFile, rows: Sequence[int]) -> OriginalRows:
+    """Return the objects of a JSON file that have some indexes."""
+    wanted = set(rows)
+    with file.open() as opened:
+        every = enumerate(_json_rows(io.BufferedReader(opened), file))
+        found = [each for row, each in every if row in wanted]
+    names = dict.fromkeys(name for _, values in found for name in values)
+    return OriginalRows({name: [values.get(name) for _, values in found] for name in names}, [n for n, _ in found])
+
+
+def _blocks(stream: io.BufferedReader, file: SourceFile) -> Iterator[bytes]:
+    """Yield blocks of whole lines."""
+    check_is_text(file, stream.peek(_HEAD)[:_HEAD])
+    while block := stream.read(BLOCK_BYTES):
+        yield block + stream.readline()
+
+
+def _parsed_by_arrow(block: bytes, schema: Schema, matching: Matching) -> pa.Table | None:
+    """Return the rows as Arrow reads them, with the names in the file; None if it fails or might change a value."""
+    given = {name: in_file for in_file, name in matching.renames}
+    fields = [(given.get(field.name, field.name), field) for field in schema.fields]
+    known = [(name, _ARROW.get(field.type.name)) for name, field in fields]
+    if any(kind is None for _, kind in known) or len(dict(known)) < len(known):
+        return None
+    doubles = any(kind == pa.float64() for _, kind in known)
+    if doubles and not _fit_doubles(_doubtful_numbers(block)):
+        return None
+    if _may_be_deep(block):
+        return None
+    options = json.ParseOptions(explicit_schema=pa.schema(known), unexpected_field_behavior="infer")
+    try:
+        table = json.read_json(io.BytesIO(block), json.ReadOptions(block_size=len(block) + 1), options)
+    except pa.ArrowException:
+        return None
+    if table.num_rows != sum(1 for line in block.splitlines() if line.strip()):
+        return None  # there are several objects on a line, so lines cannot be counted
+    try:
+        names = table.column_names
+    except UnicodeDecodeError:
+        return None
+    matters = [name for name, field in fields if field.default is not None or _is_null(table[name], field)]
+    if any(_may_be_null(table[name], name, block) for name in matters):
+        return None
+    # Arrow also returns the columns of the given schema that are not in the file; they have no value.
+    return table.select([i for i in range(len(names)) if table.column(i).null_count < table.num_rows])
+
+
+def _is_null(column: pa.ChunkedArray, field: Field) -> bool:
+    """Return whether all values of a column are NULL that may have none: it is either missing, or null in each row."""
+    return not field.nullable and column.null_count == len(column)
+
+
+def _may_be_null(column: pa.ChunkedArray, name: str, block: bytes) -> bool:
+    """Return whether some row may say null, which Arrow does not tell from a member that the row does not have."""
+    nulls = column.null_count
+    return 0 < nulls < len(column) or (nulls > 0 and _may_name(block, name))
+
+
+def _may_name(block: bytes, name: str) -> bool:
+    """Return whether some object in a block may have a member of a name, of which each character may be escaped."""
+    if name.encode() not in block and b"\\" not in block:  # the usual case, and faster to find
+        return False
+    characters = (rf"(?:{re.escape(each)}|{_escape(each)}|\\[^u])" for each in name)
+    return re.search(rf'"{"".join(characters)}"\s*:'.encode(), block) is not None
+
+
+def _escape(character: str) -> str:
+    units = character.encode("utf-16-be").hex()
+    return "".join(rf"(?i:\\u{units[at : at + 4]})" for at in range(0, len(units), 4))
+
+
+def _doubtful_numbers(block: bytes) -> list[bytes]:
+    translated = block.translate(_DIGITS)
+    return _DOUBTFUL_NUMBER.findall(block) if any(digits in translated for digits in _DOUBTFUL_DIGITS) else []
+
+
+def _may_be_deep(block: bytes) -> bool:
+    """Return whether lists and objects may be nested so deeply that Arrow's parser would end the process."""
+    return _nested_count(block) >= _DEEPEST and _nested_count(_STRING.sub(b"", block)) >= _DEEPEST
+
+
+def _nested_count(block: bytes) -> int:
+    """Return how many lists and objects begin inside rows; outside texts, ``} {`` occurs only between two rows."""
+    return block.count(b"[") + block.count(b"{") - len(_BETWEEN_ROWS.findall(block)) - 1
+
+
+def _fit_doubles(numbers: list[bytes]) -> bool:
+    """Return whether doubles hold all digits of some numbers."""
+    try:
+        to_float(pa.array(numbers, pa.binary()).cast(pa.string()), pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _line_places(block: bytes, first: int) -> Callable[[int], str]:
+    """Return a function from the index of a row to its line, as text; the block begins at line `first`."""
+
+    def place(row: int) -> str:
+        lines = [i for i, line in enumerate(block.split(b"\n")) if line.strip()]
+        return f"line {first + lines[row]:,}"
+
+    return place
+
+
+def parse_json(text: str) -> Any:
+    """Return the value of a JSON text; numbers with a fraction are `NumberText`, with all their digits."""
+    return _DECODER.decode(text)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError("a name occurs twice")
+    return members
+
+
+_DECODER = JSONDecoder(object_pairs_hook=_object, parse_float=NumberText)
+_OF_DOUBLES = JSONDecoder(object_pairs_hook=_object)
+
+
+def _objects(
+    file: SourceFile, block: bytes, first: int, decoder: JSONDecoder = _DECODER
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the object on each line, with the line's number; the block begins at line `first`."""
+    for number, line in enumerate(block.split(b"\n"), first):
+        if not line.strip():
+            continue
+        try:
+            text = _first_text(line) if number == 1 else line.decode(errors=_ESCAPED)
+            yield number, _checked_object(decoder.decode(text))
+        except (ValueError, RecursionError) as error:
+            raise _not_json(file, number, error) from error
+
+
+def _first_text(content: bytes) -> str:
+    """Return the beginning of a file as text, without a byte order mark."""
+    return content.decode("utf-8-sig", _ESCAPED)
+
+
+def _array(file: SourceFile, content: bytes, decoder: JSONDecoder = _DECODER) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of an array, each with the line on which it begins."""
+    line, done = 1, 0
+    try:
+        text = _first_text(content)
+        at = _skip(text, _skip(text, 0) + 1)
+        while text[at : at + 1] != "]":
+            line, done = line + text.count("\n", done, at), at
+            row, at = decoder.raw_decode(text, at)
+            yield line, _checked_object(row)
+            at = _next_value(text, _skip(text, at))
+        _check_end(text, at)
+    except (ValueError, RecursionError) as error:
+        raise _not_json(file, line, error) from error
+
+
+def _next_value(text: str, at: int) -> int:
+    """Return the position of the next value of an array, or of its closing bracket."""
+    if text[at : at + 1] == "]":
+        return at
+    if text[at : at + 1] != ",":
+        raise ValueError("the array is not closed" if at >= len(text) else "a comma is missing")
+    at = _skip(text, at + 1)
+    if text[at : at + 1] == "]":
+        raise ValueError("a value is missing after a comma")
+    return at
+
+
+def _check_end(text: str, at: int) -> None:
+    if _skip(text, at + 1) < len(text):
+        raise ValueError("something follows the array")
+
+
+def _skip(text: str, at: int) -> int:
+    """Return the position after any white space."""
+    space = _SPACE.match(text, at)
+    return space.end() if space else at
+
+
+def _checked_object(row: Any) -> dict[str, Any]:
+    if not isinstance(row, dict):
+        raise ValueError("it is not an object")  # noqa: TRY004 - one error for everything that is not a row
+    for name in row:
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"the name {as_written(name)!r} is not UTF-8") from None
+    return row
+
+
+def _not_json(file: SourceFile, line: int, error: ValueError | RecursionError) -> InvalidInput:
+    reason = error.msg if isinstance(error, JSONDecodeError) else str(error)
+    if isinstance(error, RecursionError):
+        reason = "lists and objects are nested too deeply"
+    hint = "write one object per line, or one array of objects; the file may be truncated"
+    return InvalidInput(f"cannot read {file.label}, line {line:,}: {reason}", hint=hint)
+
+
+def _with_json_texts(values: Sequence[Any], kind: FieldType) -> Sequence[Any]:
+    """Return values with the JSON of objects and lists where the type of the table is a text."""
+    if kind.name == "string":
+        return [_json_of(each) if isinstance(each, dict | list) else each for each in values]
+    if not kind.holds("string"):
+        return values
+    if kind.name == "struct":
+        types = {member.name: member.type for member in kind.arguments}
+        return [_members_with_json_texts(each, types) if isinstance(each, dict) else each for each in values]
+    inner = kind.arguments[-1]
+    return [
+        dict(zip(each, _with_json_texts(list(each.values()), inner), strict=True))
+        if isinstance(each, dict)
+        else _with_json_texts(each, inner)
+        if isinstance(each, list) and kind.name == "list"
+        else each
+        for each in values
+    ]
+
+
+def _members_with_json_texts(value: dict[str, Any], types: Mapping[str, FieldType]) -> dict[str, Any]:
+    return {name: _with_json_texts([part], types[name])[0] if name in types else part for name, part in value.items()}
+
+
+def _json_of(value: Any) -> Any:
+    try:
+        return _json_text(value)
+    except RecursionError:
+        return value  # the cast refuses it
+
+
+def _json_text(value: Any) -> str:
+    """Return a value as JSON text, with all digits of its numbers."""
+    if isinstance(value, NumberText):
+        return str(value)
+    if isinstance(value, dict):
+        return f"{{{','.join(f'{_json_text(name)}:{_json_text(part)}' for name, part in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{','.join(map(_json_text, value))}]"
+    return dumps(value, ensure_ascii=False)
+
+
+def columns_of_objects(
+    rows: Sequence[tuple[int, dict[str, Any]]],
+    schema: Schema,
+    matching: Matching,
+    unit: str = "line",
+    *,
+    null_hint: Callable[[InexactValueError], Hint],
+) -> RawColumns:
+    """Return objects, each with its line or row, as columns with the types of the schema.
+
+    `null_hint` returns the option with which a text means NULL, or "".
+    """
+    if not rows:  # without objects, no column is missing
+        return RawColumns.of(schema.arrow.empty_table())
+    given = tuple(dict.fromkeys(name for _, row in rows for name in row))
+    names = matching.names(given, schema)
+    columns: dict[str, pa.ChunkedArray] = {}
+    differences: list[Difference] = []
+    bad: list[BadValue] = []
+    fields = {field.name: field for field in schema.fields}
+
+    def place(row: int) -> str:
+        return f"{unit} {rows[row][0]:,}"
+
+    def convert(values: Sequence[Any], kind: FieldType) -> pa.Array:
+        values = _with_json_texts(values, kind)
+        values = prepared_values(values, kind) if matching.cast else values
+        return from_python(values, kind, base64=from_base64)
+
+    for key, name in zip(given, names, strict=True):
+        if name not in fields:
+            continue
+        values = [row.get(key) for _, row in rows]
+        to_field = partial(convert, kind=fields[name].type)
+        wrong: tuple[BadValue, ...] = ()
+        try:
+            if matching.keep_back:
+                column, wrong = fitting_values(values, to_field, fields[name], matching)
+            else:
+                column = pa.chunked_array([to_field(values)])
+        except InexactValueError as error:
+            difference = inexact(error, fields[name], place, matching)
+            if hint := null_hint(error):
+                difference = replace(difference, hint=hint)
+            differences.append(with_count(difference, values, to_field))
+            continue
+        columns[name] = with_default(column, fields[name], [key in row for _, row in rows])
+        bad += wrong
+    return RawColumns(names, columns, len(rows), tuple(differences), place=place, bad=tuple(bad))

@@ -1,0 +1,265 @@
+"""Convert Python values to Arrow arrays of a table's types, by the rules of casts. Pure.
+
+Arrow's own conversion to a given type drops what does not fit: nanoseconds, fractions, digits. So the values of each
+Python type are first converted to the Arrow type that holds them, and then cast exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from functools import partial
+from itertools import accumulate, chain
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+
+from sleeper_nb.load.casts import (
+    BAD_VALUE,
+    InexactValueError,
+    Misfit,
+    check_member,
+    check_nulls,
+    exactly,
+    first_bad,
+    to_int,
+)
+from sleeper_nb.model.schema import FieldType
+
+_NO_VALUES = frozenset({type(None), "NaTType", "NAType"})
+_NUMBERS = frozenset({"tinyint", "smallint", "int", "long", "float", "double", "decimal", "boolean"})
+_ARROW: tuple[tuple[type, str, pa.DataType], ...] = (
+    (bool, "boolean", pa.bool_()), (int, "long", pa.int64()), (float, "double", pa.float64()),
+    (str, "string", pa.string()), (bytes, "bytearray", pa.binary()),
+    (datetime, "timestamp", pa.timestamp("us", "UTC")), (date, "date", pa.date32()),
+    (time, "time", pa.time64("us")), (UUID, "uuid", pa.uuid()),
+)  # fmt: skip
+Base64 = Callable[[str], bytes]
+
+
+class NumberText(str):
+    """A number as a file writes it, with all of its digits."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def from_python(values: Sequence[Any], target: FieldType, *, base64: Base64 | None = None) -> pa.Array:
+    """Return Python values as an array of a field's type, without changing any; None, NaT and NA of pandas are null.
+
+    Parameters
+    ----------
+    values
+        The values, of any types.
+    target
+        The type of the field.
+    base64
+        Decodes a text to bytes, for files that write bytes as text; if None, the bytes are the text in UTF-8.
+
+    Raises
+    ------
+    InexactValueError
+        For the first value that the type cannot hold exactly.
+    """
+    kinds = set(map(type, values))
+    if len(kinds) == 1 and not _is_null(next(iter(kinds))):
+        return _of_one_type(values, next(iter(kinds)), target, base64)
+    indices: dict[type, list[int]] = {kind: [] for kind in kinds}
+    for i, value in enumerate(values):
+        indices[type(value)].append(i)
+    arrays, errors = [], []
+    for kind, of_kind in indices.items():
+        if _is_null(kind):
+            arrays.append(pa.nulls(len(of_kind), target.arrow))
+            continue
+        try:
+            arrays.append(_of_one_type([values[i] for i in of_kind], kind, target, base64))
+        except InexactValueError as error:
+            errors.append(error.at(of_kind[error.index or 0]))
+    if errors:
+        raise min(errors, key=lambda error: error.index or 0)
+    return _in_order(arrays, list(chain.from_iterable(indices.values())), target)
+
+
+def _is_null(kind: type) -> bool:
+    return kind in _NO_VALUES or (kind.__name__ in _NO_VALUES and kind.__module__.startswith("pandas."))
+
+
+def _in_order(parts: Sequence[pa.Array], indices: Sequence[int], target: FieldType) -> pa.Array:
+    """Return the values of all parts in their original order; `indices` are their original indices."""
+    if not parts:
+        return pa.nulls(0, target.arrow)
+    if len(parts) == 1:
+        return parts[0]
+    order = np.empty(len(indices), np.int64)
+    order[np.array(indices)] = np.arange(len(indices))
+    return pa.concat_arrays(parts).take(pa.array(order))
+
+
+def _of_one_type(values: Sequence[Any], kind: type, target: FieldType, base64: Base64 | None) -> pa.Array:
+    """Return values of the same Python type as an array of a field's type."""
+    if issubclass(kind, np.ndarray) and any(not value.ndim for value in values):
+        return from_python([value if value.ndim else value[()] for value in values], target, base64=base64)
+    if hasattr(kind, "asDict"):  # a row of Spark
+        values, kind = [value.asDict() for value in values], dict
+    if target.name == "struct" and issubclass(kind, dict):
+        return _structs(values, target, base64)
+    if issubclass(kind, np.ndarray | list | tuple | dict):
+        return _nested(values, kind, target, base64)
+    if issubclass(kind, NumberText | Decimal):
+        return _numbers(values, target)
+    if issubclass(kind, bytearray | memoryview):
+        values, kind = [bytes(value) for value in values], bytes
+    if issubclass(kind, pa.Scalar):
+        return from_python([value.as_py() for value in values], target, base64=base64)
+    if issubclass(kind, np.void) and not values[0].dtype.fields:
+        values, kind = [value.tobytes() for value in values], bytes
+    # not texts and bytes: numpy's arrays of those drop trailing zeros
+    if issubclass(kind, np.generic) and not issubclass(kind, str | bytes):
+        return _converted(values, _of_numpy, target, "other")
+    if kind is str and target.name == "bytearray" and base64 is not None:
+        return _converted(values, lambda part: pa.array([base64(text) for text in part]), target, "string")
+    for base, name, arrow in _ARROW:
+        if issubclass(kind, base):
+            if base is int and target.name in _NUMBERS and not _within_64_bits(values):
+                return _numbers(values, target)
+            return _converted(values, partial(_array_of, kind=kind, arrow=arrow), target, name)
+    raise InexactValueError("other", target, 0, values[0])
+
+
+def _of_numpy(values: Sequence[np.generic]) -> pa.Array:
+    if isinstance(values[0], np.longdouble):
+        doubles = [float(value) for value in values]
+        if any(one != other and one == one for one, other in zip(values, doubles, strict=True)):  # noqa: PLR0124 - NaN
+            raise pa.ArrowInvalid("it has more digits than a double")
+        return pa.array(doubles)
+    units = {value.dtype for value in values}
+    if len(units) > 1:  # numpy would cast all to the finest unit and overflow
+        return pa.array([_in_microseconds(value) for value in values], pa.timestamp("us"))
+    return pa.array(np.array(values))
+
+
+def _in_microseconds(value: Any) -> int | None:
+    """Return a numpy timestamp as microseconds since 1970."""
+    if np.isnat(value):
+        return None
+    moment = value.astype("datetime64[us]")
+    if moment.astype(value.dtype) != value:
+        raise pa.ArrowInvalid("it has nanoseconds, or is too far away")
+    return int(moment.astype(np.int64))
+
+
+def _within_64_bits(values: Sequence[int]) -> bool:
+    return min(values) >= -(2**63) and max(values) < 2**63
+
+
+def _array_of(values: Sequence[Any], kind: type, arrow: pa.DataType) -> pa.Array:
+    if kind.__name__ == "Timestamp" and any(value.nanosecond for value in values):
+        raise pa.ArrowInvalid("it has nanoseconds")  # Arrow would drop them
+    if kind.__name__ != "Timestamp" and pa.types.is_timestamp(arrow):
+        values = [_in_utc(value) for value in values]
+    if issubclass(kind, UUID):
+        return pa.ExtensionArray.from_storage(pa.uuid(), pa.array([value.bytes for value in values], pa.binary(16)))
+    if issubclass(kind, time) and any(value.tzinfo for value in values):
+        raise pa.ArrowInvalid("it has a time zone")  # Arrow would drop it
+    return pa.array(values, arrow)
+
+
+def _in_utc(value: datetime) -> datetime:
+    """Return a time in UTC if its zone has fractions of a second, which Arrow would drop; otherwise unchanged."""
+    offset = value.utcoffset()
+    return value.astimezone(UTC) if offset is not None and offset.microseconds else value
+
+
+def _converted(
+    values: Sequence[Any], convert: Callable[[Sequence[Any]], pa.Array], target: FieldType, kind: str
+) -> pa.Array:
+    """Return values converted to Arrow and cast to a field's type; an error names the first value that does not fit."""
+    try:
+        array = convert(values)
+    except BAD_VALUE as error:
+        index = first_bad(values, convert) or 0
+        raise InexactValueError(kind, target, index, values[index]) from error
+    try:
+        return exactly(array, target)
+    except InexactValueError as error:
+        index = error.index or 0
+        source_kind = kind if kind == "decimal" else error.kind  # decimals are cast as text
+        raise InexactValueError(source_kind, error.target, index, values[index]) from error
+
+
+def _numbers(values: Sequence[Any], target: FieldType) -> pa.Array:
+    """Return numbers of any size and precision, cast by their texts."""
+    if target.name not in _NUMBERS:
+        raise InexactValueError("decimal", target, 0, values[0])
+
+    def convert(part: Sequence[Any]) -> pa.Array:
+        texts = pa.array([str(value) for value in part], pa.string())
+        # the text of a boolean is not a number
+        return to_int(texts, pa.int64()) if target.name == "boolean" else texts
+
+    return _converted(values, convert, target, "decimal")
+
+
+def _nested(values: Sequence[Any], kind: type, target: FieldType, base64: Base64 | None) -> pa.Array:
+    """Return lists, arrays or dictionaries as an array of a list or map type."""
+    parts = [list(value.items()) if issubclass(kind, dict) else list(value) for value in values]
+    is_map = target.name == "map"
+    if not (is_map or (target.name == "list" and not issubclass(kind, dict))):
+        raise InexactValueError("map" if issubclass(kind, dict) else "list", target, 0, values[0])
+    offsets = pa.array([0, *accumulate(map(len, parts))], pa.int32())
+    if not is_map:
+        inner = _elements(chain.from_iterable(parts), offsets, target.arguments[0], base64)
+        return pa.ListArray.from_arrays(offsets, inner).cast(target.arrow)
+    for row, pairs in enumerate(parts):
+        if not all(_is_pair(pair) for pair in pairs):
+            raise InexactValueError("list", target, row, values[row])
+    pairs = [_pair(pair) for part in parts for pair in part]
+    keys = _elements((key for key, _ in pairs), offsets, target.arguments[0], base64)
+    items = _elements((item for _, item in pairs), offsets, target.arguments[1], base64)
+    if keys.null_count:
+        row = _row(offsets, keys.is_null().index(True).as_py())
+        raise InexactValueError("map", target, row, values[row])
+    return pa.MapArray.from_arrays(offsets, keys, items).cast(target.arrow)
+
+
+def _structs(values: Sequence[dict[Any, Any]], target: FieldType, base64: Base64 | None) -> pa.Array:
+    """Return dictionaries as an array of a struct type; a field that one lacks is null."""
+    for row, value in enumerate(values):
+        for name in value:
+            check_member(str(name), target, "struct", index=row)
+    missing = Misfit("is NULL or missing", "fill in the value; only fields declared with ? can be null")
+    columns, is_valid = [], pa.array([True] * len(values))
+    for member in target.arguments:
+        try:
+            column = from_python([value.get(member.name) for value in values], member.type, base64=base64)
+        except InexactValueError as error:
+            raise error.within(member.name) from error
+        columns.append(check_nulls(column, is_valid, member, target, missing))
+    return pa.StructArray.from_arrays(columns, fields=list(target.arrow))
+
+
+def _is_pair(value: Any) -> bool:
+    if isinstance(value, dict):
+        return set(value) == {"key", "value"}
+    return isinstance(value, list | tuple | np.ndarray) and len(value) == 2
+
+
+def _pair(value: Any) -> tuple[Any, Any]:
+    return (value["key"], value["value"]) if isinstance(value, dict) else tuple(value)
+
+
+def _elements(values: Iterable[Any], offsets: pa.Array, target: FieldType, base64: Base64 | None) -> pa.Array:
+    try:
+        return from_python(list(values), target, base64=base64)
+    except InexactValueError as error:
+        raise error.at(_row(offsets, error.index or 0)) from error
+
+
+def _row(offsets: pa.Array, place: int) -> int:
+    return int(np.searchsorted(offsets.to_numpy(), place, side="right")) - 1

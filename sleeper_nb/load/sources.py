@@ -1,0 +1,428 @@
+"""What a user passes to ingest, files or rows in memory, as columns that fit the table's schema.
+
+`find_sources` sorts the user's argument into files and data in memory without reading any; `read_source` and
+`read_sources` read them and compare them with the schema. NaN in a pandas column is NULL, as pandas means
+it, unless the column is masked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sleeper_nb.errors import InvalidInput, first_line
+from sleeper_nb.load import in_memory
+from sleeper_nb.load.casts import BAD_VALUE, InexactValueError
+from sleeper_nb.load.conform import (
+    BadValue,
+    Conformed,
+    Difference,
+    RawColumns,
+    compare,
+    extra_notes,
+    fitting_values,
+    inexact,
+    notes_of_sources,
+    raise_first,
+    row_number,
+    with_count,
+    with_default,
+)
+from sleeper_nb.load.file_contents import with_kind
+from sleeper_nb.load.file_formats import names_in, read_file
+from sleeper_nb.load.in_memory import arrow_of, is_pandas
+from sleeper_nb.load.load_options import AS_IT_IS, LoadOptions
+from sleeper_nb.load.matching import EXACT, Matching
+from sleeper_nb.load.mixed_values import of_pandas_alone
+from sleeper_nb.load.python_values import from_python
+from sleeper_nb.load.remote_files import Downloads, downloads, is_web_address
+from sleeper_nb.load.requested_casts import prepared_values
+from sleeper_nb.load.row_checks import JudgedRows, RowCheck, no_rows_judged, opened_checks
+from sleeper_nb.load.source_files import SourceFile, find_files
+from sleeper_nb.model.csv_format import DEFAULT_CSV, CsvFormat
+from sleeper_nb.model.schema import Field, FieldType, Schema
+from sleeper_nb.progress import SILENT, Progress
+from sleeper_nb.report import counted
+from sleeper_nb.storage.filesystem import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class InMemory:
+    """Rows that some library holds or computes on request, as the user passed them."""
+
+    data: Any
+
+    @property
+    def is_spark(self) -> bool:
+        """Whether the data is a Spark DataFrame."""
+        return in_memory.is_spark(self.data)
+
+
+IngestSource = SourceFile | InMemory
+
+
+@contextmanager
+def opened_sources(
+    data: Any, home: Storage | None, options: LoadOptions = AS_IT_IS, progress: Progress = SILENT
+) -> Iterator[tuple[IngestSource, ...]]:
+    """Yield the files and in-memory data that `data` consists of; files of the web are downloaded until the end.
+
+    Parameters and errors are those of `find_sources` and `remote_files.Downloads.file`.
+    """
+    with downloads(progress) as web:
+        yield find_sources(data, home, options.csv, sheet=options.sheet, file_format=options.format, web=web)
+
+
+def find_sources(
+    data: Any,
+    home: Storage | None = None,
+    csv: CsvFormat = DEFAULT_CSV,
+    *,
+    sheet: str | None = None,
+    file_format: str | None = None,
+    web: Downloads | None = None,
+) -> tuple[IngestSource, ...]:
+    """Return the files and in-memory data that `data` consists of, files sorted by name; reads no data.
+
+    Parameters
+    ----------
+    data
+        A pandas, Polars (also lazy) or Spark DataFrame, an Arrow table, batch, reader or dataset, a DuckDB relation,
+        or any other object with an Arrow C stream; a list of dictionaries; the path, folder, glob, ``s3://`` or
+        ``https://`` address of Parquet, CSV, JSON or Excel files; or a list of any of these.
+    home
+        The table's storage. If it is a bucket, its region and endpoint are also used for other buckets.
+    csv
+        The format of CSV files.
+    sheet
+        The sheet of Excel files; None for the only one.
+    file_format
+        The format of all files, as of `file_contents.with_kind`; None where their names or contents say it.
+    web
+        Downloads files of the web.
+
+    Raises
+    ------
+    NotFound
+        When a path or glob names no file.
+    InvalidInput
+        When a Spark DataFrame is combined with other data, or options are given without a file that they are for.
+    """
+    several = isinstance(data, list | tuple) and data and not any(isinstance(each, dict) for each in data)
+    parts: list[IngestSource] = []
+    for each in data if several else [data]:
+        if is_web_address(each) and web is not None:
+            parts.append(with_kind(replace(web.file(each), csv=csv, sheet=sheet), file_format))
+        elif isinstance(each, str | Path):
+            files = find_files(each, home, every=file_format is not None)
+            parts += [with_kind(replace(file, csv=csv, sheet=sheet), file_format) for file in files]
+        else:
+            parts.append(InMemory(in_memory.with_index(each)))
+    if is_spark(parts) and len(parts) > 1:
+        raise InvalidInput(
+            "a Spark DataFrame cannot be combined with other data in one ingest",
+            hint="combine the DataFrames with union, or ingest one after the other",
+        )
+    _check_options(parts, csv)
+    formats = {part.format for part in parts if isinstance(part, SourceFile)} if sheet is not None else set()
+    if sheet is not None and "excel" not in formats:
+        raise InvalidInput("a sheet is given, but no Excel file", hint="omit sheet")
+    if file_format is not None and not any(isinstance(part, SourceFile) for part in parts):
+        raise InvalidInput("a format is given, but no file", hint="omit format")
+    return tuple(parts)
+
+
+_OF_FORMATS = {"csv": {each.name for each in fields(CsvFormat)}, "excel": {"null_text", "header", "skip_lines"}}
+"""The options that files of a format heed; JSON heeds a text for NULL."""
+
+
+def _check_options(parts: Iterable[IngestSource], csv: CsvFormat) -> None:
+    """Raise `InvalidInput` for options that no file heeds."""
+    given = [each.name for each in fields(CsvFormat) if getattr(csv, each.name) != getattr(DEFAULT_CSV, each.name)]
+    formats = {part.format for part in parts if isinstance(part, SourceFile)} if given else set()
+    heeded = set[str]().union(*(_OF_FORMATS.get(each, set()) for each in formats))
+    heeded |= {"null_text"} if "json" in formats else set()
+    unheeded = [name for name in given if name not in heeded]
+    if unheeded and "excel" in formats:
+        are = "is" if len(unheeded) == 1 else "are"
+        names = ", ".join(unheeded)
+        hint = f"omit {names}; an Excel file is read by sheet, header, skip_lines and null_text"
+        raise InvalidInput(f"{names} {are} given, but no CSV file", hint=hint)
+    if unheeded:
+        raise InvalidInput("CSV options are given, but no CSV file", hint="omit delimiter, null text and header")
+
+
+def bytes_of(sources: Iterable[IngestSource]) -> int:
+    """Return the total size of the files in bytes; data in memory does not count."""
+    return sum(source.bytes for source in sources if isinstance(source, SourceFile))
+
+
+def is_spark(sources: Sequence[IngestSource]) -> bool:
+    """Return whether any source is a Spark DataFrame."""
+    return any(isinstance(source, InMemory) and source.is_spark for source in sources)
+
+
+def read_source(source: IngestSource, schema: Schema, matching: Matching = EXACT) -> Conformed:
+    """Read one source; return its columns that fit the schema, and every difference."""
+    if isinstance(source, SourceFile):
+        return read_file(source, schema, matching)
+    conformed = compare(_raw_columns(source.data, schema, matching), schema, matching)
+    return replace(conformed, notes=(*conformed.notes, *in_memory.index_note(source.data)))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRows:
+    """The rows of all sources of a load, with the columns and types of the schema.
+
+    Parameters
+    ----------
+    notes
+        What the load changes although every value fits.
+    notes_of_some
+        The same of some files only, with their names.
+    judged
+        How many of the rows break each expectation.
+    """
+
+    rows: pa.Table
+    notes: tuple[str, ...]
+    notes_of_some: tuple[str, ...]
+    judged: JudgedRows
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """What users should know of the load."""
+        return (*self.notes, *self.judged.notes)
+
+
+def read_sources(
+    sources: Iterable[IngestSource], schema: Schema, matching: Matching = EXACT, *, checks: Sequence[RowCheck] = ()
+) -> ReadRows:
+    """Read all sources into one table with the schema's columns and types.
+
+    `checks` are the CHECKs and expectations of the table; a row that breaks one that refuses it is a difference too.
+
+    Raises
+    ------
+    InvalidInput
+        For the first difference, with a line for each other column that does not fit.
+    """
+    sources = tuple(sources)
+    read = [read_source(source, schema, matching) for source in sources]
+    raise_first([difference for each in read for difference in each.differences])
+    tables = [each.table(schema) for each in read]
+    judged = no_rows_judged(checks)
+    with opened_checks(checks) as opened:
+        parts = [_placed(*part) for part in zip(sources, read, tables, strict=True)]
+        raise_first([broken for part in parts for broken in opened.differences(*part)])
+        for part in parts:
+            judged = judged.plus(opened.judged(*part))
+    noted = zip(map(label_of, sources), (each.notes for each in read), strict=True)
+    return ReadRows(pa.concat_tables(tables), *notes_of_sources(noted), judged)
+
+
+def label_of(source: IngestSource) -> str:
+    """Return what the user knows a file by; "" for rows in memory."""
+    return source.label if isinstance(source, SourceFile) else ""
+
+
+def _placed(source: IngestSource, read: Conformed, rows: pa.Table) -> tuple[pa.Table, Callable[[int], str], str]:
+    return rows, read.place, label_of(source)
+
+
+def held_against(
+    source: IngestSource, read: Conformed, schema: Schema, checks: Sequence[RowCheck]
+) -> tuple[Conformed, JudgedRows]:
+    """Return a source that was read, with the rules that its rows break as differences, and counts of expectations."""
+    if read.differences or not checks:
+        return read, no_rows_judged(checks)
+    with opened_checks(checks) as opened:
+        placed = _placed(source, read, read.table(schema))
+        return replace(read, differences=tuple(opened.differences(*placed))), opened.judged(*placed)
+
+
+def notes_of(sources: Sequence[IngestSource], schema: Schema, matching: Matching = EXACT) -> tuple[str, ...]:
+    """Return notes on what a load changes although every value fits, without reading rows.
+
+    NaN in pandas becomes NULL, and columns are left out; those of JSON files are only known after reading them.
+    """
+    notes: list[str] = []
+    extra: dict[str, None] = {}
+    parquet = [each for each in sources if isinstance(each, SourceFile) and each.format == "parquet"]
+    for source in sources:  # the first Parquet file says whether pandas wrote an index into all of them
+        given = _given_names(source, schema, matching) or (names_in(source, schema) if source in parquet[:1] else ())
+        names = matching.names(given, schema) if given else ()
+        if isinstance(source, InMemory) and is_pandas(source.data):
+            notes += (*_nan_notes(source.data, names, schema).values(), *in_memory.index_note(source.data))
+        extra |= dict.fromkeys(matching.left_out(names, schema))
+    return (*notes, *extra_notes(tuple(extra)))
+
+
+def _given_names(source: IngestSource, schema: Schema, matching: Matching) -> tuple[str, ...]:
+    """Return the names of a source's columns, as far as they are known without reading rows."""
+    if isinstance(source, SourceFile):
+        return names_in(source, schema, matching) if matching.ignore_extra else ()
+    if isinstance(source.data, list):
+        return tuple(dict.fromkeys(str(name) for row in source.data for name in row)) if matching.ignore_extra else ()
+    columns = "column_names" if hasattr(source.data, "column_names") else "columns"
+    return tuple(map(str, getattr(source.data, columns, ())))
+
+
+def _raw_columns(data: Any, schema: Schema, matching: Matching) -> RawColumns:
+    if in_memory.is_rows(data):
+        return _from_rows(data, schema, matching)
+    if is_pandas(data):
+        return _from_pandas(data, schema, matching)
+    return RawColumns.of(arrow_of(data), rename=partial(matching.names, schema=schema))
+
+
+def _from_rows(rows: list[dict[str, Any]], schema: Schema, matching: Matching) -> RawColumns:
+    if not rows:
+        return RawColumns.of(schema.arrow.empty_table())
+    given = tuple(dict.fromkeys(name for row in rows for name in row))
+    names = matching.names(tuple(map(str, given)), schema)
+    fields = {f.name: f for f in schema.fields}
+    columns: dict[str, pa.ChunkedArray | Difference | None] = {}
+    bad: list[BadValue] = []
+    for key, name in zip(given, names, strict=True):
+        values = [row.get(key) for row in rows]
+        if name not in fields:
+            columns[name] = _untyped_column(values)
+            continue
+        column, wrong = _column(values, fields[name], matching)
+        if isinstance(column, pa.ChunkedArray):
+            column = with_default(column, fields[name], [key in row for row in rows])
+        columns[name] = column
+        bad += wrong
+    return _with_differences(names, columns, len(rows), bad)
+
+
+_Column = tuple[pa.ChunkedArray | Difference, tuple[BadValue, ...]]
+"""A column, or why there is none; and its values that do not fit, where bad rows are kept back."""
+
+
+def _column(values: Sequence[Any], target: Field, matching: Matching) -> _Column:
+    """Return Python values as a column of the field's type, or the reason why that is impossible."""
+    prepared = prepared_values(values, target.type) if matching.cast else values
+
+    def convert(part: Sequence[Any]) -> pa.Array:
+        return from_python(part, target.type)
+
+    if matching.keep_back:
+        return fitting_values(prepared, convert, target, matching)
+    try:
+        return pa.chunked_array([convert(prepared)]), ()
+    except InexactValueError as error:
+        return with_count(inexact(error, target, row_number, matching), prepared, convert), ()
+
+
+def _untyped_column(values: Any) -> pa.ChunkedArray | None:
+    """Return a column that the table lacks, for its type in the message; None if Arrow has no type for it."""
+    try:
+        return pa.chunked_array([pa.array(values, from_pandas=True)])
+    except BAD_VALUE:
+        return None
+
+
+def _with_differences(
+    names: tuple[str, ...],
+    columns: Mapping[str, pa.ChunkedArray | Difference | None],
+    rows: int,
+    bad: Iterable[BadValue] = (),
+    notes: Mapping[str, str] = MappingProxyType({}),
+) -> RawColumns:
+    """Return columns as `RawColumns`, those that could not be converted as its differences."""
+    differences = tuple(each for each in columns.values() if isinstance(each, Difference))
+    converted = {name: each for name, each in columns.items() if isinstance(each, pa.ChunkedArray)}
+    return RawColumns(names, converted, rows, differences, notes=notes, bad=tuple(bad))
+
+
+def _from_pandas(frame: Any, schema: Schema, matching: Matching) -> RawColumns:
+    names = matching.names(tuple(str(name) for name in frame.columns), schema)
+    fields = {f.name: f for f in schema.fields}
+    columns: dict[str, pa.ChunkedArray | Difference | None] = {}
+    bad: list[BadValue] = []
+    for i, name in enumerate(names):
+        series = frame.iloc[:, i]
+        if name not in fields:
+            columns[name] = _untyped_column(series)
+            continue
+        columns[name], wrong = _from_series(series, fields[name], matching)
+        bad += wrong
+    return _with_differences(names, columns, len(frame), bad, _nan_notes(frame, names, schema))
+
+
+def _nan_notes(frame: Any, names: Sequence[str], schema: Schema) -> dict[str, str]:
+    """Return a note for each float or double column in which NaN values become NULL, by the table's names."""
+    floats = {f.name for f in schema.fields if f.type.name in {"float", "double"}}
+    notes = {}
+    for i, name in enumerate(names):
+        count = _nan_count(frame.iloc[:, i]) if name in floats else 0
+        if count:
+            notes[name] = f"column {name!r}: {counted(count, 'NaN value')} in pandas stored as NULL"
+    return notes
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+_FLOATS = frozenset({"float", "double"})
+
+
+def _without_nan(value: Any, kind: FieldType) -> Any:
+    """Return a value of pandas without the NaN that stand for NULL: those of a column, and in lists of whole numbers.
+
+    pandas and NumPy make floats of whole numbers beside NULL.
+    """
+    if _is_nan(value):
+        return None
+    if kind.name == "list" and kind.arguments[0].name not in _FLOATS and isinstance(value, list | tuple | np.ndarray):
+        if isinstance(value, np.ndarray) and value.dtype.kind not in "fO":
+            return value
+        return [_without_nan(each, kind.arguments[0]) for each in value]
+    if kind.name == "struct" and isinstance(value, dict):
+        types = {each.name: each.type for each in kind.arguments if each.type.name not in _FLOATS}
+        return {name: _without_nan(each, types[name]) if name in types else each for name, each in value.items()}
+    if kind.name == "map" and kind.arguments[1].name not in _FLOATS:
+        return _map_without_nan(value, kind.arguments[1])
+    return value
+
+
+def _map_without_nan(value: Any, kind: FieldType) -> Any:
+    """Return a dictionary or pairs, with values of a type, without the NaN that stand for NULL."""
+    if isinstance(value, dict):
+        return {name: _without_nan(each, kind) for name, each in value.items()}
+    if isinstance(value, list) and all(isinstance(each, tuple) and len(each) == 2 for each in value):
+        return [(name, _without_nan(each, kind)) for name, each in value]
+    return value
+
+
+def _nan_count(series: Any) -> int:
+    """Return how many values are a float NaN, which pandas also uses for missing values."""
+    if series.dtype == object:
+        return sum(_is_nan(value) for value in series)
+    return int(series.isna().sum()) if isinstance(series.dtype, np.dtype) and series.dtype.kind == "f" else 0
+
+
+def _from_series(series: Any, target: Field, matching: Matching) -> _Column:
+    if series.dtype == object:
+        values = [_without_nan(value, target.type) for value in series]
+        return _column(values, target, matching)
+    if of_pandas := of_pandas_alone(target.name, series):
+        return Difference(target.name, of_pandas.problem, (*of_pandas.hint, "; nothing was changed")), ()
+    try:
+        array = pa.array(series, from_pandas=True)
+    except BAD_VALUE as error:
+        problem = f"column {target.name!r} of the DataFrame is {series.dtype}: {first_line(error)}"
+        return Difference(target.name, problem, f"convert it to {target.type} first; nothing was changed"), ()
+    return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array]), ()

@@ -1,0 +1,1 @@
+"""Compaction, garbage collection, checks, status and the service that runs them."""

@@ -1,3 +1,0 @@
-"""Administration: declare, alter, reinitialise, migrate and delete tables; their properties; instances."""
-
-from __future__ import annotations

@@ -1,3 +1,0 @@
-"""Ingest: from the user's files or data in memory to data files and one commit."""
-
-from __future__ import annotations

@@ -1,0 +1,176 @@
+"""Which files can have a row that meets a test, and the least and greatest values of columns: from metadata. Pure.
+
+The references of a version have the least and greatest row keys of each file, and the statistics of some value columns
+(`sleeper_nb.model.statistics`). Where they do not tell, a file counts as one that can have such a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sleeper_nb.model.deletions import DELETION_FILE
+from sleeper_nb.model.files import FileReferences
+from sleeper_nb.model.keys import arrow_value
+from sleeper_nb.model.schema import Field
+from sleeper_nb.model.state import TableState
+from sleeper_nb.model.statistics import MAX, MIN, NULLS, StatisticsValue, columns_in, plain_column, plain_value
+from sleeper_nb.read.reach import AllOf, AnyOf, Compared, IsNull, Test
+
+Mask = Any
+"""A truth value for each active reference, as a column of Arrow."""
+_MOST_VALUES: Final = 100
+"""Of a list; with more, a file is kept if it reaches between the least and the greatest of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnEnds:
+    """The least and greatest values of one column in each active reference's file.
+
+    Parameters
+    ----------
+    type
+        Of the column.
+    least, greatest
+        Days or microseconds of dates and timestamps; null when a file has none, or when they are unknown.
+    nulls
+        The number of nulls, which is null when the statistics are unknown; None for a row key, which has no nulls.
+    """
+
+    type: pa.DataType
+    least: pa.ChunkedArray
+    greatest: pa.ChunkedArray
+    nulls: pa.ChunkedArray | None
+
+    def reaching(self, sign: str, value: StatisticsValue) -> Mask:
+        """Return for each file whether it can have a value that meets a comparison."""
+        wanted = arrow_value(value, self.least.type)
+        tests: dict[str, Any] = {
+            "<": lambda: pc.less(self.least, wanted),
+            "<=": lambda: pc.less_equal(self.least, wanted),
+            ">": lambda: pc.greater(self.greatest, wanted),
+            ">=": lambda: pc.greater_equal(self.greatest, wanted),
+            "=": lambda: pc.and_(pc.less_equal(self.least, wanted), pc.greater_equal(self.greatest, wanted)),
+        }
+        return self._or_unknown(pc.fill_null(tests[sign](), fill_value=False))
+
+    def with_nulls(self) -> Mask:
+        """Return for each file whether it can have a null."""
+        if self.nulls is None:
+            return pc.is_null(self.least)
+        return pc.fill_null(pc.greater(self.nulls, arrow_value(0, pa.int32())), fill_value=True)
+
+    def _or_unknown(self, met: Mask) -> Mask:
+        return pc.or_(met, pc.is_null(self.least if self.nulls is None else self.nulls))
+
+
+def column_ends(state: TableState, names: Iterable[str]) -> dict[str, ColumnEnds]:
+    """Return the ends of those of some columns that metadata knows, by their names in the schema of the version."""
+    with_statistics = columns_in(state.files.schema)
+    keys = {key.name: key for key in state.schema.row_keys}
+    fields = {field.name: field for field in state.schema.fields}
+    found = {}
+    for name in names:
+        if name in keys:
+            active = state.files.active_without_statistics
+            low, high = (plain_column(active[f"{end}_{name}"]) for end in ("min", "max"))
+            found[name] = ColumnEnds(keys[name].type.arrow, low, high, None)
+        elif name in fields and (column := fields[name].column) in with_statistics:
+            active = state.files.active
+            low, high = (plain_column(active[f"{prefix}{column}"]) for prefix in (MIN, MAX))
+            found[name] = ColumnEnds(with_statistics[column], low, high, active[f"{NULLS}{column}"])
+    return found
+
+
+def columns_of(test: Test) -> frozenset[str]:
+    """Return the columns that a test is about."""
+    if isinstance(test, AllOf | AnyOf):
+        return frozenset[str]().union(*map(columns_of, test.parts))
+    return frozenset({test.column})
+
+
+def value_columns_used(test: Test, state: TableState) -> tuple[str, ...]:
+    """Return the value columns of a test whose statistics a version has, in the order of its schema."""
+    keys = {key.name for key in state.schema.row_keys}
+    known = value_columns_with_statistics(state) & columns_of(test)
+    return tuple(name for name in state.schema.names if name in known - keys)
+
+
+def value_columns_with_statistics(state: TableState) -> frozenset[str]:
+    """Return the value columns of which a version has statistics."""
+    known = columns_in(state.files.schema)
+    return frozenset(each.name for each in state.schema.fields if each.column in known)
+
+
+def with_files_that_can_meet(test: Test, state: TableState) -> TableState:
+    """Return a version without the files that can have no row which meets a test, as far as statistics tell."""
+    ends = column_ends(state, columns_of(test))
+    if ends.keys() <= {key.name for key in state.schema.row_keys}:
+        return state  # regions of row keys leave out as much
+    can_have = _mask(test, ends)
+    if can_have is None or pc.all(can_have, min_count=0).as_py():
+        return state
+    return replace(state, files=FileReferences.of(state.files.active_without_statistics.filter(can_have)))
+
+
+def _mask(test: Test, ends: Mapping[str, ColumnEnds]) -> Mask | None:
+    """Return for each file whether it can have a row that meets a test; None for all files."""
+    if isinstance(test, AllOf):
+        known = [mask for part in test.parts if (mask := _mask(part, ends)) is not None]
+        return reduce(pc.and_, known) if known else None
+    if isinstance(test, AnyOf):
+        masks = [_mask(part, ends) for part in test.parts]
+        known = [mask for mask in masks if mask is not None]
+        return reduce(pc.or_, known) if known and len(known) == len(masks) else None
+    column = ends.get(test.column)
+    if column is None:
+        return None
+    if isinstance(test, IsNull):
+        return column.with_nulls()
+    if isinstance(test, Compared):
+        value = plain_value(test.value, column.type)
+        return None if value is None else column.reaching(test.sign, value)
+    return _reaching_one(column, [plain_value(value, column.type) for value in test.values])
+
+
+def _reaching_one(column: ColumnEnds, values: Sequence[StatisticsValue | None]) -> Mask | None:
+    """Return for each file whether it can have one of some values."""
+    known: list[Any] = [value for value in values if value is not None]
+    if len(known) < len(values) or not known:
+        return None
+    if len(known) > _MOST_VALUES:
+        return pc.and_(column.reaching(">=", min(known)), column.reaching("<=", max(known)))
+    return reduce(pc.or_, (column.reaching("=", value) for value in known))
+
+
+@dataclass(frozen=True, slots=True)
+class ExactEnds:
+    """The least and greatest value of a column in all rows of a version, and its nulls; None where all are null."""
+
+    least: StatisticsValue | None
+    greatest: StatisticsValue | None
+    nulls: int
+
+
+def exact_ends(state: TableState, field: Field) -> ExactEnds | None:
+    """Return the ends of a column, if the statistics of each file are known and all rows of each file count.
+
+    The ends of a file whose rows were deleted may be those of a deleted row.
+    """
+    active = state.files.active_without_statistics
+    ends = column_ends(state, [field.name]).get(field.name)
+    if ends is None or ends.type != field.type.arrow:
+        return None
+    are_whole = pc.all(active["only_this_partition"], min_count=0).as_py()
+    if not are_whole or active[DELETION_FILE].null_count < active.num_rows:
+        return None
+    unknown = ends.least.null_count if ends.nulls is None else ends.nulls.null_count
+    if unknown:
+        return None
+    nulls = 0 if ends.nulls is None else pc.sum(ends.nulls, min_count=0).as_py()
+    return ExactEnds(pc.min(ends.least).as_py(), pc.max(ends.greatest).as_py(), nulls)

@@ -1,0 +1,1 @@
+"""Versions of a table: find, save, expire and roll back; what differs between two; readers' leases."""

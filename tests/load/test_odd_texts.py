@@ -1,0 +1,96 @@
+"""The few texts that make a column of CSV files one of texts, and what to do about them."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.commands import COMMANDS
+from sleeper_nb.errors import hint_text
+from sleeper_nb.load import text_types
+
+NUMBERS = [str(n) for n in range(1, 30)]
+
+
+@pytest.fixture
+def session(tmp_path: Path):
+    with sl.connect(tmp_path / "w") as session:
+        yield session
+
+
+def written(tmp_path: Path, texts: list[str], name: str = "x.csv") -> str:
+    (tmp_path / name).write_text("k,x\n" + "".join(f"{n},{text}\n" for n, text in enumerate(texts)))
+    return str(tmp_path / name)
+
+
+ODD = {
+    "one": ([*NUMBERS, "n/a"], "long", ("n/a",)),
+    "several, in their order": (["-", *NUMBERS, "n/a", *NUMBERS, "?"], "long", ("-", "n/a", "?")),
+    "the type with the fewest": ([*NUMBERS, "1.5", "2.5", "n/a"], "double", ("n/a",)),
+    "a number that is too large": ([*NUMBERS, "9" * 30], "long", ("9" * 30,)),
+    "no day": ([*(f"2026-01-{n:02d}" for n in range(1, 20)), "0000-00-00"], "date", ("0000-00-00",)),
+    "no day of its month": ([*(f"2026-01-{n:02d} 10:00" for n in range(1, 20)), "2026-02-30"], "timestamp",
+                            ("2026-02-30",)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ODD)
+@pytest.mark.parametrize("together", [1, 7, 20_000])
+def test_a_few_texts_of_no_type_are_named(session, tmp_path, monkeypatch, case: str, together: int):
+    monkeypatch.setattr(text_types, "_CAST_TOGETHER", together)
+    texts, kind, odd = ODD[case]
+    (found,) = session.create_table("t", written(tmp_path, texts), row_keys=["k"], dry_run=True).odd_texts
+    assert (found.type.name, found.texts) == (kind, odd)
+
+
+def test_the_created_table_names_them_below(session, tmp_path):
+    path = written(tmp_path, [*NUMBERS, "n/a"])
+    line = "x is read as text because of 'n/a'; every other value is a long. To load it as NULL: null_text=['', 'n/a']"
+    made = session.create_table("t", path, row_keys=["k"])
+    assert repr(made).endswith(f"\n{line}")
+    assert line in session.create_table("u", path, row_keys=["k"], dry_run=True)._repr_html_().replace("&#x27;", "'")
+    assert "read as text" not in repr(session.table("t"))
+    assert "read as text" not in repr(session.create_table("v", path, row_keys=["k"], types={"x": "string"}))
+
+
+def test_a_key_cannot_be_null(session, tmp_path):
+    path = written(tmp_path, [*NUMBERS, "n/a"])
+    plan = session.create_table("t", path, row_keys=["x"], dry_run=True)
+    assert repr(plan).endswith("Keys cannot be null: correct the data, or keep the column as text")
+    assert "null_text" in repr(session.create_table("t", path, row_keys=["k"], dry_run=True))
+
+
+def test_those_of_one_of_several_files_are_named(session, tmp_path):
+    written(tmp_path, NUMBERS, "p1.csv")
+    written(tmp_path, ["1", "n/a", "2"], "p2.csv")
+    files = str(tmp_path / "p*.csv")
+    expected = (
+        "it is text because of 'n/a'; to load it as NULL: null_text=['', 'n/a']; "
+        "or store it as text: types={'x': 'string'}, cast=True"
+    )
+    (difference,) = session.create_table("t", files, row_keys=["k"], dry_run=True).differences
+    assert hint_text(difference.hint, "") == expected
+    with pytest.raises(sl.InvalidInput, match="is long in one source and string in another") as caught:
+        session.create_table("t", files, row_keys=["k"])
+    assert caught.value.hint == expected
+    made = session.create_table("t", files, row_keys=["k"], null_text=["", "n/a"])
+    assert made.schema.to_dict()["values"] == {"x": "long?"}
+    written(tmp_path, [*NUMBERS, "n/a"], "p1.csv")
+    (odd,) = session.create_table("u", files, row_keys=["k"], dry_run=True).odd_texts
+    assert odd.texts == ("n/a",)
+
+
+@pytest.mark.parametrize("text", ["n/a", "--", "-", "-N", "not known", "?", "it's"])
+def test_the_option_that_is_proposed_can_be_typed(session, tmp_path, text: str):
+    (odd,) = session.create_table("t", written(tmp_path, [*NUMBERS, text]), row_keys=["k"], dry_run=True).odd_texts
+    line = f"create t --from x.csv --keys k {hint_text(odd.hint, '%sleeper').removeprefix('To load it as NULL: ')}"
+    for parsed in (COMMANDS.parse_line(line), COMMANDS.parse_argv(shlex.split(line))):
+        assert parsed.arguments.null_text == ["", text]
+
+
+def test_no_option_is_proposed_for_a_text_that_it_cannot_have(session, tmp_path):
+    (odd,) = session.create_table("t", written(tmp_path, [*NUMBERS, '"a,b"']), row_keys=["k"], dry_run=True).odd_texts
+    assert odd.hint == ("Correct the data, or keep the column as text",)
