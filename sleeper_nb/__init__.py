@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from sleeper_nb.model.snapshots import Snapshot
     from sleeper_nb.session import Session, connect, deploy, doctor
     from sleeper_nb.table import Table
-    from sleeper_nb.version import TableAt
+    from sleeper_nb.table_at import TableAt
     from sleeper_nb.versions.savepoint_manager import SavepointManager
 
 __version__ = "0.1.0"
@@ -50,7 +50,7 @@ _HOMES = {
     **dict.fromkeys(("connect", "deploy", "doctor"), "sleeper_nb.session"),
     "Session": "sleeper_nb.session",
     "Table": "sleeper_nb.table",
-    "TableAt": "sleeper_nb.version",
+    "TableAt": "sleeper_nb.table_at",
     **dict.fromkeys(("Field", "Schema"), "sleeper_nb.model.schema"),
     "Savepoint": "sleeper_nb.model.savepoints",
     "Snapshot": "sleeper_nb.model.snapshots",

@@ -169,7 +169,7 @@ def test_rows_of_changes_come_while_the_rest_is_compared(session: sl.Session, mo
         raise AssertionError("it is read to its end")
 
     changes = session.table(session.tables()[0].name).changes(1)
-    monkeypatch.setattr("sleeper_nb.version.Changes.batches", batches)
+    monkeypatch.setattr("sleeper_nb.changes.Changes.batches", batches)
     assert next(iter(changes.rows())) == {"n": 1}
 
 

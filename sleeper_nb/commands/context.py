@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sleeper_nb.session import Session
     from sleeper_nb.storage.filesystem import Storage
     from sleeper_nb.table import Table
-    from sleeper_nb.version import TableAt
+    from sleeper_nb.table_at import TableAt
 
 R = TypeVar("R", bound=Report)
 _MOST_NAMED = 3

@@ -34,7 +34,7 @@ from sleeper_nb.sql.writes import is_writing
 
 if TYPE_CHECKING:
     from sleeper_nb.query import QueryResult
-    from sleeper_nb.version import Scan
+    from sleeper_nb.scan import Scan
 
 NO_ROW = "reads no row"
 BY_TYPES = ""

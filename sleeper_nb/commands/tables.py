@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from sleeper_nb.read.column_profile import ColumnProfile
     from sleeper_nb.report import Listing
     from sleeper_nb.table import Table
-    from sleeper_nb.version import TableAt
+    from sleeper_nb.table_at import TableAt
     from sleeper_nb.widgets.form import CreateForm
 
 OLD_NAME = positional("old", "the table", "table", metavar="OLD")

@@ -29,12 +29,12 @@ from sleeper_nb.model.snapshots import SavepointReference
 from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
+    from sleeper_nb.changes import ChangedRows
     from sleeper_nb.display.listings import Pictured
     from sleeper_nb.model.savepoints import Savepoint
     from sleeper_nb.model.snapshots import Snapshot
     from sleeper_nb.report import Listing, Stacked
     from sleeper_nb.table import Table
-    from sleeper_nb.version import ChangedRows
     from sleeper_nb.versions.delete_savepoint import SavepointDeletion
     from sleeper_nb.versions.diff import Diff
     from sleeper_nb.versions.roll_back import RollbackReport

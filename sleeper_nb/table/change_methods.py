@@ -50,7 +50,7 @@ from sleeper_nb.table.row_statements import (
     StatementWriter,
     in_regions,
 )
-from sleeper_nb.version import TableAt
+from sleeper_nb.table_at import TableAt
 from sleeper_nb.versions.resolve import Resolved
 
 

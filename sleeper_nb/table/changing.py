@@ -55,7 +55,7 @@ from sleeper_nb.sql.statement import Slice, SqlText, Statement
 from sleeper_nb.sql.tokens import unquote
 from sleeper_nb.sql.writes import RowChange as Change
 from sleeper_nb.sql.writes import read_writing_statement
-from sleeper_nb.version import TableAt
+from sleeper_nb.table_at import TableAt
 from sleeper_nb.versions.leases import ReadGuard
 from sleeper_nb.versions.periodic_savepoints import LoadedAndSaved, saved_if_due
 from sleeper_nb.versions.resolve import Resolved

@@ -14,6 +14,7 @@ from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import steady
 from sleeper_nb.change.change import ChangeReport
 from sleeper_nb.change.purge import PurgeReport
+from sleeper_nb.changes import Changes
 from sleeper_nb.display.listings import Pictured
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import Action, HintParts, InvalidInput, NotFound, hint_text
@@ -63,6 +64,7 @@ from sleeper_nb.read.export import ExportReport
 from sleeper_nb.read.job_tracking import LISTED_JOBS, Which, jobs_of, list_jobs
 from sleeper_nb.read.scan_plan import ScanPlan
 from sleeper_nb.report import Answer, Grid, Listing, Report, Stacked
+from sleeper_nb.scan import Scan
 from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.table import changing, configuring, loading, maintaining, purging, version_history, watching
@@ -71,7 +73,7 @@ from sleeper_nb.table.changing import AskedChange, AskSource
 from sleeper_nb.table.folder_watch import DEFAULT_EVERY, WatchedFolder, WatchReport
 from sleeper_nb.table.merge_builder import MergeBuilder
 from sleeper_nb.table.version_history import ChosenRows
-from sleeper_nb.version import Changes, Scan, TableAt
+from sleeper_nb.table_at import TableAt
 from sleeper_nb.versions.create_savepoint import create_savepoint, save_current, savepoint_named
 from sleeper_nb.versions.delete_savepoint import SavepointDeletion
 from sleeper_nb.versions.diff import Diff

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sleeper_nb.catalog.catalog_base import retained
+from sleeper_nb.changes import Changes
 from sleeper_nb.display.listings import Pictured
 from sleeper_nb.display.timeline_picture import timeline, timeline_lines
 from sleeper_nb.engines.components import OpenTable
@@ -16,7 +17,7 @@ from sleeper_nb.model.savepoints import Savepoint, savepoint_label, savepoints_b
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.progress import finishing
 from sleeper_nb.report import CONFIRM, Listing
-from sleeper_nb.version import Changes, TableAt
+from sleeper_nb.table_at import TableAt
 from sleeper_nb.versions import row_differences, row_images
 from sleeper_nb.versions.comparison import ComparedRows, VersionComparison, compare, newer_schema
 from sleeper_nb.versions.delete_savepoint import (

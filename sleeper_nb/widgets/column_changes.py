@@ -23,7 +23,7 @@ from sleeper_nb.widgets.version_statement import (
 if TYPE_CHECKING:
     from sleeper_nb.engines.components import Components
     from sleeper_nb.sql.binding import BoundSource
-    from sleeper_nb.version import TableAt
+    from sleeper_nb.table_at import TableAt
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sleeper_nb.report import Grid
     from sleeper_nb.session import Session
     from sleeper_nb.table import Table
-    from sleeper_nb.version import TableAt
+    from sleeper_nb.table_at import TableAt
 
 logger = logging.getLogger(__name__)
 

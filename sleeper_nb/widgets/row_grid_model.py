@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from sleeper_nb.engines.components import Components
     from sleeper_nb.sql.binding import BoundSource
-    from sleeper_nb.version import TableAt
+    from sleeper_nb.table_at import TableAt
 
 FIRST_COLUMNS: Final = 24
 """How many columns are fetched before others come into sight."""

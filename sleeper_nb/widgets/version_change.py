@@ -22,9 +22,10 @@ from sleeper_nb.versions.row_images import ImageSummary
 from sleeper_nb.widgets.column_changes import ColumnChange, ColumnComparison
 
 if TYPE_CHECKING:
+    from sleeper_nb.changes import Changes
     from sleeper_nb.engines.components import Components
     from sleeper_nb.table import Table
-    from sleeper_nb.version import Changes, TableAt
+    from sleeper_nb.table_at import TableAt
 
 READ_UNASKED: Final = 64 << 20
 """Bytes; what needs more is read when the user asks for it."""

@@ -19,7 +19,7 @@ from pyarrow import dataset as ds
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
-from sleeper_nb.version import Scan
+from sleeper_nb.scan import Scan
 from tests.support.builders import START
 from tests.support.value_pools import KEYS, VALUES
 
