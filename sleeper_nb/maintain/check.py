@@ -233,7 +233,6 @@ def _check_versions(
     deep: bool,
     progress: Progress,
 ) -> None:
-    """Check the metadata and the state of every retained version."""
     # one store for each kind: a savepoint that was read must not replace the log that leads to its snapshot
     fresh: dict[type, StateStore] = {Snapshot: without_cache(store), Savepoint: without_cache(store)}
     damaged_metadata = _DamagedMetadata(store, catalogued) if deep else None
@@ -260,7 +259,6 @@ def _look_up(store: StateStore) -> Catalogued:
 
 
 def _catalog_file_faults(store: StateStore) -> Iterator[Suspicion]:
-    """Yield what is wrong with the catalog's own file; a damaged index, for instance, hides rows."""
     for what in store.catalog.file_faults():
         yield Suspicion("catalog file", what, "rows may be hidden: restore the catalog from a copy")
 
@@ -290,7 +288,6 @@ class _DamagedMetadata:
                 self._start = store.catalog.checkpoint(store.table_id, self._oldest.id)
 
     def faults(self, version: CheckedVersion) -> Iterator[Suspicion]:
-        """Yield the metadata files of a version that differ from what was written."""
         recorded = dict(recorded_checksums(version))
         if version == self._oldest and self._start is not None:
             recorded |= dict(recorded_checksums(self._start))
@@ -307,7 +304,6 @@ class _DamagedMetadata:
 
 
 def _metadata_faults(version: CheckedVersion, stored: Collection[str], garbage: frozenset[str]) -> Iterator[Suspicion]:
-    """Yield the metadata files of a version that are missing, or that count as garbage."""
     for path in _metadata_of(version):
         if path not in stored:
             yield Suspicion("metadata", f"{path} is not there", "the version cannot be read", key_of(version))
@@ -406,7 +402,6 @@ def _orphans(
 
 
 def _needed_paths(store: StateStore, seen: _Seen, named: pa.Table | None, catalogued: Catalogued) -> set[str]:
-    """Return every path that a version, garbage collection or the log may still need."""
     known = set(catalogued.garbage)
     for version in catalogued.versions:
         known |= _metadata_of(version)
@@ -450,7 +445,6 @@ def savepoint_file_faults(storage: Storage, savepoint: Savepoint) -> Iterator[Su
 
 
 def _metadata_of(version: CheckedVersion) -> frozenset[str]:
-    """Return the metadata files that a version is read from."""
     metadata = Metadata.of(version)
     if metadata is None:
         return frozenset()

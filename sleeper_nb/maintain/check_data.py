@@ -103,7 +103,6 @@ def _read_through(storage: Storage, filename: str, schema: Schema) -> tuple[Sort
 def _vector_faults(
     storage: Storage, uses: Sequence[DataUse], rows: int, damaged_files: Collection[str]
 ) -> Iterator[Suspicion]:
-    """Yield the deletion vectors of a file that cannot be read, or that name rows which the file does not have."""
     for vector in {use.reference.deletions for use in uses}:
         if vector is None or vector.filename in damaged_files:
             continue

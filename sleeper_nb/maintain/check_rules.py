@@ -35,7 +35,6 @@ def catalog_faults(rows: CatalogRows) -> Iterator[Suspicion]:
 
 
 def _sequence_faults(oldest_first: Sequence[Snapshot]) -> Iterator[Suspicion]:
-    """Yield where a number is missing between retained snapshots, or time goes back."""
     for before, after in pairwise(oldest_first):
         if after.id != before.id + 1:
             missing = f"{before.id + 1}–{after.id - 1}" if after.id > before.id + 2 else f"{before.id + 1}"
@@ -92,7 +91,6 @@ def state_faults(state: TableState, version: CheckedVersion, judged: pa.Table | 
 
 
 def _total_faults(state: TableState, version: CheckedVersion, files: int, size: int) -> Iterator[Suspicion]:
-    """Yield the totals of the catalog that differ from those of the version's references, data files and bytes."""
     references, rows, size_of_references = state.files.totals
     if isinstance(version, Savepoint):
         totals = [("rows", version.record_count, rows)]
@@ -110,7 +108,6 @@ def _total_faults(state: TableState, version: CheckedVersion, files: int, size: 
 
 
 def _tree_fault(state: TableState) -> str | None:
-    """Return what is wrong with the partition tree; None when it is sound."""
     tree = state.tree
     try:
         if not tree.partitions or tree.root.region != Region.whole(state.schema):
@@ -153,7 +150,6 @@ def _longest(most: int, is_same: Callable[[int], bool]) -> int:
 
 
 def _partition_faults(state: TableState, judged: pa.Table) -> Iterator[tuple[str, str]]:
-    """Yield references to partitions that do not exist."""
     known = pa.array([p.id for p in state.tree.partitions], pa.string())
     owners = judged["partition_id"]
     for name in pc.unique(owners.filter(pc.invert(pc.is_in(owners, known)))).to_pylist():

@@ -169,7 +169,6 @@ def collect_garbage(
 
 
 def _check_paths(garbage: Iterable[str]) -> None:
-    """Raise when metadata names a path as garbage that is not a file of a table."""
     strange = next((path for path in garbage if not paths.is_of_table(path)), None)
     if strange is not None:
         raise StorageError(

@@ -159,7 +159,6 @@ def _deleted_percent(file: PlannedFile) -> float:
 
 
 def _is_whole(file: PlannedFile) -> bool:
-    """Return whether all rows of a file are of its partition, and none is deleted."""
     return file.only_this_partition and file.deletions is None
 
 

@@ -107,7 +107,6 @@ class CheckReport(TableReport):
         return ("wrong", "what", "where", "means"), tuple((f.kind, f.what, f.where, f.means) for f in self.findings)
 
     def _notes(self) -> list[str]:
-        """Return what was read, and what else should be known of the table."""
         read = "read whole" if self.deep else "looked up"
         notes = [f"{counted(self.versions, 'version')}, {counted(self.files, 'data file')} {read}"]
         if self.orphans:

@@ -127,7 +127,6 @@ def _grouped_by_job(uses: Sequence[_Use], jobs: int, step: int) -> list[list[_Us
 
 
 def _bars(parts: Sequence[Sequence[_Use]], group: Sequence[Partition], jobs: int) -> tuple[Bar, ...]:
-    """Return the bar of each group of files in a column."""
     column = Range.hull([leaf.region.ranges[0] for leaf in group])
     ends = [_ends(part, column) for part in parts]
     values = sorted({value for pair in ends for value in pair if value is not None})
