@@ -325,7 +325,6 @@ def add_files(
 
 
 def _judged(examined: Iterable[_Examined]) -> JudgedRows:
-    """Return how many rows of all files break each expectation."""
     return reduce(JudgedRows.plus, (each.judged for each in examined), JudgedRows())
 
 
@@ -379,7 +378,6 @@ def _examine_all(
     row_checks: RowChecksOf,
     moving: MovingRules | None,
 ) -> list[_Examined]:
-    """Examine each file, several at a time."""
     had = moved_before(state, store.storage, files) if moving is None else {}
     examiner = _Examiner(store.storage, state, statistics, row_checks(state.schema), moving, had)
     examined = []
@@ -442,7 +440,6 @@ class _Examiner:
         self._starts: list[Any] | None = [leaf.region.ranges[0].min for leaf in leaves[1:]] if cut_by_first else None
 
     def examine(self, address: str, file: SourceFile) -> _Examined:
-        """Return what the table would refer to, or why the file cannot be added."""
         try:
             self._check_place(address)
             _check_address(address)
@@ -703,7 +700,6 @@ def _has_nan(values: pa.Array) -> bool:
 
 
 def _check_address(address: str) -> None:
-    """Raise for an address that engines, or the metadata, cannot hold as it is."""
     name = address.rpartition("/")[2]
     if _OF_A_TABLE.search(address):
         raise _RefusedError("looks like a file of a table, which may delete it", _MOVE)

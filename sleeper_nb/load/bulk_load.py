@@ -243,7 +243,6 @@ class BulkLoad:
         return self._writer.run_files.most > 0 and most_of_leaf(self._references) > 1
 
     def _summary(self) -> Iterator[str]:
-        """Yield the summary of the load, and what it changed."""
         if self._written_for is None:  # a job of the same id had loaded them before
             return
         schema, tree = self._written_for

@@ -205,7 +205,6 @@ class _RunsToFiles:
 
     @property
     def rows(self) -> int:
-        """How many rows the files have."""
         return sum(file.rows for file, _ in self.files)
 
     def take(self) -> bool:
@@ -215,7 +214,6 @@ class _RunsToFiles:
             return self.left >= 0
 
     def write(self, folder: str, rows: pa.Table, counts: dict[str, int]) -> None:
-        """Write sorted rows to a file."""
         file = write_sorted(
             self.storage, paths.data_file(folder, self.new_id()), self.schema, [rows], self.settings.writing
         )

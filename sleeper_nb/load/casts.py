@@ -195,7 +195,6 @@ _HINTS_REFUSED = {
 
 
 def _number_hint(text: str) -> str:
-    """Return what to do about a text that is not a number."""
     if _DECIMAL_COMMA.fullmatch(text.strip()):
         return f"write a decimal point and no thousands separators: {_with_point(text)}"
     return "write a number such as 12 or 1.5, leave missing values empty, or use a column of type string"
@@ -526,7 +525,6 @@ def _struct_to_struct(array: pa.Array, target: FieldType) -> pa.Array:
 
 
 def _member(values: pa.Array | None, array: pa.Array, member: Member, target: FieldType) -> pa.Array:
-    """Return the values of a field of some structs, with the field's type."""
     if values is None:
         values = pa.nulls(len(array))
         missing = Misfit("is missing", f"add it, or declare it nullable: {member.name}:{member.type}?")

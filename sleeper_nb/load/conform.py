@@ -618,7 +618,6 @@ def _nulls_apart(
 
 
 def _nulls_of_parts(parts: Sequence[RawColumns], target: Field, notes: str, *, is_row_key: bool) -> Difference | None:
-    """Return the difference of a column that has nulls but must not, with the place of the first."""
     with_nulls = [part for part in parts if target.name in part.columns and part.columns[target.name].null_count]
     if not with_nulls:
         return None
@@ -671,7 +670,6 @@ def compare_names(
 def _hint_for_unknown(
     name: str, kind: pa.DataType | None, near: str | None, schema: Schema, matching: Matching
 ) -> Hint:
-    """Return what to do about a column that the table lacks."""
     if is_nameless(name):
         listed = f"; the table has {', '.join(schema.names)}"
         return ("leave it out with ", IGNORE_EXTRA, ", or add ", naming(name, "NAME"), listed)
@@ -706,7 +704,6 @@ def _hint_to_rename(change: str, name: str, other: str, matching: Matching) -> H
 
 
 def _hint_to_add(name: str, kind: pa.DataType | None) -> HintParts:
-    """Return how to add a column to the table; if its name is not valid there, that it must be renamed first."""
     if name in OF_KEPT_ROWS:
         return ("it is of rows that were kept back; leave it out", _WITH, IGNORE_EXTRA)
     try:
@@ -797,7 +794,6 @@ def _outside_years(column: pa.ChunkedArray, target: Field) -> pa.ChunkedArray | 
 
 
 def _year_refused(target: Field, row: str, wrong: int) -> Difference:
-    """Return the difference of a row key with times that Python does not have, the first of them in a row."""
     where = f"column {target.name!r}, {row}" if row else f"column {target.name!r}"
     problem = f"{where}: the {target.type} is out of range"
     hint = f"{OUT_OF_YEARS}; nothing was changed"

@@ -404,7 +404,6 @@ class _FromHeader:
         self._stream, self._began = stream, False
 
     def read(self, size: int) -> bytes:
-        """Return some bytes; none at the end."""
         block = bytes(self._stream.read(size))
         while block and not self._began:
             mark = block[: len(codecs.BOM_UTF8)] if block.startswith(codecs.BOM_UTF8) else b""
@@ -457,7 +456,6 @@ def _ends_inside_quotes(file: SourceFile) -> InvalidInput:
 
 
 def _check_quotes(file: SourceFile, csv_format: CsvFormat) -> None:
-    """Raise `InvalidInput` if a value continues after its closing quote."""
     with _Records(file, csv_format, strict=True) as records:
         try:
             for _ in records.rows:

@@ -333,7 +333,6 @@ def _of_values(name: str, values: Any, mixed: Callable[[str, Any], MixedValues])
 
 
 def _of_sheet(name: str, values: list[Any], file: SourceFile) -> DataColumn:
-    """Return the column of values of a sheet."""
     cell_of = partial(cell_in_sample, file, name)
     return _of_values(name, values, partial(mixed_in_file, csv_format=file.csv, place=cell_of, empty=True))
 

@@ -42,7 +42,6 @@ def _are_names(values: Sequence[str]) -> bool:
 
 
 def _numbers_follow(records: Sequence[Sequence[str]]) -> bool:
-    """Return whether numbers or dates follow a name in some column."""
     columns = zip(*(each for each in records[1:] if len(each) == len(records[0])), strict=True)
     return any(any(map(str.strip, values)) and all(map(_is_number_or_empty, values)) for values in columns)
 

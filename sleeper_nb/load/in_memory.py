@@ -139,7 +139,6 @@ def arrow_of(data: Any) -> pa.Table:
 
 
 def _computed(compute: Callable[[], Any]) -> Any:
-    """Return what a library computes on request; `InvalidInput` with its reason when it fails."""
     try:
         return compute()
     except Exception as error:  # each library has its own errors

@@ -678,7 +678,6 @@ def _fields_to_read(
 
 
 def _nulls_in_footer(opened: parquet.ParquetFile, names: Sequence[str], schema: Schema) -> dict[str, int]:
-    """Return the number of nulls of each field that must have none, where the footer says it."""
     given = dict(zip(names, opened.schema_arrow.names, strict=True))
     required = [each for each in schema.fields if not each.nullable and each.name in given]
     return {each.name: _null_count(opened.metadata, given[each.name], each) or 0 for each in required}

@@ -143,7 +143,6 @@ def json_rows_at(file: SourceFile, rows: Sequence[int]) -> OriginalRows:
 
 
 def _blocks(stream: io.BufferedReader, file: SourceFile) -> Iterator[bytes]:
-    """Yield blocks of whole lines."""
     check_is_text(file, stream.peek(_HEAD)[:_HEAD])
     while block := stream.read(BLOCK_BYTES):
         yield block + stream.readline()
@@ -219,7 +218,6 @@ def _nested_count(block: bytes) -> int:
 
 
 def _fit_doubles(numbers: list[bytes]) -> bool:
-    """Return whether doubles hold all digits of some numbers."""
     try:
         to_float(pa.array(numbers, pa.binary()).cast(pa.string()), pa.float64())
     except pa.ArrowInvalid:
@@ -268,7 +266,6 @@ def _objects(
 
 
 def _first_text(content: bytes) -> str:
-    """Return the beginning of a file as text, without a byte order mark."""
     return content.decode("utf-8-sig", _ESCAPED)
 
 
@@ -306,7 +303,6 @@ def _check_end(text: str, at: int) -> None:
 
 
 def _skip(text: str, at: int) -> int:
-    """Return the position after any white space."""
     space = _SPACE.match(text, at)
     return space.end() if space else at
 

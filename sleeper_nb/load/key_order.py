@@ -184,7 +184,6 @@ def _word_at(at_each: Any, begins: _Indices, ends: _Indices, rows: _Indices) -> 
 
 
 def _common_prefix(array: pa.Array) -> int:
-    """Return how many bytes all values begin with alike."""
     ends = pc.min_max(array)
     low, high = (bytes(ends[name].as_buffer()) for name in ("min", "max"))
     return next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))

@@ -164,7 +164,6 @@ def _refuse(file: SourceFile, opened: Any, difference: Difference, key: Field) -
 
 
 def _as_nullable(schema: Schema) -> pa.Schema:
-    """Return the row keys as columns of a file may have them."""
     return pa.schema([key.arrow.with_nullable(nullable=True) for key in schema.row_keys])
 
 

@@ -232,7 +232,6 @@ class _UntypedColumn:
 
 
 def _decimals(number: float) -> int:
-    """Return how many digits a number has after its point."""
     exponent = Decimal(repr(float(number))).normalize().as_tuple().exponent
     return max(-exponent, 0) if isinstance(exponent, int) else 0
 

@@ -46,7 +46,6 @@ def check_named_columns(sources: Sequence[IngestSource], matching: Matching, sch
 
 
 def _check_order(sources: Sequence[IngestSource], matching: Matching) -> None:
-    """Raise `InvalidInput` unless the columns of all data are in one order."""
     known: dict[str, tuple[int, str]] = {}
     for source in sources:
         label = source.label if isinstance(source, SourceFile) else "the data"
@@ -77,7 +76,6 @@ def _ordered_names(source: IngestSource) -> Sequence[str] | None:
 
 
 def _check_sources(sources: Sequence[IngestSource], wanted: Sequence[str]) -> None:
-    """Raise `NotFound` for the first name that no data has."""
     missing, found = dict.fromkeys(wanted), dict[str, None]()
     for source in sources:
         names = _names(source)

@@ -102,7 +102,6 @@ def _in_order(parts: Sequence[pa.Array], indices: Sequence[int], target: FieldTy
 
 
 def _of_one_type(values: Sequence[Any], kind: type, target: FieldType, base64: Base64 | None) -> pa.Array:
-    """Return values of the same Python type as an array of a field's type."""
     if issubclass(kind, np.ndarray) and any(not value.ndim for value in values):
         return from_python([value if value.ndim else value[()] for value in values], target, base64=base64)
     if hasattr(kind, "asDict"):  # a row of Spark
@@ -145,7 +144,6 @@ def _of_numpy(values: Sequence[np.generic]) -> pa.Array:
 
 
 def _in_microseconds(value: Any) -> int | None:
-    """Return a numpy timestamp as microseconds since 1970."""
     if np.isnat(value):
         return None
     moment = value.astype("datetime64[us]")
@@ -207,7 +205,6 @@ def _numbers(values: Sequence[Any], target: FieldType) -> pa.Array:
 
 
 def _nested(values: Sequence[Any], kind: type, target: FieldType, base64: Base64 | None) -> pa.Array:
-    """Return lists, arrays or dictionaries as an array of a list or map type."""
     parts = [list(value.items()) if issubclass(kind, dict) else list(value) for value in values]
     is_map = target.name == "map"
     if not (is_map or (target.name == "list" and not issubclass(kind, dict))):

@@ -194,7 +194,6 @@ def _whole(read: Conformed, schema: Schema) -> pa.Table:
 
 
 def _wrong_rows(read: Conformed, rows: pa.Table, checks: Sequence[RowCheck]) -> dict[int, list[Difference]]:
-    """Return what is wrong with the rows of a source, by their indexes."""
     wrong: defaultdict[int, list[Difference]] = defaultdict(list)
     known = {(each.row, each.difference.column) for each in read.bad}
     with opened_checks(checks) as opened:
@@ -333,7 +332,6 @@ def _of_type(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 
 
 def _kept_part(part: _ReadSource, schema: Schema, matching: Matching) -> pa.Table:
-    """Return the rows of one source that are kept back."""
     rows = sorted(part.wrong)
     if isinstance(part.source, SourceFile):
         found = rows_at(part.source, schema, matching, rows)
@@ -351,7 +349,6 @@ def _kept_part(part: _ReadSource, schema: Schema, matching: Matching) -> pa.Tabl
 
 
 def _in_memory(data: Any, rows: Sequence[int]) -> dict[str, Any]:
-    """Return some rows of data in memory, as the data has them."""
     if is_rows(data):
         found = [data[row] for row in rows]
         return {str(name): [row.get(name) for row in found] for name in dict.fromkeys(n for row in found for n in row)}

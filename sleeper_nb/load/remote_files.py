@@ -166,13 +166,7 @@ def without_secrets(address: str) -> str:
 
 
 def _file_name(answer: Any, shown: str) -> str:
-    """Return a name for a downloaded file, whose ending says its format.
-
-    Raises
-    ------
-    InvalidInput
-        When neither the name nor the content type says the format.
-    """
+    """Return a name for a downloaded file, whose ending says its format; `InvalidInput` when nothing says it."""
     content = answer.headers.get_content_type()
     names = [answer.headers.get_filename() or "", unquote(PurePosixPath(urlsplit(shown).path).name),
              unquote(PurePosixPath(urlsplit(answer.url).path).name)]  # fmt: skip

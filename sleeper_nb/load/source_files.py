@@ -285,7 +285,6 @@ def _below(folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:
 
 
 def _of_path(path: Path, folder: Path) -> SourceFile:
-    """Return the file at a path, found in or below a folder that the user named."""
     try:
         size = path.stat().st_size
     except FileNotFoundError as error:  # deleted since it was listed, or a broken link
@@ -354,12 +353,10 @@ def _in_bucket(source: str, home: Storage | None, endings: tuple[str, ...]) -> F
 
 
 def _matches(path: str, pattern: str, endings: tuple[str, ...]) -> bool:
-    """Return whether a file has one of some endings or, with a glob, matches that."""
     return _glob_pattern(pattern).fullmatch(path) is not None if pattern else path.lower().endswith(endings)
 
 
 def _names_by_folder(paths: Iterable[str]) -> Mapping[str, set[str]]:
-    """Return the names of the files and folders in each folder."""
     names: defaultdict[str, set[str]] = defaultdict(set)
     for path in paths:
         below = path

@@ -311,7 +311,6 @@ _Column = tuple[pa.ChunkedArray | Difference, tuple[BadValue, ...]]
 
 
 def _column(values: Sequence[Any], target: Field, matching: Matching) -> _Column:
-    """Return Python values as a column of the field's type, or the reason why that is impossible."""
     prepared = prepared_values(values, target.type) if matching.cast else values
 
     def convert(part: Sequence[Any]) -> pa.Array:
@@ -340,7 +339,6 @@ def _with_differences(
     bad: Iterable[BadValue] = (),
     notes: Mapping[str, str] = MappingProxyType({}),
 ) -> RawColumns:
-    """Return columns as `RawColumns`, those that could not be converted as its differences."""
     differences = tuple(each for each in columns.values() if isinstance(each, Difference))
     converted = {name: each for name, each in columns.items() if isinstance(each, pa.ChunkedArray)}
     return RawColumns(names, converted, rows, differences, notes=notes, bad=tuple(bad))
@@ -399,7 +397,6 @@ def _without_nan(value: Any, kind: FieldType) -> Any:
 
 
 def _map_without_nan(value: Any, kind: FieldType) -> Any:
-    """Return a dictionary or pairs, with values of a type, without the NaN that stand for NULL."""
     if isinstance(value, dict):
         return {name: _without_nan(each, kind) for name, each in value.items()}
     if isinstance(value, list) and all(isinstance(each, tuple) and len(each) == 2 for each in value):

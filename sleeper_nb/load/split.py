@@ -213,11 +213,9 @@ class _Planner:
         self._known: dict[tuple[str, tuple[str, ...]], LeafSplit | Unsplit] = {}
 
     def claims(self) -> tuple[FileClaim, ...]:
-        """Return the claims of compaction jobs."""
         return self._store.catalog.claims(self._table_id, self._store.clock.now())
 
     def plan(self, state: TableState, claims: Iterable[FileClaim]) -> SplitReport:
-        """Return how the selected leaves of a state are split."""
         claimed_by = {claim.partition_id: claim.job_id for claim in claims}
         chosen = list(selected_leaves(state, self._request))
         plans: list[LeafSplit | Unsplit] = []

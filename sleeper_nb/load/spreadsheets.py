@@ -228,7 +228,6 @@ def _cell_value(cell: Any) -> Any:
 
 
 def _cells_apart(places: Mapping[str, int], rows: Sequence[tuple[int, tuple[Any, ...]]]) -> Iterator[BadValue]:
-    """Yield each cell that shows an error, or has a formula without a result, with its row."""
     for row, (number, cells) in enumerate(rows):
         for each in _cells_without_values(places, [(number, cells)]):
             yield BadValue(row, each)
@@ -249,5 +248,4 @@ def _cells_without_values(
 
 
 def _with_numbers(names: Sequence[str | None]) -> tuple[str, ...]:
-    """Return the names in the header of a sheet, with the number of each column that has none there."""
     return tuple(nameless(i) if name is None else name for i, name in enumerate(names, 1))

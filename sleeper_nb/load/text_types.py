@@ -109,12 +109,7 @@ def _is_written_so(values: pa.Array, name: str, csv_format: CsvFormat) -> np.nda
 def _first_misfit(values: pa.Array, name: str, csv_format: CsvFormat) -> int | None:
     """Return the index of the first text that a cast refuses; None when it refuses none.
 
-    Raises
-    ------
-    InexactValueError
-        When there is one, but not known which.
-    UnicodeDecodeError
-        For a text that is not UTF-8.
+    `InexactValueError` when there is one, but not known which; `UnicodeDecodeError` for a text that is not UTF-8.
     """
     kind = FieldType(name)
     try:

@@ -277,7 +277,6 @@ def _parts_with(state: TableState, names: Collection[str]) -> Iterator[tuple[Par
 
 
 def _region_of(schema: Schema, keys: Iterable[Key]) -> Region:
-    """Return the smallest region that holds some keys."""
     region = Region.whole(schema)
     for i, (field, values) in enumerate(zip(schema.row_keys, zip(*keys, strict=True), strict=True)):
         region = region.narrowed(i, Range(min(values), key_after(field, max(values))))
