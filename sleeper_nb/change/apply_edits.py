@@ -96,7 +96,6 @@ class EditsWriter:
         return frozenset(losing | rows_by_leaf(edits.rows, self.state.tree, self.state.schema).keys())
 
     def _touched(self, edits: EditList) -> Iterator[_Touched]:
-        """Yield each reference that loses rows."""
         active = self.state.files.active_without_statistics
         names = pa.array(list(edits.touched), pa.string())
         owners = active.filter(pa.compute.is_in(active["filename"], names))["partition_id"].unique().to_pylist()
@@ -111,7 +110,6 @@ class EditsWriter:
         assert found == edits.touched, "the rows were found in files of this version"  # noqa: S101
 
     def _in_partition(self, reference: FileReference, gone: Positions) -> Positions:
-        """Return the positions of those rows of a shared file that are in a reference's partition."""
         keys = [key.name for key in self.state.schema.row_keys]
         file = LiveRows(reference.filename, gone[:0], self.state.schema, self.store.storage)
         rows = pa.Table.from_batches(file.batches(keys)).take(pa.array(gone))
@@ -132,7 +130,6 @@ class EditsWriter:
         return replace(reference, rows=rows, deletions=self._vector(reference.partition_id, deleted))
 
     def _rewritten(self, reference: FileReference, deleted: Positions) -> FileReference | None:
-        """Write the rows that are left to a new file of the partition, in their order."""
         region = None if reference.only_this_partition else self.state.tree[reference.partition_id].region
         rows = LiveRows(reference.filename, deleted, self.state.schema, self.store.storage, [region])
         name = self._new_file(reference.partition_id)
@@ -140,7 +137,6 @@ class EditsWriter:
         return None if file is None else reference_to(file, reference.partition_id)
 
     def _vector(self, partition_id: str, deleted: Positions) -> DeletionVector:
-        """Write the positions of deleted rows to a file."""
         name, storage = self._new_file(partition_id), self.store.storage
         table = pa.table([pa.array(deleted, pa.int64())], schema=POSITIONS)
         with checksummed(storage, name) as (stream, checksum):
@@ -155,7 +151,6 @@ class EditsWriter:
         return DeletionVector(name, len(deleted), checksum.bytes, checksum.text)
 
     def _inserted(self, rows: pa.Table) -> Iterator[FileReference]:
-        """Write new rows to sorted files of their leaves."""
         if not rows.num_rows:
             return
         state, settings = self.state, self.settings.ingest
@@ -178,7 +173,6 @@ class _Touched:
 
     @property
     def replaced(self) -> ReplacedReference:
-        """The reference as it is before the change."""
         vector = self.reference.deletions
         deletions = None if vector is None else vector.filename
         return ReplacedReference(self.reference.partition_id, self.reference.filename, deletions)

@@ -199,7 +199,6 @@ class ChangeReport(TableReport):
 
     @property
     def _title(self) -> str:
-        """What a dry run says above its counts."""
         return f"{self.operation}: what would change in snapshot {self.since}"
 
     @property
@@ -436,15 +435,7 @@ class _CheckedChange:
     unique: UniqueKeysOfLoad
 
     def after(self, newest: TableState) -> ChangeRows:
-        """Return the change.
-
-        Raises
-        ------
-        StateRuleBroken
-            When it must be computed again.
-        InvalidInput
-            When it would make a unique key occur twice.
-        """
+        """Return the change; `StateRuleBroken` to compute it again, `InvalidInput` for a repeated unique key."""
         if newest.snapshot_id != self.since.snapshot_id:
             check_still_fits(self.since.schema, newest.schema)
             if newest.processing != self.since.processing:

@@ -340,17 +340,14 @@ class _Found:
 
     @property
     def holders(self) -> Holders:
-        """What keeps the files, and those that no version needs."""
         return holders_of(self.files | self.unread, self.state.files.table_without_statistics, self.kept, self.leases)
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The files that are not the table's own."""
         return tuple(sorted(filter(paths.is_foreign, self.files)))
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The bytes of each tracked data file and vector."""
         files = stored_files(self.state.files.table_without_statistics)
         return dict(zip(files["filename"].to_pylist(), files["bytes"].to_pylist(), strict=True))
 
@@ -594,7 +591,6 @@ class PurgeOfRows:
             delete_savepoint(store, savepoint)
 
     def _listed(self) -> set[str]:
-        """Return the data files in the table's folder."""
         return {each.path for each in self._store.storage.list(paths.DATA) if paths.is_data_file(each.path)}
 
     def _strays(self, state: TableState, listed: set[str]) -> int:
@@ -603,7 +599,6 @@ class PurgeOfRows:
         return len(state.files.untracked(listed - noted))
 
     def _check_deleted(self, found: _Found, state: TableState, listed: set[str]) -> None:
-        """Raise when files are still in storage that the state does not track any more."""
         left = state.files.untracked((found.files | found.unread) & listed)
         if left:
             raise StorageError(
