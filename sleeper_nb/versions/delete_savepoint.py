@@ -90,7 +90,6 @@ class SavepointDeletion(Report):
         return Grid(("", ""), rows, title, footer)
 
     def _fate(self) -> str:
-        """Return what happens to the version."""
         if self.loses_version:
             return f"{'would be' if self.dry_run else 'is'} gone: nothing else keeps it"
         savepoints = [each for each in self.others if each.startswith("savepoint")]

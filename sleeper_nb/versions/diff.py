@@ -201,7 +201,6 @@ class Diff(TableReport):
         return Grid(("", "before", "after", "added", "removed"), rows, title, " · ".join(self._notes()))
 
     def _notes(self) -> list[str]:
-        """Return the sentences below the table."""
         notes = []
         if self.some_rows:
             notes.append("rows added and removed are of the chosen rows; all else is of the whole versions")
@@ -334,7 +333,6 @@ def _splits(state: TableState) -> dict[ChangedSplit, None]:
 
 
 def _column_notes(columns: tuple[ChangedColumn, ...]) -> list[str]:
-    """Return one sentence a column; of many, the first ones and how many more there are."""
     notes = [str(column) for column in columns[:_MOST_COLUMNS]]
     if len(columns) > _MOST_COLUMNS:
         notes.append(f"{len(columns) - _MOST_COLUMNS:,} more columns differ")
@@ -342,7 +340,6 @@ def _column_notes(columns: tuple[ChangedColumn, ...]) -> list[str]:
 
 
 def _split_notes(verb: str, splits: tuple[ChangedSplit, ...]) -> list[str]:
-    """Return a sentence that names where partitions were split; none when there are no splits."""
     if not splits:
         return []
     points = ", ".join(map(str, splits[:_MOST_SPLITS]))

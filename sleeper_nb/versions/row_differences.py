@@ -181,7 +181,6 @@ def _rows(
 
 
 def _in_schema(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return rows of another version's schema with the columns of this one; a column that they lack is null."""
     if rows.schema == schema:
         return rows
     names = set(rows.schema.names)
@@ -287,7 +286,6 @@ class _Side:
             self._beyond = self._beyond if batch is None else batch
 
     def last_key(self) -> Key:
-        """Return the greatest key that was read."""
         return self._key_at(self._beyond, self._beyond.num_rows - 1)
 
     def advance(self, frontier: Key | None) -> None:

@@ -218,7 +218,6 @@ class _Summary:
             self._places[kind] += places[chosen].tolist()
 
     def summary(self) -> ImageSummary:
-        """Return what was found."""
         first = {
             kind: FirstImages(pa.Table.from_batches(self._kept[kind], self._schema), tuple(self._places[kind]))
             for kind in _IMAGES
