@@ -76,7 +76,6 @@ class CreatePlan(Report):
         return Grid(("column", "role", "type", "nullable"), rows, title, footer)
 
     def _text_notes(self) -> Iterator[str]:
-        """Yield what to do about each column that is text only because of a few values."""
         return (hint_text(each.line, self.prefix) for each in self.odd_texts)
 
     def _size(self) -> str:
@@ -84,7 +83,6 @@ class CreatePlan(Report):
         return f"{rows} of {Bytes(self.bytes)} of files" if self.bytes else rows
 
     def _leaves_text(self) -> str:
-        """Return how many leaves there would be, and how even they are."""
         if not self.leaves:
             return "1 leaf"
         counts, about = [leaf.rows for leaf in self.leaves], "about " if self.estimated else ""

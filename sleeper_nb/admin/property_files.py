@@ -368,7 +368,6 @@ class PropertyFiles:
             return True
 
     def _with_lines(self, table_id: str, content: str, lines: Lines) -> str:
-        """Return the text of a table's file with some lines."""
         changes = dict(lines.values)
         if lines.schema is not None:
             properties = self._parsed(content, paths.table_properties(table_id))
@@ -573,7 +572,6 @@ def check_changes(table: str, before: TableProperties, changes: Mapping[str, str
 
 
 def _filled(part: str | Action, table: str, value: str) -> str | Action:
-    """Return a part of a hint with the table and the value in its action."""
     if isinstance(part, str):
         return part
     return Action(part.line.format(table=table, value=value), part.python.format(table=table, value=value))
@@ -612,7 +610,6 @@ def pending_settings(properties: TableProperties, state: TableState, table: str,
 
 
 def _pending_processing(properties: TableProperties, recorded: str | None, table: str, path: str) -> list[str]:
-    """Return a note for each setting of row processing that differs from what the version recorded."""
     notes = []
     in_effect = properties.processed_as(recorded)
     for name in PROCESSING_PROPERTIES:

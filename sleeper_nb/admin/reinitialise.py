@@ -136,7 +136,6 @@ class ReinitialiseReport(Report):
 
     @property
     def _fate_of_snapshots(self) -> str:
-        """How many snapshots are forgotten; before it is done, how to delete the rows and keep these."""
         if not (self.dry_run and self.snapshots):
             return cell_text(self.snapshots)
         keeping = Action(f"delete-rows {self.table} --force", "table.delete(force=True)").text(self.prefix)
