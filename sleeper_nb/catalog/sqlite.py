@@ -146,7 +146,6 @@ _SELECT_NAMED_LIKE = f"{_SELECT_ENTRY} WHERE casefold(name) = casefold(?)"
 
 
 def _to_entry(row: tuple[Any, ...]) -> TableEntry:
-    """Convert a row of `_SELECT_ENTRY`."""
     table_id, name, online, checksum = row
     return TableEntry(table_id, name, bool(online), checksum)
 
@@ -184,14 +183,12 @@ SELECT coalesce(max(id), 0) FROM snapshots WHERE table_id = :table AND files_pat
 
 
 def _from_snapshot(table_id: str, snapshot: Snapshot) -> tuple[Any, ...]:
-    """Return the values for `_INSERT_SNAPSHOT`."""
     values = list(_SNAPSHOT_VALUES(snapshot))
     values[_TIME] = to_micros(snapshot.time)
     return (table_id, *values, snapshot_checksum(table_id, snapshot))
 
 
 def _to_snapshot_row(table_id: str, catalog: str, row: Sequence[Any]) -> SnapshotRow:
-    """Convert a row of `_SELECT_SNAPSHOT`."""
     *values, checksum = row
     return SnapshotRow(table_id, catalog, dict(zip(_SNAPSHOT, values, strict=True)), checksum)
 
@@ -208,7 +205,6 @@ class _CurrentRow:
 
     @classmethod
     def of(cls, catalog: str, row: Sequence[Any]) -> _CurrentRow:
-        """Convert a row of `_SELECT_CURRENT`."""
         table_id, current, commit_id, newest, *snapshot = row
         return cls(table_id, current, commit_id, newest, _to_snapshot_row(table_id, catalog, snapshot))
 
@@ -238,7 +234,6 @@ INSERT OR IGNORE INTO garbage (table_id, path, since) SELECT :table, :path, :now
 
 
 def _add_unnamed_to_garbage(run: sqlite3.Connection, table_id: str, paths: Collection[str], now: datetime) -> None:
-    """Add metadata files to the garbage, except those that a snapshot or savepoint names."""
     for path in paths:
         run.execute(_GARBAGE_IF_UNNAMED, {"table": table_id, "path": path, "now": to_micros(now)})
 
@@ -253,7 +248,6 @@ _SELECT_UNUSED = "SELECT id FROM savepoints WHERE table_id = ? AND body IS NULL"
 
 
 def _to_savepoint_row(table_id: str, catalog: str, row: Sequence[Any]) -> SavepointRow:
-    """Convert a row of `_SELECT_SAVEPOINTS`."""
     body, checksum, *repeated = row
     return SavepointRow(table_id, catalog, repeated[0], body, checksum, dict(zip(_REPEATED, repeated, strict=True)))
 
@@ -288,13 +282,11 @@ _INSERT_LEASE = f"INSERT INTO leases (table_id, {', '.join(_LEASE)}) VALUES (?{'
 
 
 def _from_lease(table_id: str, lease: Lease) -> tuple[Any, ...]:
-    """Return the values for `_INSERT_LEASE`."""
     values = (getattr(lease, name) for name in _LEASE)
     return (table_id, *(to_micros(value) if isinstance(value, datetime) else value for value in values))
 
 
 def _to_lease(row: tuple[Any, ...]) -> Lease:
-    """Convert a row of `_SELECT_LEASES`."""
     values = dict(zip(_LEASE, row, strict=True))
     times = {name: from_micros(values[name]) for name in ("since", "until")}
     return Lease(**{**values, **times})
@@ -312,12 +304,10 @@ WHERE services.owner = ? OR services.until <= ?
 
 
 def _from_service(lease: ServiceLease) -> tuple[Any, ...]:
-    """Return the values of a row of `services`."""
     return lease.service, lease.owner, lease.holder, to_micros(lease.since), to_micros(lease.until)
 
 
 def _to_service(row: tuple[Any, ...]) -> ServiceLease:
-    """Convert a row of `_SELECT_SERVICE`."""
     service, owner, holder, since, until = row
     return ServiceLease(service, owner, holder, from_micros(since), from_micros(until))
 
@@ -340,20 +330,17 @@ DELETE FROM jobs WHERE table_id = :table AND (created < :before OR (created, id)
 
 
 def _to_claim(row: tuple[Any, ...]) -> FileClaim:
-    """Convert a row of `_SELECT_CLAIMS`."""
     job, partition, until, names = row
     return FileClaim(job, partition, tuple(json.loads(names)), from_micros(until))
 
 
 def _to_job(row: tuple[Any, ...]) -> Job:
-    """Convert a row of `_SELECT_JOBS`."""
     values = dict(zip(_JOB, row, strict=True))
     times = {name: from_micros(values[name]) for name in _TIMES if values[name] is not None}
     return Job(**{**values, **times, "partition_ids": tuple(json.loads(values["partition_ids"]))})
 
 
 def _from_job(table_id: str, job: Job) -> tuple[Any, ...]:
-    """Return the values for `_PUT_JOB`."""
     values = dict(zip(_JOB, _JOB_VALUES(job), strict=True))
     times = dict(zip(_TIMES, all_to_micros(job.created, job.started, job.finished), strict=True))
     return (table_id, *{**values, **times, "partition_ids": json.dumps(job.partition_ids)}.values())
@@ -365,7 +352,6 @@ def _job_ids(table_id: str, new: Iterable[Snapshot]) -> list[tuple[str, str, int
 
 
 def _are_unused(run: sqlite3.Connection, ids: Iterable[tuple[str, str, int]]) -> bool:
-    """Return whether no job with one of these ids has made a snapshot."""
     used = "SELECT 1 FROM job_ids WHERE table_id = ? AND job_id = ?"
     return not any(run.execute(used, (table_id, job_id)).fetchone() for table_id, job_id, _ in ids)
 

@@ -281,7 +281,6 @@ class SqliteFile:
         return Action(line, f"sleeper_nb.connect({warehouse!r}, {name!r})")
 
     def _file_id(self) -> tuple[int, int] | None:
-        """Return the device and inode of the file; None when it is not there."""
         try:
             there = self._path.stat()
         except (FileNotFoundError, NotADirectoryError):

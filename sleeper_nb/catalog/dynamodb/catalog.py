@@ -124,12 +124,10 @@ class DynamoDBCatalog(Catalog):
         self._has_tables = self._has_warehouse = False
 
     def table_name(self, suffix: str) -> str:
-        """Return the name of one of the instance's DynamoDB tables."""
         return f"sleeper-{self.instance}-{suffix}"
 
     @property
     def tables_of_instance(self) -> tuple[KeyedTable, ...]:
-        """The DynamoDB tables of the catalog itself."""
         return self._index_table, self._items_table
 
     def _index(self, kind: str) -> Rows:
@@ -140,18 +138,11 @@ class DynamoDBCatalog(Catalog):
         return TableIndex(self._index("name"), self._index("id"), self._index("deleted"), self._found)
 
     def rows(self, table_id: str) -> Rows:
-        """Return access to the catalog's items of a table."""
         self._exists()
         return Rows(self.db, self._items_table, table_id)
 
     def _exists(self) -> bool:
-        """Return whether the catalog's DynamoDB tables exist, in a format that this release reads; one item is read.
-
-        Raises
-        ------
-        OfOtherWarehouse
-            When they belong to another warehouse, whose tables must not be taken for those of this one.
-        """
+        """Return whether the tables exist, by reading one item; `OfOtherWarehouse` when another warehouse has them."""
         with self._lock:
             if not self._has_tables:
                 found = self._index("format").get("catalog")
@@ -299,12 +290,8 @@ class DynamoDBCatalog(Catalog):
     ) -> bool:
         """Make the last of `new` current, as in `Catalog.commit`.
 
-        Parameters
-        ----------
-        table_id, expected, new, log, properties
-            As in `Catalog.commit`.
-        also
-            More parts of the same transaction, made by `items`; the commit is lost when one of their conditions fails.
+        `also` are more parts of the same transaction, made by `items`; the commit is lost when one of their conditions
+        fails.
         """
         noted = [] if properties is None else [self._noted(table_id, properties)]
         return _commit(self.rows(table_id), expected, new, log, [*also, *noted], self.max_items)
@@ -475,13 +462,11 @@ class TableIndex:
     found: LastUsed[str, str]
 
     def entries(self) -> tuple[TableEntry, ...]:
-        """Return all tables, by name."""
         # By id: a table that is being renamed has two items under "name" or, for a moment, none.
         entries = [_entry(row) for row in self.ids.query()]
         return tuple(sorted(entries, key=lambda entry: entry.name.encode()))
 
     def find(self, name: str) -> TableEntry | None:
-        """Return the table with a name, ignoring case."""
         folded = name.casefold()
         before = self.found.get(folded)
         named, row = (self.names.get(folded), None) if before is None else self._both(folded, before)
@@ -493,13 +478,11 @@ class TableIndex:
         return None if row is None else _entry(row)
 
     def _both(self, folded: str, table_id: str) -> tuple[Item | None, Item | None]:
-        """Return the items of a name and of an id, as far as they exist."""
         keys = (self.names.key(folded), self.ids.key(table_id))
         rows = {row["kind"]: row for row in self.ids.db.get_batches(self.ids.table, keys)}
         return rows.get(self.names.owner), rows.get(self.ids.owner)
 
     def entry(self, table_id: str) -> TableEntry | None:
-        """Return the table with an id."""
         row = self.ids.get(table_id)
         return None if row is None else _entry(row)
 

@@ -154,7 +154,6 @@ def _counted(tries: int) -> str:
 
 
 def _message_of(error: Exception) -> str:
-    """Return DynamoDB's message of an error, and the reasons of a cancelled transaction."""
     reasons = {reason.get("Message") or reason.get("Code", "None") for reason in reasons_of(error)}
     message = _response(error).get("Error", {}).get("Message") or str(error)
     return "; ".join([message, *sorted(reasons - {"None", message})])

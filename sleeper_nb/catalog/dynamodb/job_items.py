@@ -86,7 +86,6 @@ def release_claim(rows: Rows, job_id: str) -> None:
 
 
 def _last_and_claims(rows: Rows) -> tuple[Item | None, Claims]:
-    """Return the item of the last claim, and all claims."""
     last = rows.get(CLAIMS)
     visible = {row["item"]: row for row in rows.query(JOB)}
     if last is not None:
