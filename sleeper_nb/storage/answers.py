@@ -80,7 +80,6 @@ def _is_cut_xml(body: bytes) -> bool:
 
 
 def _fault_of(operation_model: Any, body: bytes, *, failed: bool) -> str | None:
-    """Return what is missing in a response; None when it is complete."""
     if operation_model.service_model.resolved_protocol == "json":
         return _json_fault(operation_model.name, json.loads(body), failed=failed)
     if failed:

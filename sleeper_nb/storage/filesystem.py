@@ -375,12 +375,7 @@ class Storage:
 def _check_path(path: str, root: str) -> None:
     """Raise `StorageError` for a path that leaves its root, since metadata may come from an untrusted source.
 
-    Parameters
-    ----------
-    path
-        Below the root, separated by ``/``; an empty one is the root itself.
-    root
-        For the message.
+    An empty path is the root itself.
     """
     if path and (is_foreign(path) or "\0" in path or not {".", ".."}.isdisjoint(path.split("/"))):
         raise StorageError(

@@ -81,7 +81,6 @@ class _Held:
         self._stream, self.held, self.holds = stream, io.BytesIO(), False
 
     def write(self, part: bytes) -> int:
-        """Write or hold the next part."""
         (self.held if self.holds else self._stream).write(part)
         return len(part)
 

@@ -44,7 +44,6 @@ class _Summing:
         self._stream, self._checksum = stream, checksum
 
     def write(self, part: bytes) -> int:
-        """Write the next part."""
         self._stream.write(part)
         self._checksum.add(part)
         return len(part)

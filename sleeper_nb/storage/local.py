@@ -185,12 +185,8 @@ class LocalPlace:
     def _folder_of(self, path: str) -> Iterator[tuple[int | None, str]]:
         """Open the folder of a file without following links: yield its descriptor, and the name of the file in it.
 
-        Without descriptors, None and the address of the file.
-
-        Raises
-        ------
-        StorageError
-            When a folder on the way is a link, or the address of this place leads to another folder than before.
+        Without descriptors, None and the address of the file. `StorageError` when a folder on the way is a link, or the
+        address of this place leads to another folder than before.
         """
         *folders, name = path.split("/")
         real = os.path.realpath(self.root)

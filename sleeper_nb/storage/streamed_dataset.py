@@ -20,7 +20,6 @@ class _Streamed:
     """
 
     def scanner(self, *args: Any, **options: Any) -> dataset.Scanner | StreamedScanner:
-        """Return a scan of the data set; as `pyarrow.dataset.Dataset.scanner`."""
         found: dataset.Scanner = super().scanner(*args, **options)  # type: ignore[misc]
         return StreamedScanner(found) if args or options.keys() & {"columns", "filter"} else found
 

@@ -115,7 +115,6 @@ def _read(tables: Tables, snapshot: Snapshot, schema: Schema) -> TableState | No
 
 
 def _references(rows: Sequence[tuple[dict[str, Any], tuple[ColumnStatistics, ...]]], schema: Schema) -> pa.Table:
-    """Return rows of references, each with the statistics of its file, as columns."""
     of_files = [of_file for _, of_file in rows]
     kinds = widest_kinds(of_files)
     table = pa.Table.from_pylist([row for row, _ in rows], schema=files_schema(schema))
