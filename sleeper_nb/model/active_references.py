@@ -166,7 +166,6 @@ class ActiveReferences:
 
 
 def _with_columns(rows: pa.Table, fields: Iterable[pa.Field]) -> pa.Table:
-    """Return rows with some columns cast to other types, or added with nulls."""
     for each in fields:
         if each.name in rows.schema.names:
             rows = rows.set_column(rows.schema.get_field_index(each.name), each, rows[each.name].cast(each.type))

@@ -249,7 +249,6 @@ def _check_delete_column(name: str, schema: Schema) -> None:
 
 
 def _only_sequence(written: Iterable[Aggregation], delete_column: str) -> str:
-    """Return the sequence of all aggregations of a table with deletes."""
     sequences = sorted({each.sequence for each in written if each.sequence})
     if not sequences:
         raise InvalidInput(

@@ -211,7 +211,6 @@ def _check_pattern(name: str, pattern: str | None) -> None:
 
 
 def _check_hours(name: str, pattern: str) -> None:
-    """Raise `InvalidInput` for hours up to 12 without AM or PM, and for AM or PM that would be ignored."""
     directives = set(_DIRECTIVE.findall(pattern))
     twelve, half, day = ("%I" in directives, "%p" in directives, "%H" in directives)
     if twelve and not half:

@@ -175,7 +175,6 @@ def evolved(schema: Schema, changes: Iterable[SchemaChange], schema_id: int) -> 
 
 
 def _with_type(schema: Schema, path: str, change: Callable[[FieldType], FieldType]) -> Schema:
-    """Return a schema in which the type at a path is another one."""
     name, *inner = path.split(".")
     old = _value(schema, name, "given another type")
     new = replace(old, type=_changed_inside(old.type, name, inner, change), late=True)
@@ -248,7 +247,6 @@ def _hint_to_widen(old: FieldType, new: FieldType) -> str:
 
 
 def _with_rule(schema: Schema, change: RuleChange) -> Schema:
-    """Return a schema with one rule or comment changed."""
     match change:
         case SetDefault(name, default):
             return _with_changed(schema, replace(_value(schema, name, "given a default"), default=default))
@@ -279,7 +277,6 @@ def _with_rules(schema: Schema, **rules: Any) -> Schema:
 
 
 def _with_changed(schema: Schema, field: Field) -> Schema:
-    """Return a schema in which a field replaces the one of its name."""
     parts = (schema.row_keys, schema.sort_keys, schema.values)
     keys, sorts, values = ([field if each.name == field.name else each for each in part] for part in parts)
     return Schema(keys, sorts, values, schema.retired, schema.checks, schema.comment, schema.unique_keys)
@@ -301,7 +298,6 @@ def _with_values(schema: Schema, values: Sequence[Field], retired: Iterable[str]
 
 
 def _value(schema: Schema, name: str, done: str) -> Field:
-    """Return the value field to change."""
     for field in schema.values:
         if field.name == name:
             return field

@@ -254,7 +254,6 @@ class FileReferences:
 
     @cached_property
     def _with_statistics(self) -> Mapping[str, str]:
-        """The columns that have statistics, and their types."""
         return dict(statistics.kinds_in(self.schema))
 
     def _can_hold(self, column: str, kind: str) -> bool:
@@ -368,8 +367,6 @@ class FileReferences:
 
 
 def _by_partition(added: Iterable[Addition], schema: pa.Schema) -> dict[str, pa.RecordBatch]:
-    """Return references as columns, by partition."""
-
     def owner(each: Addition) -> str:
         return each.reference.partition_id
 

@@ -109,7 +109,6 @@ def check_key(field: Field, value: Any, *, what: str = "value") -> KeyValue:
 
 
 def _time(field: Field, value: str | date, what: str) -> date:
-    """Return a date or an instant for a row key of that type."""
     kind, shown = field.type.name, repr(value) if isinstance(value, str) else str(value)
     problem = f"{what} {shown} is not a value of row key {field.name!r}"
     try:

@@ -98,7 +98,6 @@ def file_not_allowed(address: str, instance: str) -> NotAllowed:
 
 
 def _hint_to_allow(folder: str, instance: str) -> HintParts:
-    """Return how to allow a folder: for the open session, or for each that opens the warehouse."""
     warehouse, _, name = instance.rpartition("/")
     text, named = json.dumps(folder, ensure_ascii=False), json.dumps(warehouse, ensure_ascii=False)
     of_instance = "" if name in {"", "default"} else f" --instance {name}"

@@ -243,7 +243,6 @@ class FieldType:
 
 
 def _hint_to_cast(arrow: pa.DataType) -> str:
-    """Return what to do with a column of an Arrow type that no field type holds."""
     if pa.types.is_uint64(arrow):
         return "cast it to decimal(20,0), or to long if all values are below 2^63"
     if pa.types.is_duration(arrow):
@@ -274,7 +273,6 @@ class Member:
 
 
 def _struct(members: Iterable[Member]) -> FieldType:
-    """Return the type of structs with some fields; `InvalidInput` when there is none, or a name occurs twice."""
     known = tuple(members)
     if not known:
         raise InvalidInput("a struct has no fields", hint="write struct<a:int,b:string?>")
@@ -921,7 +919,6 @@ def _unquoted(text: str) -> str:
 
 
 def _definition_hint(definition: str) -> str:
-    """Return what to write instead of an invalid definition."""
     if quoted := _QUOTED.fullmatch(definition):
         name = re.sub(r"\W+", "_", quoted[1].strip())
         return f"write {name}{quoted[2]}: names have no quotes, only letters, digits and _"

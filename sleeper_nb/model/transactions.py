@@ -492,7 +492,6 @@ def _check_regions(references: Sequence[FileReference], tree: PartitionTree) -> 
 
 
 def _leaf_above(tree: PartitionTree, partition_id: str, leaves: Collection[str]) -> str:
-    """Return the split leaf from which a new leaf comes."""
     if tree[partition_id].is_leaf:
         for above in tree.ancestors(partition_id):
             if above.id in leaves:
