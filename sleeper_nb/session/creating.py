@@ -386,7 +386,6 @@ class _Load:
     def of(
         cls, tables: TableOpener, request: TableRequest, tree: PartitionTree | None, sources: tuple[IngestSource, ...]
     ) -> _Load:
-        """Find the columns of the data."""
         matching = request.options.matching
         check_named_columns(sources, matching, request.schema)
         if loading.is_spark(sources):
@@ -519,9 +518,7 @@ class _Load:
     def run(self) -> tuple[StateStore, tuple[str, ...]]:
         """Write the rows, and publish the table with them; after an error there is no table and no file.
 
-        Returns
-        -------
-        The table's store, and what to know of some of the files.
+        Returns the table's store, and what to know of some of the files.
         """
         schema = self._schema()
         target = _target(self._tables, self._request.new, schema, _settings(self._tables, self._request.new, schema))
@@ -598,7 +595,6 @@ class _Load:
         return request.choice.schema(self._columns)
 
     def _without_keys(self) -> InvalidInput:
-        """Return the error that proposes row keys."""
         best = [each for each in self._candidates() if each.fits][:3]
         as_they_are = all(map(has_valid_name, self._columns))
         names = [each.column.name if as_they_are else valid_name(each.column.name) for each in best]

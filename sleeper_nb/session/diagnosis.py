@@ -357,7 +357,6 @@ def _in_folder(patient: Patient) -> Iterator[HealthCheck]:
 
 
 def _no_instance(patient: Patient, root: Path) -> HealthCheck:
-    """Return the warning about a folder or an instance that nobody made yet, or that was mistyped."""
     says = f"no instance {patient.instance!r} in {root}" if root.exists() else f"no warehouse at {root}"
     others = instance_names(patient.warehouse) if root.exists() else ()
     named = f"instances there: {', '.join(others)}; " if others else ""

@@ -126,7 +126,6 @@ _DURATIONS: Final = frozenset({"older_than", "delay", "time_retained"})
 
 
 def _converted(name: str, value: Any) -> Any:
-    """Return a value as the method takes it: a text may be a duration."""
     if name not in _DURATIONS or isinstance(value, timedelta) or value is None:
         return value
     try:

@@ -801,7 +801,6 @@ class Session:
             self._offer_names(spark)
 
     def _offer_names(self, spark: SparkSession) -> None:
-        """Let a Spark session find the tables by name."""
         if self._named_tables is None:
             from sleeper_nb.engines.spark.named_tables import NamedTables
 

@@ -214,7 +214,6 @@ class SqlWriter:
         return self.queries.run(self.text.only(part))
 
     def _change_rows(self, change: RowChange) -> Report:
-        """Delete, update, merge or replace rows in one commit."""
         table = self._table(change.table)
         rows = partial(self._new_rows, change, table) if isinstance(change, OverwriteRows) else None
         asked = AskedChange(self.text, self._text, change, self.queries)
@@ -223,7 +222,6 @@ class SqlWriter:
         )
 
     def _new_rows(self, change: OverwriteRows, table: Table, queries: Queries) -> SourceRows:
-        """Return the rows of an overwrite, under the names of the table's columns."""
         result, names = self._rows_of(change.insert, table, queries)
         return SourceRows(result.to_arrow().rename_columns(list(names)), result.sources)
 
@@ -288,7 +286,6 @@ class SqlWriter:
             return made
 
     def _create_as(self, create: CreateTable, query: QueryPart, options: dict[str, Any]) -> Report:
-        """Create a table with the rows of a query, in one commit."""
         result = self.query(query)
         names = new_table_names(create, result.names, self._text)
         if create.columns and all(column.type for column in create.columns):
@@ -318,11 +315,9 @@ class SqlWriter:
         return SchemaChoice(tuple(keys), tuple(sort), types)
 
     def _defaults(self, create: CreateTable) -> dict[str, Any]:
-        """Return the default of each column that has one."""
         return {each.name.text: self._value(each.default) for each in create.columns if each.default is not None}
 
     def _without_keys(self, create: CreateTable, result: QueryResult, names: Sequence[str]) -> InvalidInput:
-        """Return the error that proposes row keys, judged by the first rows of the query."""
         rows = result.head(JUDGED_ROWS).rename_columns(list(names))
         plan = self.session.create_table(create.name.text, data=rows, or_replace=create.or_replace, dry_run=True)
         best = [each for each in plan.candidates if each.fits][:3]
@@ -333,7 +328,6 @@ class SqlWriter:
         return self._error(f"table {create.name.text!r} has no ROW KEYS", hint, create.name)
 
     def _schema(self, create: CreateTable) -> Schema:
-        """Return the schema that a statement defines."""
         untyped = next((column for column in create.columns if not column.type), None)
         if untyped is not None:
             hint = f"write its type: {untyped.name} STRING; only AS and a query give types to columns"
@@ -343,7 +337,6 @@ class SqlWriter:
 
     @staticmethod
     def _rules(create: CreateTable) -> dict[str, Any]:
-        """Return the comment, the CHECKs and the unique keys of a new table, as `Schema` takes them."""
         checks: list[Check] = []
         for name, text in create.checks:
             checks.append(Check(name or free_check_name(each.name for each in checks), text))
@@ -467,7 +460,6 @@ class SqlWriter:
             raise self._error(f"{words} has no dry run", "it changes no row, and the same statement changes it back")
 
     def _value(self, literal: Constant) -> Any:
-        """Return the value of a literal or a parameter."""
         if isinstance(literal, tuple):
             return [self._value(each) for each in literal]
         if not isinstance(literal, Parameter):
@@ -510,7 +502,6 @@ def _with_hints_of_statement(plan: IngestPlan) -> IngestPlan:
 
 
 def _planned(plan: Report, result: QueryResult) -> Stacked:
-    """Return what would be written, and below it what the query reads."""
     return Stacked((("plan", plan), ("reads", replace(result.cost(), is_counted=True))))
 
 
@@ -519,5 +510,4 @@ def _left_alone(name: Name) -> Answer:
 
 
 def _line(text: str) -> Answer:
-    """Return an answer of one line."""
     return Answer(Grid((), (), footer=text))

@@ -107,7 +107,6 @@ class TableOpener:
         self._stores.pop(table_id, None)
 
     def _kind_of(self, table_id: str) -> str:
-        """Return the class of a table's state store."""
         try:
             return self.components.catalog.current(table_id).state_store
         except (NotFound, CatalogDamaged) as error:  # still opened, so that a check can report on it
