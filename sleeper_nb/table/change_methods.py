@@ -159,7 +159,6 @@ class ChangesOf:
             return rows_given(data, self.table.store.load().schema, self.table.store.storage, options)
 
     def _own(self, name: str) -> TableAt | None:
-        """Return the table's current version, if the name is the table's."""
         is_own = name.casefold() == self.table.name.casefold()
         return TableAt(self.table, Resolved(self.table.store.head())) if is_own else None
 
@@ -243,12 +242,7 @@ def _is_nothing(data: Any) -> bool:
 def _check_same_columns(data: Any, keys: Sequence[str], columns: Collection[str] | None = None) -> None:
     """Raise when some dictionaries lack a column of others: NULL would replace the value that such a row has.
 
-    Parameters
-    ----------
-    data, keys
-        What the user gave as new rows; the columns by which rows match, for the message.
-    columns
-        Which columns count; all when None.
+    `keys` are the columns by which rows match, for the message; `columns` are those that count, all when None.
     """
     if not isinstance(data, list):
         return
@@ -284,14 +278,7 @@ def _check_has_values(rows: pa.Table, columns: Sequence[str]) -> None:
 def _check_each_once(rows: pa.Table, columns: Sequence[str], all_keys: Sequence[str]) -> None:
     """Raise when two new rows match by the same values: both would be inserted, and the next run could update neither.
 
-    Nested values are not compared here.
-
-    Parameters
-    ----------
-    rows, columns
-        The new rows; the columns by which they match.
-    all_keys
-        The columns by which they would match if the caller named none.
+    Nested values are not compared here. Rows match by `columns`, and would by `all_keys` if the caller named none.
     """
     known = {name.casefold(): name for name in rows.column_names}
     keys = [known[name.casefold()] for name in columns if name.casefold() in known]
@@ -311,10 +298,7 @@ def _check_each_once(rows: pa.Table, columns: Sequence[str], all_keys: Sequence[
 def _hint_of_repeated(keys: Sequence[str], all_keys: Sequence[str | None]) -> Hint:
     """Return what to do about new rows that match by the same values; none is given up if more keys tell them apart.
 
-    Parameters
-    ----------
-    keys, all_keys
-        The columns by which rows match, and by which they would match if none was named; None for one that they lack.
+    Rows match by `keys`, and would by `all_keys` if none was named; None is for a key that they lack.
     """
     named = [name for name in all_keys if name is not None]
     if len(named) == len(all_keys) and not set(named) <= set(keys):

@@ -267,7 +267,6 @@ class TableChange:
 
     @property
     def _is_about_all_rows(self) -> bool:
-        """Whether the statement names no part of the table."""
         match self.asked.change:
             case DeleteRows(_, condition) | UpdateRows(_, _, condition):
                 return condition is None
@@ -382,7 +381,6 @@ class TableChange:
         return frozenset(finder.find().removed)
 
     def _fitting(self, rows: pa.Table, state: TableState) -> pa.Table | None:
-        """Return the rows of a source as the statement needs them."""
         match self.asked.change:
             case OverwriteRows():
                 return fitting(self.table, state, rows)
@@ -394,7 +392,6 @@ class TableChange:
     # What follows a change.
 
     def _once(self, job_id: str, message: str | None, *, confirmed: bool) -> ChangeReport:
-        """Change the rows, unless the job has changed the table before."""
         check_job_id(job_id)
         store, author = self.table.store, self.table.components.author
         reports: list[ChangeReport] = []
@@ -419,7 +416,6 @@ class TableChange:
         )  # fmt: skip
 
     def _saved(self, report: ChangeReport) -> ChangeReport:
-        """Create the table's periodic savepoint if one is due."""
         self.table.components.progress.finish("")
         if report.snapshot is None or report.note:
             return report

@@ -83,7 +83,6 @@ def accept_properties(table: OpenTable) -> OpenTable:
 
 
 def _processing(written: TableProperties, state: TableState, changes: Mapping[str, str | None]) -> str:
-    """Return how a version processes rows once some properties are changed."""
     texts = {**written.processed_as(state.processing).texts, **changes}
     return replace(written, texts={name: text for name, text in texts.items() if text is not None}).processing
 
@@ -94,8 +93,6 @@ def _record_processing(
     changes: Mapping[str, str | None],
     announce: Announce | None = None,
 ) -> None:
-    """Commit changes of how rows are processed."""
-
     def change(state: TableState) -> SetProcessing:
         return SetProcessing(_processing(written, state, changes))
 

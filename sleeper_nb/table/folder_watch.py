@@ -472,7 +472,6 @@ class FolderWatch:
         return f"{self._job_id(name)} (no rows: {now.bytes} bytes of {now.changed or now.written})"
 
     def _take(self, file: SourceFile, name: str, now: _Look) -> None:
-        """Load a file."""
         self.progress.update(f"loading {name}")
         try:
             loaded = self.load(file, name, self._job_id(name))

@@ -106,7 +106,6 @@ def load(
 def _remembered(
     table: OpenTable, rows: Sequence[IngestSource], done: Snapshot | IngestPlan, job_id: str | None
 ) -> Snapshot | IngestPlan:
-    """Return the outcome of a load; remember its files if it has added their rows."""
     if isinstance(done, Snapshot) and has_added(done):
         remember_files(table.store, rows, done.id, job_id)
     return done
@@ -161,7 +160,6 @@ def _after_load(table: OpenTable, loaded: Snapshot, notes: Iterable[str]) -> Sna
 
 
 def _readable_again(rows: Sequence[IngestSource]) -> Sequence[IngestSource]:
-    """Return sources whose rows can be read a second time."""
     if sources.is_spark(rows):
         hint = "write them to files first and load these, or leave out the quarantine"
         raise InvalidInput("rows of a Spark DataFrame cannot be kept back: Spark loads all of them, or none", hint=hint)
@@ -178,7 +176,6 @@ class _CheckedIngest:
     quarantine: QuarantineFile
 
     def plan(self) -> IngestPlan:
-        """Return what the load would do."""
         table, state = self.table, self.table.store.load()
         check_named_columns(self.data, self.matching, state.schema)
         self.quarantine.check_new()
@@ -298,7 +295,6 @@ def add_files(
 
 
 def _addresses(files: str | Path | Iterable[str | Path]) -> list[str | Path]:
-    """Return one or several addresses as a list; raise for anything else, and for none."""
     given = [files] if isinstance(files, str | Path) else list(files)
     strange = next((each for each in given if not isinstance(each, str | Path)), None)
     if strange is not None or not given:
@@ -309,7 +305,6 @@ def _addresses(files: str | Path | Iterable[str | Path]) -> list[str | Path]:
 
 
 def _stores_of_all(table: OpenTable) -> dict[str, StateStore]:
-    """Return the stores of all tables of the instance, by the names of the tables."""
     of, stores = table.components, {table.name: table.store}
     for entry in of.catalog.tables():
         if entry.id == table.entry.id:
@@ -509,7 +504,6 @@ def _once(
     began: datetime | None = None,
     outcome: Callable[[], str] = str,
 ) -> Snapshot:
-    """Add rows, unless the job id has added some before."""
     check_job_id(job_id)
     return job_tracking.add_once(table.store, job_id, lambda: _tracked(table, kind, job_id, add, began, outcome))
 
