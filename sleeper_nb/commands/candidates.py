@@ -275,7 +275,6 @@ class CommandCompleter:
 
 
 def _in_condition(text: str, names: KnownNames, table: str) -> Candidates:
-    """Return the columns that may come next in a condition, or the tables after FROM."""
     if text.count("'") % 2:  # within a text
         return NOTHING
     match = re.search(r"\w*$", text)

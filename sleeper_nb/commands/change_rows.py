@@ -180,14 +180,12 @@ def overwrite(context: Context, arguments: Namespace) -> ChangeReport | Answer:
 
 
 def _changed(context: Context, arguments: Namespace, change: Callable[..., ChangeReport]) -> ChangeReport | Answer:
-    """Change rows, or show what was asked for of the plan; `change` is as that of `change_confirmed`."""
     if arguments.rows:
         return _planned_rows(context, arguments, change)
     return change_confirmed(context, arguments, change)
 
 
 def _planned_rows(context: Context, arguments: Namespace, change: Callable[..., ChangeReport]) -> Answer:
-    """Show the rows that would change, and how to do it."""
     from sleeper_nb.display.preview import preview
 
     if not arguments.dry_run:
@@ -202,7 +200,6 @@ def _planned_rows(context: Context, arguments: Namespace, change: Callable[..., 
 
 
 def _options(context: Context, arguments: Namespace) -> dict[str, Any]:
-    """Return the options of every change as arguments of the Python methods."""
     engine: Engine = arguments.engine or ("spark" if context.engine == "spark" else "duckdb")
     return {"engine": engine, "message": arguments.message, "job_id": arguments.job_id}
 

@@ -174,7 +174,6 @@ def option(
 
 
 def flag(name: str, text: str, *, answer: str = "") -> Argument:
-    """Return an option without a value."""
     return Argument((name,), text, is_flag=True, optional=True, answer=answer)
 
 
@@ -204,7 +203,6 @@ JOB_ID = option("--job-id", text="a name for what this does: repeating it change
 
 
 def given_aws(arguments: Namespace) -> AwsTarget:
-    """Return the values of the options `AWS`."""
     return AwsTarget(arguments.region, arguments.endpoint_url, arguments.profile)
 
 
@@ -238,7 +236,6 @@ class TypedLine:
 
 
 def in_quotes(text: str) -> str:
-    """Return a text as one word of a line."""
     return shlex.quote(text) if set(text) & set('"$`\\') else f'"{text}"'
 
 

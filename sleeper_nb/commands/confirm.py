@@ -112,7 +112,6 @@ def line_again(words: Iterable[str], *added: str) -> str:
 
 
 def table_of(plan: Any) -> str:
-    """Return the name of the table that a plan is about."""
     return str(plan.table)
 
 

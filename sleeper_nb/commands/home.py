@@ -144,7 +144,6 @@ def find_home(instance: str, given: str | None, environment: Mapping[str, str], 
 
 
 def is_warehouse(folder: Path) -> bool:
-    """Return whether a folder has instances."""
     return any(folder.glob(f"*/{CATALOG}"))
 
 

@@ -74,7 +74,6 @@ MATCHING_OPTIONS = (
 
 
 def csv_options(arguments: Namespace) -> dict[str, Any]:
-    """Return the CSV options as arguments of the Python methods."""
     return {
         "delimiter": arguments.delimiter,
         "null_text": arguments.null_text or None,
@@ -83,7 +82,6 @@ def csv_options(arguments: Namespace) -> dict[str, Any]:
 
 
 def load_options(arguments: Namespace) -> LoadArguments:
-    """Return the options of a load as arguments of the Python methods."""
     names = ("quote", "escape", "comment", "skip_lines", "encoding", "decimal", "thousands", "date_format",
              "timestamp_format", "sheet", "format")  # fmt: skip
     given = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
@@ -191,7 +189,6 @@ def ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | Wa
 
 @contextmanager
 def _noting_snapshot(context: Context, table: Table, before: int) -> Iterator[None]:
-    """Note on an interrupt at which snapshot the table is, and whether it is still the one from before."""
     try:
         yield
     except KeyboardInterrupt as stop:

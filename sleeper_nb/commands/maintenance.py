@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 
 def _check_service(arguments: Namespace) -> None:
-    """Raise `InvalidInput` for options of the service that make no sense."""
     if arguments.every is not None or arguments.once:
         from sleeper_nb.commands.console_service import time_between
 
@@ -215,7 +214,6 @@ def online(context: Context, arguments: Namespace) -> Answer:
 
 
 def set_online(table: Table, *, online: bool) -> Answer:
-    """Take a table online or offline, and return a line that says so."""
     table.set_online(online)
     state = "online" if online else "offline: reads and ingests still work, and maintenance skips it"
     return Answer(Grid((), (), footer=f"{table.name} is {state}"))

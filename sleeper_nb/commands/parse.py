@@ -380,12 +380,7 @@ def _parser(name: str, usage: str, known: tuple[Argument, ...]) -> _Parser:
 def _check_quotes(line: TypedLine, command: Command, left: Collection[str]) -> None:
     """Raise `InvalidInput` for a value with spaces that was typed without quotes; the hint is the line with them.
 
-    Parameters
-    ----------
-    line
-        What was typed after the command.
-    left
-        Words that are neither values nor arguments. Without them, only the operators of a condition tell.
+    `left` are words that are neither values nor arguments. Without them, only the operators of a condition tell.
     """
     mended, at, wrong = [], 0, ""
     while at < len(line.words):
@@ -526,14 +521,7 @@ def _check_together(command: Command, arguments: Namespace) -> None:
 def _check_comment(sql: str, options: Collection[str], before: Sequence[str]) -> None:
     """Raise `InvalidInput` when an option of the command stands after its SQL, where it would be a comment.
 
-    Parameters
-    ----------
-    sql
-        The statement.
-    options
-        The names of the options.
-    before
-        What was typed before it: the prefix, the command's name, and its words.
+    `before` is what was typed before the SQL: the prefix, the command's name, and its words.
     """
     comment = "" if "\n" in sql.strip() else _last_comment(sql)
     name = comment.partition(" ")[0].partition("=")[0]

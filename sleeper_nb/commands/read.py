@@ -152,7 +152,6 @@ def _check_form(arguments: Namespace) -> None:
 
 
 def _confirmed(context: Context, arguments: Namespace, needed: ConfirmationNeeded, run: Callable[..., Any]) -> Any:
-    """Show the plan of a deletion, or of a change of all rows, and how to confirm it; at a terminal, ask."""
     again = _line_again(context, arguments, force=True)
     return confirmed(context, needed, needed.plan, again, lambda: run(force=True), _name_of)
 
@@ -177,7 +176,6 @@ def _cost_or_plan(result: QueryResult, arguments: Namespace) -> Report:
 
 
 def _rows_of(context: Context, result: QueryResult, arguments: Namespace) -> Any:
-    """Return a query's rows as the options say: pages, a frame, a chart or the result itself."""
     if arguments.interactive:
         from sleeper_nb import widgets
 
@@ -256,7 +254,6 @@ def get(context: Context, arguments: Namespace) -> Any:
 
 
 def _scanned(context: Context, rows: Scan, arguments: Namespace) -> Any:
-    """Return a scan as the options say: its plan, a frame or the scan itself."""
     if arguments.explain:
         return rows.plan()
     form = vars(arguments)["as"]

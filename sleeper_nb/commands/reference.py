@@ -148,14 +148,12 @@ that Python is handed (`to_spark`, `to_duckdb`) have no such limits.
 
 
 def page() -> str:
-    """Return the content of the page."""
     rule = ["## Deleting", *_rule()]
     casts = ["## Casts", *_casts()]
     return "\n".join([_HEAD, *rule, *_commands(), *casts, _sql(), "## Properties", *_properties()])
 
 
 def _sql() -> str:
-    """Return the part about SQL, with the lists of allowed formats and settings."""
     formats = ", ".join(f"`{name}`" for name in FORMATS)
     settings = textwrap.fill(
         ", ".join(f"`{name}`" for name in sorted(CHANGEABLE)), 120, break_on_hyphens=False, break_long_words=False
@@ -164,12 +162,10 @@ def _sql() -> str:
 
 
 def write(path: Path = PAGE) -> None:
-    """Write the page."""
     path.write_text(page(), encoding="utf-8")
 
 
 def _rule() -> Iterator[str]:
-    """Yield the rule about deletions from the docstring of `ConfirmationNeeded`."""
     text = inspect.getdoc(ConfirmationNeeded) or ""
     yield text.partition("\n\n")[2].partition("\n\nParameters\n")[0]
     yield ""

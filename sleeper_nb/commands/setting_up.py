@@ -81,7 +81,6 @@ def autoload(context: Context, arguments: Namespace) -> Autoload:
 
 
 def _note(prefix: str, state: str, before: str | None) -> str:
-    """Return what was done, and how to undo it."""
     if state == "off":
         return "there was no such file" if before is None else "deleted the file: write %load_ext sleeper_nb again"
     if before not in {None, STARTUP_LINES}:
@@ -93,7 +92,6 @@ def _note(prefix: str, state: str, before: str | None) -> str:
 
 
 def _startup_folder() -> Path:
-    """Return the folder of startup files: of the running IPython's profile, or of the default one."""
     from IPython import get_ipython
     from IPython.paths import get_ipython_dir
 

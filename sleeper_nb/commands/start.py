@@ -184,10 +184,7 @@ def _next_command(context: Context, uri: str, aws: Mapping[str, str]) -> str:
 def _created_by_opening(uri: str, instance: str) -> str | None:
     """Return what opening creates: ``new warehouse``, ``new instance`` or None.
 
-    Raises
-    ------
-    InvalidInput
-        When it would be created among other files, as happens after a slip in an address.
+    `InvalidInput` when it would be created among other files, as happens after a slip in an address.
     """
     from sleeper_nb.admin.instances import instance_names
     from sleeper_nb.storage.filesystem import open_storage

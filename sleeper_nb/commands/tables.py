@@ -159,7 +159,6 @@ def create(context: Context, arguments: Namespace) -> Table | CreatePlan | Creat
 
 
 def _new_rows(context: Context, arguments: Namespace) -> Any:
-    """Return the data after ``--from``; None without it."""
     sources = [source_of(context, word) for word in getattr(arguments, "from") or ()]
     return sources[0] if len(sources) == 1 else sources or None
 
@@ -233,7 +232,6 @@ def _create_form(context: Context, arguments: Namespace) -> CreateForm:
 
 
 def parse_property(text: str) -> tuple[str, str]:
-    """Return the name and the value of ``--set NAME=VALUE``."""
     name, equals, value = text.partition("=")
     if not equals:
         raise InvalidInput(f"--set {text!r} has no value", hint="write --set NAME=VALUE, once for each property")
