@@ -169,7 +169,6 @@ class Chart:
 
     @property
     def _has_named_bars(self) -> bool:
-        """Whether each bar has room for a line of text with its name."""
         is_single = self.columns.color is None and self.columns.facet is None and not self.columns.is_log("y")
         names_fit = len(self.points) <= _MOST_NAMED_BARS and max(len(p.label) for p in self.points) <= _LONGEST_NAME
         return self.kind == "bar" and is_single and names_fit

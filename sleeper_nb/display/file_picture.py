@@ -101,7 +101,6 @@ def _notes(columns: Sequence[OverlapColumn], plan: CompactionPlan, strategy: str
 
 
 def _room(across: int) -> int:
-    """Return how many letters fit into a column."""
     return _LINE_CHARS // across - 2
 
 

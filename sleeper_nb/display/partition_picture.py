@@ -112,7 +112,6 @@ def partition_lines(at: Versioned) -> str:
 
 
 def _leaf_cells(state: TableState, depth: Sequence[int], step: int) -> list[_Cell]:
-    """Return a box for each leaf, or for each `step` neighbours."""
     leaves, totals = state.tree.leaves, state.files.by_partition()
     nothing = Totals()
     bottom, dimensions = max(depth) * _LEVEL + LEAF, split_keys(state.tree)
@@ -132,7 +131,6 @@ def _leaf_cells(state: TableState, depth: Sequence[int], step: int) -> list[_Cel
 
 
 def _room(width: int, across: int) -> int:
-    """Return the number of letters that fit into a box."""
     return _LINE_CHARS * width // across - 2
 
 
@@ -151,7 +149,6 @@ def split_keys(tree: PartitionTree) -> list[int]:
 
 
 def _split_cells(tree: PartitionTree, keys: Sequence[str], levels: int) -> list[_Cell]:
-    """Return a box for each split partition, above its leaves, down to the last level that is drawn."""
     found: list[tuple[int, int, int, Partition]] = []
 
     def put(node: Partition, x: int, level: int) -> int:
@@ -175,7 +172,6 @@ def _split_cells(tree: PartitionTree, keys: Sequence[str], levels: int) -> list[
 
 
 def _drawn(cells: Sequence[_Cell], across: int) -> str:
-    """Return the boxes as SVG, and the text that fits into each."""
     boxes: list[str] = []
     drawn: list[str] = []
     most = max(cell.rows or 0 for cell in cells) or 1

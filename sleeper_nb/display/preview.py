@@ -167,7 +167,6 @@ def bounded_with_html(grid: Grid, limit: int = MAX_BYTES) -> tuple[Grid, str]:
 
 
 def _cut(value: object) -> object:
-    """Return a cell as it is, or the beginning of its text when that is long."""
     inner = value.value if isinstance(value, Data) else value
     if isinstance(inner, _SHORT_TYPES) or (isinstance(inner, str) and len(inner) < _SURELY_SHORT):
         return value

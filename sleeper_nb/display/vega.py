@@ -178,7 +178,6 @@ def _dots(made: Chart) -> dict[str, Any]:
 
 
 def _selections(made: Chart) -> list[dict[str, Any]]:
-    """Return what a legend selects, and the zoom."""
     params: list[dict[str, Any]] = []
     if _has_series(made):
         params.append({"name": "series", "select": {"type": "point", "fields": ["series"]}, "bind": "legend"})
@@ -357,7 +356,6 @@ def _tip_name(column: str) -> str:
 
 
 def _lines(notes: Sequence[str]) -> list[str]:
-    """Return notes as a few lines: as many on each as there is room for."""
     lines = [""]
     for note in notes:
         joined = f"{lines[-1]} · {note}" if lines[-1] else note

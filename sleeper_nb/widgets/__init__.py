@@ -192,8 +192,6 @@ def watch(
 
 
 def _after_next_cell(events: Any, call: Callable[[], None]) -> None:
-    """Call a function once, when the next cell has run."""
-
     def ended(_: Any = None) -> None:
         events.unregister("post_run_cell", ended)
         call()

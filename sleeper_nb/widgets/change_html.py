@@ -225,7 +225,6 @@ def _column_html(column: ColumnChange, changed: int, *, drawn: bool) -> str:
 
 
 def _both(sides: Sequence[ColumnCounts | None], what: Literal["nulls", "distinct"]) -> str:
-    """Return one count when it is the same at both versions, or both."""
     texts = ["no column" if side is None else f"{getattr(side, what):,}" for side in sides]
     return texts[0] if texts[0] == texts[1] else f"{texts[0]} → <b>{texts[1]}</b>"
 

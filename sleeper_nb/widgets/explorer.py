@@ -291,7 +291,6 @@ class Explorer(LiveWidget):
         self.run()
 
     def _show_answer(self) -> None:
-        """Show the answer of the last query, and draw the chart that is chosen."""
         answer, failure, self._drawn = self._queries.answer, "", None
         if answer is not None and answer.result is not None:
             with self._without_events():
@@ -467,7 +466,6 @@ class Explorer(LiveWidget):
         self._partitions.show(shown, ranges, self.partition, rows)
 
     def _set_controls(self) -> None:
-        """Set the controls to the values of the traits."""
         with self._without_events():
             if self.table and self.table not in self._names:
                 self._names = self._model.tables()

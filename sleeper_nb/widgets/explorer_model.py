@@ -440,5 +440,4 @@ def _shown(line: str, grid: Grid, picture: str = "") -> Preview:
 
 
 def _word(text: str) -> str:
-    """Return a text as one word of a command."""
     return shlex.quote(text) if '"' in text or "\\" in text else f'"{text}"'

@@ -100,7 +100,6 @@ class CreateForm(LiveWidget):
             self._afterwards(self._show)
 
     def _read(self, _: Any = None) -> None:
-        """Set the draft from the controls."""
         if not self._syncing:
             columns = tuple(row.column for row in self._columns)
             self.draft = replace(self.draft, name=self._name.value.strip(), columns=columns, splits=self._splits.value)
@@ -164,7 +163,6 @@ class _ColumnRow(ipywidgets.HBox):  # type: ignore[misc]  # ipywidgets ships no 
 
     @property
     def column(self) -> ColumnDraft:
-        """The column as its fields say."""
         return ColumnDraft(self.name.value.strip(), self.type.value, self.role.value, self.nullable.value)
 
     def show(self, number: int, column: ColumnDraft, *, of_data: bool) -> None:

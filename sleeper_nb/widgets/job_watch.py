@@ -21,7 +21,6 @@ PAUSE = 0.5
 
 
 def _cell() -> int | None:
-    """Return the number of the running cell; None outside IPython."""
     shell = get_ipython()
     return None if shell is None else shell.execution_count
 

@@ -85,7 +85,6 @@ class Pager(LiveWidget):
         self._table.value = f'<div style="overflow-x:auto;">{replace(grid, footer="").html()}</div>'
 
     def _set_controls(self) -> None:
-        """Set the controls from the page."""
         with self._without_events():
             self._size.value = self.rows
         self._back.disabled, self._on.disabled = self.page.first == 0, self.page.is_last

@@ -121,7 +121,6 @@ class ChangePage(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no 
 
 
 def _fit(toggles: ipywidgets.ToggleButtons) -> None:
-    """Make buttons as wide as their texts."""
     toggles.style.button_width = "auto"
     toggles.add_class("sleeper-toggles")
 
@@ -467,7 +466,6 @@ class Timeline(LiveWidget):
         return NotFound(f"no table {self.table!r} any more: it was renamed or deleted", hint=hint)
 
     def _clear(self) -> None:
-        """Remove from the page what is of other versions, and stop reading them."""
         self._work.cancel()
         self._serial += 1
         self._loading, self._pair = "", None
@@ -477,7 +475,6 @@ class Timeline(LiveWidget):
         self._page.clear()
 
     def _set_controls(self) -> None:
-        """Set the controls to the values of the traits."""
         with self._without_events():
             stops = tuple((label, number) for number, label in self._opened.labels.items())
             self._back.disabled, self._save.disabled = len(stops) < 2, False
