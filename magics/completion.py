@@ -53,7 +53,6 @@ def typed_after_magic(cell: str, line: int, column: int) -> str | None:
 
 
 def _with_files(found: Candidates, typed: str) -> Candidates:
-    """Return candidates with the files that begin as the last word does."""
     if not found.files:
         return found
     line = split_typed(typed)

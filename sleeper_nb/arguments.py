@@ -245,7 +245,6 @@ def _unstorable(value: object) -> str:
 
 
 def _unstorable_member(value: object, hint: Any) -> str:
-    """Return why a text or number in a list of them cannot be stored; the empty text when all can."""
     for option in _options(hint):
         if get_origin(option) in (AbstractSequence, Iterable) and _is_container(value, AbstractSequence):
             problems = ((where, _unstorable(each)) for where, each, of in _members(value, option) if of in (str, int))

@@ -223,7 +223,6 @@ def nearest(name: str, known: Sequence[str]) -> list[str]:
 
 
 def _containing(part: str, names: Iterable[str]) -> list[str]:
-    """Return the first three names that contain a part of four characters or more, such as ``gc.delay``."""
     return [name for name in names if len(part) > 3 and part.casefold() in name.casefold()][:3]
 
 

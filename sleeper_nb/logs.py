@@ -110,7 +110,6 @@ def level_of(environment: Mapping[str, str]) -> str:
 
 
 def _named_level(environment: Mapping[str, str]) -> str | None:
-    """Return the level that ``SLEEPER_LOG`` names; None when it names none."""
     level = environment.get(VARIABLE, "").strip().lower() or OFF
     return level if level in (*LEVELS, OFF) else None
 

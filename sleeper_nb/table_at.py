@@ -223,7 +223,6 @@ class TableAt(Report):
     def _planner(
         self, state: TableState, regions: Sequence[Region] | None, condition: Condition | None
     ) -> Callable[[Test], ScanPlan]:
-        """Return what plans the rows of some regions that can meet a condition and another test."""
         processing, necessary = self._processing(state.schema), list[Test]()
         if condition is not None:
             regions = parts_met(regions, condition.necessary, state.schema)
@@ -235,7 +234,6 @@ class TableAt(Report):
         return planned
 
     def _scan(self, state: TableState, planned: Callable[[Test], ScanPlan], began: datetime) -> Scan:
-        """Return the scan of all rows that are planned."""
         components, plan, storage = self._opened.components, planned(ANY_ROW), self._store.storage
         return Scan(
             table=self.name,

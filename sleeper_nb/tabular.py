@@ -134,14 +134,12 @@ def _cast_to_text(name: str) -> str:
 
 
 def _parts(kind: pa.DataType) -> Iterator[pa.DataType]:
-    """Yield a type and all that its values are made of."""
     yield kind
     for at in range(kind.num_fields):
         yield from _parts(kind.field(at).type)
 
 
 def _first_with(rows: pa.Table | pa.RecordBatch, holds: Callable[[pa.DataType], bool]) -> pa.Field | None:
-    """Return the first column that holds values of some types; None without one."""
     return next((field for field in rows.schema if any(map(holds, _parts(field.type)))), None)
 
 
