@@ -15,6 +15,7 @@ from traitlets import Bool, Enum, Int, default, observe
 from traitlets.config import Configurable
 
 from magics.completion import sleeper_matcher
+from magics.every_answer import EveryAnswer
 from sleeper_nb import __version__, logs
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context, explained
@@ -92,6 +93,7 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
         self._shown: BaseException | None = getattr(sys, "last_value", None)
         self.context = Context("notebook", self._connect, progress=self._watch)
         self.matcher = sleeper_matcher(self.context)
+        self.every_answer = EveryAnswer()
 
     @default("log")  # type: ignore[untyped-decorator]
     def _log_of_environment(self) -> str:
@@ -111,6 +113,7 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
         shell.register_magics(magics)
         atexit.register(magics.close)  # before IPython's own: it keeps the shell alive in a thread, past the last cell
         shell.Completer.custom_matchers.append(magics.matcher)
+        shell.ast_transformers.append(magics.every_answer)
 
     @staticmethod
     def uninstall(shell: InteractiveShell) -> None:
@@ -125,6 +128,7 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
         # By identity: a matcher or a configurable of others may call itself equal to anything.
         matchers = shell.Completer.custom_matchers
         matchers[:] = [matcher for matcher in matchers if matcher is not magics.matcher]
+        shell.ast_transformers[:] = [one for one in shell.ast_transformers if one is not magics.every_answer]
         shell.configurables[:] = [one for one in shell.configurables if one is not magics]
         magics.close()
 

@@ -127,6 +127,25 @@ def test_a_bare_line_shows_text_and_html_and_an_assignment_shows_nothing(trips, 
     assert len(shell.user_ns["x"]) == 3
 
 
+def test_several_lines_of_a_cell_all_show_their_answers(trips, shell):
+    with capture_output() as said:
+        answer = shell.run_cell("%sleeper tables\nx = %sleeper status trips\n%sleeper history trips\n2 + 1")
+    shown = [output.data["text/plain"] for output in said.outputs]
+    assert answer.result == 3
+    assert len(shown) == 2
+    assert shown[0].startswith("table")
+    assert "snapshot" in shown[1]
+    assert shell.run_cell("for _ in range(2):\n    %sleeper tables\n1").success
+
+
+def test_an_answer_of_none_is_not_shown(trips, shell, monkeypatch):
+    monkeypatch.setattr("sleeper_nb.commands.parse.Invocation.run", lambda *_: None)
+    with capture_output() as said:
+        shell.run_cell("%sleeper tables\n%sleeper tables").raise_error()
+    assert said.outputs == []
+    assert said.stdout == ""
+
+
 def test_the_newest_snapshots_are_listed_below_the_picture_of_all(trips, fail):
     history = trips("%sleeper history trips --limit 2")
     assert [snapshot.id for snapshot in history] == [3, 2]
@@ -363,14 +382,19 @@ def test_reloading_changes_nothing_and_unloading_leaves_what_others_made(shell):
 
     completer, manager = shell.Completer, shell.magics_manager
     completer.custom_matchers.append(another)
-    before = (len(completer.custom_matchers), len(shell.configurables))
+
+    def counts():
+        return len(completer.custom_matchers), len(shell.configurables), len(shell.ast_transformers)
+
+    before = counts()
     for _ in range(2):
         shell.run_line_magic("reload_ext", "sleeper_nb")
-        assert (len(completer.custom_matchers), len(shell.configurables)) == before
+        assert counts() == before
     __import__("magics").load_ipython_extension(shell)
-    assert (len(completer.custom_matchers), len(shell.configurables)) == before
+    assert counts() == before
     shell.run_line_magic("unload_ext", "sleeper_nb")
     assert completer.custom_matchers == [another]
+    assert shell.ast_transformers == []
     assert NAME not in manager.registry
     assert "sleeper" not in manager.magics["line"]
     assert "sleeper" not in manager.magics["cell"]
