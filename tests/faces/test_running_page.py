@@ -28,7 +28,8 @@ def blocks(language: str) -> list[str]:
 
 def commands() -> list[list[str]]:
     """Return the words of each command on the page."""
-    lines = [re.split(r"&& | 2>>", line)[1].removeprefix(f"{VENV}/") for line in blocks("")[0].splitlines()]
+    crontab = [line for block in blocks("") for line in block.splitlines()]
+    lines = [re.split(r"&& | 2?>", line)[1].removeprefix(f"{VENV}/") for line in crontab]
     lines += blocks("bash")[0].splitlines() + re.findall(r'bash_command="(.*)"', blocks("python")[0])
     unit = configparser.ConfigParser(interpolation=None)
     unit.read_string(blocks("ini")[0])
@@ -47,7 +48,7 @@ def test_each_command_is_one(words):
 
 
 def test_schedulers_without_a_path_get_the_whole_path():
-    assert PAGE.count(f"{VENV}/sleeper maintain") == 2
+    assert PAGE.count(f"{VENV}/sleeper maintain") == PAGE.count(f"{VENV}/sleeper status") == 2
     assert f"RestartPreventExitStatus={cli.MISUSED}\n" in PAGE
 
 
