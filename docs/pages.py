@@ -23,6 +23,7 @@ WHOLE = {
     "docs/guide.md": ("guide", START),
     "docs/faq.md": ("faq", START),
     "docs/running.md": ("running", START),
+    "docs/aws-roles.md": ("aws-roles", START),
     "docs/costs.md": ("costs", START),
     "docs/sizing.md": ("sizing", START),
     "COMPARISON.md": ("comparison", START),

@@ -1,4 +1,4 @@
-"""Deploy an instance: plan and make its bucket, DynamoDB tables and properties file, and the policies of its roles."""
+"""Deploy an instance: plan and make its bucket, DynamoDB tables and properties file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sleeper_nb.admin.aws_roles import ROLES, AwsScope
 from sleeper_nb.admin.instances import check_instance_name
 from sleeper_nb.admin.ownership import check_warehouse
 from sleeper_nb.admin.property_files import read_text
@@ -18,7 +17,7 @@ from sleeper_nb.catalog.dynamodb.items import KeyedTable
 from sleeper_nb.errors import Action, InvalidInput
 from sleeper_nb.model.properties import OWN_TABLES, InstanceProperties
 from sleeper_nb.report import Grid, Report, nothing_done
-from sleeper_nb.state_store.dynamodb.reference_items import names_of_tables, shared_tables
+from sleeper_nb.state_store.dynamodb.reference_items import shared_tables
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.aws_target import AS_BOTO3_FINDS_IT, AwsTarget
 from sleeper_nb.storage.filesystem import Storage
@@ -43,7 +42,7 @@ class DeployStep:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DeployReport(Report):
-    """What an instance needs on AWS, what of it was made, and who may use it.
+    """What an instance needs on AWS, and what of it was made.
 
     Parameters
     ----------
@@ -51,10 +50,6 @@ class DeployReport(Report):
         The address of the instance.
     steps
         What it needs, in the order in which it is made.
-    scope
-        What the policies are about.
-    roles
-        The roles whose policies are shown.
     dry_run
         Whether this is a plan.
     again
@@ -65,8 +60,6 @@ class DeployReport(Report):
 
     location: str
     steps: tuple[DeployStep, ...]
-    scope: AwsScope
-    roles: tuple[str, ...]
     dry_run: bool
     again: str = ""
     prefix: str = ""
@@ -76,11 +69,6 @@ class DeployReport(Report):
     def is_complete(self) -> bool:
         """Whether everything exists."""
         return all(step.state in {EXISTS, MADE} for step in self.steps)
-
-    @property
-    def policies(self) -> dict[str, dict[str, Any]]:
-        """The policy of IAM for each role that is shown."""
-        return {role: self.scope.policy(role) for role in self.roles}
 
     def grid(self) -> Grid:
         """Return the steps."""
@@ -94,32 +82,15 @@ class DeployReport(Report):
         return Grid(("what", "name", "state"), rows, title, footer)
 
     def _opening(self) -> str:
-        warehouse = self.location.removesuffix(f"/{self.scope.instance}")
-        python = f"sleeper_nb.connect({warehouse!r}, {self.scope.instance!r}{self.aws.arguments})"
-        line = f"use {shlex.quote(warehouse)} --instance {self.scope.instance}{self.aws.options}"
+        warehouse, _, instance = self.location.rpartition("/")
+        python = f"sleeper_nb.connect({warehouse!r}, {instance!r}{self.aws.arguments})"
+        line = f"use {shlex.quote(warehouse)} --instance {instance}{self.aws.options}"
         return Action(line, python).text(self.prefix)
 
-    def _policy_grid(self, role: str) -> Grid:
-        lines = tuple((line,) for line in self.scope.policy_text(role).splitlines())
-        return Grid(("",), lines, f"IAM policy of a {role}, to copy")
-
-    def __repr__(self) -> str:
-        return "\n\n".join([self.grid().text(), *(self._policy_grid(role).text() for role in self.roles)])
-
-    def _repr_html_(self) -> str:
-        from sleeper_nb.report import escaped
-
-        policies = (
-            f"<details><summary>IAM policy of a {role}, to copy</summary>"
-            f"<pre>{escaped(self.scope.policy_text(role))}</pre></details>"
-            for role in self.roles
-        )
-        return "".join([self.grid().html(), *policies])
-
     def to_dict(self) -> dict[str, Any]:
-        """Return the steps, and the policies as IAM takes them."""
+        """Return the steps."""
         steps = [{"what": step.kind, "name": step.name, "state": step.state} for step in self.steps]
-        return {"location": self.location, "steps": steps, "policies": self.policies, "dry_run": self.dry_run}
+        return {"location": self.location, "steps": steps, "dry_run": self.dry_run}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +105,11 @@ class Deployment:
         Its catalog.
     properties
         Those of the instance's file, if that is missing.
-    roles
-        The roles whose policies are shown.
     """
 
     warehouse: Storage
     catalog: DynamoDBCatalog
     properties: InstanceProperties
-    roles: tuple[str, ...] = ROLES
 
     def __post_init__(self) -> None:
         check_instance_name(self.catalog.instance)
@@ -152,7 +120,7 @@ class Deployment:
     def plan(self) -> DeployReport:
         """Return what exists and what is to make; two or three requests for each, all of which only look.
 
-        Without keys nothing is asked, so that whoever grants them can be shown the policies.
+        Without keys nothing is asked, so that whoever grants them can be shown what is needed.
         """
         with self.warehouse.explained():  # AWS_PROFILE may name none
             has_keys, region = self.catalog.db.keys_and_region()
@@ -185,11 +153,9 @@ class Deployment:
         )
 
     def _report(self, steps: tuple[DeployStep, ...], region: str) -> DeployReport:
-        names = names_of_tables(self.catalog)
-        scope = AwsScope(self._place.bucket, self._place.key, self.catalog.instance, region, names)
         location = f"{self.warehouse.root}/{self.catalog.instance}"
         aws = replace(self.catalog.db.aws, region=region)
-        return DeployReport(location, steps, scope, self.roles, dry_run=True, aws=aws)
+        return DeployReport(location, steps, dry_run=True, aws=aws)
 
     def run(self) -> DeployReport:
         """Make what is missing. Running it again, after an error or by two at once, makes only what is missing then.

@@ -24,7 +24,7 @@ from sleeper_nb.model.snapshots import Snapshot
 logger = logging.getLogger(__name__)
 
 TABLE_ID_DIGITS = 8
-"""The id of a new table has so many hexadecimal digits; policies of IAM count on it."""
+"""The id of a new table has so many hexadecimal digits; the policies of `docs/aws-roles.md` count on it."""
 
 
 @dataclass(frozen=True, slots=True)

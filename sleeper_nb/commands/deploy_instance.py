@@ -6,7 +6,6 @@ from argparse import Namespace
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sleeper_nb.admin.aws_roles import ROLES
 from sleeper_nb.commands.command import AWS, DRY_RUN, flag, given_aws, option
 from sleeper_nb.commands.confirm import line_again
 from sleeper_nb.commands.context import Context
@@ -15,11 +14,10 @@ from sleeper_nb.commands.tables import parse_property
 if TYPE_CHECKING:
     from sleeper_nb.admin.deploy import DeployReport
 
-_DEPLOY = flag("--deploy", "plan bucket, DynamoDB tables and IAM policies; --force makes what is missing")
+_DEPLOY = flag("--deploy", "plan bucket, DynamoDB tables and properties; --force makes what is missing")
 _ONLY_WITH_IT = (
     option("--instance", text="with --deploy, its name; default if not given", metavar="I"),
     *AWS,
-    option("--role", text="show the policy of this role alone", choices=ROLES),
     DRY_RUN,
     flag("--force", "make what the plan of --deploy says; what is there stays"),
 )
@@ -36,7 +34,6 @@ def deploy_instance(context: Context, arguments: Namespace) -> DeployReport:
         arguments.instance or "default",
         **given_aws(arguments).given,
         properties=dict(map(parse_property, arguments.set)),
-        role=arguments.role,
         dry_run=arguments.dry_run or not arguments.force,
         progress=context.progress,
     )

@@ -73,7 +73,7 @@ def instances(context: Context, _arguments: Namespace) -> Listing[InstanceSummar
         "add-instance s3://bucket/prefix --instance prod --deploy",
         "add-instance s3://bucket/prefix --instance prod --deploy --force",
     ),
-    words=("deploy", "policy", "iam"),
+    words=("deploy",),
     warehouse="place",
 )  # fmt: skip
 def create_instance(context: Context, arguments: Namespace) -> Answer | DeployReport:

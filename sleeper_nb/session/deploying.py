@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from sleeper_nb.admin.aws_roles import ROLES
 from sleeper_nb.admin.instances import check_instance_name
 from sleeper_nb.arguments import checked
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.properties import InstanceProperties
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.storage.aws import Network
@@ -29,12 +27,11 @@ def deploy(
     endpoint_url: str | None = None,
     profile: str | None = None,
     properties: Mapping[str, str] | None = None,
-    role: str | None = None,
     dry_run: bool = True,
     clock: Clock | None = None,
     progress: Progress | None = None,
 ) -> DeployReport:
-    """Plan or make what an instance needs on AWS: bucket, DynamoDB tables and properties; and the policies to use it.
+    """Plan or make what an instance needs on AWS: bucket, DynamoDB tables and properties.
 
     Parameters
     ----------
@@ -42,8 +39,6 @@ def deploy(
         As `connect` takes them; the warehouse is in a bucket.
     properties
         Those of the instance's properties file, if that is to be made.
-    role
-        Whose policy is shown: ``reader``, ``writer`` or ``maintainer``; all three when None.
     dry_run
         Whether to return the plan alone, which is the default. Otherwise what is missing is made; what is there stays,
         so running it again is safe.
@@ -51,7 +46,7 @@ def deploy(
     Raises
     ------
     InvalidInput
-        When the warehouse is a folder, or the role or a property does not exist.
+        When the warehouse is a folder, or a property does not exist.
     StorageError
         When S3 or DynamoDB refuse.
     """
@@ -59,14 +54,11 @@ def deploy(
     from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 
     check_instance_name(instance)
-    if role is not None and role not in ROLES:
-        raise InvalidInput(f"no role {role!r}", hint=f"choose {', '.join(ROLES)}")
     network = Network(clock or Clock(), progress or SILENT)
     aws = AwsTarget(region, endpoint_url, profile)
     storage = open_storage(warehouse, aws, network)
     catalog = DynamoDBCatalog(instance, aws, clock=network.clock, network=network, warehouse=storage.root)
-    roles = ROLES if role is None else (role,)
-    deployment = Deployment(storage, catalog, InstanceProperties(properties or {}), roles)
+    deployment = Deployment(storage, catalog, InstanceProperties(properties or {}))
     try:
         return deployment.plan() if dry_run else deployment.run()
     finally:

@@ -5,15 +5,34 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
-from sleeper_nb.admin.aws_roles import actions_of
 from sleeper_nb.storage.aws_target import AwsTarget
 from sleeper_nb.storage.s3 import S3Place
 
 ACCOUNT = "123456789012"
+_S3: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("HeadBucket", "ListObjectsV2"), "s3:ListBucket"),
+    **dict.fromkeys(("GetObject", "HeadObject"), "s3:GetObject"),
+    **dict.fromkeys(("PutObject", "CreateMultipartUpload", "UploadPart", "CompleteMultipartUpload"), "s3:PutObject"),
+    **dict.fromkeys(("DeleteObject", "DeleteObjects"), "s3:DeleteObject"),
+    "AbortMultipartUpload": "s3:AbortMultipartUpload",
+    "CreateBucket": "s3:CreateBucket",
+}
+_PARTS: Final[Mapping[str, str]] = {
+    "Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": "ConditionCheckItem",
+    "Get": "GetItem",
+}  # fmt: skip
+
+
+def actions_of(operation: str, request: Mapping[str, Any]) -> frozenset[str]:
+    """Return the actions of IAM that a request to S3 or DynamoDB needs; a transaction needs those of its parts."""
+    if operation in _S3:
+        return frozenset({_S3[operation]})
+    parts = (part for item in request.get("TransactItems", ()) for part in item)
+    return frozenset(f"dynamodb:{_PARTS[part]}" for part in parts) or frozenset({f"dynamodb:{operation}"})
 
 
 _PATTERN = re.compile(r"\$\{([*?$])\}|(\*)|(\?)|(.)", re.DOTALL)

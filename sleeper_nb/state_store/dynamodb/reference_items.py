@@ -16,7 +16,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from sleeper_nb.catalog.catalog_base import TABLE_ID_DIGITS
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.catalog.dynamodb.items import Item, KeyedTable
 from sleeper_nb.catalog.dynamodb.rows import Rows
@@ -47,20 +46,6 @@ def shared_tables(catalog: DynamoDBCatalog) -> tuple[KeyedTable, ...]:
     return tuple(KeyedTable(catalog.table_name(suffix), "table_id", key) for suffix, key in _NAMES)
 
 
-def names_of_tables(catalog: DynamoDBCatalog) -> tuple[str, ...]:
-    """Return the names of all DynamoDB tables that an instance may have, as patterns of IAM.
-
-    Those that a Sleeper table has alone have its id in their names, whose characters are each a ``?``.
-    """
-    known = (*catalog.tables_of_instance, *shared_tables(catalog))
-    own = (catalog.table_name(f"{_own('?' * TABLE_ID_DIGITS)}{suffix}") for suffix, _ in _NAMES)
-    return (*(table.name for table in known), *own)
-
-
-def _own(table_id: str) -> str:
-    return f"table-{table_id}-"
-
-
 @dataclass(frozen=True, slots=True)
 class Tables:
     """The rows of one Sleeper table in each of the three DynamoDB tables."""
@@ -75,7 +60,7 @@ class Tables:
     def of(cls, catalog: DynamoDBCatalog, table_id: str) -> Tables:
         """Return the tables that were chosen when the Sleeper table was moved to this store."""
         chosen = catalog.rows(table_id).get(LAYOUT)
-        own = _own(table_id) if chosen is not None and chosen["own"] else ""
+        own = f"table-{table_id}-" if chosen is not None and chosen["own"] else ""
         tables = (KeyedTable(catalog.table_name(f"{own}{suffix}"), "table_id", key) for suffix, key in _NAMES)
         active, ready, partitions = (Rows(catalog.db, table, table_id) for table in tables)
         return cls(active, ready, partitions, own=bool(own))
