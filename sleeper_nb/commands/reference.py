@@ -84,8 +84,7 @@ an empty table; values may be NULL unless they are `NOT NULL` |
 name; a column that is left out, or `DEFAULT` in `VALUES`, gets its default or NULL |
 | `DELETE FROM t [x] [WHERE …]` | deletes rows, in one commit; as `delete-rows` |
 | `UPDATE t [x] SET a = …, b = DEFAULT [WHERE …]` | sets columns, in one commit; as `update`. \
-`SET s.a = …` sets a field of a struct and keeps the others; a struct that is NULL becomes one whose other fields are \
-NULL, as in Spark. In `MERGE` too |
+A struct is set as a whole: `SET s = {'a': 1, 'b': s.b}`, on Spark `named_struct('a', 1, 'b', s.b)` |
 | `MERGE INTO t [x] USING u, 'u.parquet' or (SELECT …) [y] ON … WHEN MATCHED [AND …] THEN UPDATE SET a = y.a, \
 UPDATE SET *, DELETE or DO NOTHING WHEN NOT MATCHED [AND …] THEN INSERT (a, b) VALUES (y.a, y.b), INSERT * or \
 DO NOTHING WHEN NOT MATCHED BY SOURCE [AND …] THEN UPDATE SET a = … or DELETE` | updates, deletes and inserts rows, in \

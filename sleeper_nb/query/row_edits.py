@@ -20,7 +20,7 @@ from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.load.conform import no_place
 from sleeper_nb.load.row_checks import values_text
 from sleeper_nb.model.partitions import Region
-from sleeper_nb.model.schema import Field, FieldType, Member, Schema
+from sleeper_nb.model.schema import Member, Schema
 from sleeper_nb.model.transactions import ChangeCounts
 from sleeper_nb.read.live_rows import Positions
 from sleeper_nb.read.scan_plan import FILE_NUMBER, POSITION
@@ -35,14 +35,12 @@ from sleeper_nb.sql.found_rows import (
     SOURCE,
     SOURCE_ROW,
     MergeQueries,
-    NewFields,
     Value,
     Values,
     deleted_rows,
     new_rows_outside,
     old_column,
     rows_equal_to_new,
-    struct_with,
     updated_rows,
     value_column,
 )
@@ -167,66 +165,38 @@ class EditFinder:
     def _assigned(self, assignments: Iterable[Assignment], target: Target | None) -> dict[str, Value | None]:
         """Return the new value of each assigned column, by its name in the table; None for its default.
 
-        With a target, fields of a struct may be assigned alone.
+        The columns may be qualified by the target's name, if there is a target.
         """
         assigned: dict[str, Value | None] = {}
-        structs: dict[str, NewFields] = {}
         for each in assignments:
             name = each.column if target is None else target.own(each.column, self.schema.names)
-            struct = None if target is None else self._struct_of(name)
-            if struct is None:
-                assigned[self._column(name)] = each.value
-            else:
-                self._set_field(structs.setdefault(struct.name, {}), struct, name, each.value)
-        if target is not None:
-            fields = {field.name: field for field in self.schema.fields}
-            assigned |= {name: struct_with(target.name, fields[name], new) for name, new in structs.items()}
+            self._check_not_of_struct(name, target)
+            assigned[self._column(name)] = each.value
         return assigned
 
-    def _struct_of(self, name: Name) -> Field | None:
-        """Return the column that a name with dots is a field of."""
-        first, dot, _ = name.text.partition(".")
-        own = (field for field in self.schema.fields if field.name.casefold() == first.casefold())
-        return next(own, None) if dot else None
-
-    def _set_field(self, new: NewFields, struct: Field, name: Name, value: Slice | None) -> None:
-        """Note the new value of a field of a struct, perhaps of a struct in it."""
-        path, kind = [struct.name], struct.type
-        *outer, last = name.text.split(".")[1:]
-        for part in outer:
-            member = self._member(kind, part, path, name)
-            inner = new.setdefault(member.name, {})
-            assert isinstance(inner, dict)  # noqa: S101 - no name gets two values
-            new, kind = inner, member.type
-            path.append(member.name)
-        member = self._member(kind, last, path, name)
-        if value is None:
-            error = InvalidInput(f"field {name.text!r} has no default", hint="write NULL or another value")
-            raise placed(error, self.statement, name.at)
-        new[member.name] = value
-
-    def _member(self, kind: FieldType, part: str, path: Sequence[str], name: Name) -> Member:
-        """Return a field of a struct whose place is `path`; `name` is all that was written."""
-        if kind.name != "struct":
-            problem = f"{'.'.join(path)!r} is of type {kind}, which has no fields"
-            raise placed(InvalidInput(problem, hint="assign it as a whole"), self.statement, name.at)
-        members: Sequence[Member] = kind.arguments
-        found = next((each for each in members if each.name.casefold() == part.casefold()), None)
-        if found is None:
-            missing = NotFound.of("field", part, [each.name for each in members], where=f" of {'.'.join(path)!r}")
-            raise placed(missing, self.statement, name.at)
-        return found
+    def _check_not_of_struct(self, name: Name, target: Target | None) -> None:
+        """Raise when a name is that of a field of a struct, and say how the whole struct is assigned."""
+        first, dot, rest = name.text.partition(".")
+        structs = (field for field in self.schema.fields if field.type.name == "struct")
+        struct = next((each for each in structs if each.name.casefold() == first.casefold()), None)
+        if not dot or struct is None or name.text.casefold() in map(str.casefold, self.schema.names):
+            return
+        members: Sequence[Member] = struct.type.arguments
+        changed = rest.partition(".")[0].casefold()
+        values = {member.name: "…" if target is None or member.name.casefold() == changed
+                  else f"{target.name}.{struct.name}.{member.name}" for member in members}  # fmt: skip
+        if self.statement.dialect == "spark":
+            whole = f"named_struct({', '.join(f'{each!r}, {value}' for each, value in values.items())})"
+        else:
+            whole = f"{{{', '.join(f'{each!r}: {value}' for each, value in values.items())}}}"
+        problem = f"field {rest!r} of {struct.name!r} cannot be set alone"
+        alone = InvalidInput(problem, hint=f"set all of {struct.name!r}: {struct.name} = {whole}")
+        raise placed(alone, self.statement, name.at)
 
     def _column(self, name: Name) -> str:
         column = next((each for each in self.schema.names if each.casefold() == name.text.casefold()), None)
         if column is not None:
             return column
-        first, dot, rest = name.text.partition(".")
-        if dot and any(each.casefold() == first.casefold() for each in self.schema.names):
-            alone = InvalidInput(
-                f"field {rest!r} of {first!r} cannot be set alone in a new row", hint=f"give the whole of {first}"
-            )
-            raise placed(alone, self.statement, name.at)
         missing = NotFound.of("column", name.text, self.schema.names, where=f" of table {self.table!r}")
         raise placed(missing, self.statement, name.at)
 

@@ -54,9 +54,9 @@ class Target:
         Parameters
         ----------
         column
-            The name as written; with dots for a field of a struct, or after the table's name or alias.
+            The name as written, perhaps after the table's name or alias and a dot.
         columns
-            The columns of the table. A field of a struct is meant where there is no such column.
+            The columns of the table.
         """
         qualifier, _, rest = column.text.partition(".")
         known = {name.casefold() for name in columns}
@@ -83,7 +83,7 @@ class Assignment:
     Parameters
     ----------
     column
-        The column as written: with dots for a field of a struct, or after the table's name (`Target.own`).
+        The column as written, perhaps after the table's name (`Target.own`).
     value
         Its new value; None for DEFAULT.
     """
@@ -223,14 +223,14 @@ def read_value(reader: StatementReader, hint: str, stops: frozenset[str]) -> Sli
 
 
 def check_once(reader: StatementReader, target: Target, columns: Iterable[Name]) -> None:
-    """Raise when a column gets two values, also when the second one is for a field of it."""
-    paths: list[tuple[str, ...]] = []
+    """Raise when a column gets two values."""
+    seen: set[str] = set()
     for column in columns:
-        path = tuple(column.text.casefold().split("."))
-        path = path[1:] if len(path) > 1 and target.is_called(path[0]) else path
-        if any(path[: len(other)] == other[: len(path)] for other in paths):
+        qualifier, _, rest = column.text.casefold().partition(".")
+        name = rest if rest and target.is_called(qualifier) else column.text.casefold()
+        if name in seen:
             raise reader.error(f"column {column.text!r} gets two values", "name each column once", column.at)
-        paths.append(path)
+        seen.add(name)
 
 
 def read_distinct_names(reader: StatementReader, hint: str) -> tuple[Name, ...]:

@@ -11,8 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sleeper_nb.model.schema import Field, FieldType
-from sleeper_nb.model.sql_quotes import quoted_text
 from sleeper_nb.read.scan_plan import FILE_NUMBER, POSITION
 from sleeper_nb.sql.composition import Composition, InDialect, Piece, QuotedName, in_brackets
 from sleeper_nb.sql.delete_update import DeleteRows, NamedQueries, Target, UpdateRows
@@ -39,8 +37,6 @@ Value = Slice | QuotedName | tuple[Piece, ...]
 """A new value: a part of the statement, a name, or pieces of a composition."""
 Values = Mapping[str, Value]
 """The new value of each column that gets one."""
-NewFields = dict[str, "Slice | NewFields"]
-"""The new value of each field of a struct that gets one; those of its own fields for a struct in it."""
 
 
 def value_column(clause: int, column: str) -> str:
@@ -59,40 +55,6 @@ def deleted_rows(delete: DeleteRows) -> Composition:
         (*_with(delete.named_queries), "SELECT", *_list(_places(delete.target.name)), *_from(delete.target.name),
          *_where(delete.condition))
     )  # fmt: skip
-
-
-def struct_with(target: str, column: Field, new: NewFields) -> tuple[Piece, ...]:
-    """Return a struct column with new values of some fields; the others stay, and are null where the struct is null.
-
-    Parameters
-    ----------
-    target, column
-        The name of the table in the query, and the column.
-    new
-        The new values.
-    """
-    return tuple(_struct_with(_column(target, column.name), column.type, new))
-
-
-def _struct_with(old: tuple[Piece, ...], kind: FieldType, new: NewFields) -> Iterator[Piece]:
-    fields: dict[str, Sequence[Piece]] = {}
-    for member in kind.arguments:
-        value, inner = new.get(member.name), _field_of(old, member.name)
-        if isinstance(value, dict):
-            fields[member.name] = _nullable(_struct_with(inner, member.type, value))
-        else:
-            fields[member.name] = inner if value is None else _nullable([in_brackets(value)])
-    return _struct(fields)
-
-
-def _nullable(value: Iterable[Piece]) -> tuple[Piece, ...]:
-    """Return a value that Spark takes for one that may be null: PySpark cannot read a null struct of other fields."""
-    return (InDialect("(", "(CASE WHEN TRUE OR TRUE THEN"), *value, InDialect(")", "END)"))
-
-
-def _field_of(struct: tuple[Piece, ...], name: str) -> tuple[Piece, ...]:
-    after = InDialect(f", {quoted_text(name)})", f").{quote_name(name, dialect='spark')}")
-    return (InDialect("struct_extract(", "("), *struct, after)
 
 
 def updated_rows(update: UpdateRows, values: Values, columns: Sequence[str]) -> Composition:

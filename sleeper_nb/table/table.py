@@ -890,8 +890,7 @@ class Table(Report):
         ----------
         updates
             For each column an expression of SQL, which sees the row as it was: ``{"fare": "fare * 1.1"}``. A text is
-            written ``"'text'"``; or use `new_values`. ``{"s.a": "1"}`` sets a field of a struct and keeps the others; a
-            struct that is NULL becomes one whose other fields are NULL, as in Spark.
+            written ``"'text'"``; or use `new_values`. A struct is set as a whole: ``{"s": "{'a': 1, 'b': s.b}"}``.
         where
             The condition; all rows when None.
         new_values
