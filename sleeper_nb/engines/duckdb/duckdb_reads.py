@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.engines.duckdb.interrupts import fetched, interruptible
 from sleeper_nb.engines.duckdb.kept_views import SCHEMA_PREFIX
-from sleeper_nb.engines.duckdb.statement_shapes import MaskedStatement, TreeShape
 from sleeper_nb.engines.duckdb.statement_time import last_name, time_functions, unstable_function
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
 from sleeper_nb.engines.local_files import absolute, as_pattern, check_outside, no_local_files
@@ -189,14 +188,10 @@ class JudgedStatement:
 
 
 class JudgedQueries:
-    """Judges statements as `judged`, and remembers those that it judged last: most are run again.
-
-    A statement that differs from one of them only in the values of literals is not judged.
-    """
+    """Judges statements as `judged`, and remembers those that it judged last: most are run again."""
 
     def __init__(self) -> None:
         self._kept = LastUsed[str, Query](_MOST_KEPT)
-        self._shapes = LastUsed[str, tuple[Query, TreeShape]](_MOST_KEPT)
 
     def of(self, connect: Callable[[], duckdb.DuckDBPyConnection], statement: Statement) -> Query:
         """Return a statement and the files that it reads, if reading is all that it does.
@@ -206,22 +201,7 @@ class JudgedQueries:
         text = statement.text
         if len(text) > _LONGEST_KEPT:
             return judged(connect(), statement)
-        return self._kept.put(text, self._kept.get(text) or self._of_shape(connect, statement))
-
-    def _of_shape(self, connect: Callable[[], duckdb.DuckDBPyConnection], statement: Statement) -> Query:
-        masked = MaskedStatement.of(statement)
-        if masked is None:
-            return judged(connect(), statement)
-        if (known := self._shapes.get(masked.text)) is not None:
-            query, shape = known
-            selection = shape.with_literals(masked.literals)
-            return replace(query, text=statement.text, asked=statement.text, selection=selection)
-        query = judged(connect(), statement)
-        if query.selection is not None and query.asked == query.text and not query.reads_files:
-            tree = TreeShape.of(query.selection, masked.literals)
-            if tree is not None:
-                self._shapes.put(masked.text, (query, tree))
-        return query
+        return self._kept.put(text, self._kept.get(text) or judged(connect(), statement))
 
 
 _MOST_KEPT: Final = 256

@@ -203,3 +203,17 @@ def test_whole_numbers_may_have_any_number_of_digits(session):
         session.sql(f"SELECT count(*) AS n FROM t WHERE k < {huge}", engine="duckdb").to_arrow()["n"][0].as_py() == 40
     )
     assert session.table("t").scan(where=f"k < {huge}").count() == 40
+
+
+def test_each_key_is_found_in_its_own_file(tmp_path):
+    schema = sl.Schema({"k": "string"}, {}, {"n": "long"})
+    keys = [f"key {number:03}" for number in range(100)]
+    with sl.connect(tmp_path) as session:
+        table = session.create_table("t", schema, split_points=keys[10::10])
+        table.ingest([{"k": key, "n": number} for number, key in enumerate(keys)])
+        for number, key in enumerate(keys):
+            found = session.sql(f"SELECT n FROM t WHERE k = '{key}' OR n = {number // 10 + 990}", engine="duckdb")
+            assert found.to_dict() == {"n": [number]}
+            found = session.sql(f"SELECT n, {number % 7} AS one FROM t WHERE k = '{key}'", engine="duckdb")
+            assert found.to_dict() == {"n": [number], "one": [number % 7]}
+            assert found.cost().to_dict()["reads"][0]["partitions"] == 1
