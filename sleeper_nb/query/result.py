@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -296,20 +295,9 @@ class DuckDBResult(QueryResult):
         asked while batches are being read.
     spark
         Returns the Spark engine.
-    leave
-        Is called once nothing refers to the result, unless a read failed: nothing runs on the connection then.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_connection",
-        "_free_rows",
-        "_has_common_tables",
-        "_is_read",
-        "_leaving",
-        "_rows",
-        "_spark",
-    )
+    __slots__ = ("_connection", "_free_rows", "_has_common_tables", "_is_read", "_rows", "_spark")
 
     def __init__(
         self,
@@ -319,13 +307,10 @@ class DuckDBResult(QueryResult):
         has_common_tables: bool,
         free_rows: Callable[[], _Readable],
         spark: Callable[[], SparkEngine],
-        leave: Callable[[], None],
     ) -> None:
         super().__init__(origin)
         self._connection, self._rows, self._free_rows, self._spark = connection, rows, free_rows, spark
         self._has_common_tables, self._is_read = has_common_tables, False
-        self._leaving = weakref.finalize(self, leave)
-        self._leaving.atexit = False
 
     def _first(self, rows: int) -> pa.Table:
         from sleeper_nb.engines.duckdb import relations
@@ -389,7 +374,6 @@ class DuckDBResult(QueryResult):
         try:
             return interruptible(connection, action)
         except BaseException as error:
-            self._leaving.detach()
             if not isinstance(error, SleeperError):
                 raise
             for source in self.sources:  # which names a file that is gone or was changed

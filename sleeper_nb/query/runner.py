@@ -145,11 +145,10 @@ class Runner:
         keeps = not judged.lists_names and can_be_kept(bound.plans)
         views = database.connect_statement(_folders(bound), files, keeps=keeps)
         statement = _DuckDBStatement(bound, judged, read, values, moment)
-        rows = (
-            interruptible(views.changed(), partial(statement.rows, views)) if judged.is_eager else statement.rows(views)
-        )
+        named = partial(statement.rows, views)
+        rows = interruptible(views.connection, named) if judged.is_eager else named()
         free = partial(statement.free_rows, database)
-        return DuckDBResult(origin, views.connection, rows, statement.has_ctes, free, self.engines.spark, views.leave)
+        return DuckDBResult(origin, views.connection, rows, statement.has_ctes, free, self.engines.spark)
 
     def _on_spark(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
         engine = self.engines.spark()
@@ -205,7 +204,7 @@ class _DuckDBStatement:
         from sleeper_nb.engines.duckdb.statement_time import set_moment
 
         if self.moment:
-            set_moment(views.changed(), self.moment)
+            set_moment(views.connection, self.moment)
         self.files.name(views)
         _name_on_duckdb(views, self.bound, self.judged)
         try:
@@ -220,7 +219,7 @@ class _DuckDBStatement:
         from sleeper_nb.engines.duckdb.kept_views import ViewsOfStatement
 
         free = database.connect()
-        return free, self.rows(ViewsOfStatement.of_its_own(free))
+        return free, self.rows(ViewsOfStatement(free))
 
 
 def _judged(bound: Bound, parser: Callable[[], duckdb.DuckDBPyConnection], database: Database) -> JudgedStatement:
@@ -273,14 +272,14 @@ def _name_on_duckdb(views: ViewsOfStatement, bound: Bound, judged: JudgedStateme
     for name, what in bound.named.items():
         if isinstance(what, Bound):
             _name_on_duckdb(views, what, judged)
-            rows = relations.query(views.changed(), judged.of(what.statement))
+            rows = relations.query(views.connection, judged.of(what.statement))
         elif isinstance(what, BoundVariable):
-            rows = relations.of_variable(views.changed(), what)
+            rows = relations.of_variable(views.connection, what)
         elif isinstance(what.rows, TableRows):
             is_whole = judged.of(bound.statement).reads_most_of(what.rows.state.schema.names)
             plan, with_places = what.rows.plan, what.with_places
             relations.name_table(views, name, plan, what.storage, is_whole=is_whole, with_places=with_places)
             continue
         else:
-            rows = relations.system_table(views.changed(), what.rows)
-        relations.name_rows(views.changed(), name, rows)
+            rows = relations.system_table(views.connection, what.rows)
+        relations.name_rows(views.connection, name, rows)

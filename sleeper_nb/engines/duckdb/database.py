@@ -127,8 +127,8 @@ class Database:
         with self._lock:
             self._check_open()
             if not named and keeps:
-                return ViewsOfStatement.kept_in(self._confined_for(wanted))
-        return ViewsOfStatement.of_its_own(_confined(wanted, named))
+                return self._confined_for(wanted).of_statement()
+        return ViewsOfStatement(_confined(wanted, named))
 
     def _confined_for(self, folders: frozenset[str]) -> KeptViews:
         """Return the views of the confined database; a new one when it opens other folders, or keeps too much."""

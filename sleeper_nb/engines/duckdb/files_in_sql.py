@@ -115,7 +115,7 @@ class ReadableFiles:
     def name(self, views: ViewsOfStatement) -> None:
         """Give the rows their names on a connection."""
         for name, rows in self.rows.items():
-            connection = views.changed()
+            connection = views.connection
             name_rows(connection, name, query(connection, Query(rows, rows)) if isinstance(rows, str) else rows)
 
 

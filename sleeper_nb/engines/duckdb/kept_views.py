@@ -1,17 +1,15 @@
 """Views over data files that the statements of one DuckDB share: to make one, DuckDB opens files that never change.
 
 A statement gives each table a name, and the next one gives the same name to other rows. So each view is in a schema of
-its own, and a connection has the schemas of its statement in its search path. When a statement has been read, one that
-names the same views takes its connection.
+its own, and each statement has a connection with its schemas in the search path.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, ClassVar, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from sleeper_nb.engines.duckdb.exact_paths import exact_path
 from sleeper_nb.engines.duckdb.interrupts import fetched
@@ -30,8 +28,6 @@ _MOST_VIEWS: Final = 256
 _MOST_CHUNKS: Final = 200_000
 """How many column chunks the kept footers describe; DuckDB takes about 800 bytes for each."""
 _BYTES_OF_CHUNK: Final = 2**16
-_MOST_LEFT: Final = 8
-"""How many connections of statements that were read are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +96,8 @@ def can_be_kept(plans: Iterable[ScanPlan]) -> bool:
     return sum(map(chunks_of, plans)) <= _MOST_CHUNKS
 
 
-_Left: TypeAlias = "tuple[tuple[str, ...], duckdb.DuckDBPyConnection]"
-"""The schemas that a connection searches, and the connection."""
-
-
 class KeptViews:
-    """The views of one database, and the connections that statements have left.
+    """The views of one database.
 
     Parameters
     ----------
@@ -116,7 +108,6 @@ class KeptViews:
     def __init__(self, database: duckdb.DuckDBPyConnection) -> None:
         self._database, self._lock = database, threading.Lock()
         self._schemas, self._paths, self._chunks = dict[tuple[str, View], str](), set[str](), 0.0
-        self._left = SimpleQueue[_Left]()
 
     @property
     def is_full(self) -> bool:
@@ -143,26 +134,9 @@ class KeptViews:
             return schema
 
     @undisturbed()
-    def connect(self, schemas: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
-        """Return a connection that searches some schemas: one that was left, or a new one."""
-        with self._lock:
-            left = [self._left.get() for _ in range(self._left.qsize())]
-            taken = next((each for each in left if each[0] == schemas), None)
-            for each in [each for each in left if each is not taken][1 - _MOST_LEFT :]:  # and one that comes back
-                self._left.put(each)
-        if taken is not None:
-            return taken[1]
-        connection = self._database.cursor()
-        search(connection, schemas)
-        return connection
-
-    def leave(self, schemas: tuple[str, ...], connection: duckdb.DuckDBPyConnection) -> None:
-        """Keep a connection that searches some schemas, and has no other names, for a later statement.
-
-        The garbage collector calls it at any time, also while this thread is in another method: it takes no lock.
-        """
-        if self._left.qsize() < _MOST_LEFT:
-            self._left.put((schemas, connection))
+    def of_statement(self) -> ViewsOfStatement:
+        """Return the views of a statement that shares them with others, on a new connection."""
+        return ViewsOfStatement(self._database.cursor(), self)
 
     def count(self, files: FilesView) -> None:
         """Count the footers of files that a statement reads without a view."""
@@ -175,57 +149,28 @@ class KeptViews:
         self._chunks += files.chunks * len(new) / max(len(files.paths), 1)
 
 
-def search(connection: duckdb.DuckDBPyConnection, schemas: Iterable[str]) -> None:
-    """Let a connection find the names of some schemas, if there are any."""
-    if schemas:
-        fetched(connection, f"SET SESSION search_path = '{','.join(schemas)}'")
-
-
 class ViewsOfStatement:
-    """The views that one statement has names for, on a connection that it alone uses meanwhile.
+    """The views that one statement has names for, on a connection of its own.
 
     Parameters
     ----------
-    connect
-        Returns a connection that searches some schemas.
+    connection
+        The connection, which no other statement has.
     kept
         Has the views, in schemas that it made; None for views of the connection itself.
     """
 
-    def __init__(self, connect: Callable[[tuple[str, ...]], duckdb.DuckDBPyConnection], kept: KeptViews | None) -> None:
-        self._connect, self._kept, self._is_changed = connect, kept, False
-        self._connection: duckdb.DuckDBPyConnection | None = None
+    def __init__(self, connection: duckdb.DuckDBPyConnection, kept: KeptViews | None = None) -> None:
+        self._connection, self._kept = connection, kept
         self._schemas, self._searched = tuple[str, ...](), tuple[str, ...]()
-
-    @classmethod
-    def kept_in(cls, kept: KeptViews) -> Self:
-        """Return the views of a statement that shares them with others."""
-        return cls(kept.connect, kept)
-
-    @classmethod
-    def of_its_own(cls, connection: duckdb.DuckDBPyConnection) -> Self:
-        """Return the views of a statement that has a connection to itself."""
-        return cls(lambda _: connection, None)
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
         """The connection on which the statement runs; it knows the names that were given so far."""
-        if self._connection is None:
-            self._connection, self._searched = self._connect(self._schemas), self._schemas
-        elif self._searched != self._schemas:
-            search(self._connection, self._schemas)
+        if self._searched != self._schemas:
+            fetched(self._connection, f"SET SESSION search_path = '{','.join(self._schemas)}'")
             self._searched = self._schemas
         return self._connection
-
-    def changed(self) -> duckdb.DuckDBPyConnection:
-        """Return the connection, for names and functions that only this statement has: no other one takes it."""
-        self._is_changed = True
-        return self.connection
-
-    def leave(self) -> None:
-        """Leave the connection to a later statement, where that finds no more than its own names."""
-        if self._kept is not None and not self._is_changed:
-            self._kept.leave(self._searched, self.connection)
 
     def count(self, files: FilesView) -> None:
         """Count the footers of files that are read without a view."""
@@ -235,6 +180,6 @@ class ViewsOfStatement:
     def name(self, name: str, view: View) -> None:
         """Give a view a name that only later statements of this connection can read; errors as in DuckDB."""
         if self._kept is None:
-            fetched(self.changed(), f"CREATE OR REPLACE TEMP VIEW {quoted_name(name)} AS {view.query}")
+            fetched(self.connection, f"CREATE OR REPLACE TEMP VIEW {quoted_name(name)} AS {view.query}")
         else:
             self._schemas += (self._kept.schema_of(name, view),)

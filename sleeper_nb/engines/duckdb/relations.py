@@ -161,8 +161,8 @@ def name_table(
     """
     view = _view_of(plan, storage, with_places)
     if view is None:
-        rows = relation(views.changed(), plan, storage, is_whole=is_whole, with_places=with_places)
-        name_rows(views.changed(), name, rows)
+        rows = relation(views.connection, plan, storage, is_whole=is_whole, with_places=with_places)
+        name_rows(views.connection, name, rows)
         if storage.local:
             views.count(FilesView.of(plan, storage))
         return

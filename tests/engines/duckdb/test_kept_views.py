@@ -9,7 +9,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.engines.duckdb.database import Database
-from sleeper_nb.engines.duckdb.kept_views import FilesView, KeptViews, ViewsOfStatement, can_be_kept
+from sleeper_nb.engines.duckdb.kept_views import FilesView, KeptViews, can_be_kept
 
 SCHEMA = sl.Schema({"n": "long"}, {}, {"city": "string"})
 VERSIONS = 12
@@ -183,80 +183,22 @@ def test_a_view_that_cannot_be_made_leaves_its_name_free(parquet, tmp_path):
     kept = KeptViews(duckdb.connect())
     for _ in range(2):
         with pytest.raises(duckdb.IOException):
-            ViewsOfStatement.kept_in(kept).name("t", FilesView(("a",), (str(tmp_path / "gone.parquet"),), 1))
-    statement = ViewsOfStatement.kept_in(kept)
+            kept.of_statement().name("t", FilesView(("a",), (str(tmp_path / "gone.parquet"),), 1))
+    statement = kept.of_statement()
     statement.name("t", FilesView(("a",), (parquet,), 1))
     assert statement.connection.sql("FROM t").fetchall() == [(7,)]
 
 
-def naming(kept, *names, path):
-    statement = ViewsOfStatement.kept_in(kept)
-    for name in names:
-        statement.name(name, FilesView(("a",), (path,), 1))
-    return statement
-
-
-def test_a_statement_takes_the_connection_of_one_that_named_the_same_views(parquet):
-    kept = KeptViews(duckdb.connect())
-    first = naming(kept, "t", "u", path=parquet)
-    connection = first.connection
-    assert naming(kept, "t", "u", path=parquet).connection is not connection  # it is being read
-    first.leave()
-    for names in ((), ("t",), ("u", "t"), ("t", "v")):
-        assert naming(kept, *names, path=parquet).connection is not connection
-    second = naming(kept, "t", "u", path=parquet)
-    assert second.connection is connection
-    assert second.connection.sql("SELECT t.a + u.a FROM t, u").fetchall() == [(14,)]
-    assert naming(kept, "t", "u", path=parquet).connection is not connection
-
-
-def test_a_connection_with_other_names_is_not_taken(parquet):
-    kept = KeptViews(duckdb.connect())
-    first = naming(kept, "t", path=parquet)
-    connection = first.changed()
-    connection.execute("CREATE TEMP VIEW own AS SELECT 7")
-    first.leave()
-    assert naming(kept, "t", path=parquet).connection is not connection
-
-
-def test_an_answer_is_gone_with_its_last_reference(session):
+def test_a_connection_is_closed_with_the_last_reference_to_its_answer(session):
     answer = session.sql("SELECT n FROM trips", engine="duckdb")
     assert repr(answer)
-    gone = weakref.ref(answer)
+    gone = weakref.ref(answer._connection)
     gc.disable()
     try:
         del answer
         assert gone() is None
     finally:
         gc.enable()
-
-
-def test_the_garbage_collector_may_leave_connections_at_any_time():
-    class Row:
-        pass
-
-    kept, connections = KeptViews(duckdb.connect()), [object() for _ in range(3)]
-    before = gc.get_threshold()
-    gc.set_threshold(3, 2, 2)
-    try:
-        for number in range(3_000):
-            answer = Row()
-            answer.itself = answer  # so that only the collector frees it
-            weakref.finalize(answer, kept.leave, ("main",) * (number % 2), connections[number % 3])
-            del answer
-            kept.connect(("main",) * (number % 3 % 2))
-    finally:
-        gc.set_threshold(*before)
-
-
-def test_few_connections_are_left(parquet):
-    kept = KeptViews(duckdb.connect())
-    used = [naming(kept, "t", path=parquet) for _ in range(20)]
-    connections = {id(statement.connection) for statement in used}
-    for statement in used:
-        statement.leave()
-    again = [naming(kept, "t", path=parquet) for _ in range(20)]
-    assert 0 < len(connections & {id(statement.connection) for statement in again}) <= 8
 
 
 def test_rows_that_are_still_read_keep_their_connection(session):
@@ -269,17 +211,7 @@ def test_rows_that_are_still_read_keep_their_connection(session):
     assert first + sum(batch.num_rows for batch in batches) == 12_000
 
 
-def test_a_read_that_failed_does_not_leave_its_connection(session):
-    kept = session.components.engines.duckdb
-    for _ in range(3):
-        with pytest.raises(sl.InvalidInput, match="Conversion Error"):
-            session.sql("SELECT (city || n)::INT AS x FROM trips", engine="duckdb").to_arrow()
-    assert kept._confined[0]._left.empty()
-    session.sql("SELECT city || n AS x FROM trips", engine="duckdb").to_arrow()
-    assert kept._confined[0]._left.qsize() == 1
-
-
-def test_threads_leave_and_take_connections(session):
+def test_threads_read_some_versions_again_and_again(session):
     def read(number):
         version = 2 + number % 3
         return asked(session, version).to_arrow().to_pylist() == expected(version)
