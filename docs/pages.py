@@ -29,7 +29,7 @@ WHOLE = {
     "docs/costs.md": ("costs", START),
     "docs/sizing.md": ("sizing", START),
     "COMPARISON.md": ("comparison", START),
-    "sleeper_nb/TYPES.md": ("reference/types", REFERENCE),
+    "docs/types.md": ("reference/types", REFERENCE),
     "ARCHITECTURE.md": ("architecture", PROJECT),
     "docs/decisions/README.md": ("decisions/index", PROJECT),
     "benchmarks/README.md": ("benchmarks", PROJECT),
@@ -41,7 +41,7 @@ WHOLE = {
 """Documents that are a page each: the name of the page, and where the navigation has it."""
 CUT = {
     "README.md": (HOME, "", START),
-    "sleeper_nb/REFERENCE.md": ("reference/index", "reference/", REFERENCE),
+    "docs/reference.md": ("reference/index", "reference/", REFERENCE),
 }
 """Documents whose sections are a page each: the page of what comes first, the folder of the others, the group."""
 NAMES = {"Five minutes in a notebook": "tour"}

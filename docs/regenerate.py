@@ -5,7 +5,7 @@ before you commit it: it is what users will see.
 
 | name | file |
 |---|---|
-| reference | ``sleeper_nb/REFERENCE.md``: commands, properties, casts |
+| reference | ``docs/reference.md``: commands, properties, casts |
 | costs | ``docs/costs.md``: requests to S3 and DynamoDB |
 | notebooks, or the name of one | the outputs of ``notebooks/*.ipynb`` |
 
@@ -22,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = {path.stem: path for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
-MODULES = {"reference": ("sleeper_nb.commands.reference",), "costs": ("benchmarks.request_costs", "--write")}
+MODULES = {"reference": ("docs.reference_page",), "costs": ("benchmarks.request_costs", "--write")}
 CELL_SECONDS = 600
 
 

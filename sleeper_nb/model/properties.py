@@ -1,6 +1,6 @@
 """The properties of tables and instances: names, types, defaults and effects; and the values that are set.
 
-The effects are shown to users: by ``%sleeper properties``, in templates and in REFERENCE.md.
+The effects are shown to users: by ``%sleeper properties``, in templates and in docs/reference.md.
 """
 
 from __future__ import annotations

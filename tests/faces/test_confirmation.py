@@ -13,10 +13,10 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 import sleeper_nb as sl
+from docs.reference_page import page
 from magics.sleeper import SleeperMagics
 from sleeper_nb import cli
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.commands.reference import page
 from sleeper_nb.errors import ConfirmationNeeded
 from sleeper_nb.report import Report
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from sleeper_nb.commands import COMMANDS, reference
+from docs import reference_page
+from sleeper_nb.commands import COMMANDS
 from sleeper_nb.model.properties import INSTANCE_PROPERTIES, PROPERTIES
 
 
 def test_the_page_is_current():
-    assert reference.PAGE.read_text(encoding="utf-8") == reference.page(), "run python -m docs.regenerate reference"
+    assert reference_page.PAGE.read_text(encoding="utf-8") == reference_page.page(), (
+        "run python -m docs.regenerate reference"
+    )
 
 
 def test_each_command_option_and_property_is_in_it(tmp_path):
-    reference.write(tmp_path / "page.md")
+    reference_page.write(tmp_path / "page.md")
     text = (tmp_path / "page.md").read_text(encoding="utf-8")
     for part in COMMANDS.commands:
         section = text.partition(f"### {part.name}\n")[2].partition("\n### ")[0].replace(r"\|", "|")

@@ -60,6 +60,10 @@ def test_the_license_is_the_one_that_pyproject_names():
     assert "END OF TERMS AND CONDITIONS" in text
 
 
+def test_the_package_has_code_and_no_documents():
+    assert [path.name for folder in ("sleeper_nb", "magics") for path in (ROOT / folder).rglob("*.md")] == []
+
+
 def test_kept_warehouses_are_in_no_package():
     targets = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
     assert targets["wheel"]["packages"] == ["sleeper_nb", "magics"]

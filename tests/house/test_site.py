@@ -21,7 +21,7 @@ from sleeper_nb.model.properties import INSTANCE_PROPERTIES, PROPERTIES
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-FOLDERS_WITH_DOCUMENTS = ("", "sleeper_nb", "benchmarks", "tests", "docs", "docs/decisions", "notebooks")
+FOLDERS_WITH_DOCUMENTS = ("", "benchmarks", "tests", "docs", "docs/decisions", "notebooks")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
@@ -143,9 +143,7 @@ def test_links_lead_from_page_to_page(site):
 def test_links_of_notebooks_lead_to_pages_too(repository):
     path = repository / "notebooks" / NOTEBOOKS[0].name
     notebook = nbformat.read(path, as_version=4)
-    notebook.cells.append(
-        nbformat.v4.new_markdown_cell("[next](02_time_travel.ipynb) and [why](../sleeper_nb/TYPES.md)")
-    )
+    notebook.cells.append(nbformat.v4.new_markdown_cell("[next](02_time_travel.ipynb) and [why](../docs/types.md)"))
     nbformat.write(notebook, path)
     text = page(built(repository, drawn_plainly), f"notebooks/{path.stem}")
     assert "[next](02_time_travel.md) and [why](../reference/types.md)" in text

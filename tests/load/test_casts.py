@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.commands import reference
+from docs import reference_page
 from sleeper_nb.load import sources
 from sleeper_nb.load.casts import (
     KINDS,
@@ -177,7 +177,9 @@ def test_the_table_of_casts_in_the_reference_is_what_casts_do():
             kind, target,
         )  # fmt: skip
     assert {kind for kind, _ in outcomes} == set(KINDS) - {"null", "list", "map", "struct"}
-    page = reference.PAGE.read_text(encoding="utf-8")
+    page = reference_page.PAGE.read_text(encoding="utf-8")
     for kind in KINDS:
         (line,) = [row for row in page.splitlines() if row.startswith(f"| {kind} |")]
-        assert [cell.strip() for cell in line.split("|")[2:-1]] == [fit(kind, name) for name in reference.CAST_TARGETS]
+        assert [cell.strip() for cell in line.split("|")[2:-1]] == [
+            fit(kind, name) for name in reference_page.CAST_TARGETS
+        ]

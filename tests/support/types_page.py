@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import sleeper_nb as sl
-
-PAGE = Path(sl.__file__).with_name("TYPES.md")
+PAGE = Path(__file__).parents[2] / "docs" / "types.md"
 
 
 def rows_of_page() -> list[Mapping[str, str]]:
