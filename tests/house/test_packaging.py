@@ -47,9 +47,9 @@ def test_the_package_has_the_only_version_number():
     assert re.findall(r'^__version__ = "(.+)"$', source, re.MULTILINE) == [sleeper_nb.__version__]
 
 
-def test_the_changelog_begins_with_what_is_not_released():
+def test_the_changelog_begins_with_the_present_version():
     headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    assert headings[0] == "Unreleased"
+    assert re.fullmatch(rf"{re.escape(sleeper_nb.__version__)} \((unreleased|\d{{4}}-\d\d-\d\d)\)", headings[0])
 
 
 def test_the_license_is_the_one_that_pyproject_names():
