@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sleeper_nb as sl
-from sleeper_nb import version as version_module
+from sleeper_nb import scan as scan_module
 
 SCHEMA = sl.Schema({"k": "int", "s": "string"}, {"d": "date"}, {"v": "long?", "x": "double?", "b": "bytearray?"})
 WORDS = ["", "a", "ab", "b", "é", "\U0010ffff"]
@@ -41,13 +41,13 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sl.Table]:
 def read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, tuple[str, ...] | None]]:
     """How many partitions, and which columns, each read of a scan takes."""
     seen: list[tuple[int, tuple[str, ...] | None]] = []
-    real = version_module.stream
+    real = scan_module.stream
 
     def watched(plan: Any, *arguments: Any, **named: Any) -> Any:
         seen.append((len(plan.leaves), named.get("columns")))
         return real(plan, *arguments, **named)
 
-    monkeypatch.setattr(version_module, "stream", watched)
+    monkeypatch.setattr(scan_module, "stream", watched)
     return seen
 
 
