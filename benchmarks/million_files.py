@@ -30,8 +30,8 @@ from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.statistics import ColumnStatistics, StatisticsColumns
 from sleeper_nb.model.transactions import AddFiles
-from sleeper_nb.read.file_statistics import exact_ends
-from sleeper_nb.read.reach import Compared, Reach
+from sleeper_nb.read.file_statistics import exact_bounds
+from sleeper_nb.read.predicate import Comparison, Pruning
 from sleeper_nb.read.scan_plan import plan_scan, regions_of
 from sleeper_nb.state_store.registry import open_state_store
 from sleeper_nb.storage.filesystem import Storage
@@ -161,9 +161,9 @@ def run(kind, count, leaves, with_statistics, results):
         table.commit(99)  # the first one looks at all names once
         found["commit"], found["plan"] = timed(table.commit), timed(table.plan)
         if with_statistics:
-            state, asked = table.store.load(), Compared("time", "=", datetime.fromtimestamp(1_750_000_000, UTC))
-            found["plan of a time"] = timed(lambda _: plan_scan(state, reach=Reach.of(asked, SCHEMA)), 5)
-            found["least and greatest"] = timed(lambda _: exact_ends(state, TIME))
+            state, asked = table.store.load(), Comparison("time", "=", datetime.fromtimestamp(1_750_000_000, UTC))
+            found["plan of a time"] = timed(lambda _: plan_scan(state, pruning=Pruning.of(asked, SCHEMA)), 5)
+            found["least and greatest"] = timed(lambda _: exact_bounds(state, TIME))
         found["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         # the floors come last: their memory is not ours
         found["read"] = timed(lambda _: pq.read_table(table.path), 5)

@@ -22,7 +22,7 @@ from sleeper_nb.progress import SILENT, Progress, finishing
 from sleeper_nb.read.column_profile import ColumnProfile, profile_listing
 from sleeper_nb.read.export import ExportReport, export
 from sleeper_nb.read.footers import with_row_groups
-from sleeper_nb.read.reach import Test
+from sleeper_nb.read.predicate import Predicate
 from sleeper_nb.read.read_rows import read, stream
 from sleeper_nb.read.row_condition import Condition
 from sleeper_nb.read.scan_plan import (
@@ -67,7 +67,7 @@ class Scan(Report, Tabular):
     limit: int | None = None
     _condition: Condition | None = None
     _planned_first: Callable[[int], ScanPlan] | None = None
-    _narrowed: Callable[[Test], ScanPlan] | None = None
+    _narrowed: Callable[[Predicate], ScanPlan] | None = None
     _dataset: Callable[[Sequence[str] | None], Dataset] | None = None
     _progress: Progress = SILENT
     display: Display = DEFAULT_DISPLAY
@@ -213,11 +213,11 @@ class Scan(Report, Tabular):
         schema = self._plan.schema.arrow
         return lazy_frame(self._rows, pa.schema([schema.field(name) for name in self.columns or schema.names]))
 
-    def _rows(self, columns: Sequence[str] | None, test: Test, limit: int | None) -> Iterator[pa.RecordBatch]:
-        """Return rows that may meet a test; with a limit, the first ones of the scan."""
+    def _rows(self, columns: Sequence[str] | None, predicate: Predicate, limit: int | None) -> Iterator[pa.RecordBatch]:
+        """Return rows that may meet a predicate; with a limit, the first ones of the scan."""
         limits = [each for each in (limit, self.limit) if each is not None]
         narrowed = self._narrowed if not limits else None
-        plan = self._plan if narrowed is None else narrowed(test)
+        plan = self._plan if narrowed is None else narrowed(predicate)
         names = self.columns if columns is None else tuple(columns) or (self._plan.schema.row_keys[0].name,)
         most = min(limits, default=None)
         with self._guard.explained():

@@ -40,7 +40,7 @@ from sleeper_nb.query import Queries
 from sleeper_nb.read.arrow_dataset import dataset_of
 from sleeper_nb.read.column_profile import ColumnProfile
 from sleeper_nb.read.export import ExportReport
-from sleeper_nb.read.reach import ANY_ROW, AllOf, Reach, Test, are_the_regions, parts_met
+from sleeper_nb.read.predicate import ALWAYS_TRUE, And, Predicate, Pruning, is_exact_projection, prune_regions
 from sleeper_nb.read.row_condition import Condition
 from sleeper_nb.read.scan_plan import (
     ScanPlan,
@@ -217,24 +217,24 @@ class TableAt(Report):
 
     def _is_met_by_regions(self, condition: Condition, schema: Schema) -> bool:
         """Return whether the regions that are read have only rows that meet a condition: no row is tested then."""
-        is_exact = condition.is_understood and are_the_regions(condition.necessary, schema)
+        is_exact = condition.is_exact and is_exact_projection(condition.implied, schema)
         return is_exact and self._processing(schema).is_nothing
 
     def _planner(
         self, state: TableState, regions: Sequence[Region] | None, condition: Condition | None
-    ) -> Callable[[Test], ScanPlan]:
-        processing, necessary = self._processing(state.schema), list[Test]()
+    ) -> Callable[[Predicate], ScanPlan]:
+        processing, implied = self._processing(state.schema), list[Predicate]()
         if condition is not None:
-            regions = parts_met(regions, condition.necessary, state.schema)
-            necessary = [condition.test, *condition.necessary]
+            regions = prune_regions(regions, condition.implied, state.schema)
+            implied = [condition.predicate, *condition.implied]
 
-        def planned(test: Test) -> ScanPlan:
-            return plan_scan(state, regions, processing, Reach.of(AllOf((*necessary, test)), state.schema))
+        def planned(predicate: Predicate) -> ScanPlan:
+            return plan_scan(state, regions, processing, Pruning.of(And((*implied, predicate)), state.schema))
 
         return planned
 
-    def _scan(self, state: TableState, planned: Callable[[Test], ScanPlan], began: datetime) -> Scan:
-        components, plan, storage = self._opened.components, planned(ANY_ROW), self._store.storage
+    def _scan(self, state: TableState, planned: Callable[[Predicate], ScanPlan], began: datetime) -> Scan:
+        components, plan, storage = self._opened.components, planned(ALWAYS_TRUE), self._store.storage
         return Scan(
             table=self.name,
             resolved=self.resolved,

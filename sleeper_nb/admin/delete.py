@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from sleeper_nb.admin.property_files import PropertyFiles
-from sleeper_nb.catalog.catalog_base import Catalog, TableEntry, steady
+from sleeper_nb.catalog.catalog_base import Catalog, TableEntry, read_consistently
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import Action, StorageError
 from sleeper_nb.model.jobs import Lease
@@ -132,7 +132,7 @@ def plan_table_deletion(catalog: Catalog, files: PropertyFiles, entry: TableEntr
         The properties of the instance's tables, which say where each table's folder is.
     """
     now, place = clock.now(), files.place_of(entry.id)
-    (stored, snapshots), (head, savepoints, leases) = steady(
+    (stored, snapshots), (head, savepoints, leases) = read_consistently(
         lambda: (place.list(entry.id), catalog.snapshots(entry.id)),
         lambda: (catalog.current(entry.id), catalog.savepoints(entry.id), catalog.leases(entry.id)),
     )

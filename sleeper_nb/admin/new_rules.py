@@ -11,7 +11,7 @@ from sleeper_nb.load.unique_keys import check_unique
 from sleeper_nb.model.evolution import without_new_promises
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
-from sleeper_nb.read.reach import Reach
+from sleeper_nb.read.predicate import Pruning
 from sleeper_nb.read.read_rows import stream
 from sleeper_nb.read.row_condition import Condition
 from sleeper_nb.read.scan_plan import PlannedFile, ScanPlan, plan_scan
@@ -70,7 +70,7 @@ class RowsChecked:
         files = set(state.files.active_without_statistics["filename"].to_pylist())
         unseen = files - self._seen
         for rule in self._rules(state.schema, after):
-            plan = plan_scan(read, reach=Reach(test=rule.broken.test))
+            plan = plan_scan(read, pruning=Pruning(predicate=rule.broken.predicate))
             self._check_rule(rule, _only(plan, unseen, whole=rule.whole_files))
         if unseen and after.unique_keys and not state.schema.unique_keys:
             check_unique(read, self._storage)

@@ -1,7 +1,7 @@
 """The contract of a catalog: which tables exist, which snapshot of each is current, and who may change that.
 
-Below the contract stand two readers that several catalog calls need: `steady`, which returns answers that were all true
-at one moment, and `retained`, the versions of a table at one moment.
+Below the contract stand two readers that several catalog calls need: `read_consistently`, which reads again until two
+reads agree, and `retained`, the versions of a table at one moment.
 """
 
 from __future__ import annotations
@@ -448,7 +448,7 @@ T = TypeVar("T")
 Around = TypeVar("Around")
 
 
-def steady(read: Callable[[], T], around: Callable[[], Around]) -> tuple[T, Around]:
+def read_consistently(read: Callable[[], T], around: Callable[[], Around]) -> tuple[T, Around]:
     """Return the results of two reads that were true at the same moment.
 
     `around` is read before and after `read`. When both results are equal, they also held while `read` ran; otherwise
@@ -501,7 +501,7 @@ def retained(catalog: Catalog, table_id: str) -> Retained:
     NotFound
         When the table was deleted.
     """
-    snapshots, savepoints = steady(lambda: catalog.snapshots(table_id), lambda: catalog.savepoints(table_id))
+    snapshots, savepoints = read_consistently(lambda: catalog.snapshots(table_id), lambda: catalog.savepoints(table_id))
     if not snapshots:
         catalog.current(table_id)  # raises: a table that exists has a snapshot
         raise NotFound("no snapshot of the table is left in the catalog", hint=(CHECK, " shows what is damaged"))

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from sleeper_nb.errors import EngineError
-from sleeper_nb.read.reach import (
-    ANY_ROW,
+from sleeper_nb.read.predicate import (
+    ALWAYS_TRUE,
     UNKNOWN,
-    AllOf,
-    AnyOf,
-    Compared,
+    And,
+    Comparison,
+    ComparisonOperator,
+    IsIn,
     IsNull,
-    OneOf,
-    Sign,
-    Test,
-    begins_with,
-    comparison,
+    Or,
+    Predicate,
+    comparison_of,
+    starts_with,
 )
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Rows = Callable[[Sequence[str] | None, Test, int | None], Iterator[pa.RecordBatch]]
-"""Returns rows: of which columns (all when None), only those that may meet a test, and how many at most."""
+Rows = Callable[[Sequence[str] | None, Predicate, int | None], Iterator[pa.RecordBatch]]
+"""Returns rows: of which columns (all when None), only those that may meet a predicate, and how many at most."""
 
-_SIGNS: Final[Mapping[str, Sign]] = {"Eq": "=", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
+_OPERATORS: Final[Mapping[str, ComparisonOperator]] = {"Eq": "=", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
 
 
 def lazy_frame(rows: Rows, schema: pa.Schema) -> pl.LazyFrame:
@@ -57,36 +57,36 @@ def lazy_frame(rows: Rows, schema: pa.Schema) -> pl.LazyFrame:
         columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, _batch_size: int | None
     ) -> Iterator[pl.DataFrame]:
         # Polars counts rows before it filters them, so the first n rows must be those of the whole scan
-        test = ANY_ROW if predicate is None or n_rows is not None else necessary_of(predicate)
-        for batch in rows(columns, test, n_rows):
+        implied = ALWAYS_TRUE if predicate is None or n_rows is not None else predicate_of_expression(predicate)
+        for batch in rows(columns, implied, n_rows):
             frame = pl.DataFrame(pa.Table.from_batches([batch]))
             yield frame if predicate is None else frame.filter(predicate)
 
     return register_io_source(source, schema=pl.DataFrame(schema.empty_table()).schema)
 
 
-def necessary_of(predicate: pl.Expr) -> Test:
-    """Return what rows must meet at least to meet a condition of Polars; `ANY_ROW` when it is not understood."""
+def predicate_of_expression(predicate: pl.Expr) -> Predicate:
+    """Return what rows must meet at least to meet a condition of Polars; `ALWAYS_TRUE` when it is not understood."""
     try:
         return _read(json.loads(predicate.meta.serialize(format="json")))
     except Exception as error:  # noqa: BLE001 - of whatever kind: Polars filters the rows again
-        logger.debug("no partition is left out by a condition of Polars: %s", error)
-        return ANY_ROW
+        logger.debug("no partition is pruned by a condition of Polars: %s", error)
+        return ALWAYS_TRUE
 
 
-def _read(node: Any) -> Test:
-    """Return the test of an expression, as Polars' JSON has it."""
+def _read(node: Any) -> Predicate:
+    """Return the predicate of an expression, as Polars' JSON has it."""
     kind, value = next(iter(node.items())) if isinstance(node, dict) else ("", {})
     if kind == "BinaryExpr":
         if value["op"] in {"And", "LogicalAnd"}:
-            return AllOf((_read(value["left"]), _read(value["right"])))
+            return And((_read(value["left"]), _read(value["right"])))
         if value["op"] in {"Or", "LogicalOr"}:
-            return AnyOf((_read(value["left"]), _read(value["right"])))
-        sign = _SIGNS.get(value["op"])
-        return ANY_ROW if sign is None else comparison(sign, _side(value["left"]), _side(value["right"]))
+            return Or((_read(value["left"]), _read(value["right"])))
+        operator = _OPERATORS.get(value["op"])
+        return ALWAYS_TRUE if operator is None else comparison_of(operator, _side(value["left"]), _side(value["right"]))
     if kind == "Function":
         return _of_function(value["function"], value["input"])
-    return ANY_ROW
+    return ALWAYS_TRUE
 
 
 def _side(node: Any) -> tuple[str | None, Any]:
@@ -96,24 +96,24 @@ def _side(node: Any) -> tuple[str | None, Any]:
     return node.get("Column"), _value(node) if "Literal" in node else UNKNOWN
 
 
-def _of_function(function: Any, inputs: Sequence[Any]) -> Test:
-    """Return the test of a function of a column and literals."""
+def _of_function(function: Any, inputs: Sequence[Any]) -> Predicate:
+    """Return the predicate of a function of a column and literals."""
     column, literals = inputs[0].get("Column"), inputs[1:]
     if column is None or any("Literal" not in each for each in literals):
-        return ANY_ROW
+        return ALWAYS_TRUE
     boolean, text = function.get("Boolean"), function.get("StringExpr")
     if boolean == "IsNull":
         return IsNull(column)
     if text == "StartsWith" and isinstance(prefix := _value(literals[0]), str):
-        return begins_with(column, prefix)
+        return starts_with(column, prefix)
     if not isinstance(boolean, dict):
-        return ANY_ROW
+        return ALWAYS_TRUE
     if "IsIn" in boolean and not boolean["IsIn"]["nulls_equal"]:
-        return OneOf(column, tuple(value for value in _value(literals[0]) if value is not None))
+        return IsIn(column, tuple(value for value in _value(literals[0]) if value is not None))
     if "IsBetween" in boolean:  # at least between both ends, whichever is open
         low, high = map(_value, literals)
-        return AllOf((Compared(column, ">=", low), Compared(column, "<=", high)))
-    return ANY_ROW
+        return And((Comparison(column, ">=", low), Comparison(column, "<=", high)))
+    return ALWAYS_TRUE
 
 
 def _value(literal: Any) -> Any:

@@ -22,7 +22,7 @@ from sleeper_nb.load.conform import A_TABLE, BadValue, Difference, no_place
 from sleeper_nb.model.expectations import COUNT, Expectation, counts_text
 from sleeper_nb.model.properties import EXPECT_ACTION
 from sleeper_nb.model.schema import Check
-from sleeper_nb.read.row_condition import Condition, RowTest
+from sleeper_nb.read.row_condition import Condition, RowFilter
 
 _INDEX: Final = "index of the row"
 """A name with spaces, so that no column has it."""
@@ -99,7 +99,7 @@ def no_rows_judged(checks: Sequence[RowCheck]) -> JudgedRows:
 class OpenedChecks:
     """Checks that are open for evaluation during one load."""
 
-    tests: Sequence[tuple[Rule, RowTest]]
+    filters: Sequence[tuple[Rule, RowFilter]]
 
     def differences(
         self, rows: pa.Table, place: Callable[[int], str] = no_place, source: str = ""
@@ -115,8 +115,8 @@ class OpenedChecks:
         source
             The file of the rows; "" for data in memory.
         """
-        for rule, test in self.tests:
-            found = _found(rule, test, rows, place, source) if _refuses(rule) else None
+        for rule, row_filter in self.filters:
+            found = _found(rule, row_filter, rows, place, source) if _refuses(rule) else None
             if found is not None:
                 yield found
 
@@ -126,10 +126,10 @@ class OpenedChecks:
         No row of a load breaks one that refuses rows.
         """
         conditions, broken = [], {}
-        for rule, test in self.tests:
+        for rule, row_filter in self.filters:
             if isinstance(rule, Expectation):
                 conditions.append(rule.condition)
-                found = None if rule.refuses else _found(rule, test, rows, place, source)
+                found = None if rule.refuses else _found(rule, row_filter, rows, place, source)
                 if found is not None:
                     broken[rule.condition] = found
         return JudgedRows(tuple(conditions), broken)
@@ -144,19 +144,19 @@ class OpenedChecks:
         known
             Rows and columns whose values are bad for another reason, and NULL here: no check of them is broken.
         """
-        for check, test in self.tests:
-            for batch in _broken(test, rows):
+        for check, row_filter in self.filters:
+            for batch in _broken(row_filter, rows):
                 for values in batch.to_pylist():
                     row = values.pop(_INDEX)
-                    if all((row, name) not in known for name in test.columns):
+                    if all((row, name) not in known for name in row_filter.columns):
                         yield BadValue(row, _difference(check, 1, "", values, ""))
 
 
-def _broken(test: RowTest, rows: pa.Table) -> list[pa.RecordBatch]:
+def _broken(row_filter: RowFilter, rows: pa.Table) -> list[pa.RecordBatch]:
     """Return the rows that meet a condition: the columns that it names, and the index of each row."""
-    names = [name for name in rows.column_names if name in test.columns]
+    names = [name for name in rows.column_names if name in row_filter.columns]
     looked_at = rows.select(names).append_column(_INDEX, pa.array(np.arange(rows.num_rows)))
-    return list(test.matching(looked_at.to_batches()))
+    return list(row_filter.filter(looked_at.to_batches()))
 
 
 @contextmanager
@@ -170,9 +170,11 @@ def _refuses(rule: Rule) -> bool:
     return isinstance(rule, Check) or rule.refuses
 
 
-def _found(rule: Rule, test: RowTest, rows: pa.Table, place: Callable[[int], str], source: str) -> Difference | None:
+def _found(
+    rule: Rule, row_filter: RowFilter, rows: pa.Table, place: Callable[[int], str], source: str
+) -> Difference | None:
     """Return how many rows break a rule, and the first of them; None when none does."""
-    broken = _broken(test, rows)
+    broken = _broken(row_filter, rows)
     count = sum(batch.num_rows for batch in broken)
     if not count:
         return None

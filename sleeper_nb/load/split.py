@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from sleeper_nb.catalog.catalog_base import FileClaim, steady
+from sleeper_nb.catalog.catalog_base import FileClaim, read_consistently
 from sleeper_nb.errors import Action, InvalidInput, NotFound, StateRuleBroken
 from sleeper_nb.load.source_files import find_files
 from sleeper_nb.model.file_reference import FileReference
@@ -180,7 +180,7 @@ def split_partitions(
 
     def planned(_: Snapshot) -> tuple[TableState, SplitReport]:
         # From the same moment: a claim that ends in between would leave its old inputs in the state, free to be split.
-        state, claims = steady(store.load, planner.claims)
+        state, claims = read_consistently(store.load, planner.claims)
         return state, planner.plan(state, claims)
 
     state, plan = store.on_head(planned)  # plans again if other writers delete the files that it reads

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.catalog.catalog_base import steady
+from sleeper_nb.catalog.catalog_base import read_consistently
 from sleeper_nb.catalog.checked_rows import CatalogRows
 from sleeper_nb.errors import (
     CatalogDamaged,
@@ -252,7 +252,7 @@ def _check_versions(
 def _look_up(store: StateStore) -> Catalogued:
     """Return what the catalog records of the table, all of one moment."""
     catalog, table_id = store.catalog, store.table_id
-    garbage, rows = steady(
+    garbage, rows = read_consistently(
         lambda: frozenset(path for path, _ in catalog.garbage(table_id)), lambda: catalog.audit(table_id)
     )
     return Catalogued(rows, garbage)

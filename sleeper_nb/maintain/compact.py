@@ -27,7 +27,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 
-from sleeper_nb.catalog.catalog_base import FileClaim, steady
+from sleeper_nb.catalog.catalog_base import FileClaim, read_consistently
 from sleeper_nb.errors import OutcomeUnknown, SleeperError, StateRuleBroken, StorageError
 from sleeper_nb.load.ingest import (
     discard_files,
@@ -173,7 +173,7 @@ def _state_and_claims(store: StateStore, *, consistent: bool) -> tuple[TableStat
         return store.catalog.claims(store.table_id, store.clock.now())
 
     if consistent:
-        return steady(store.load, read_claims)
+        return read_consistently(store.load, read_claims)
     claims = read_claims()
     return store.load(), claims
 

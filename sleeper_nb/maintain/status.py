@@ -10,7 +10,7 @@ from functools import partial
 from itertools import groupby
 from operator import attrgetter
 
-from sleeper_nb.catalog.catalog_base import FileClaim, steady
+from sleeper_nb.catalog.catalog_base import FileClaim, read_consistently
 from sleeper_nb.errors import Action, NotFound, StorageError
 from sleeper_nb.maintain.collect_garbage import (
     collectable_files,
@@ -219,7 +219,7 @@ def table_status(store: StateStore, name: str, limits: Housekeeping) -> TableSta
 def _status(store: StateStore, name: str, limits: Housekeeping) -> TableStatus:
     """Return the status, from catalog rows of one moment; raise when the head changes while they are read."""
     catalog, table_id, now = store.catalog, store.table_id, store.clock.now()
-    (metadata, snapshots), catalogued = steady(
+    (metadata, snapshots), catalogued = read_consistently(
         lambda: (_metadata_files(store), catalog.snapshots(table_id)),
         lambda: (
             store.head(),

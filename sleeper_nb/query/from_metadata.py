@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.statistics import StatisticsValue, plain_value
-from sleeper_nb.read.file_statistics import ExactEnds, exact_ends
-from sleeper_nb.read.reach import NOWHERE
+from sleeper_nb.read.file_statistics import ExactBounds, exact_bounds
+from sleeper_nb.read.predicate import PRUNE_ALL
 from sleeper_nb.read.scan_plan import TableRows
 from sleeper_nb.sql.binding import Bound, BoundSource
 from sleeper_nb.sql.metadata_answers import Aggregate, aggregates_of, lists_columns
@@ -110,7 +110,7 @@ def _aggregated(
     if count is None:
         return None
     fields = {field.name.casefold(): field for field in rows.state.schema.fields}
-    ends: dict[str, ExactEnds | None] = {}
+    ends: dict[str, ExactBounds | None] = {}
     values: dict[str, Any] = {}
     columns = []
     for at, each in enumerate(asked):
@@ -118,13 +118,13 @@ def _aggregated(
         if of is None and each.column is not None:
             return None  # the engine says that there is no such column
         if of is not None and of.name not in ends:
-            ends[of.name] = exact_ends(rows.state, of)
+            ends[of.name] = exact_bounds(rows.state, of)
         known = _value(each, of, count, None if of is None else ends[of.name])
         if known is None:
             return None
         values[f"value_{at}"] = known.value
         columns.append(_expression(known.type, f":value_{at}", bound.statement.dialect))
-    unread = replace(source, rows=rows.within(NOWHERE), reader=None)
+    unread = replace(source, rows=rows.pruned(PRUNE_ALL), reader=None)
     # no row of the statement itself, which gives the answer's columns the names and types that the engine chooses
     text = f"({_without_end(bound.statement)} LIMIT 0) UNION ALL SELECT {', '.join(columns)}"
     selecting = replace(_rewritten(bound, text), named={name: unread})
@@ -140,7 +140,7 @@ class _Known:
     type: str
 
 
-def _value(asked: Aggregate, of: Field | None, count: int, ends: ExactEnds | None) -> _Known | None:
+def _value(asked: Aggregate, of: Field | None, count: int, ends: ExactBounds | None) -> _Known | None:
     """Return what is asked for; None when metadata does not tell it."""
     if asked.function == "count":
         if of is None or not of.nullable:

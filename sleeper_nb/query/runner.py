@@ -19,7 +19,7 @@ from sleeper_nb.query.from_metadata import answer_from_metadata
 from sleeper_nb.query.result import DuckDBResult, QueryOrigin, QueryResult, SparkResult
 from sleeper_nb.query.spark_planning import SparkPlanning
 from sleeper_nb.query.spark_statement import SparkStatement
-from sleeper_nb.read.reach import Necessary
+from sleeper_nb.read.predicate import PushedPredicates
 from sleeper_nb.read.scan_plan import TableRows
 from sleeper_nb.report import Bytes
 from sleeper_nb.sql.binding import Bound, BoundSource
@@ -137,9 +137,9 @@ class Runner:
         times = judged.time_functions
         moment = moment_of(parser(), times) if times else {}
         if why := _why_too_large(bound, values):
-            bound, keys = read.bound.narrowed(Necessary({}, why)), ""
+            bound, keys = read.bound.pruned(PushedPredicates({}, why)), ""
         else:
-            bound, keys = DuckDBPlanning(read.bound, judged, values, database, moment, self.dry_run).narrowed()
+            bound, keys = DuckDBPlanning(read.bound, judged, values, database, moment, self.dry_run).pruned()
         notes = " · ".join(filter(None, (keys or note, *read.notes)))
         origin = replace(self._origin(bound, notes), engine=self._chosen_for(bound))
         keeps = not judged.lists_names and can_be_kept(bound.plans)

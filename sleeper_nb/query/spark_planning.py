@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sleeper_nb.engines.duckdb.database import Database
-    from sleeper_nb.engines.spark.frame_conditions import EmptyFrame
     from sleeper_nb.engines.spark.kept_frames import KeptFrames
+    from sleeper_nb.engines.spark.spark_pushdown import EmptyFrame
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class SparkPlanning:
     @cached_property
     def stand_ins(self) -> dict[str, EmptyFrame]:
         """The empty frames that stand in for the tables and variables, by generated name."""
-        from sleeper_nb.engines.spark.frame_conditions import EmptyFrame
+        from sleeper_nb.engines.spark.spark_pushdown import EmptyFrame
 
         mark, tables = self.bound.unused_mark, self.bound.tables
         found = {
@@ -65,7 +65,7 @@ class SparkPlanning:
         """Return the frames, by generated name."""
         return {name: self.kept.frame(each, partial(each.frame, self.spark)) for name, each in self.stand_ins.items()}
 
-    def narrowed(self, empty: DataFrame) -> tuple[Bound, str]:
+    def pruned(self, empty: DataFrame) -> tuple[Bound, str]:
         """Return the statement with less to read, and which keys were read for that, for users.
 
         Parameters
@@ -73,23 +73,23 @@ class SparkPlanning:
         empty
             The statement over the empty frames.
         """
-        from sleeper_nb.engines.duckdb.key_values import large_tables, lookups_of
-        from sleeper_nb.engines.spark.frame_conditions import necessary_in, with_whole_lists
+        from sleeper_nb.engines.duckdb.dynamic_pruning import dynamic_pruning_of, large_tables
         from sleeper_nb.engines.spark.frame_joins import joined_keys_in
+        from sleeper_nb.engines.spark.spark_pushdown import push_down, with_whole_lists
 
         with with_whole_lists(self.spark):
-            necessary = necessary_in(empty, self.stand_ins)
-            read = self.bound.narrowed(necessary)
-            if not large_tables(read, necessary):
+            pushed = push_down(empty, self.stand_ins)
+            read = self.bound.pruned(pushed)
+            if not large_tables(read, pushed):
                 return read, ""
             joined = joined_keys_in(empty, self.stand_ins)
-        return lookups_of(read, joined, necessary).narrowed(read, necessary, self.database, dry_run=self.dry_run)
+        return dynamic_pruning_of(read, joined, pushed).pruned(read, pushed, self.database, dry_run=self.dry_run)
 
 
 def _of_variables(spark: SparkSession, bound: Bound, first: int, mark: str) -> dict[str, EmptyFrame]:
     """Return stand-ins for variables with rows in memory, by generated name."""
     from sleeper_nb.engines.spark import frames
-    from sleeper_nb.engines.spark.frame_conditions import EmptyFrame
+    from sleeper_nb.engines.spark.spark_pushdown import EmptyFrame
     from sleeper_nb.sql.variables import BoundVariable
 
     stand_ins = {}

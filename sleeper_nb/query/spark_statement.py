@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.query.spark_planning import SparkPlanning
-from sleeper_nb.read.reach import Necessary
+from sleeper_nb.read.predicate import PushedPredicates
 from sleeper_nb.read.scan_plan import TableRows
 from sleeper_nb.sql.binding import Bound, BoundSource
 from sleeper_nb.sql.metadata_answers import lists_columns
@@ -44,8 +44,8 @@ class SparkStatement:
 
         `why_whole` says why tables are read whole, without planning.
         """
-        from sleeper_nb.engines.spark.frame_conditions import why_not_planned
         from sleeper_nb.engines.spark.one_moment import asks_for_time
+        from sleeper_nb.engines.spark.spark_pushdown import why_not_planned
         from sleeper_nb.engines.spark.spark_reads import check_reads, is_command
 
         bound = self.planning.bound
@@ -55,12 +55,12 @@ class SparkStatement:
         if not why and is_command(bound.statement):  # which may change something, such as a variable, each time
             why = "the statement is a command of Spark"
         if not bound.tables or why:
-            read = bound.narrowed(Necessary({}, why)) if bound.tables else bound
+            read = bound.pruned(PushedPredicates({}, why)) if bound.tables else bound
             return read, "", self._frame(read)
         empty = self._frame(bound, self.planning.empty_frames())
         if asks_for_time(empty):
             return self._at_one_moment(empty)
-        read, keys = self.planning.narrowed(empty)
+        read, keys = self.planning.pruned(empty)
         return read, keys, self._frame(read)
 
     def _at_one_moment(self, empty: DataFrame) -> tuple[Bound, str, DataFrame]:
@@ -71,14 +71,14 @@ class SparkStatement:
         """
         from sleeper_nb.engines.spark.one_moment import at_this_moment, both_at_this_moment
 
-        read, keys = self.planning.narrowed(empty)
+        read, keys = self.planning.pruned(empty)
         for _ in range(_MOST_MOMENTS):
             now, empty_now = both_at_this_moment(self._frame(read), empty)
-            needed, keys_now = self.planning.narrowed(empty_now)
+            needed, keys_now = self.planning.pruned(empty_now)
             if all(_has_all_files(read.tables[name], needed.tables[name]) for name in read.tables):
                 return read, keys, now
             read, keys = needed, keys_now
-        read = self.planning.bound.narrowed(Necessary({}, "its conditions change with the time too fast"))
+        read = self.planning.bound.pruned(PushedPredicates({}, "its conditions change with the time too fast"))
         return read, "", at_this_moment(self._frame(read))
 
     def _frame(self, bound: Bound, instead: Mapping[str, DataFrame] | None = None) -> DataFrame:

@@ -21,7 +21,7 @@ from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.keys import arrow_value, key_after
 from sleeper_nb.model.partitions import Range, Region
 from sleeper_nb.model.state import TableState
-from sleeper_nb.read.file_statistics import column_ends
+from sleeper_nb.read.file_statistics import column_bounds
 from sleeper_nb.read.read_rows import check_files, read, selected_fields
 from sleeper_nb.read.scan_plan import PlannedFile, ScanPlan
 from sleeper_nb.storage.filesystem import Storage
@@ -157,7 +157,7 @@ class _ValueColumn:
 def _value_columns(state: TableState, schema: pa.Schema) -> list[_ValueColumn]:
     """Return the columns of a schema that have statistics in a version and are no row keys."""
     keys = {key.name for key in state.schema.row_keys}
-    found = column_ends(state, [name for name in schema.names if name not in keys])
+    found = column_bounds(state, [name for name in schema.names if name not in keys])
     return [
         _ValueColumn(name, ends.least.cast(ends.type), ends.greatest.cast(ends.type), ends.nulls.to_pylist())
         for name, ends in found.items()

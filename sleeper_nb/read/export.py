@@ -27,7 +27,7 @@ from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.model.csv_format import DEFAULT_CSV, CsvFormat
 from sleeper_nb.progress import Progress
 from sleeper_nb.read.read_rows import leaf_rows, opened_condition, selected_fields
-from sleeper_nb.read.row_condition import Condition, RowTest
+from sleeper_nb.read.row_condition import Condition, RowFilter
 from sleeper_nb.read.row_processing import Processor
 from sleeper_nb.read.scan_plan import PlannedLeaf, ScanPlan
 from sleeper_nb.report import Bytes, Grid, TableReport, counted, values_of
@@ -133,8 +133,8 @@ def export(
     fields = selected_fields(plan.schema.names if columns is None else columns, plan.schema)
     done: list[ExportedFile] = []
     try:
-        with opened_condition(where) as test:
-            rows = _RowStream(plan, storage, fields, test, limit)
+        with opened_condition(where) as row_filter:
+            rows = _RowStream(plan, storage, fields, row_filter, limit)
             for name, region, batches in _parts(plan, rows, single, suffix, progress):
                 written = _write(target, name, pa.schema(fields), batches, suffix, csv_format, even_empty=bool(single))
                 if written is not None:
@@ -151,7 +151,7 @@ class _RowStream:
     """Reads the rows of leaves, one leaf after the other, up to a limit in total."""
 
     def __init__(
-        self, plan: ScanPlan, storage: Storage, fields: Sequence[pa.Field], where: RowTest | None, limit: int | None
+        self, plan: ScanPlan, storage: Storage, fields: Sequence[pa.Field], where: RowFilter | None, limit: int | None
     ) -> None:
         self._process, self._storage = Processor.of(plan.processing, plan.schema), storage
         self._schema, self._where, self._rows_left = pa.schema(fields), where, limit

@@ -1,4 +1,4 @@
-"""Which files can have a row that meets a test, and the least and greatest values of columns: from metadata. Pure.
+"""Prune files by the statistics in metadata: bounds of row keys and of some value columns. Pure.
 
 The references of a version have the least and greatest row keys of each file, and the statistics of some value columns
 (`sleeper_nb.model.statistics`). Where they do not tell, a file counts as one that can have such a row.
@@ -20,7 +20,7 @@ from sleeper_nb.model.keys import arrow_value
 from sleeper_nb.model.schema import Field
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.statistics import MAX, MIN, NULLS, StatisticsValue, columns_in, plain_column, plain_value
-from sleeper_nb.read.reach import AllOf, AnyOf, Compared, IsNull, Test
+from sleeper_nb.read.predicate import And, Comparison, IsNull, Or, Predicate
 
 Mask = Any
 """A truth value for each active reference, as a column of Arrow."""
@@ -29,7 +29,7 @@ _MOST_VALUES: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnEnds:
+class ColumnBounds:
     """The least and greatest values of one column in each active reference's file.
 
     Parameters
@@ -47,17 +47,17 @@ class ColumnEnds:
     greatest: pa.ChunkedArray
     nulls: pa.ChunkedArray | None
 
-    def reaching(self, sign: str, value: StatisticsValue) -> Mask:
+    def can_match(self, operator: str, value: StatisticsValue) -> Mask:
         """Return for each file whether it can have a value that meets a comparison."""
         wanted = arrow_value(value, self.least.type)
-        tests: dict[str, Any] = {
+        comparisons: dict[str, Any] = {
             "<": lambda: pc.less(self.least, wanted),
             "<=": lambda: pc.less_equal(self.least, wanted),
             ">": lambda: pc.greater(self.greatest, wanted),
             ">=": lambda: pc.greater_equal(self.greatest, wanted),
             "=": lambda: pc.and_(pc.less_equal(self.least, wanted), pc.greater_equal(self.greatest, wanted)),
         }
-        return self._or_unknown(pc.fill_null(tests[sign](), fill_value=False))
+        return self._or_unknown(pc.fill_null(comparisons[operator](), fill_value=False))
 
     def with_nulls(self) -> Mask:
         """Return for each file whether it can have a null."""
@@ -69,8 +69,8 @@ class ColumnEnds:
         return pc.or_(met, pc.is_null(self.least if self.nulls is None else self.nulls))
 
 
-def column_ends(state: TableState, names: Iterable[str]) -> dict[str, ColumnEnds]:
-    """Return the ends of those of some columns that metadata knows, by their names in the schema of the version."""
+def column_bounds(state: TableState, names: Iterable[str]) -> dict[str, ColumnBounds]:
+    """Return the bounds of those of some columns that metadata knows, by their names in the schema of the version."""
     with_statistics = columns_in(state.files.schema)
     keys = {key.name: key for key in state.schema.row_keys}
     fields = {field.name: field for field in state.schema.fields}
@@ -79,25 +79,25 @@ def column_ends(state: TableState, names: Iterable[str]) -> dict[str, ColumnEnds
         if name in keys:
             active = state.files.active_without_statistics
             low, high = (plain_column(active[f"{end}_{name}"]) for end in ("min", "max"))
-            found[name] = ColumnEnds(keys[name].type.arrow, low, high, None)
+            found[name] = ColumnBounds(keys[name].type.arrow, low, high, None)
         elif name in fields and (column := fields[name].column) in with_statistics:
             active = state.files.active
             low, high = (plain_column(active[f"{prefix}{column}"]) for prefix in (MIN, MAX))
-            found[name] = ColumnEnds(with_statistics[column], low, high, active[f"{NULLS}{column}"])
+            found[name] = ColumnBounds(with_statistics[column], low, high, active[f"{NULLS}{column}"])
     return found
 
 
-def columns_of(test: Test) -> frozenset[str]:
-    """Return the columns that a test is about."""
-    if isinstance(test, AllOf | AnyOf):
-        return frozenset[str]().union(*map(columns_of, test.parts))
-    return frozenset({test.column})
+def columns_of(predicate: Predicate) -> frozenset[str]:
+    """Return the columns that a predicate is about."""
+    if isinstance(predicate, And | Or):
+        return frozenset[str]().union(*map(columns_of, predicate.parts))
+    return frozenset({predicate.column})
 
 
-def value_columns_used(test: Test, state: TableState) -> tuple[str, ...]:
-    """Return the value columns of a test whose statistics a version has, in the order of its schema."""
+def value_columns_used(predicate: Predicate, state: TableState) -> tuple[str, ...]:
+    """Return the value columns of a predicate whose statistics a version has, in the order of its schema."""
     keys = {key.name for key in state.schema.row_keys}
-    known = value_columns_with_statistics(state) & columns_of(test)
+    known = value_columns_with_statistics(state) & columns_of(predicate)
     return tuple(name for name in state.schema.names if name in known - keys)
 
 
@@ -107,49 +107,49 @@ def value_columns_with_statistics(state: TableState) -> frozenset[str]:
     return frozenset(each.name for each in state.schema.fields if each.column in known)
 
 
-def with_files_that_can_meet(test: Test, state: TableState) -> TableState:
-    """Return a version without the files that can have no row which meets a test, as far as statistics tell."""
-    ends = column_ends(state, columns_of(test))
-    if ends.keys() <= {key.name for key in state.schema.row_keys}:
-        return state  # regions of row keys leave out as much
-    can_have = _mask(test, ends)
+def prune_files(predicate: Predicate, state: TableState) -> TableState:
+    """Return a version without the files whose statistics say that no row in them meets a predicate."""
+    bounds = column_bounds(state, columns_of(predicate))
+    if bounds.keys() <= {key.name for key in state.schema.row_keys}:
+        return state  # regions of row keys prune as much
+    can_have = _mask(predicate, bounds)
     if can_have is None or pc.all(can_have, min_count=0).as_py():
         return state
     return replace(state, files=FileReferences.of(state.files.active_without_statistics.filter(can_have)))
 
 
-def _mask(test: Test, ends: Mapping[str, ColumnEnds]) -> Mask | None:
-    """Return for each file whether it can have a row that meets a test; None for all files."""
-    if isinstance(test, AllOf):
-        known = [mask for part in test.parts if (mask := _mask(part, ends)) is not None]
+def _mask(predicate: Predicate, bounds: Mapping[str, ColumnBounds]) -> Mask | None:
+    """Return for each file whether it can have a row that meets a predicate; None for all files."""
+    if isinstance(predicate, And):
+        known = [mask for part in predicate.parts if (mask := _mask(part, bounds)) is not None]
         return reduce(pc.and_, known) if known else None
-    if isinstance(test, AnyOf):
-        masks = [_mask(part, ends) for part in test.parts]
+    if isinstance(predicate, Or):
+        masks = [_mask(part, bounds) for part in predicate.parts]
         known = [mask for mask in masks if mask is not None]
         return reduce(pc.or_, known) if known and len(known) == len(masks) else None
-    column = ends.get(test.column)
+    column = bounds.get(predicate.column)
     if column is None:
         return None
-    if isinstance(test, IsNull):
+    if isinstance(predicate, IsNull):
         return column.with_nulls()
-    if isinstance(test, Compared):
-        value = plain_value(test.value, column.type)
-        return None if value is None else column.reaching(test.sign, value)
-    return _reaching_one(column, [plain_value(value, column.type) for value in test.values])
+    if isinstance(predicate, Comparison):
+        value = plain_value(predicate.value, column.type)
+        return None if value is None else column.can_match(predicate.operator, value)
+    return _can_match_any(column, [plain_value(value, column.type) for value in predicate.values])
 
 
-def _reaching_one(column: ColumnEnds, values: Sequence[StatisticsValue | None]) -> Mask | None:
+def _can_match_any(column: ColumnBounds, values: Sequence[StatisticsValue | None]) -> Mask | None:
     """Return for each file whether it can have one of some values."""
     known: list[Any] = [value for value in values if value is not None]
     if len(known) < len(values) or not known:
         return None
     if len(known) > _MOST_VALUES:
-        return pc.and_(column.reaching(">=", min(known)), column.reaching("<=", max(known)))
-    return reduce(pc.or_, (column.reaching("=", value) for value in known))
+        return pc.and_(column.can_match(">=", min(known)), column.can_match("<=", max(known)))
+    return reduce(pc.or_, (column.can_match("=", value) for value in known))
 
 
 @dataclass(frozen=True, slots=True)
-class ExactEnds:
+class ExactBounds:
     """The least and greatest value of a column in all rows of a version, and its nulls; None where all are null."""
 
     least: StatisticsValue | None
@@ -157,20 +157,20 @@ class ExactEnds:
     nulls: int
 
 
-def exact_ends(state: TableState, field: Field) -> ExactEnds | None:
-    """Return the ends of a column, if the statistics of each file are known and all rows of each file count.
+def exact_bounds(state: TableState, field: Field) -> ExactBounds | None:
+    """Return the bounds of a column, if the statistics of each file are known and all rows of each file count.
 
-    The ends of a file whose rows were deleted may be those of a deleted row.
+    The bounds of a file whose rows were deleted may be those of a deleted row.
     """
     active = state.files.active_without_statistics
-    ends = column_ends(state, [field.name]).get(field.name)
-    if ends is None or ends.type != field.type.arrow:
+    bounds = column_bounds(state, [field.name]).get(field.name)
+    if bounds is None or bounds.type != field.type.arrow:
         return None
     are_whole = pc.all(active["only_this_partition"], min_count=0).as_py()
     if not are_whole or active[DELETION_FILE].null_count < active.num_rows:
         return None
-    unknown = ends.least.null_count if ends.nulls is None else ends.nulls.null_count
+    unknown = bounds.least.null_count if bounds.nulls is None else bounds.nulls.null_count
     if unknown:
         return None
-    nulls = 0 if ends.nulls is None else pc.sum(ends.nulls, min_count=0).as_py()
-    return ExactEnds(pc.min(ends.least).as_py(), pc.max(ends.greatest).as_py(), nulls)
+    nulls = 0 if bounds.nulls is None else pc.sum(bounds.nulls, min_count=0).as_py()
+    return ExactBounds(pc.min(bounds.least).as_py(), pc.max(bounds.greatest).as_py(), nulls)

@@ -1,4 +1,4 @@
-"""Which rows of a table a join leaves out, whatever else they hold: rules for the plans of all engines. Pure.
+"""Which rows of a table a join prunes, whatever else they hold: rules for the plans of all engines. Pure.
 
 An engine turns its plan into `Operator` values, in which each column says which column of an input it comes from. So a
 column of a join can be followed down to the table. A row of one side is not needed when the other side has no row with
@@ -66,7 +66,7 @@ class Operator:
         Whether a scan returns only some rows, which depend on all.
     equal
         Of a join, pairs of columns of the left and the right input that are equal in rows that match.
-    leaves_out
+    prunable
         Of a join, the inputs in which a row has no effect when the other has no row with its key.
     all_of
         Whether the output has the rows of all inputs, one after the other: columns are those of each input.
@@ -78,7 +78,7 @@ class Operator:
     scanned: tuple[int, ...] = ()
     is_sampled: bool = False
     equal: tuple[tuple[int, int], ...] = ()
-    leaves_out: frozenset[int] = frozenset()
+    prunable: frozenset[int] = frozenset()
     all_of: bool = False
 
     @property
@@ -126,7 +126,7 @@ class _Needs:
 
     def add_of_pair(self, join: Operator, pair: tuple[int, int]) -> None:
         """Add what follows from two columns of a join that are equal."""
-        for side in join.leaves_out:
+        for side in join.prunable:
             of = _values(join.inputs[1 - side], pair[1 - side])
             if of:
                 self._add(join.inputs[side], pair[side], of)

@@ -48,7 +48,7 @@ from sleeper_nb.model.sql_quotes import quoted_name
 from sleeper_nb.read.footers import row_groups
 from sleeper_nb.read.limited import limited
 from sleeper_nb.read.live_rows import LiveRows, PlacedFile, placed_schema
-from sleeper_nb.read.row_condition import Condition, RowTest
+from sleeper_nb.read.row_condition import Condition, RowFilter
 from sleeper_nb.read.row_processing import Processor
 from sleeper_nb.read.scan_plan import FileContent, PlannedFile, PlannedLeaf, ScanPlan
 from sleeper_nb.storage.filesystem import Storage
@@ -125,9 +125,9 @@ def stream(
         raise InvalidInput(f"the limit {limit} is negative", hint="give a limit of 0 or more")
     schema = pa.schema(selected_fields(plan.schema.names if columns is None else columns, plan.schema))
     process = Processor.of(plan.processing, plan.schema)
-    with opened_condition(where) as test:
+    with opened_condition(where) as row_filter:
         of_leaves = (
-            leaf_rows(files, process, storage, where=test, columns=schema.names, limit=limit)
+            leaf_rows(files, process, storage, where=row_filter, columns=schema.names, limit=limit)
             for files in _read_together(plan, storage)
         )
         for batch in limited(chain.from_iterable(of_leaves), limit):
@@ -181,13 +181,13 @@ def placed_rows(files: Iterable[PlacedFile], schema: Schema, storage: Storage) -
 
 
 @contextlib.contextmanager
-def opened_condition(where: Condition | None) -> Iterator[RowTest | None]:
+def opened_condition(where: Condition | None) -> Iterator[RowFilter | None]:
     """Prepare the condition of a read for evaluation, if there is one."""
     if where is None:
         yield None
     else:
-        with where.opened() as test:
-            yield test
+        with where.opened() as row_filter:
+            yield row_filter
 
 
 def selected_fields(columns: Sequence[str], schema: Schema) -> list[pa.Field]:
@@ -208,7 +208,7 @@ def leaf_rows(
     process: Processor,
     storage: Storage,
     *,
-    where: RowTest | None = None,
+    where: RowFilter | None = None,
     columns: Sequence[str] | None = None,
     limit: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
@@ -225,7 +225,7 @@ def leaf_rows(
     needed = {*selected, *(() if where is None else where.columns)}
     rows: Iterator[pa.RecordBatch] = merged(files, schema, storage, columns=processing.columns(schema, needed))
     rows = rows if processing.is_nothing else process(rows)
-    for batch in limited(rows if where is None else where.matching(rows), limit):
+    for batch in limited(rows if where is None else where.filter(rows), limit):
         yield batch.select(selected)
 
 

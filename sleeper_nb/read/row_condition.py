@@ -1,8 +1,8 @@
 """The interface of a user's condition on rows, as scans use it; the DuckDB engine implements and evaluates it.
 
-A scan uses a condition three times: `parts_met` narrows the regions by the comparisons of row keys that every matching
-row must meet, `Condition.test` leaves out more partitions and files, and `RowTest` then filters the rows that are
-read by the whole condition.
+A scan uses a condition three times: the comparisons that it implies prune regions of row keys (`prune_regions`),
+`Condition.predicate` prunes more partitions and files, and `RowFilter` filters the rows that are read by the whole
+condition.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from sleeper_nb.read.reach import Comparison, Test
+from sleeper_nb.read.predicate import ColumnPredicate, Predicate
 
 
-class RowTest(Protocol):
+class RowFilter(Protocol):
     """A condition that is open for evaluation during one read."""
 
     @property
     def columns(self) -> frozenset[str]:
         """The columns that the condition refers to."""
 
-    def matching(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def filter(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a stream that meet the condition, in order and with all their columns.
 
         Raises
@@ -45,22 +45,22 @@ class Condition(Protocol):
         """The columns that the condition refers to."""
 
     @property
-    def necessary(self) -> tuple[Comparison, ...]:
+    def implied(self) -> tuple[ColumnPredicate, ...]:
         """Comparisons of integers and texts that hold for every row that meets the condition; other parts are omitted.
 
         They mean the same to every engine.
         """
 
     @property
-    def is_understood(self) -> bool:
-        """Whether a row meets the condition exactly when it meets `necessary`."""
+    def is_exact(self) -> bool:
+        """Whether a row meets the condition exactly when it meets `implied`."""
 
     @property
-    def test(self) -> Test:
+    def predicate(self) -> Predicate:
         """What a row must meet at least, also where alternatives, lists and beginnings of texts say so."""
 
     def picklable(self) -> Condition:
         """Return the condition in a form that can be sent to tasks in other processes."""
 
-    def opened(self) -> AbstractContextManager[RowTest]:
+    def opened(self) -> AbstractContextManager[RowFilter]:
         """Open the condition for one read; during the read, functions such as ``now()`` return one value."""

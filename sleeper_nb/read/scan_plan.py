@@ -24,9 +24,9 @@ from sleeper_nb.model.partitions import Partition, Range, Region, parse_region
 from sleeper_nb.model.processing import NOTHING, DataProcessing
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
-from sleeper_nb.read.file_statistics import with_files_that_can_meet
+from sleeper_nb.read.file_statistics import prune_files
 from sleeper_nb.read.given_keys import keys_given
-from sleeper_nb.read.reach import WHOLE, Reach, Regions
+from sleeper_nb.read.predicate import NO_PRUNING, Pruning, Regions
 from sleeper_nb.report import Bytes, Grid, TableReport
 
 FILE_NUMBER: Final = "sleeper:file"
@@ -182,7 +182,7 @@ def plan_scan(
     state: TableState,
     regions: Sequence[Region] | None = None,
     processing: DataProcessing = NOTHING,
-    reach: Reach = WHOLE,
+    pruning: Pruning = NO_PRUNING,
 ) -> ScanPlan:
     """Plan a scan.
 
@@ -194,20 +194,20 @@ def plan_scan(
         The regions whose rows are returned, which must not overlap; the whole table when None.
     processing
         What the rows go through.
-    reach
-        Where rows are wanted at all; files that reach into it are returned whole, as the reader tests each row again.
-        Statistics of value columns leave out files unless rows are combined or changed before the test.
+    pruning
+        What is pruned. Other files are returned whole, as the reader filters each row again. Statistics of value
+        columns prune files unless rows are combined or changed before they are filtered.
     """
     all_files, all_bytes = files_of(state)
     is_row_by_row = not processing.aggregations and processing.iterator is None
-    read = with_files_that_can_meet(reach.test, state) if is_row_by_row else state
-    if regions is None and reach.regions is None:
+    read = prune_files(pruning.predicate, state) if is_row_by_row else state
+    if regions is None and pruning.regions is None:
         leaves = _leaves_of_all(read)
-    elif regions is None and reach.regions is not None:
-        leaves = _leaves_reached(read, reach.regions)
+    elif regions is None and pruning.regions is not None:
+        leaves = _leaves_reached(read, pruning.regions)
     else:
-        leaves = _leaves_of(read, regions or (), reach.regions)
-    if read is not state:  # a leaf whose files were all left out is not read
+        leaves = _leaves_of(read, regions or (), pruning.regions)
+    if read is not state:  # a leaf whose files were all pruned is not read
         leaves = [leaf for leaf in leaves if leaf.files]
     return ScanPlan(
         state.schema, state.snapshot_id, tuple(leaves), len(state.tree.leaves), all_files, all_bytes, processing
@@ -222,31 +222,31 @@ class TableRows:
     ----------
     processing
         What the rows go through.
-    reach
+    pruning
         As in `plan_scan`.
     """
 
     state: TableState
     processing: DataProcessing = NOTHING
-    reach: Reach = WHOLE
+    pruning: Pruning = NO_PRUNING
 
     @cached_property
     def plan(self) -> ScanPlan:
         """What is read, and what is skipped."""
-        return plan_scan(self.state, None, self.processing, self.reach)
+        return plan_scan(self.state, None, self.processing, self.pruning)
 
     @property
     def rows(self) -> int | None:
         """The number of rows; None if metadata does not tell. Files are not planned where their sum is enough."""
         active = self.state.files.active_without_statistics
-        if self.reach != WHOLE or not self.processing.is_nothing or not _has_leaf_files_only(self.state):
+        if self.pruning != NO_PRUNING or not self.processing.is_nothing or not _has_leaf_files_only(self.state):
             return self.plan.rows
         exact = pc.all(active["rows_exact"], min_count=0).as_py()
         return int(pc.sum(active["rows"], min_count=0).as_py()) if exact else self.plan.rows
 
-    def within(self, reach: Reach) -> TableRows:
-        """Return the rows in a part of the table; files outside of it are not read."""
-        return replace(self, reach=reach)
+    def pruned(self, pruning: Pruning) -> TableRows:
+        """Return the rows that are left when files are pruned."""
+        return replace(self, pruning=pruning)
 
 
 def _leaves_of(state: TableState, regions: Sequence[Region], reached: Regions | None = None) -> list[PlannedLeaf]:
@@ -268,7 +268,7 @@ def _ids_in(state: TableState, regions: Sequence[Region]) -> set[str]:
 def _leaves_reached(state: TableState, reached: Regions) -> list[PlannedLeaf]:
     """Return the leaves that some regions reach, with their files that reach into one of them.
 
-    Where a region covers a whole leaf, no file of it can be left out: such leaves are planned together, by columns.
+    Where a region covers a whole leaf, no file of it can be pruned: such leaves are planned together, by columns.
     """
     ids = _ids_in(state, reached)
     covered = {id_ for id_ in ids if any(region.covers(state.tree[id_].region) for region in reached)}
@@ -331,10 +331,10 @@ def files_in(state: TableState, leaf: Partition, part: Region, reached: Regions 
         return []
     # a file of one leaf alone has only keys of that leaf
     may_reach_beyond = part != leaf.region or not _no_file_is_shared(state) or any(map(state.files.has_any, above))
-    tests = [_overlap(part, rows, state.schema)] if may_reach_beyond else []
+    masks = [_overlap(part, rows, state.schema)] if may_reach_beyond else []
     if near is not None and not any(each.covers(leaf.region) for each in near):
-        tests.append(reduce(pc.or_, (_overlap(each, rows, state.schema) for each in near)))
-    if tests and not pc.all(inside := reduce(pc.and_, tests), skip_nulls=False).as_py():
+        masks.append(reduce(pc.or_, (_overlap(each, rows, state.schema) for each in near)))
+    if masks and not pc.all(inside := reduce(pc.and_, masks), skip_nulls=False).as_py():
         rows = rows.filter(inside)  # all columns: this takes longer than to test the keys
     named = ("filename", "rows", "bytes", "rows_exact", "checksum")
     filenames, counts, sizes, exact, checksums = (rows[name].to_pylist() for name in named)
@@ -357,15 +357,15 @@ def keys_in(region: Region, rows: pa.Table, schema: Schema, *, low: str = "", hi
     of the columns compared with the region's lower and upper bound: ``low="min_", high="max_"`` tests whether the range
     lies inside the region, ``low="max_", high="min_"`` whether it overlaps the region.
     """
-    tests = []
+    masks = []
     for key, r in zip(schema.row_keys, region.ranges, strict=True):
         if r.min is not None:
-            tests.append(pc.greater_equal(rows[f"{low}{key.name}"], arrow_value(r.min, key.type.arrow)))
+            masks.append(pc.greater_equal(rows[f"{low}{key.name}"], arrow_value(r.min, key.type.arrow)))
         if r.max is not None:
-            tests.append(pc.less(rows[f"{high}{key.name}"], arrow_value(r.max, key.type.arrow)))
-    if not tests:
+            masks.append(pc.less(rows[f"{high}{key.name}"], arrow_value(r.max, key.type.arrow)))
+    if not masks:
         return pa.chunked_array([pa.repeat(pa.scalar(True), rows.num_rows)])  # noqa: FBT003 - a value
-    return reduce(pc.and_, tests)
+    return reduce(pc.and_, masks)
 
 
 def regions_of(schema: Schema, keys: Any = None, region: Mapping[str, Any] | str | None = None) -> list[Region] | None:

@@ -28,7 +28,7 @@ from sleeper_nb.model.snapshots import (
 )
 from sleeper_nb.model.times import TIME_HINT
 from sleeper_nb.read.file_statistics import value_columns_used, value_columns_with_statistics
-from sleeper_nb.read.reach import Necessary, Reach, reach_text, unused_text
+from sleeper_nb.read.predicate import Pruning, PushedPredicates, regions_text, unused_text
 from sleeper_nb.read.read_rows import check_files
 from sleeper_nb.read.scan_plan import ScanPlan, TableRows
 from sleeper_nb.sql.error_place import Texts, line_of
@@ -206,12 +206,12 @@ class Bound:
         written = "\n".join(each.text for each in self.statements).lower()
         return next(mark for number in count() if (mark := f"__standin{number}_") not in written)
 
-    def narrowed(self, necessary: Necessary) -> Bound:
-        """Return the statement with its tables read only where rows can meet what is necessary, by generated name.
+    def pruned(self, pushed: PushedPredicates) -> Bound:
+        """Return the statement with its tables read only where rows can meet the pushed-down predicates.
 
-        The engine runs the same statement, so it tests each row again.
+        The engine runs the same statement, so it filters each row again.
         """
-        return replace(self, named={name: _narrowed(what, name, necessary) for name, what in self.named.items()})
+        return replace(self, named={name: _pruned(what, name, pushed) for name, what in self.named.items()})
 
     @property
     def absent(self) -> tuple[TableReference, ...]:
@@ -226,24 +226,24 @@ class Bound:
         return (self.statement, *(each for view in views for each in view.statements))
 
 
-def _narrowed(
-    what: BoundSource | BoundVariable | Bound, name: str, necessary: Necessary
+def _pruned(
+    what: BoundSource | BoundVariable | Bound, name: str, pushed: PushedPredicates
 ) -> BoundSource | BoundVariable | Bound:
     if isinstance(what, Bound):
-        return what.narrowed(necessary)
+        return what.pruned(pushed)
     if isinstance(what, BoundVariable) or not isinstance(what.rows, TableRows):
         return what
-    if name not in necessary.tests:
-        return replace(what, keys=f"every key: {necessary.why_unknown or _NOT_IN_PLAN}")
-    state, test = what.rows.state, necessary.tests[name]
-    reach, by_keys = Reach.of(test, state.schema), necessary.by_keys.get(name, "")
-    keys = reach_text(reach.regions, state.schema)
+    if name not in pushed.predicates:
+        return replace(what, keys=f"every key: {pushed.why_unknown or _NOT_IN_PLAN}")
+    state, predicate = what.rows.state, pushed.predicates[name]
+    pruning, by_keys = Pruning.of(predicate, state.schema), pushed.by_keys.get(name, "")
+    keys = regions_text(pruning.regions, state.schema)
     if by_keys:
-        keys = by_keys if reach.regions is None else f"{keys} ({by_keys})"
-    unused = necessary.unused(name, value_columns_with_statistics(state), state.schema, joins=reach.regions is None)
-    of_columns = (f"files by their {each}" for each in value_columns_used(test, state))
+        keys = by_keys if pruning.regions is None else f"{keys} ({by_keys})"
+    unused = pushed.unused(name, value_columns_with_statistics(state), state.schema, joins=pruning.regions is None)
+    of_columns = (f"files by their {each}" for each in value_columns_used(predicate, state))
     keys = "; ".join(filter(None, [keys, *of_columns, unused_text(unused)]))
-    return replace(what, rows=what.rows.within(reach), keys=keys)
+    return replace(what, rows=what.rows.pruned(pruning), keys=keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,7 +431,7 @@ def with_names(statement: Statement, names: Mapping[TableReference, str]) -> Sta
     statement
         The statement from which `table_references` read the keys of `names`.
     names
-        The name, not quoted, that replaces each reference; references that are left out stay as written.
+        The name, not quoted, that replaces each reference; other references stay as written.
 
     Returns
     -------

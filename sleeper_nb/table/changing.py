@@ -505,7 +505,7 @@ class ChangedVersion:
 
 def _watched(rows: TableRows) -> tuple[Region, ...]:
     """Return where rows were looked for: rows that others add there may be ones that the change is about."""
-    regions = rows.reach.regions
+    regions = rows.pruning.regions
     if regions is None:
         return (Region.whole(rows.state.schema),)
     if len(regions) > _MOST_WATCHED:

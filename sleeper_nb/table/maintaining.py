@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from typing import Any, Literal
 
-from sleeper_nb.catalog.catalog_base import steady
+from sleeper_nb.catalog.catalog_base import read_consistently
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.load import split as splitting
 from sleeper_nb.load.split import SplitReport
@@ -167,7 +167,7 @@ def maintain(table: OpenTable, *, dry_run: bool, proceed: Proceed = always) -> M
     _check_may_delete(table, "maintenance", dry_run=dry_run)
     if not dry_run:
         return maintenance.run_steps(table.name, _steps(table), dry_run=False, proceed=proceed)
-    plan, _ = steady(
+    plan, _ = read_consistently(
         lambda: maintenance.run_steps(table.name, _steps(table), dry_run=True),
         lambda: (table.store.head(), table.components.catalog.savepoints(table.entry.id)),
     )

@@ -11,7 +11,7 @@ from typing import Any, Literal, Unpack, overload
 from sleeper_nb.admin.alter import AlterReport
 from sleeper_nb.admin.property_listing import PropertyValue
 from sleeper_nb.arguments import checked
-from sleeper_nb.catalog.catalog_base import steady
+from sleeper_nb.catalog.catalog_base import read_consistently
 from sleeper_nb.change.change import ChangeReport
 from sleeper_nb.change.purge import PurgeReport
 from sleeper_nb.changes import Changes
@@ -231,7 +231,7 @@ class Table(Report):
         """Return the files that the current version reads, as `TableAt.files` does."""
         catalog, now = self.store.catalog, self.store.clock.now()
         # A compaction that commits in between would leave its old inputs without the claim on them.
-        at, claims = steady(self._current, lambda: catalog.claims(self.entry.id, now))
+        at, claims = read_consistently(self._current, lambda: catalog.claims(self.entry.id, now))
         return at.files_with_claims(claims)
 
     def leaves(self) -> Pictured[dict[str, Any]]:

@@ -38,8 +38,8 @@ from sleeper_nb.model.transactions import (
     SetSchema,
     SplitPartitions,
 )
-from sleeper_nb.read.file_statistics import with_files_that_can_meet
-from sleeper_nb.read.reach import WHOLE, Reach
+from sleeper_nb.read.file_statistics import prune_files
+from sleeper_nb.read.predicate import NO_PRUNING, Pruning
 from sleeper_nb.read.scan_plan import PlannedFile, PlannedLeaf, keys_in
 
 APPEND: Final = AddFiles.operation
@@ -243,15 +243,15 @@ def end_of_batch(
     return end
 
 
-def whole_table(_: TableState) -> Reach:
+def no_pruning(_: TableState) -> Pruning:
     """Return that all rows of a version are wanted."""
-    return WHOLE
+    return NO_PRUNING
 
 
 def plan_appends(
     history: Sequence[Snapshot],
     load: Callable[[Snapshot], TableState],
-    reach: Callable[[TableState], Reach] = whole_table,
+    pruning: Callable[[TableState], Pruning] = no_pruning,
 ) -> tuple[Append, ...]:
     """Return what the snapshots of a range appended, in their order, without commits of which no file is wanted.
 
@@ -261,8 +261,8 @@ def plan_appends(
         The result of `history_between`.
     load
         Returns the state at a snapshot. Called for the last snapshot, and for the one before each rollback.
-    reach
-        Returns where such a state can have the rows that are wanted; files without any are left out.
+    pruning
+        Returns what is pruned of such a state: files without rows that are wanted.
 
     Raises
     ------
@@ -275,19 +275,19 @@ def plan_appends(
         added_rows = [snapshot for snapshot in snapshots if snapshot.operation == APPEND]
         if added_rows and not is_rollback:
             state = load(snapshots[-1])
-            appends += files_appended(state, added_rows, reach(state))
+            appends += files_appended(state, added_rows, pruning(state))
     return tuple(appends)
 
 
-def files_appended(state: TableState, snapshots: Sequence[Snapshot], reach: Reach = WHOLE) -> Iterator[Append]:
+def files_appended(state: TableState, snapshots: Sequence[Snapshot], pruning: Pruning = NO_PRUNING) -> Iterator[Append]:
     """Yield what some commits added, from the state at the last of them or a later one; no rollback may lie between.
 
     Parameters
     ----------
     snapshots
         Snapshots that added rows, in order.
-    reach
-        Where the state can have the rows that are wanted: commits of which no file has such are left out.
+    pruning
+        What is pruned of the state: also commits of which no file has rows that are wanted.
 
     Raises
     ------
@@ -296,7 +296,7 @@ def files_appended(state: TableState, snapshots: Sequence[Snapshot], reach: Reac
     """
     added = _references_added(state, snapshots)
     counts = Counter(added["added_snapshot"].to_pylist())
-    by_snapshot = _files_by_snapshot(added.filter(_can_have_wanted(added, state, reach)), state)
+    by_snapshot = _files_by_snapshot(added.filter(_can_have_wanted(added, state, pruning)), state)
     replaced = set(state.files.ready_for_gc["added_snapshot"].to_pylist())
     for snapshot in snapshots:
         by_partition, count = by_snapshot.get(snapshot.id, {}), counts[snapshot.id]
@@ -307,7 +307,7 @@ def files_appended(state: TableState, snapshots: Sequence[Snapshot], reach: Reac
                 hint=(CHECK, " shows what is wrong"),
             )
         leaves = tuple(PlannedLeaf(state.tree[name], tuple(files)) for name, files in by_partition.items())
-        if not leaves and reach != WHOLE:
+        if not leaves and pruning != NO_PRUNING:
             continue
         yield Append(snapshot.id, leaves, kept_by=snapshot.id if snapshot.id in replaced else state.snapshot_id)
 
@@ -335,14 +335,14 @@ def _references_added(state: TableState, snapshots: Sequence[Snapshot]) -> pa.Ta
     return references.filter(pc.is_in(references["added_snapshot"], ids))
 
 
-def _can_have_wanted(references: pa.Table, state: TableState, reach: Reach) -> pa.Array | pa.ChunkedArray:
+def _can_have_wanted(references: pa.Table, state: TableState, pruning: Pruning) -> pa.Array | pa.ChunkedArray:
     """Return for each reference whether its file can have wanted rows; statistics tell it of active files only."""
     wanted: pa.Array | pa.ChunkedArray = pa.repeat(pa.scalar(True), references.num_rows)  # noqa: FBT003 - a value
-    if reach.regions is not None:
-        reached = (keys_in(each, references, state.schema, low="max_", high="min_") for each in reach.regions)
+    if pruning.regions is not None:
+        reached = (keys_in(each, references, state.schema, low="max_", high="min_") for each in pruning.regions)
         wanted = reduce(pc.or_, reached, pa.repeat(pa.scalar(False), references.num_rows))  # noqa: FBT003 - a value
         wanted = pc.fill_null(wanted, fill_value=True)  # a file that waits for the collector has no ends
-    met = with_files_that_can_meet(reach.test, state)
+    met = prune_files(pruning.predicate, state)
     if met is not state:
         active, left = (each.files.active_without_statistics["filename"] for each in (state, met))
         left_out = active.filter(pc.invert(pc.is_in(active, value_set=left)))

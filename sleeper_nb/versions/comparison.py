@@ -17,7 +17,7 @@ from sleeper_nb.model.partitions import Partition, PartitionTree, Region
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
-from sleeper_nb.read.reach import Regions, parts_met, regions_met
+from sleeper_nb.read.predicate import Regions, inclusive_projection, prune_regions
 from sleeper_nb.read.row_condition import Condition
 from sleeper_nb.read.scan_plan import PlannedFile, PlannedLeaf, files_in, files_of, regions_of
 
@@ -54,7 +54,7 @@ class ComparedRows:
         regions: Sequence[Region] | None = regions_of(schema, keys, region)
         if where is None:
             return cls(regions)
-        return cls(parts_met(regions, where.necessary, schema), regions_met(where.test, schema), where)
+        return cls(prune_regions(regions, where.implied, schema), inclusive_projection(where.predicate, schema), where)
 
     def parts_of(self, region: Region) -> list[Region]:
         """Return the parts of a region that are compared."""

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.read.read_rows import coalesced, leaf_rows, opened_condition
-from sleeper_nb.read.row_condition import RowTest
+from sleeper_nb.read.row_condition import RowFilter
 from sleeper_nb.read.row_processing import Processor
 from sleeper_nb.read.scan_plan import PlannedLeaf
 from sleeper_nb.read.value_order import as_bytes, lengths
@@ -117,24 +117,24 @@ def changes_by_region(
     comparison: VersionComparison, storage: Storage, kinds: Collection[RowChangeKind], progress: Progress
 ) -> Iterator[Iterator[RowDifference]]:
     """Yield what `stream_changes` does, for each region in turn; a key is in one region only."""
-    with opened_condition(comparison.where) as test:
+    with opened_condition(comparison.where) as row_filter:
         for changes in _all_changes(comparison, storage, kinds, progress):
-            yield changes if test is None else _meeting(test, changes)
+            yield changes if row_filter is None else _meeting(row_filter, changes)
 
 
-def _meeting(test: RowTest, changes: Iterable[RowDifference]) -> Iterator[RowDifference]:
+def _meeting(row_filter: RowFilter, changes: Iterable[RowDifference]) -> Iterator[RowDifference]:
     for change in changes:
-        met = RowDifference(_met(test, change.removed), _met(test, change.added))
+        met = RowDifference(_met(row_filter, change.removed), _met(row_filter, change.added))
         if met.removed.num_rows or met.added.num_rows:
             yield met
 
 
-def _met(test: RowTest, rows: pa.RecordBatch) -> pa.RecordBatch:
+def _met(row_filter: RowFilter, rows: pa.RecordBatch) -> pa.RecordBatch:
     """Return the rows that meet a condition.
 
     It is tested after the versions are compared: rows that are equal in a comparison can differ in it, as 0.0 and -0.0.
     """
-    found = list(test.matching([rows])) if rows.num_rows else []
+    found = list(row_filter.filter([rows])) if rows.num_rows else []
     return pa.concat_batches(found) if found else rows.slice(0, 0)
 
 

@@ -18,7 +18,7 @@ from sleeper_nb.load.ingest import IngestSettings
 from sleeper_nb.model.properties import ONE_FILE_PER_LEAF
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.transactions import ClearTable
-from sleeper_nb.read.reach import OneOf, Reach
+from sleeper_nb.read.predicate import IsIn, Pruning
 from sleeper_nb.read.read_rows import leaf_rows
 from sleeper_nb.read.row_processing import Processor
 from sleeper_nb.state_store.state_store_base import StateStore
@@ -124,8 +124,8 @@ def test_every_range_of_retained_snapshots_gives_the_rows_that_were_appended_in_
             for append in found:
                 assert rows_in(fresh, [append]) == expected[append.snapshot_id]
             wanted = picks.draw(st.sets(st.sampled_from(KEYS)))
-            reach = Reach.of(OneOf("key", tuple(wanted)), fresh.load().schema)
-            some = plan_appends(between(fresh, after, until), fresh.load, lambda _: reach)
+            pruning = Pruning.of(IsIn("key", tuple(wanted)), fresh.load().schema)
+            some = plan_appends(between(fresh, after, until), fresh.load, lambda _: pruning)
             files = {file.filename for append in some for leaf in append.leaves for file in leaf.files}
             assert files <= {file.filename for append in found for leaf in append.leaves for file in leaf.files}
             of_keys = Counter({row: n for rows in expected.values() for row, n in rows.items() if row[0] in wanted})
@@ -140,8 +140,8 @@ def test_a_wanted_file_that_was_moved_or_merged_since_is_found(tmp_path: Path, l
     for number in range(2):
         do(store, ("ingest", ["a", "c"], False), number)
     do(store, later, 2)
-    reach = Reach.of(OneOf("key", ("a",)), store.load().schema)
-    found = plan_appends(between(store, 1, store.head().id), store.load, lambda _: reach)
+    pruning = Pruning.of(IsIn("key", ("a",)), store.load().schema)
+    found = plan_appends(between(store, 1, store.head().id), store.load, lambda _: pruning)
     assert [append.snapshot_id for append in found] == [2, 3]
     assert rows_in(store, found)[("a", 0)] == rows_in(store, found)[("a", 1)] == 1
 

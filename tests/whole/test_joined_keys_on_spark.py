@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 import sleeper_nb as sl
-from sleeper_nb.engines.duckdb import key_values
+from sleeper_nb.engines.duckdb import dynamic_pruning
 from sleeper_nb.engines.spark.engine import SparkEngine
 from tests.support.combinations import some
 from tests.support.examples import examples
@@ -87,7 +87,7 @@ def check_with_and_without_keys(inputs: Inputs, drawn: str) -> None:
     names = {"big": "big", "few": "few", "none": "nothing", "df": "df"}
     statement = drawn.format(**names).replace("SEMI JOIN", "LEFT SEMI JOIN").replace("ANTI JOIN", "LEFT ANTI JOIN")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(key_values, "MANY_FILES", 10**9)
+        patched.setattr(dynamic_pruning, "MANY_FILES", 10**9)
         expected = found_by(inputs, statement)
     assert found_by(inputs, statement) == expected
 

@@ -18,15 +18,15 @@ import numpy as np
 import pyarrow as pa
 
 from sleeper_nb.engines.duckdb.database import connect_anew
+from sleeper_nb.engines.duckdb.duckdb_pushdown import predicate_of
 from sleeper_nb.engines.duckdb.interrupts import fetched, interruptible
-from sleeper_nb.engines.duckdb.plain_conditions import plain_condition
-from sleeper_nb.engines.duckdb.pushed_filters import test_of
+from sleeper_nb.engines.duckdb.parsed_predicates import parse_comparisons
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
 from sleeper_nb.engines.duckdb.value_errors import DIVIDED, NOT_CONVERTED, OUT_OF_RANGE, WRONG_FORMAT
 from sleeper_nb.engines.undisturbed import undisturbed
 from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.read.reach import ANY_ROW, AllOf, Compared, Comparison, OneOf, Test
+from sleeper_nb.read.predicate import ALWAYS_TRUE, And, ColumnPredicate, Comparison, IsIn, Predicate
 from sleeper_nb.read.read_rows import coalesced
 from sleeper_nb.sql.tokens import DEEPEST, DUCKDB_RESERVED, depth_of, tokenize
 
@@ -68,13 +68,13 @@ class DuckDBCondition:
         The Arrow types of these columns.
     names
         All columns of the schema, for errors.
-    necessary
+    implied
         Comparisons that are true for every row that meets the condition.
     connect
         Returns a new connection.
-    is_understood
-        Whether a row meets the condition exactly when it meets `necessary`.
-    test
+    is_exact
+        Whether a row meets the condition exactly when it meets `implied`.
+    predicate
         What a row must meet at least, to choose partitions and files.
     """
 
@@ -82,10 +82,10 @@ class DuckDBCondition:
     columns: frozenset[str]
     schema: pa.Schema
     names: tuple[str, ...]
-    necessary: tuple[Comparison, ...]
+    implied: tuple[ColumnPredicate, ...]
     connect: Callable[[], duckdb.DuckDBPyConnection] = field(compare=False, repr=False)
-    is_understood: bool = False
-    test: Test = field(default=ANY_ROW, compare=False, repr=False)
+    is_exact: bool = False
+    predicate: Predicate = field(default=ALWAYS_TRUE, compare=False, repr=False)
 
     @classmethod
     def of(
@@ -115,11 +115,11 @@ class DuckDBCondition:
             parts = {part.casefold() for node in nodes for part in node.get("column_names", ())}
             named = pa.schema([field for field in schema.arrow if field.name.casefold() in parts])
             comparisons, columns = _comparisons(tree, schema), frozenset(named.names)
-            necessary = tuple(dict.fromkeys(each for each in comparisons if each is not None))
-            understood = None not in comparisons
-            if not understood:  # a comparison that was understood fails for no row
+            implied = tuple(dict.fromkeys(each for each in comparisons if each is not None))
+            is_exact = None not in comparisons
+            if not is_exact:  # a comparison that was understood fails for no row
                 _bind(connection, text, named, schema.names, nodes)
-        return cls(text, columns, named, schema.names, necessary, connect, is_understood=understood)
+        return cls(text, columns, named, schema.names, implied, connect, is_exact=is_exact)
 
     @classmethod
     def broken(cls, text: str, schema: Schema, connect: Callable[[], duckdb.DuckDBPyConnection]) -> Self:
@@ -128,11 +128,11 @@ class DuckDBCondition:
         return cls.of(f"NOT (\n{text}\n)", schema, connect)
 
     def planned(self, connection: duckdb.DuckDBPyConnection, schema: Schema) -> Self:
-        """Return the condition with its `test`, as a connection of the planning database finds it.
+        """Return the condition with its `predicate`, as a connection of the planning database finds it.
 
-        `necessary` already has all of a condition that only joins comparisons with numbers and texts by AND.
+        `implied` already has all of a condition that only joins comparisons with numbers and texts by AND.
         """
-        return self if self.is_understood else replace(self, test=test_of(connection, self.text, schema))
+        return self if self.is_exact else replace(self, predicate=predicate_of(connection, self.text, schema))
 
     def picklable(self) -> Self:
         """Return the condition for tasks in other processes, which have no session; it can be pickled."""
@@ -158,7 +158,7 @@ class OpenedCondition:
         """The columns that the condition needs."""
         return self.condition.columns
 
-    def matching(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def filter(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a stream that meet the condition, in their order.
 
         DuckDB gets the named columns of a bounded number of rows at a time, and returns which rows to keep: the rows
@@ -224,16 +224,16 @@ def _check_depth(text: str) -> None:
         raise _condition_error(text, message, "join its parts by AND and OR, or use IN")
 
 
-def _comparisons(tree: Mapping[str, Any], schema: Schema) -> list[Comparison | None]:
+def _comparisons(tree: Mapping[str, Any], schema: Schema) -> list[ColumnPredicate | None]:
     """Return each part of a condition that is joined by AND; None for one that is no plain comparison."""
     nodes = tree["children"] if tree["type"] == "CONJUNCTION_AND" else [tree]
-    return [part for node in nodes for part in _parts(plain_condition(node, schema, {}))]
+    return [part for node in nodes for part in _parts(parse_comparisons(node, schema, {}))]
 
 
-def _parts(test: Test | None) -> Sequence[Comparison | None]:
+def _parts(predicate: Predicate | None) -> Sequence[ColumnPredicate | None]:
     """Return the comparisons that a part of a condition stands for."""
-    parts = test.parts if isinstance(test, AllOf) else (test,)  # BETWEEN is two
-    return [part if isinstance(part, Compared | OneOf) else None for part in parts]
+    parts = predicate.parts if isinstance(predicate, And) else (predicate,)  # BETWEEN is two
+    return [part if isinstance(part, Comparison | IsIn) else None for part in parts]
 
 
 def _judge(text: str, nodes: Iterable[Mapping[str, Any]]) -> None:

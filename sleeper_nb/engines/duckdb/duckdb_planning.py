@@ -16,17 +16,17 @@ from typing import Any
 import duckdb
 
 from sleeper_nb.engines.duckdb.database import Database
+from sleeper_nb.engines.duckdb.duckdb_pushdown import EmptyTable, push_down
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedStatement
+from sleeper_nb.engines.duckdb.dynamic_pruning import dynamic_pruning_of, large_tables
 from sleeper_nb.engines.duckdb.interrupts import fetched
 from sleeper_nb.engines.duckdb.joined_scans import joined_keys_in
-from sleeper_nb.engines.duckdb.key_values import large_tables, lookups_of
-from sleeper_nb.engines.duckdb.plain_conditions import plain_test, planned_conditions
-from sleeper_nb.engines.duckdb.pushed_filters import EmptyTable, pushed_filters
+from sleeper_nb.engines.duckdb.parsed_predicates import parse_where, planned_conditions
 from sleeper_nb.engines.duckdb.relations import name_rows
 from sleeper_nb.engines.duckdb.statement_time import set_moment
 from sleeper_nb.model.sql_quotes import quoted_name
 from sleeper_nb.read.join_rules import ScanKeys
-from sleeper_nb.read.reach import Necessary
+from sleeper_nb.read.predicate import PushedPredicates
 from sleeper_nb.read.scan_plan import TableRows
 from sleeper_nb.sql.binding import Bound
 from sleeper_nb.sql.statement import Statement
@@ -74,49 +74,51 @@ class DuckDBPlanning:
             for at, (name, rows) in enumerate(self.bound.tables.items())
         }
 
-    def narrowed(self) -> tuple[Bound, str]:
+    def pruned(self) -> tuple[Bound, str]:
         """Return the statement with less to read, and which keys were read for that, for users."""
-        necessary = self._necessary()
-        read = self.bound.narrowed(necessary)
-        if not large_tables(read, necessary):
+        pushed = self._pushed()
+        read = self.bound.pruned(pushed)
+        if not large_tables(read, pushed):
             return read, ""
-        lookups = lookups_of(read, self._joined_keys(), necessary)
-        return lookups.narrowed(read, necessary, self.database, dry_run=self.dry_run)
+        dynamic = dynamic_pruning_of(read, self._joined_keys(), pushed)
+        return dynamic.pruned(read, pushed, self.database, dry_run=self.dry_run)
 
-    def _necessary(self) -> Necessary:
+    def _pushed(self) -> PushedPredicates:
         """Return what the rows of each table must meet, by generated name."""
         if not self.bound.tables or not self.judged.has_conditions:
-            return Necessary({}, "the statement has no conditions")
+            return PushedPredicates({}, "the statement has no conditions")
         if why := self.judged.why_not_planned:
-            return Necessary({}, why)
+            return PushedPredicates({}, why)
         if any(each.spark_frame is not None for each in self.bound.variables):
-            return Necessary({}, "the statement also reads a Spark DataFrame")
+            return PushedPredicates({}, "the statement also reads a Spark DataFrame")
         if (plain := self._plain()) is not None:
             return plain
         try:
             with self._opened() as connection:
                 text, tables = self.judged.of(self.bound.statement).asked, tuple(self._stand_ins.values())
-                found = pushed_filters(connection, text, self.values, tables)
+                found = push_down(connection, text, self.values, tables)
         except (duckdb.Error, RecursionError) as error:
-            logger.debug("no partition is left out, as DuckDB does not plan the statement: %s", error)
-            return Necessary({}, "DuckDB cannot plan the statement before it reads rows")
-        read = {name: each.table for name, each in self._stand_ins.items() if each.table in found.tests}
-        return Necessary(
-            {name: found.tests[table] for name, table in read.items()},
+            logger.debug("no partition is pruned, as DuckDB does not plan the statement: %s", error)
+            return PushedPredicates({}, "DuckDB cannot plan the statement before it reads rows")
+        read = {name: each.table for name, each in self._stand_ins.items() if each.table in found.predicates}
+        return PushedPredicates(
+            {name: found.predicates[table] for name, table in read.items()},
             conditions={name: found.conditions[table] for name, table in read.items()},
         )
 
-    def _plain(self) -> Necessary | None:
+    def _plain(self) -> PushedPredicates | None:
         """Return what the rows of the only table must meet, where the text alone says it."""
         judged = self.judged.of(self.bound.statement)
         selection = judged.selection
         name = "" if selection is None else selection["from_table"]["table_name"]
         if selection is None or name not in self.bound.tables or len(self.bound.named) != 1:
             return None
-        test = plain_test(selection, self.bound.tables[name].state.schema, self.values)
-        if test is None:
+        predicate = parse_where(selection, self.bound.tables[name].state.schema, self.values)
+        if predicate is None:
             return None
-        return Necessary({name: test}, conditions={name: planned_conditions(selection, judged.asked, test)})
+        return PushedPredicates(
+            {name: predicate}, conditions={name: planned_conditions(selection, judged.asked, predicate)}
+        )
 
     def _joined_keys(self) -> dict[str, tuple[ScanKeys, ...]]:
         """Return what the rows of each scan of a table must meet, by generated name; empty when that is not known."""

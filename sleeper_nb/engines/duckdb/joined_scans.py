@@ -1,4 +1,4 @@
-"""DuckDB's optimized plan as operators, by which joins leave out rows of tables; no row is read.
+"""DuckDB's optimized plan as operators, by which joins prune rows of tables; no row is read.
 
 DuckDB serializes the plan of a statement, in which each column is a number: the place of a column in the output of the
 operator below. A plan with any operator that is not listed here says nothing.
@@ -34,8 +34,8 @@ _OF_JOINS: Final = frozenset({
 })  # fmt: skip
 """What DuckDB 1.5 and 2.0 say about a join; a join that says more is not understood."""
 
-_LEAVES_OUT_LEFT: Final = frozenset({"INNER", "SEMI", "RIGHT_SEMI", "RIGHT", "RIGHT_ANTI"})
-_LEAVES_OUT_RIGHT: Final = frozenset({"INNER", "SEMI", "RIGHT_SEMI", "LEFT", "SINGLE", "ANTI"})
+_PRUNES_LEFT: Final = frozenset({"INNER", "SEMI", "RIGHT_SEMI", "RIGHT", "RIGHT_ANTI"})
+_PRUNES_RIGHT: Final = frozenset({"INNER", "SEMI", "RIGHT_SEMI", "LEFT", "SINGLE", "ANTI"})
 """The joins in which a row of that side has no effect when the other side has no row with its key."""
 
 _KEEPS_LEFT: Final = frozenset({"INNER", "SEMI", "ANTI", "LEFT", "SINGLE", "MARK"})
@@ -61,7 +61,7 @@ _WHOLE: Final[Mapping[str, tuple[int, int]]] = {
 _COMPARED: Final = _WHOLE.keys() | {"VARCHAR", "BLOB", "DATE", "TIMESTAMP WITH TIME ZONE"}
 
 
-class _NotUnderstood(Exception):  # noqa: N818 - no error: nothing is left out
+class _NotUnderstood(Exception):  # noqa: N818 - no error: nothing is pruned
     pass
 
 
@@ -167,8 +167,8 @@ def _join(join: _Node, inputs: Sequence[Operator]) -> Operator:
             columns += [Origin(at, below, kind in kept) for below in _chosen(join, chosen, inputs[at].width)]
     if kind == "MARK":  # the mark of a row depends on all rows of the other side
         return Operator(tuple(inputs), (*columns, None))
-    leaves_out = frozenset(at for at, kinds in enumerate((_LEAVES_OUT_LEFT, _LEAVES_OUT_RIGHT)) if kind in kinds)
-    return Operator(tuple(inputs), tuple(columns), equal=pairs, leaves_out=leaves_out)
+    prunable = frozenset(at for at, kinds in enumerate((_PRUNES_LEFT, _PRUNES_RIGHT)) if kind in kinds)
+    return Operator(tuple(inputs), tuple(columns), equal=pairs, prunable=prunable)
 
 
 def _kind(node: _Node) -> str:

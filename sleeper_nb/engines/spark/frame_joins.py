@@ -1,4 +1,4 @@
-"""Spark's optimized plan as operators, by which joins leave out rows of tables; no row is read.
+"""Spark's optimized plan as operators, by which joins prune rows of tables; no row is read.
 
 Each column of the plan has an id, by which the operators above refer to it. An operator that is not listed here says
 nothing of its columns; a plan in which an expression may have another value each time says nothing at all.
@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sleeper_nb.engines.spark.frame_conditions import EmptyFrame
 from sleeper_nb.engines.spark.plan_json import JsonNode, is_deterministic, plans_of, tree
+from sleeper_nb.engines.spark.spark_pushdown import EmptyFrame
 from sleeper_nb.read import join_rules
 from sleeper_nb.read.join_rules import NOTHING_KNOWN, Operator, Origin, ScanKeys
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_LEAVES_OUT_LEFT: Final = frozenset({"Inner", "Cross", "LeftSemi", "RightOuter"})
-_LEAVES_OUT_RIGHT: Final = frozenset({
+_PRUNES_LEFT: Final = frozenset({"Inner", "Cross", "LeftSemi", "RightOuter"})
+_PRUNES_RIGHT: Final = frozenset({
     "Inner", "Cross", "LeftSemi", "LeftOuter", "LeftSingle", "LeftAnti", "ExistenceJoin",
 })  # fmt: skip
 """The joins in which a row of that side has no effect when the other side has no row with its key."""
@@ -31,7 +31,7 @@ _KEEPS_LEFT: Final = frozenset({"Inner", "Cross", "LeftSemi", "LeftAnti", "LeftO
 _KEEPS_RIGHT: Final = frozenset({"Inner", "Cross", "RightOuter"})
 """The joins whose rows each come from one row of that side, with its values."""
 _ONLY_LEFT: Final = frozenset({"LeftSemi", "LeftAnti", "ExistenceJoin"})
-_JOINS: Final = _LEAVES_OUT_LEFT | _LEAVES_OUT_RIGHT | {"FullOuter"}
+_JOINS: Final = _PRUNES_LEFT | _PRUNES_RIGHT | {"FullOuter"}
 
 _EQUAL: Final = frozenset({"EqualTo", "EqualNullSafe"})
 """A value equals itself only, by both; a key that is read is never null."""
@@ -113,10 +113,10 @@ def _join(node: JsonNode, inputs: tuple[Operator, ...], ids: Sequence[_Ids]) -> 
     if name not in _ONLY_LEFT:
         columns += [Origin(1, at, name in _KEEPS_RIGHT) for at in range(len(ids[1]))]
         output = (*output, *ids[1])
-    leaves_out = frozenset(at for at, kinds in enumerate((_LEAVES_OUT_LEFT, _LEAVES_OUT_RIGHT)) if name in kinds)
+    prunable = frozenset(at for at, kinds in enumerate((_PRUNES_LEFT, _PRUNES_RIGHT)) if name in kinds)
     condition = node.values.get("condition")
     equal = tuple(_equal_columns(tree(condition), ids)) if condition else ()
-    return Operator(inputs, tuple(columns), equal=equal, leaves_out=leaves_out), output
+    return Operator(inputs, tuple(columns), equal=equal, prunable=prunable), output
 
 
 def _equal_columns(condition: JsonNode, ids: Sequence[_Ids]) -> Iterator[tuple[int, int]]:

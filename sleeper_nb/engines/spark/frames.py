@@ -37,7 +37,7 @@ from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.model.sql_quotes import quoted_name
 from sleeper_nb.read.live_rows import PlacedFile, placed_files, placed_schema
-from sleeper_nb.read.reach import MOST_REGIONS, Compared
+from sleeper_nb.read.predicate import MOST_REGIONS, Comparison
 from sleeper_nb.read.read_rows import check_files, leaf_rows, placed_rows
 from sleeper_nb.read.row_condition import Condition
 from sleeper_nb.read.row_processing import Processor, in_microseconds
@@ -294,12 +294,12 @@ def met(rows: DataFrame, schema: Schema, condition: Condition, columns: Iterable
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with test.opened() as opened:
-            yield from opened.matching(batches)
+            yield from opened.filter(batches)
 
-    for each in condition.necessary:  # with these Spark's own reader skips rows
+    for each in condition.implied:  # with these Spark's own reader skips rows
         column = f.col(f"`{each.column}`")
-        if isinstance(each, Compared):
-            rows = rows.filter(_COMPARED[each.sign](column, f.lit(each.value)))
+        if isinstance(each, Comparison):
+            rows = rows.filter(_COMPARED[each.operator](column, f.lit(each.value)))
         elif len(each.values) <= MOST_REGIONS:  # longer lists cost more than they save
             rows = rows.filter(column.isin(*each.values))
     return rows.select(*[f"`{field.name}`" for field in fields]).mapInArrow(task, columns_text(fields))

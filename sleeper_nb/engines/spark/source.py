@@ -31,14 +31,14 @@ from pyspark.sql.datasource import (
 from sleeper_nb.engines.spark.frames import columns_text, hand_over_keys
 from sleeper_nb.engines.spark.jvm import is_local
 from sleeper_nb.engines.spark.read_tasks import FeedColumns, ReadTask, rows_of
-from sleeper_nb.engines.spark.source_filters import necessary_of
+from sleeper_nb.engines.spark.source_filters import predicate_of_filters
 from sleeper_nb.engines.spark.source_options import AppendOptions, InstancePlace, SourceOptions
 from sleeper_nb.engines.spark.source_table import Opener, SourceTable
 from sleeper_nb.engines.spark.spark_errors import without_stack
 from sleeper_nb.engines.spark.spark_settings import PUSHDOWN
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.snapshots import SnapshotReference
-from sleeper_nb.read.reach import AllOf, Reach, around
+from sleeper_nb.read.predicate import And, Pruning, hull_of
 from sleeper_nb.read.scan_plan import plan_scan
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.versions.appends import CHANGES
@@ -165,11 +165,11 @@ class VersionReader(DataSourceReader):
             state = table.store.load(resolved.version)
             processor = table.processor(state.schema, state.processing)
             wanted = table.wanted(options, state.schema)
-            reach = Reach.of(AllOf((necessary_of(self.filters), wanted.test)), state.schema)
-            regions = reach.regions
+            pruning = Pruning.of(And((predicate_of_filters(self.filters), wanted.predicate)), state.schema)
+            regions = pruning.regions
             if regions is not None and len(regions) > _MOST_REGIONS:
-                regions = (around(regions),)
-            plan = plan_scan(state, regions, processor.processing, reach)
+                regions = (hull_of(regions),)
+            plan = plan_scan(state, regions, processor.processing, pruning)
             lease = table.lease_for_tasks(state.snapshot_id, plan.bytes)
             return table.tasks(plan.leaves, processor, self.source.parallelism, wanted, lease)
         finally:

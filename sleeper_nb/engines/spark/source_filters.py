@@ -1,4 +1,4 @@
-"""The filters that Spark passes to its data source ``sleeper``, as tests that choose leaves and files. Pure."""
+"""The filters that Spark passes to its data source ``sleeper``, as predicates that prune leaves and files. Pure."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from sleeper_nb.read import reach
-from sleeper_nb.read.reach import ANY_ROW, AllOf, Compared, OneOf, Sign, Test, begins_with
+from sleeper_nb.read.predicate import ALWAYS_TRUE, And, Comparison, ComparisonOperator, IsIn, Predicate, starts_with
+from sleeper_nb.read.predicate import IsNull as ColumnIsNull
 
-_SIGNS: Final[Mapping[type[Filter], Sign]] = {
+_OPERATORS: Final[Mapping[type[Filter], ComparisonOperator]] = {
     EqualTo: "=", EqualNullSafe: "=", LessThan: "<", LessThanOrEqual: "<=", GreaterThan: ">", GreaterThanOrEqual: ">=",
 }  # fmt: skip
 
@@ -31,28 +31,30 @@ _FIRST_CERTAIN: Final = datetime(1900, 1, 2, tzinfo=UTC)
 1900: an earlier value may be another one by then."""
 
 
-def necessary_of(filters: Sequence[Filter]) -> Test:
-    """Return what each row that meets all filters meets at least; a filter that says nothing certain is left out.
+def predicate_of_filters(filters: Sequence[Filter]) -> Predicate:
+    """Return what each row that meets all filters meets at least; an uncertain filter becomes `ALWAYS_TRUE`.
 
     Spark applies every filter again, by its own rules.
     """
-    return AllOf(tuple(map(_test, filters)))
+    return And(tuple(map(_predicate, filters)))
 
 
-def _test(each: Filter) -> Test:
+def _predicate(each: Filter) -> Predicate:
     attribute: tuple[str, ...] = getattr(each, "attribute", ())
     if len(attribute) != 1:  # a part of a nested column
-        return ANY_ROW
+        return ALWAYS_TRUE
     column, value = attribute[0], getattr(each, "value", None)
     if isinstance(each, IsNull):
-        return reach.IsNull(column)
+        return ColumnIsNull(column)
     if isinstance(each, In):
         values = tuple(one for one in each.value if one is not None)
-        return OneOf(column, values) if all(map(_is_certain, values)) else ANY_ROW
+        return IsIn(column, values) if all(map(_is_certain, values)) else ALWAYS_TRUE
     if isinstance(each, StringStartsWith):
-        return begins_with(column, each.value)
-    sign = _SIGNS.get(type(each))
-    return ANY_ROW if sign is None or value is None or not _is_certain(value) else Compared(column, sign, value)
+        return starts_with(column, each.value)
+    operator = _OPERATORS.get(type(each))
+    if operator is None or value is None or not _is_certain(value):
+        return ALWAYS_TRUE
+    return Comparison(column, operator, value)
 
 
 def _is_certain(value: Any) -> bool:

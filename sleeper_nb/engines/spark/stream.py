@@ -219,7 +219,7 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             state = table.store.load(table.resolve(SnapshotReference(after)).version)
             processor = table.processor(self._schema(state), state.processing)
             wanted = self._wanted_with(processor.schema)
-            plan = plan_scan(state, processing=processor.processing, reach=wanted.reach(state))
+            plan = plan_scan(state, processing=processor.processing, pruning=wanted.pruning(state))
             self._hold([after], plan.bytes)
             tasks += table.tasks(plan.leaves, processor, self.source.parallelism, wanted, feed=self._feed(after))
         return [*tasks, *self._appended(history), *self._changed(history)]
@@ -232,7 +232,7 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         processor = table.processor(self._schema(last), last.processing).in_part()
         wanted = self._wanted_with(processor.schema)
         by_row = processor.processing.only_filters
-        appends = plan_appends(history, table.store.load, partial(wanted.reach, by_row=by_row))
+        appends = plan_appends(history, table.store.load, partial(wanted.pruning, by_row=by_row))
         self._hold({append.kept_by for append in appends}, sum(append.bytes for append in appends))
         tasks_of = partial(table.tasks, processor=processor, parallelism=self.source.parallelism, wanted=wanted)
         if not self.options.rules.changes:

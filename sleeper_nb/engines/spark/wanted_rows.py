@@ -10,7 +10,7 @@ from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
 from sleeper_nb.read.file_statistics import columns_of
-from sleeper_nb.read.reach import ANY_ROW, AllOf, Reach, Test, regions_met
+from sleeper_nb.read.predicate import ALWAYS_TRUE, And, Predicate, Pruning, inclusive_projection
 from sleeper_nb.read.row_condition import Condition
 from sleeper_nb.read.scan_plan import PlannedLeaf, regions_of, within_region
 from sleeper_nb.versions.comparison import ComparedRows
@@ -46,23 +46,26 @@ class WantedRows:
         return cls(schema, None if regions is None else regions[0], where)
 
     @property
-    def test(self) -> Test:
+    def predicate(self) -> Predicate:
         """What a row must meet at least to meet the condition."""
-        return ANY_ROW if self.where is None else AllOf((self.where.test, *self.where.necessary))
+        return ALWAYS_TRUE if self.where is None else And((self.where.predicate, *self.where.implied))
 
-    def reach(self, state: TableState, *, by_row: bool = True) -> Reach:
-        """Return where a version can have rows that meet the condition.
+    def pruning(self, state: TableState, *, by_row: bool = True) -> Pruning:
+        """Return what can be pruned of a version, as no row in it meets the condition.
 
         Statistics are used only `by_row`, where no row changes through others before the condition, and where the
         version's columns are those of the schema: a stream keeps the columns that it was started with, and a column
         that was added later can have the name of another.
         """
-        tested = columns_of(self.test)
+        tested = columns_of(self.predicate)
         own, theirs = (
             {field.name: field.column for field in schema.fields if field.name in tested}
             for schema in (self.schema, state.schema)
         )
-        return Reach(regions_met(self.test, self.schema), self.test if by_row and own == theirs else ANY_ROW)
+        return Pruning(
+            inclusive_projection(self.predicate, self.schema),
+            self.predicate if by_row and own == theirs else ALWAYS_TRUE,
+        )
 
     def chosen(self, leaves: Iterable[PlannedLeaf]) -> Iterator[PlannedLeaf]:
         """Yield the leaves that the region reaches, each file restricted to it."""
@@ -71,5 +74,5 @@ class WantedRows:
     @property
     def compared(self) -> ComparedRows:
         """The same rows, for a comparison of two versions."""
-        reached = regions_met(self.test, self.schema)
+        reached = inclusive_projection(self.predicate, self.schema)
         return ComparedRows(None if self.region is None else [self.region], reached, self.where)

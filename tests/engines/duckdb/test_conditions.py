@@ -137,14 +137,14 @@ def test_an_interrupt_of_a_condition_is_a_keyboard_interrupt():
     schema = sl.Schema({"k": "int"})
     rows = pa.RecordBatch.from_arrays([pa.array(range(65_536), pa.int32())], schema=schema.arrow)
     slow = condition("len(list_filter(range(5000), lambda x: x % (k + 1) = 3)) > 5", schema)
-    with slow.opened() as test, interrupted():
-        list(test.matching([rows]))
+    with slow.opened() as row_filter, interrupted():
+        list(row_filter.filter([rows]))
 
 
 def test_now_is_one_moment_throughout_a_read():
     rows = pa.RecordBatch.from_pylist([{"k": 1}], sl.Schema({"k": "int"}).arrow)
-    with condition("k = 1 AND epoch_us(now()) % 2 = 0", sl.Schema({"k": "int"})).opened() as test:
-        assert len({len(list(test.matching([rows]))) for _ in range(40)}) == 1
+    with condition("k = 1 AND epoch_us(now()) % 2 = 0", sl.Schema({"k": "int"})).opened() as row_filter:
+        assert len({len(list(row_filter.filter([rows]))) for _ in range(40)}) == 1
 
 
 @pytest.mark.parametrize("options", [{"keys": 5}, {"region": "k=[5,9]"}, {"keys": []}])

@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sleeper_nb.engines.spark import frames
-from sleeper_nb.engines.spark.frame_conditions import EmptyFrame
 from sleeper_nb.engines.spark.frame_joins import joined_keys_in
 from sleeper_nb.engines.spark.kept_frames import KeptFrames
+from sleeper_nb.engines.spark.spark_pushdown import EmptyFrame
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.read.join_rules import JoinedKey
 from sleeper_nb.sql.statement import Statement

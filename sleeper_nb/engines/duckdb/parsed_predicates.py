@@ -15,19 +15,19 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, Final
 
-from sleeper_nb.engines.duckdb.pushed_filters import MOST_DIGITS, SIGNS
+from sleeper_nb.engines.duckdb.duckdb_pushdown import MOST_DIGITS, OPERATORS
 from sleeper_nb.engines.duckdb.syntax_tree import tree_nodes
 from sleeper_nb.model.schema import Field, Schema
-from sleeper_nb.read.reach import (
-    ANY_ROW,
-    AllOf,
-    AnyOf,
-    Compared,
+from sleeper_nb.read.predicate import (
+    ALWAYS_TRUE,
+    And,
+    Comparison,
+    ComparisonOperator,
+    IsIn,
     IsNull,
-    OneOf,
+    Or,
     PlannedCondition,
-    Sign,
-    Test,
+    Predicate,
     swapped,
 )
 
@@ -40,7 +40,7 @@ _MOMENTS: Final = frozenset({"", "DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"
 """The types of literals that DuckDB converts to compare them with a column of timestamps; "" for none."""
 
 
-def plain_test(selection: Mapping[str, Any], schema: Schema, values: Mapping[str, Any]) -> Test | None:
+def parse_where(selection: Mapping[str, Any], schema: Schema, values: Mapping[str, Any]) -> Predicate | None:
     """Return what the rows of a statement must meet to be in its answer; None when that takes a plan.
 
     Parameters
@@ -52,51 +52,51 @@ def plain_test(selection: Mapping[str, Any], schema: Schema, values: Mapping[str
     values
         Of its parameters.
     """
-    return _read(selection["where_clause"], schema, values, chooses_files=True)
+    return _read(selection["where_clause"], schema, values, only_prunes=True)
 
 
-def plain_condition(node: Mapping[str, Any], schema: Schema, values: Mapping[str, Any]) -> Test | None:
-    """Return the test that a condition on a table's columns is, from its node of a syntax tree; None of another."""
-    return _read(node, schema, values, chooses_files=False)
+def parse_comparisons(node: Mapping[str, Any], schema: Schema, values: Mapping[str, Any]) -> Predicate | None:
+    """Return the predicate that a condition on columns is, from its node of a syntax tree; None of another."""
+    return _read(node, schema, values, only_prunes=False)
 
 
-def _read(node: Mapping[str, Any], schema: Schema, values: Mapping[str, Any], *, chooses_files: bool) -> Test | None:
+def _read(node: Mapping[str, Any], schema: Schema, values: Mapping[str, Any], *, only_prunes: bool) -> Predicate | None:
     try:
-        return _PlainReader({_folded(each.name): each for each in schema.fields}, values, chooses_files).test(node)
+        return _PlainReader({_folded(each.name): each for each in schema.fields}, values, only_prunes).predicate(node)
     except (_NotPlain, RecursionError):
         return None
 
 
-def planned_conditions(selection: Mapping[str, Any], text: str, test: Test) -> tuple[PlannedCondition, ...]:
+def planned_conditions(selection: Mapping[str, Any], text: str, predicate: Predicate) -> tuple[PlannedCondition, ...]:
     """Return the conditions of a statement, for users, with what was understood of each.
 
     Parameters
     ----------
-    selection, test
-        As given to and returned by `plain_test`.
+    selection, predicate
+        As given to and returned by `parse_where`.
     text
         The statement.
     """
     where = selection["where_clause"]
-    parts = [(where, test)]
-    if where["type"] == "CONJUNCTION_AND" and isinstance(test, AllOf):
-        parts = list(zip(where["children"], test.parts, strict=True))
+    parts = [(where, predicate)]
+    if where["type"] == "CONJUNCTION_AND" and isinstance(predicate, And):
+        parts = list(zip(where["children"], predicate.parts, strict=True))
     return tuple(condition for node, part in parts for condition in _planned(node, part, text))
 
 
-def _planned(node: Mapping[str, Any], part: Test, text: str) -> list[PlannedCondition]:
+def _planned(node: Mapping[str, Any], part: Predicate, text: str) -> list[PlannedCondition]:
     if _has_unused_part(part):
         inner = [each for each in tree_nodes(node) if each.get("query_location_length")]
-        begin = min(each["query_location"] for each in inner)  # that of BETWEEN and IN leaves out the column
+        begin = min(each["query_location"] for each in inner)  # that of BETWEEN and IN lacks the column
         end = max(each["query_location"] + each["query_location_length"] for each in inner)
         written = text.encode()[begin:end].decode(errors="replace")
         return [PlannedCondition(" ".join(written.split()), part)]
-    return [PlannedCondition("", each) for each in (part.parts if isinstance(part, AllOf) else (part,))]
+    return [PlannedCondition("", each) for each in (part.parts if isinstance(part, And) else (part,))]
 
 
-def _has_unused_part(test: Test) -> bool:
-    """Return whether a test, or a part of it, stands for a condition that cannot skip files."""
-    return test == ANY_ROW or (isinstance(test, AllOf | AnyOf) and any(map(_has_unused_part, test.parts)))
+def _has_unused_part(predicate: Predicate) -> bool:
+    """Return whether a predicate, or a part of it, stands for a condition that cannot skip files."""
+    return predicate == ALWAYS_TRUE or (isinstance(predicate, And | Or) and any(map(_has_unused_part, predicate.parts)))
 
 
 class _NotPlain(Exception):  # noqa: N818 - no error: the plan is asked
@@ -113,41 +113,41 @@ class _PlainReader:
         By their folded names.
     values
         Of parameters.
-    chooses_files
-        Whether the test only chooses files. Otherwise it is evaluated on rows, and dates and timestamps are refused.
+    only_prunes
+        Whether the predicate only prunes files. Otherwise rows are filtered by it, and dates and times are refused.
     """
 
     columns: Mapping[str, Field]
     values: Mapping[str, Any]
-    chooses_files: bool
+    only_prunes: bool
 
-    def test(self, node: Mapping[str, Any]) -> Test:
-        """Return the test of a condition."""
+    def predicate(self, node: Mapping[str, Any]) -> Predicate:
+        """Return the predicate of a condition."""
         kind = str(node["type"])
         if kind == "CONJUNCTION_AND":
-            return AllOf(tuple(map(self.test, node["children"])))
+            return And(tuple(map(self.predicate, node["children"])))
         if kind == "CONJUNCTION_OR":
-            return AnyOf(tuple(map(self.test, node["children"])))
-        if kind in SIGNS:
-            return self._compared(node["left"], SIGNS[kind], node["right"])
+            return Or(tuple(map(self.predicate, node["children"])))
+        if kind in OPERATORS:
+            return self._compared(node["left"], OPERATORS[kind], node["right"])
         if kind == "COMPARE_BETWEEN":
-            low, high = (self._compared(node["input"], sign, node[end]) for sign, end in _ENDS)
-            return AllOf((low, high))
+            low, high = (self._compared(node["input"], operator, node[end]) for operator, end in _ENDS)
+            return And((low, high))
         children: Sequence[Mapping[str, Any]] = node.get("children") or ()
         if kind == "COMPARE_IN":
             column = self._column(children[0])
-            return OneOf(column.name, tuple(dict.fromkeys(self._value(each, column) for each in children[1:])))
+            return IsIn(column.name, tuple(dict.fromkeys(self._value(each, column) for each in children[1:])))
         if kind == "OPERATOR_IS_NULL":
             return IsNull(self._column(children[0]).name)
         raise _NotPlain
 
-    def _compared(self, left: Mapping[str, Any], sign: Sign, right: Mapping[str, Any]) -> Test:
+    def _compared(self, left: Mapping[str, Any], operator: ComparisonOperator, right: Mapping[str, Any]) -> Predicate:
         if left.get("class") != "COLUMN_REF":
-            left, sign, right = right, swapped(sign), left
+            left, operator, right = right, swapped(operator), left
         column = self._column(left)
-        if self.chooses_files and column.type.name in _FLOATS and (right.get("literal") or {}).get("kind") in _NUMBERS:
-            return ANY_ROW
-        return Compared(column.name, sign, self._value(right, column))
+        if self.only_prunes and column.type.name in _FLOATS and (right.get("literal") or {}).get("kind") in _NUMBERS:
+            return ALWAYS_TRUE
+        return Comparison(column.name, operator, self._value(right, column))
 
     def _column(self, node: Mapping[str, Any]) -> Field:
         """Return a column without qualifier: it is the table's, even where something else has its name as alias."""
@@ -165,7 +165,7 @@ class _PlainReader:
                 return value
         elif type(value) is str and column.type.name == "string" and _is_unicode(value):
             return value
-        elif self.chooses_files:
+        elif self.only_prunes:
             return _date_or_moment(node, column.type.name)
         raise _NotPlain
 
@@ -189,13 +189,13 @@ def _date_or_moment(node: Mapping[str, Any], kind: str) -> date | datetime:
         with suppress(ValueError):  # an invalid date; DuckDB reports it
             if kind == "date" and cast_to in {"", "DATE"} and _DATE.fullmatch(literal["text"]):
                 return date.fromisoformat(literal["text"])
-            written = _DATE if cast_to == "DATE" else _MOMENT  # a cast to a date leaves out the time
+            written = _DATE if cast_to == "DATE" else _MOMENT  # a cast to a date drops the time
             if kind == "timestamp" and cast_to in _MOMENTS and written.fullmatch(literal["text"]):
                 return datetime.fromisoformat(literal["text"]).replace(tzinfo=UTC)
     raise _NotPlain
 
 
-_ENDS: Final[tuple[tuple[Sign, str], ...]] = ((">=", "lower"), ("<=", "upper"))
+_ENDS: Final[tuple[tuple[ComparisonOperator, str], ...]] = ((">=", "lower"), ("<=", "upper"))
 
 
 def _folded(name: str) -> str:

@@ -2,7 +2,7 @@
 
 The statement is planned over empty frames that stand in for the tables. In the optimized plan, the conditions of each
 table stand directly above it, with constants and parameters computed. The columns of a stand-in have names of their
-own, so that a name in a condition is that column and no alias. Whatever is not understood is left out.
+own, so that a name in a condition is that column and no alias. Whatever is not understood is not pushed down.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from sleeper_nb.engines.spark.gateway import java_class
 from sleeper_nb.engines.spark.plan_json import JsonNode, plans_of, tree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.sql_quotes import quoted_name
-from sleeper_nb.read.reach import (
-    ANY_ROW,
+from sleeper_nb.read.predicate import (
+    ALWAYS_TRUE,
     MOST_REGIONS,
     UNKNOWN,
-    AllOf,
-    AnyOf,
+    And,
+    ComparisonOperator,
+    IsIn,
     IsNull,
-    Necessary,
-    OneOf,
+    Or,
     PlannedCondition,
+    Predicate,
+    PushedPredicates,
     ShiftedColumn,
-    Sign,
-    Test,
-    begins_with,
-    comparison,
+    comparison_of,
+    starts_with,
     swapped,
 )
 from sleeper_nb.read.scan_plan import FILE_NUMBER, PLACES, POSITION
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_SIGNS: Final[Mapping[str, Sign]] = {
+_OPERATORS: Final[Mapping[str, ComparisonOperator]] = {
     "EqualTo": "=", "EqualNullSafe": "=", "LessThan": "<", "LessThanOrEqual": "<=", "GreaterThan": ">",
     "GreaterThanOrEqual": ">=",
 }  # fmt: skip
@@ -129,18 +129,18 @@ class EmptyFrame:
         return rows.selectExpr(*[f"{own} AS {quoted_name(real, '`')}" for own, real in names])
 
 
-def necessary_in(frame: DataFrame, stand_ins: Mapping[str, EmptyFrame]) -> Necessary:
-    """Return what the rows of each stand-in must meet, by its name; one that the plan does not read is left out."""
+def push_down(frame: DataFrame, stand_ins: Mapping[str, EmptyFrame]) -> PushedPredicates:
+    """Return what the rows of each stand-in must meet, by its name; none of one that the plan does not read."""
     try:
-        return _necessary(plans_of(frame), stand_ins, _PlanClock(frame.sparkSession))
+        return _pushed(plans_of(frame), stand_ins, _PlanClock(frame.sparkSession))
     except RecursionError:
-        return Necessary({}, "the conditions are nested too deeply")
+        return PushedPredicates({}, "the conditions are nested too deeply")
     except Exception as error:  # noqa: BLE001 - of whatever kind: the statement itself runs after this, and may raise it
-        logger.debug("no partition is left out, as Spark's plan cannot be read: %s", error)
-        return Necessary({}, "the plan of Spark cannot be read")
+        logger.debug("no partition is pruned, as Spark's plan cannot be read: %s", error)
+        return PushedPredicates({}, "the plan of Spark cannot be read")
 
 
-def _necessary(plans: Sequence[JsonNode], stand_ins: Mapping[str, EmptyFrame], clock: _PlanClock) -> Necessary:
+def _pushed(plans: Sequence[JsonNode], stand_ins: Mapping[str, EmptyFrame], clock: _PlanClock) -> PushedPredicates:
     owners = {column: name for name, each in stand_ins.items() for column in each.columns}
     scans: dict[str, list[list[PlannedCondition]]] = {}
     joins: dict[str, list[PlannedCondition]] = {}
@@ -152,11 +152,11 @@ def _necessary(plans: Sequence[JsonNode], stand_ins: Mapping[str, EmptyFrame], c
             reader = _Reader(real, clock)
             parts = [part for condition in conditions for part in _parts(tree(condition))]
             scans.setdefault(name, []).append(
-                [PlannedCondition(_text(each, names), reader.test(each)) for each in parts]
+                [PlannedCondition(_text(each, names), reader.predicate(each)) for each in parts]
             )
-            joins.setdefault(name, []).extend(PlannedCondition(each, ANY_ROW, is_join=True) for each in above)
-    return Necessary(
-        {name: AnyOf(tuple(AllOf(tuple(each.test for each in one)) for one in each)) for name, each in scans.items()},
+            joins.setdefault(name, []).extend(PlannedCondition(each, ALWAYS_TRUE, is_join=True) for each in above)
+    return PushedPredicates(
+        {name: Or(tuple(And(tuple(each.predicate for each in one)) for one in each)) for name, each in scans.items()},
         conditions={name: (*filter(_is_written, chain.from_iterable(scans[name])), *joins[name]) for name in scans},
     )
 
@@ -239,44 +239,46 @@ class _Reader:
     columns: Mapping[str, str]
     clock: _PlanClock
 
-    def test(self, node: JsonNode) -> Test:
-        """Return the test of an expression; `ANY_ROW` for one that is not understood."""
+    def predicate(self, node: JsonNode) -> Predicate:
+        """Return the predicate of an expression; `ALWAYS_TRUE` for one that is not understood."""
         if node.kind in {"And", "Or"}:
-            parts = tuple(self.test(each) for each in node.inner)
-            return AllOf(parts) if node.kind == "And" else AnyOf(parts)
+            parts = tuple(self.predicate(each) for each in node.inner)
+            return And(parts) if node.kind == "And" else Or(parts)
         if node.inner and node.inner[0].kind == "CreateNamedStruct":
-            return self._row_test(node)
-        if (of_sum := self._sum_test(node)) is not None:
+            return self._row_predicate(node)
+        if (of_sum := self._sum_predicate(node)) is not None:
             return of_sum
-        if node.kind in _SIGNS:
-            return comparison(_SIGNS[node.kind], *((self._column(each), self._value(each)) for each in node.inner))
+        if node.kind in _OPERATORS:
+            return comparison_of(
+                _OPERATORS[node.kind], *((self._column(each), self._value(each)) for each in node.inner)
+            )
         column = self._column(node.inner[0]) if node.inner else None
         if column is None:
-            return ANY_ROW
+            return ALWAYS_TRUE
         if node.kind == "IsNull":
             return IsNull(column)
         if node.kind == "StartsWith":
             prefix = self._value(node.inner[1])
-            return begins_with(column, prefix) if isinstance(prefix, str) else ANY_ROW
+            return starts_with(column, prefix) if isinstance(prefix, str) else ALWAYS_TRUE
         if node.kind == "In":
             values = tuple(self._value(each) for each in node.inner[1:])
-            return ANY_ROW if UNKNOWN in values else OneOf(column, values)
-        return ANY_ROW
+            return ALWAYS_TRUE if UNKNOWN in values else IsIn(column, values)
+        return ALWAYS_TRUE
 
-    def _sum_test(self, node: JsonNode) -> Test | None:
-        """Return the test that compares a sum of a column and a constant with constants; None of another expression."""
-        sign = _SIGNS.get(node.kind, "=")
-        if node.kind in _SIGNS:
+    def _sum_predicate(self, node: JsonNode) -> Predicate | None:
+        """Return the predicate that compares a sum of a column and a constant with constants; None of another."""
+        operator = _OPERATORS.get(node.kind, "=")
+        if node.kind in _OPERATORS:
             (left, right), is_swapped = node.inner, node.inner[0].kind == "Literal"
             operands = [right, left] if is_swapped else [left, right]
-            sign = swapped(sign) if is_swapped else sign
+            operator = swapped(operator) if is_swapped else operator
         else:
             operands = list(node.inner) if node.kind == "In" else []
         shifted = self._shifted(operands[0]) if operands else None
         values = [self._value(each) for each in operands[1:]]
         if shifted is None or not all(isinstance(value, int) for value in values):
             return None
-        return AnyOf(tuple(shifted.compared(sign, value) for value in values))
+        return Or(tuple(shifted.compared(operator, value) for value in values))
 
     def _shifted(self, node: JsonNode) -> ShiftedColumn | None:
         """Return an expression that is a column of whole numbers plus or minus a constant of its type."""
@@ -291,12 +293,12 @@ class _Reader:
         offset = -offset if node.kind == "Subtract" and not is_negated else offset
         return ShiftedColumn(name, offset, is_negated, _BITS[kind])
 
-    def _row_test(self, node: JsonNode) -> Test:
-        """Return the test of ``(a, b) = (1, 'x')``, or of an ``IN`` of such rows."""
+    def _row_predicate(self, node: JsonNode) -> Predicate:
+        """Return the predicate of ``(a, b) = (1, 'x')``, or of an ``IN`` of such rows."""
         if node.kind not in {"EqualTo", "EqualNullSafe", "In"}:
-            return ANY_ROW
+            return ALWAYS_TRUE
         columns = [self._column(each) for each in node.inner[0].inner[1::2]]  # each after its name
-        return AnyOf(tuple(_row_of(columns, each) for each in node.inner[1:]))
+        return Or(tuple(_row_of(columns, each) for each in node.inner[1:]))
 
     def _column(self, node: JsonNode) -> str | None:
         """Return the table's own name of a column; None of any other expression."""
@@ -321,19 +323,19 @@ class _Reader:
         return str(value) if kind == "string" else UNKNOWN
 
 
-def _row_of(columns: Sequence[str | None], literal: JsonNode) -> Test:
-    """Return the test that columns have the values of a row, which Spark shows as ``[1,x]``: the texts are not quoted.
+def _row_of(columns: Sequence[str | None], literal: JsonNode) -> Predicate:
+    """Return the predicate that columns have the values of a row, which Spark shows as ``[1,x]``, without quotes.
 
     Where a comma or ``null`` could belong to a text, nothing is known.
     """
     kind, shown = literal.values.get("dataType"), literal.values.get("value")
     if literal.kind != "Literal" or not isinstance(kind, dict) or not isinstance(shown, str):
-        return ANY_ROW
+        return ALWAYS_TRUE
     fields, values = kind["fields"], shown.removeprefix("[").removesuffix("]").split(",")
     if not len(fields) == len(values) == len(columns):
-        return ANY_ROW
+        return ALWAYS_TRUE
     pairs = ((column, _value_in_row(each, text)) for column, each, text in zip(columns, fields, values, strict=True))
-    return AllOf(tuple(comparison("=", (column, UNKNOWN), (None, value)) for column, value in pairs))
+    return And(tuple(comparison_of("=", (column, UNKNOWN), (None, value)) for column, value in pairs))
 
 
 def _value_in_row(field: Mapping[str, Any], shown: str) -> Any:

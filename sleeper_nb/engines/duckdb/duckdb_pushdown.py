@@ -3,7 +3,7 @@
 The statement is planned in a database of its own, over empty tables that stand in for the real ones. There DuckDB
 computes constants and parameters, and moves conditions through views, subqueries and joins to the tables. Its plan
 names the conditions of each table as SQL, which is parsed here. The names of the columns occur nowhere else, so that a
-name in a condition is that column and no alias. Whatever is not understood is left out.
+name in a condition is that column and no alias. Whatever is not understood is not pushed down.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.sql_quotes import quoted_name
-from sleeper_nb.read.reach import (
-    ANY_ROW,
+from sleeper_nb.read.predicate import (
+    ALWAYS_TRUE,
     UNKNOWN,
-    AllOf,
-    AnyOf,
+    And,
+    ComparisonOperator,
+    IsIn,
     IsNull,
-    Necessary,
-    OneOf,
+    Or,
     PlannedCondition,
-    Sign,
-    Test,
-    begins_with,
-    comparison,
+    Predicate,
+    PushedPredicates,
+    comparison_of,
+    starts_with,
 )
 from sleeper_nb.sql.binding import Bound
 from sleeper_nb.sql.statement import Statement
@@ -46,7 +46,7 @@ from sleeper_nb.sql.tokens import Token, tokenize
 
 logger = logging.getLogger(__name__)
 
-SIGNS: Final[Mapping[str, Sign]] = {
+OPERATORS: Final[Mapping[str, ComparisonOperator]] = {
     "COMPARE_EQUAL": "=", "COMPARE_LESSTHAN": "<", "COMPARE_LESSTHANOREQUALTO": "<=", "COMPARE_GREATERTHAN": ">",
     "COMPARE_GREATERTHANOREQUALTO": ">=",
 }  # fmt: skip
@@ -89,10 +89,10 @@ class EmptyTable:
         fetched(connection, f"CREATE TEMP VIEW {quoted_name(name)} AS SELECT {renamed} FROM {self.table}")  # noqa: S608 - names only
 
 
-def pushed_filters(
+def push_down(
     connection: duckdb.DuckDBPyConnection, text: str, values: Mapping[str, Any], tables: Sequence[EmptyTable]
-) -> Necessary:
-    """Return what the rows of each stand-in must meet, by its table's name; a stand-in that is left out is not read.
+) -> PushedPredicates:
+    """Return what the rows of each stand-in must meet, by its table's name; a stand-in that is not in it is not read.
 
     Parameters
     ----------
@@ -116,15 +116,15 @@ def pushed_filters(
     for name, conditions in _scans(nodes):
         if name in by_name:
             scans.setdefault(name, []).append(_conditions(connection, conditions, by_name[name]))
-    tests = {
-        name: AnyOf(tuple(AllOf(tuple(each.test for each in one)) for one in each)) for name, each in scans.items()
+    predicates = {
+        name: Or(tuple(And(tuple(each.predicate for each in one)) for one in each)) for name, each in scans.items()
     }
     joins = _join_conditions(nodes)
     conditions_of = {name: (*chain.from_iterable(each), *joins.get(name, ())) for name, each in scans.items()}
-    return Necessary(tests, conditions=conditions_of)
+    return PushedPredicates(predicates, conditions=conditions_of)
 
 
-def test_of(connection: duckdb.DuckDBPyConnection, condition: str, schema: Schema) -> Test:
+def predicate_of(connection: duckdb.DuckDBPyConnection, condition: str, schema: Schema) -> Predicate:
     """Return what the rows of a table must meet at least to meet a condition, which was checked before.
 
     A condition on the time at which it is evaluated is not planned: each read evaluates it again.
@@ -135,12 +135,12 @@ def test_of(connection: duckdb.DuckDBPyConnection, condition: str, schema: Schem
         table.create(connection, _ROWS)
         nodes = tree_nodes(syntax_tree(connection, statement.text))
         if time_functions(map(last_name, nodes)) or unstable_function(nodes):
-            return ANY_ROW
-        found = pushed_filters(connection, statement.text, {}, [table])
+            return ALWAYS_TRUE
+        found = push_down(connection, statement.text, {}, [table])
     except (duckdb.Error, RecursionError) as error:
-        logger.debug("no partition is left out by a condition: %s", error)
-        return ANY_ROW
-    return found.tests.get(table.table, ANY_ROW)
+        logger.debug("no partition is pruned by a condition: %s", error)
+        return ALWAYS_TRUE
+    return found.predicates.get(table.table, ALWAYS_TRUE)
 
 
 def _scans(plan: Sequence[dict[str, Any]]) -> Iterator[tuple[str, list[str]]]:
@@ -162,7 +162,7 @@ def _is_scan(node: Mapping[str, Any]) -> bool:
 
 
 def _is_above_scan(node: Mapping[str, Any]) -> bool:
-    """Return whether a node tests rows as they are scanned, so that its condition is one of the scan."""
+    """Return whether a node filters rows as they are scanned, so that its condition is one of the scan."""
     return node["name"].strip() == "FILTER" and any(map(_is_scan, node.get("children", ())))
 
 
@@ -179,8 +179,10 @@ def _conditions(
     nodes = _trees(connection, parts)
     if nodes is None:
         nodes = [(_trees(connection, [part]) or [None])[0] for part in parts]
-    tests = (ANY_ROW if node is None else _read(node, columns) for node in nodes)
-    return tuple(PlannedCondition(_readable(part, columns), test) for part, test in zip(parts, tests, strict=True))
+    predicates = (ALWAYS_TRUE if node is None else _read(node, columns) for node in nodes)
+    return tuple(
+        PlannedCondition(_readable(part, columns), predicate) for part, predicate in zip(parts, predicates, strict=True)
+    )
 
 
 def _join_conditions(nodes: Sequence[dict[str, Any]]) -> dict[str, list[PlannedCondition]]:
@@ -196,7 +198,7 @@ def _join_conditions(nodes: Sequence[dict[str, Any]]) -> dict[str, list[PlannedC
         if _is_scan(node) or _is_above_scan(node):
             continue
         conditions = [
-            PlannedCondition(f"{word}{_readable(part, {})}", ANY_ROW, is_join=True)
+            PlannedCondition(f"{word}{_readable(part, {})}", ALWAYS_TRUE, is_join=True)
             for key, word in (("Conditions", "join on "), ("Expression", ""))
             for part in _parts(_joined(node.get("extra_info", {}).get(key, "")))
         ]
@@ -248,7 +250,7 @@ def _parts(text: str) -> Iterator[str]:
             yield part
             part = ""
         if _is_optional(tokens, at) or (at and _is_optional(tokens, at - 1)):
-            continue  # optional for the engine, which tests the whole condition again; still true for every row
+            continue  # optional for the engine, which evaluates the whole condition again; still true for every row
         part += gap + token.text
         depth += {"(": 1, ")": -1}.get(token.symbol, 0)
     if part:
@@ -259,38 +261,38 @@ def _is_optional(tokens: Sequence[Token], at: int) -> bool:
     return tokens[at].word == "OPTIONAL" and at + 1 < len(tokens) and tokens[at + 1].symbol == ":"
 
 
-def _read(node: Mapping[str, Any], columns: Mapping[str, str]) -> Test:
-    """Return the test of a node of a syntax tree; `ANY_ROW` for one that is not understood."""
+def _read(node: Mapping[str, Any], columns: Mapping[str, str]) -> Predicate:
+    """Return the predicate of a node of a syntax tree; `ALWAYS_TRUE` for one that is not understood."""
     kind = str(node["type"])
     if kind == "CONJUNCTION_AND":
-        return AllOf(tuple(_read(child, columns) for child in node["children"]))
+        return And(tuple(_read(child, columns) for child in node["children"]))
     if kind == "CONJUNCTION_OR":
-        return AnyOf(tuple(_read(child, columns) for child in node["children"]))
-    if kind in SIGNS:
-        return _compared(node, SIGNS[kind], columns)
+        return Or(tuple(_read(child, columns) for child in node["children"]))
+    if kind in OPERATORS:
+        return _compared(node, OPERATORS[kind], columns)
     children: Sequence[dict[str, Any]] = node.get("children") or ()
     if kind == "COMPARE_BETWEEN":
         low, high = ({"left": node["input"], "right": node[end]} for end in ("lower", "upper"))
-        return AllOf((_compared(low, ">=", columns), _compared(high, "<=", columns)))
+        return And((_compared(low, ">=", columns), _compared(high, "<=", columns)))
     if kind == "FUNCTION" and node["function_name"] in _PREFIXES:
         text, prefix = _arguments(node)
         beginning, column = _value(prefix), _column(text, columns)
-        return begins_with(column, beginning) if column and isinstance(beginning, str) else ANY_ROW
+        return starts_with(column, beginning) if column and isinstance(beginning, str) else ALWAYS_TRUE
     if kind == "COMPARE_IN" and (column := _column(children[0], columns)):
         values = tuple(_value(child) for child in children[1:])
-        return ANY_ROW if UNKNOWN in values else OneOf(column, values)
+        return ALWAYS_TRUE if UNKNOWN in values else IsIn(column, values)
     if kind == "OPERATOR_IS_NULL" and (column := _column(children[0], columns)):
         return IsNull(column)
-    return ANY_ROW
+    return ALWAYS_TRUE
 
 
-def _compared(node: Mapping[str, Any], sign: Sign, columns: Mapping[str, str]) -> Test:
-    """Return the test of a comparison of a column with a value, on either side, or of a row of columns with values."""
+def _compared(node: Mapping[str, Any], operator: ComparisonOperator, columns: Mapping[str, str]) -> Predicate:
+    """Return the predicate that compares a column, on either side, with a value, or a row of columns with values."""
     left, right = node["left"], node["right"]
-    if sign == "=" and all(side.get("function_name") == "row" for side in (left, right)):
+    if operator == "=" and all(side.get("function_name") == "row" for side in (left, right)):
         pairs = zip(_arguments(left), _arguments(right), strict=False)
-        return AllOf(tuple(_compared({"left": one, "right": other}, "=", columns) for one, other in pairs))
-    return comparison(sign, *((_column(each, columns), _value(each)) for each in (left, right)))
+        return And(tuple(_compared({"left": one, "right": other}, "=", columns) for one, other in pairs))
+    return comparison_of(operator, *((_column(each, columns), _value(each)) for each in (left, right)))
 
 
 def _arguments(function: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -25,17 +25,17 @@ from sleeper_nb.engines.duckdb.interrupts import interruptible
 from sleeper_nb.model.keys import compared_key, first_and_last
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.read.join_rules import ScanKeys, TableColumn
-from sleeper_nb.read.reach import (
-    ANY_ROW,
-    AllOf,
-    AnyOf,
-    Compared,
+from sleeper_nb.read.predicate import (
+    ALWAYS_TRUE,
+    And,
+    Comparison,
+    ComparisonOperator,
+    IsIn,
     IsNull,
-    Necessary,
-    OneOf,
-    Sign,
-    Test,
-    regions_met,
+    Or,
+    Predicate,
+    PushedPredicates,
+    inclusive_projection,
 )
 from sleeper_nb.read.scan_plan import ScanPlan, TableRows
 from sleeper_nb.report import counted
@@ -51,15 +51,15 @@ _SMALL_BYTES: Final = 32 << 20
 _SMALL_ROWS: Final = 1_000_000
 _MOST_VALUES: Final = 100_000
 """More values than this are not told apart."""
-_MOST_TESTS: Final = 10_000
+_MOST_COMPARISONS: Final = 10_000
 """How often a range of keys may be compared with a partition while files are chosen: about 50 ms."""
 _RUNS: Final = (200, 20, 1)
 """In how many ranges the keys are told apart; fewer where these reach too many partitions."""
 
 
 @dataclass(frozen=True, slots=True)
-class KeyLookups:
-    """What can be left out of large tables once the keys of small inputs are known.
+class DynamicPruning:
+    """What can be pruned of large tables once the keys of small inputs are known.
 
     Parameters
     ----------
@@ -72,59 +72,61 @@ class KeyLookups:
     of_tables: Mapping[str, tuple[_KeysOfScan, ...]]
     rows: Mapping[str, TableRows]
 
-    def planned(self, necessary: Necessary) -> Necessary:
-        """Return what is necessary, with the keys that a run would read first named; no row is read."""
+    def planned(self, pushed: PushedPredicates) -> PushedPredicates:
+        """Return the predicates, with the keys that a run would read first named; no row is read."""
         texts = {table: f"keys of {_names(found)} would be read first" for table, found in self.of_tables.items()}
-        return necessary.also({}, texts)
+        return pushed.and_keys({}, texts)
 
-    def narrowed(self, bound: Bound, necessary: Necessary, database: Database, *, dry_run: bool) -> tuple[Bound, str]:
+    def pruned(self, bound: Bound, pushed: PushedPredicates, database: Database, *, dry_run: bool) -> tuple[Bound, str]:
         """Return a statement that reads less by the keys, and how many they are, for users; a dry run reads none."""
         if not self.of_tables:
             return bound, ""
         if dry_run:
-            return bound.narrowed(self.planned(necessary)), ""
-        necessary, note = self.read(necessary, database)
-        return bound.narrowed(necessary), note
+            return bound.pruned(self.planned(pushed)), ""
+        pushed, note = self.read(pushed, database)
+        return bound.pruned(pushed), note
 
-    def read(self, necessary: Necessary, database: Database) -> tuple[Necessary, str]:
-        """Return what is necessary with the keys, which are read now, and how many they are, for users."""
+    def read(self, pushed: PushedPredicates, database: Database) -> tuple[PushedPredicates, str]:
+        """Read the keys; return the predicates with them, and how many keys they are, for users."""
         values: dict[_Source, _Values] = {}
         sources = {each: None for found in self.of_tables.values() for each in _sources(found)}
         with closing(database.connect()) as connection:
             for source in sources:
                 values[source] = source.read(connection)
-        tests, texts = {}, {}
+        predicates, texts = {}, {}
         for table, scans in self.of_tables.items():
-            tests[table] = _affordable_test(scans, values, self.rows[table])
+            predicates[table] = _affordable_predicate(scans, values, self.rows[table])
             texts[table] = _counts(_sources(scans), values)
-        return necessary.also(tests, texts), _counts(list(sources), values)
+        return pushed.and_keys(predicates, texts), _counts(list(sources), values)
 
 
-def large_tables(bound: Bound, necessary: Necessary) -> dict[str, ScanPlan]:
-    """Return the tables, by generated name, of which it pays to leave out files by the keys of the other inputs."""
-    plans = {name: rows.plan for name, rows in bound.tables.items() if name in necessary.tests}
+def large_tables(bound: Bound, pushed: PushedPredicates) -> dict[str, ScanPlan]:
+    """Return the tables, by generated name, whose files it pays to prune by the keys of the other inputs."""
+    plans = {name: rows.plan for name, rows in bound.tables.items() if name in pushed.predicates}
     return {name: plan for name, plan in plans.items() if _files(plan) >= MANY_FILES} if len(bound.by_name) > 1 else {}
 
 
-def lookups_of(bound: Bound, joined: Mapping[str, tuple[ScanKeys, ...]], necessary: Necessary) -> KeyLookups:
+def dynamic_pruning_of(
+    bound: Bound, joined: Mapping[str, tuple[ScanKeys, ...]], pushed: PushedPredicates
+) -> DynamicPruning:
     """Return which keys of small inputs limit the large tables of a statement; none where it does not pay.
 
     Parameters
     ----------
     bound
-        The statement, with its tables read only where their rows can meet what is necessary.
-    necessary
+        The statement, with its tables read only where their rows can meet the predicates.
+    pushed
         What the rows of its tables must meet.
     joined
         What the rows of each scan of a table must meet, by generated name, as the plan of an engine says it.
     """
-    small = _SmallInputs(bound.by_name, necessary)
+    small = _SmallInputs(bound.by_name, pushed)
     alternatives = {
         name: tuple(small.keys_of(scan, bound.tables[name].state.schema, plan) for scan in joined.get(name, ()))
-        for name, plan in large_tables(bound, necessary).items()
+        for name, plan in large_tables(bound, pushed).items()
     }
     kept = {name: scans for name, scans in alternatives.items() if scans and all(scans)}
-    return KeyLookups(kept, {name: bound.tables[name] for name in kept})
+    return DynamicPruning(kept, {name: bound.tables[name] for name in kept})
 
 
 def _files(plan: ScanPlan) -> int:
@@ -136,7 +138,7 @@ class _SmallInputs:
     """Finds the columns of small inputs: `inputs` by generated name."""
 
     inputs: Mapping[str, BoundSource | BoundVariable]
-    necessary: Necessary
+    pushed: PushedPredicates
 
     def keys_of(self, scan: ScanKeys, schema: Schema, plan: ScanPlan) -> _KeysOfScan:
         """Return the row keys of a large table that have only values of small columns."""
@@ -163,7 +165,7 @@ class _SmallInputs:
         of = _name_of(column.column, plan.schema)
         if not is_small or not of or not relations.is_native(plan):
             return None
-        return _Source(name, of, what, self.necessary.tests.get(name, ANY_ROW))
+        return _Source(name, of, what, self.pushed.predicates.get(name, ALWAYS_TRUE))
 
 
 def _name_of(column: int, schema: Schema) -> str:
@@ -185,12 +187,12 @@ class _Values:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A column of a small input with a generated name: of a table whose rows must meet a test, or of a variable."""
+    """A column of a small input with a generated name: of a table whose rows meet a predicate, or of a variable."""
 
     name: str
     column: str
     what: BoundSource | BoundVariable = field(compare=False)
-    test: Test = field(default=ANY_ROW, compare=False)
+    predicate: Predicate = field(default=ALWAYS_TRUE, compare=False)
 
     @property
     def shown(self) -> str:
@@ -206,7 +208,7 @@ class _Source:
         plan, storage = what.rows.plan, what.storage
         with guarded([] if what.guard is None else [what.guard], "sql"):
             rows = relations.relation(connection, plan, storage, is_whole=False)
-            condition = _expression(self.test, plan.schema)
+            condition = _expression(self.predicate, plan.schema)
             return interruptible(
                 connection, lambda: self._values_in(rows if condition is None else rows.filter(condition))
             )
@@ -242,32 +244,34 @@ def _counts(sources: Iterable[_Source], values: Mapping[_Source, _Values]) -> st
     return ", ".join(dict.fromkeys(f"keys of {source.shown}: {values[source].text}" for source in sources))
 
 
-def _affordable_test(scans: Iterable[_KeysOfScan], values: Mapping[_Source, _Values], rows: TableRows) -> Test:
-    """Return the test of the keys in as many ranges as pay: any row, when they reach most partitions."""
+def _affordable_predicate(
+    scans: Iterable[_KeysOfScan], values: Mapping[_Source, _Values], rows: TableRows
+) -> Predicate:
+    """Return the predicate of the keys in as many ranges as pay: any row, when they reach most partitions."""
     schema, tree, partitions = rows.state.schema, rows.state.tree, len(rows.plan.leaves)
     alternatives = tuple(scans)
     for most in _RUNS:
-        test = AnyOf(tuple(_test_of_scan(keys, values, most) for keys in alternatives))
-        regions = regions_met(test, schema)
+        predicate = Or(tuple(_predicate_of_scan(keys, values, most) for keys in alternatives))
+        regions = inclusive_projection(predicate, schema)
         if regions is None:
-            return ANY_ROW
+            return ALWAYS_TRUE
         reached = {leaf.id for region in regions for leaf in tree.leaves_in(region)}
-        if len(regions) * len(reached) <= _MOST_TESTS:
-            return test
+        if len(regions) * len(reached) <= _MOST_COMPARISONS:
+            return predicate
         if 2 * len(reached) > partitions:
             break  # fewer ranges reach even more
-    return ANY_ROW
+    return ALWAYS_TRUE
 
 
-def _test_of_scan(keys: _KeysOfScan, values: Mapping[_Source, _Values], most: int) -> Test:
-    return AllOf(tuple(_test_of_key(key, [values[source] for source in sources], most) for key, sources in keys))
+def _predicate_of_scan(keys: _KeysOfScan, values: Mapping[_Source, _Values], most: int) -> Predicate:
+    return And(tuple(_predicate_of_key(key, [values[source] for source in sources], most) for key, sources in keys))
 
 
-def _test_of_key(key: Field, found: Sequence[_Values], most: int) -> Test:
-    """Return the test that a row key has one of the values, in at most so many parts, which may have more values."""
+def _predicate_of_key(key: Field, found: Sequence[_Values], most: int) -> Predicate:
+    """Return the predicate that a row key has one of the values, in at most so many parts, which may have others."""
     if not all(_is_of(key, value) for each in found for value in each.values):
-        return ANY_ROW
-    parts: list[Test] = []
+        return ALWAYS_TRUE
+    parts: list[Predicate] = []
     for each in found:
         if each.is_complete:
             # a whole number can be too large, and then equals no key
@@ -275,7 +279,7 @@ def _test_of_key(key: Field, found: Sequence[_Values], most: int) -> Test:
             parts += [_between(key, run[0], run[-1]) for run in _runs(values, most // len(found) or 1)]
         else:
             parts.append(_between(key, *each.values))
-    return AnyOf(tuple(parts))
+    return Or(tuple(parts))
 
 
 def _runs(values: Sequence[Any], most: int) -> list[Sequence[Any]]:
@@ -288,14 +292,14 @@ def _runs(values: Sequence[Any], most: int) -> list[Sequence[Any]]:
     return [values[begin:end] for begin, end in pairwise([0, *cuts, len(values)])] if values else []
 
 
-def _between(key: Field, least: Any, greatest: Any) -> Test:
-    return AllOf((Compared(key.name, ">=", least), Compared(key.name, "<=", greatest)))
+def _between(key: Field, least: Any, greatest: Any) -> Predicate:
+    return And((Comparison(key.name, ">=", least), Comparison(key.name, "<=", greatest)))
 
 
 _KINDS: Final[Mapping[str, type]] = {
     "int": int, "long": int, "string": str, "bytearray": bytes, "date": date, "timestamp": datetime,
 }  # fmt: skip
-"""The fields whose values a test compares as DuckDB does."""
+"""The fields whose values a predicate compares as DuckDB does."""
 
 
 def _is_of(compared: Field, value: Any) -> bool:
@@ -303,29 +307,29 @@ def _is_of(compared: Field, value: Any) -> bool:
     return type(value) is _KINDS.get(compared.type.name) and (type(value) is not datetime or value.tzinfo is not None)
 
 
-def _expression(test: Test, schema: Schema) -> duckdb.Expression | None:
-    """Return a condition that every row which meets a test meets; None when that is any row."""
-    if isinstance(test, AllOf):
-        found = [_expression(part, schema) for part in test.parts]
+def _expression(predicate: Predicate, schema: Schema) -> duckdb.Expression | None:
+    """Return a condition that every row which meets a predicate meets; None when that is any row."""
+    if isinstance(predicate, And):
+        found = [_expression(part, schema) for part in predicate.parts]
         known = [each for each in found if each is not None]
         return reduce(and_, known) if known else None
-    if isinstance(test, AnyOf):
-        parts = [_expression(part, schema) for part in test.parts]
+    if isinstance(predicate, Or):
+        parts = [_expression(part, schema) for part in predicate.parts]
         known = [each for each in parts if each is not None]
         return reduce(or_, known) if known and len(known) == len(parts) else None
-    if isinstance(test, IsNull):
-        return relations.column(test.column).isnull()
-    compared = next(each for each in schema.fields if each.name == test.column)
-    values = test.values if isinstance(test, OneOf) else (test.value,)
+    if isinstance(predicate, IsNull):
+        return relations.column(predicate.column).isnull()
+    compared = next(each for each in schema.fields if each.name == predicate.column)
+    values = predicate.values if isinstance(predicate, IsIn) else (predicate.value,)
     if not values or not all(_is_of(compared, value) for value in values):
         return None
-    column, constants = relations.column(test.column), [duckdb.ConstantExpression(value) for value in values]
-    if isinstance(test, OneOf):
+    column, constants = relations.column(predicate.column), [duckdb.ConstantExpression(value) for value in values]
+    if isinstance(predicate, IsIn):
         return column.isin(*constants)
-    return _COMPARISONS[test.sign](column, constants[0])
+    return _COMPARISONS[predicate.operator](column, constants[0])
 
 
-_COMPARISONS: Final[Mapping[Sign, Callable[[Any, Any], duckdb.Expression]]] = {
+_COMPARISONS: Final[Mapping[ComparisonOperator, Callable[[Any, Any], duckdb.Expression]]] = {
     "=": eq,
     "<": lt,
     "<=": le,

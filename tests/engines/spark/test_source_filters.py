@@ -21,9 +21,9 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from sleeper_nb.engines.spark.source_filters import necessary_of
+from sleeper_nb.engines.spark.source_filters import predicate_of_filters
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.read.reach import ANY_ROW, AllOf, Compared, OneOf, regions_met
+from sleeper_nb.read.predicate import ALWAYS_TRUE, And, Comparison, IsIn, inclusive_projection
 
 KEYS = {"word": "string", "n": "int", "b": "bytearray", "day": "date", "ts": "timestamp"}
 SCHEMA = Schema(KEYS, values={"x": "int?"})
@@ -46,7 +46,7 @@ COMPARE = {
 
 
 def regions_of(filters):
-    return regions_met(necessary_of(filters), SCHEMA)
+    return inclusive_projection(predicate_of_filters(filters), SCHEMA)
 
 
 def utf8(value):
@@ -143,13 +143,13 @@ MOMENT = datetime(2013, 3, 1, 12, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("pushed", "test"),
     [
-        (LessThan(("at",), MOMENT), Compared("at", "<", MOMENT)),
-        (In(("day",), (date(2013, 3, 1), None)), OneOf("day", (date(2013, 3, 1),))),
-        (EqualTo(("at",), MOMENT.replace(tzinfo=None)), ANY_ROW),
-        (GreaterThan(("at",), datetime(1899, 3, 1, tzinfo=UTC)), ANY_ROW),
-        (LessThan(("day",), date(1582, 10, 10)), ANY_ROW),
-        (In(("day",), (date(2013, 3, 1), date(1582, 10, 10))), ANY_ROW),
+        (LessThan(("at",), MOMENT), Comparison("at", "<", MOMENT)),
+        (In(("day",), (date(2013, 3, 1), None)), IsIn("day", (date(2013, 3, 1),))),
+        (EqualTo(("at",), MOMENT.replace(tzinfo=None)), ALWAYS_TRUE),
+        (GreaterThan(("at",), datetime(1899, 3, 1, tzinfo=UTC)), ALWAYS_TRUE),
+        (LessThan(("day",), date(1582, 10, 10)), ALWAYS_TRUE),
+        (In(("day",), (date(2013, 3, 1), date(1582, 10, 10))), ALWAYS_TRUE),
     ],
 )
 def test_dates_and_timestamps_count_where_java_has_the_same_calendar(pushed, test):
-    assert necessary_of([pushed]) == AllOf((test,))
+    assert predicate_of_filters([pushed]) == And((test,))

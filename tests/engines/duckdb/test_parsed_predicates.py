@@ -40,7 +40,7 @@ def no_plans(monkeypatch):
     def refuse(*_):
         raise AssertionError("a plan is asked")
 
-    monkeypatch.setattr(duckdb_planning, "pushed_filters", refuse)
+    monkeypatch.setattr(duckdb_planning, "push_down", refuse)
 
 
 PLAIN = [

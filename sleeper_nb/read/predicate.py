@@ -1,0 +1,381 @@
+"""Predicates on the rows of a table, and which parts of the table they prune. Pure.
+
+An engine pushes down a `Predicate` that each row of an answer must meet. A part of a statement that it does not
+understand becomes `ALWAYS_TRUE`. `inclusive_projection` projects a predicate onto the row keys: rows outside of these
+regions need not be read. The engine applies the whole condition to the rows that are read, so a region may be too
+large, but never too small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import product
+from typing import Any, Final, Literal
+
+from sleeper_nb.model.keys import compared_key, key_after
+from sleeper_nb.model.partitions import Range, Region
+from sleeper_nb.model.schema import Field, Schema
+from sleeper_nb.model.sql_quotes import quoted_text
+
+ComparisonOperator = Literal["=", "<", "<=", ">", ">="]
+MOST_REGIONS = 1_000
+"""More regions than this are merged into larger ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A column is compared with a value; a null meets no comparison."""
+
+    column: str
+    operator: ComparisonOperator
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class IsIn:
+    """A column has one of some values."""
+
+    column: str
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """A column is null."""
+
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All parts are met; without parts, any row meets it."""
+
+    parts: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """One of the parts is met; without parts, no row meets it."""
+
+    parts: tuple[Predicate, ...]
+
+
+Predicate = Comparison | IsIn | IsNull | And | Or
+ColumnPredicate = Comparison | IsIn
+"""A predicate of one column with constants."""
+ALWAYS_TRUE = And(())
+ALWAYS_FALSE = Or(())
+
+_SWAPPED: Final[Mapping[ComparisonOperator, ComparisonOperator]] = {
+    "=": "=",
+    "<": ">",
+    "<=": ">=",
+    ">": "<",
+    ">=": "<=",
+}
+
+
+def swapped(operator: ComparisonOperator) -> ComparisonOperator:
+    """Return the operator of a comparison whose sides are swapped."""
+    return _SWAPPED[operator]
+
+
+UNKNOWN: Final = object()
+"""The value of an expression that is not known to be a constant."""
+
+
+def comparison_of(
+    operator: ComparisonOperator, left: tuple[str | None, Any], right: tuple[str | None, Any]
+) -> Predicate:
+    """Return the predicate that compares a column, on either side, with a value; `ALWAYS_TRUE` of another comparison.
+
+    Each side is the name of a column, None of any other expression, and its value, `UNKNOWN` of no constant.
+    """
+    for (column, _), (_, value), as_read in ((left, right, operator), (right, left, swapped(operator))):
+        if column is not None and value is not UNKNOWN:
+            return Comparison(column, as_read, value)
+    return ALWAYS_TRUE
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftedColumn:
+    """A column plus an offset, in whole numbers of some bits, which wrap; the offset minus it with `is_negated`."""
+
+    column: str
+    offset: int
+    is_negated: bool
+    bits: int
+
+    def compared(self, operator: ComparisonOperator, value: int) -> Predicate:
+        """Return what a row must meet for the shifted number to compare so with a value.
+
+        That is a comparison of the column; or the sum wraps to the side that the operator accepts.
+        """
+        least, greatest = -(1 << self.bits - 1), (1 << self.bits - 1) - 1
+        bound = self.offset - value if self.is_negated else value - self.offset
+        if not least <= bound <= greatest:
+            return ALWAYS_TRUE
+        parts: list[Predicate] = [Comparison(self.column, swapped(operator) if self.is_negated else operator, bound)]
+        too_large = self.offset >= 0 if self.is_negated else self.offset > 0
+        if too_large and operator in {"<", "<="}:  # sums above the greatest number wrap to the least ones
+            at = self.offset - greatest if self.is_negated else greatest - self.offset
+            parts.append(Comparison(self.column, "<" if self.is_negated else ">", at))
+        too_small = self.offset < -1 if self.is_negated else self.offset < 0
+        if too_small and operator in {">", ">="}:
+            at = self.offset - least if self.is_negated else least - self.offset
+            parts.append(Comparison(self.column, ">" if self.is_negated else "<", at))
+        return parts[0] if len(parts) == 1 else Or(tuple(parts))
+
+
+def starts_with(column: str, prefix: str) -> Predicate:
+    """Return the predicate that a text column begins with a text."""
+    parts: list[Predicate] = [Comparison(column, ">=", prefix)]
+    end = prefix.rstrip(chr(0x10FFFF))
+    if end:
+        after = ord(end[-1]) + 1
+        last = chr(0xE000 if after == 0xD800 else after)  # the codes in between are no characters
+        parts.append(Comparison(column, "<", end[:-1] + last))
+    return And(tuple(parts))
+
+
+Regions = tuple[Region, ...]
+"""Parts of a table, which may overlap; none at all is no row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pruning:
+    """What a scan prunes: the partitions and files that have no row which is wanted.
+
+    Parameters
+    ----------
+    regions
+        Rows outside of them are pruned; None for the whole table.
+    predicate
+        What each wanted row meets: files whose statistics exclude it are pruned.
+    """
+
+    regions: Regions | None = None
+    predicate: Predicate = ALWAYS_TRUE
+
+    @classmethod
+    def of(cls, predicate: Predicate, schema: Schema) -> Pruning:
+        """Return what can be pruned, so that every row which meets a predicate is read."""
+        return cls(inclusive_projection(predicate, schema), predicate)
+
+
+NO_PRUNING = Pruning()
+PRUNE_ALL = Pruning((), ALWAYS_FALSE)
+
+
+def inclusive_projection(predicate: Predicate, schema: Schema) -> Regions | None:
+    """Project a predicate onto the row keys: regions that have every row which meets it; None for the whole table.
+
+    They do not overlap unless the predicate has alternatives (`Or`).
+    """
+    if isinstance(predicate, And):
+        return reduce(_both, (inclusive_projection(part, schema) for part in predicate.parts), None)
+    if isinstance(predicate, Or):
+        return _any(inclusive_projection(part, schema) for part in predicate.parts)
+    at = next((i for i, key in enumerate(schema.row_keys) if key.name == predicate.column), None)
+    if at is None:
+        return None
+    ranges = _ranges(predicate, schema.row_keys[at])
+    return None if ranges is None else tuple(Region.whole(schema).narrowed(at, each) for each in ranges)
+
+
+def prune_regions(
+    regions: Sequence[Region] | None, comparisons: Iterable[ColumnPredicate], schema: Schema
+) -> Sequence[Region] | None:
+    """Prune the parts of some regions in which no row can meet all comparisons; None is the whole table."""
+    met = inclusive_projection(And(tuple(comparisons)), schema)  # they do not overlap
+    if regions is None or met is None:
+        return met if regions is None else regions
+    return [part for region in regions for each in met if (part := region.intersect(each)) is not None]
+
+
+def is_exact_projection(comparisons: Sequence[ColumnPredicate], schema: Schema) -> bool:
+    """Return whether the rows that meet all comparisons are exactly those of the inclusive projection.
+
+    They are when each comparison is of a row key, with values of its type, and there is at most one list of values,
+    not too long: no regions are merged then.
+    """
+    keys = {key.name: key for key in schema.row_keys}
+    lists = [each.values for each in comparisons if isinstance(each, IsIn)]
+    if len(lists) > 1 or any(len(values) > MOST_REGIONS for values in lists):
+        return False
+    return all(
+        each.column in keys and all(compared_key(keys[each.column], value) is not None for value in _values(each))
+        for each in comparisons
+    )
+
+
+def _values(each: ColumnPredicate) -> tuple[Any, ...]:
+    return each.values if isinstance(each, IsIn) else (each.value,)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCondition:
+    """A condition on the rows of a table, as an engine's plan has it.
+
+    Parameters
+    ----------
+    text
+        For users; empty when the predicate says all of it.
+    predicate
+        What was understood of it.
+    is_join
+        Whether it is tested after the rows were read, such as that of a join.
+    """
+
+    text: str
+    predicate: Predicate
+    is_join: bool = False
+
+    def __str__(self) -> str:
+        return self.text or predicate_text(self.predicate)
+
+
+def predicate_text(predicate: Predicate) -> str:
+    """Return a predicate as a condition of SQL, for users."""
+    if isinstance(predicate, And | Or):
+        word = " AND " if isinstance(predicate, And) else " OR "
+        return word.join(f"({text})" if " OR " in text else text for text in map(predicate_text, predicate.parts))
+    if isinstance(predicate, IsNull):
+        return f"{predicate.column} IS NULL"
+    if isinstance(predicate, Comparison):
+        return f"{predicate.column} {predicate.operator} {_constant(predicate.value)}"
+    more = ", …" if len(predicate.values) > _MOST_SHOWN else ""
+    return f"{predicate.column} IN ({', '.join(map(_constant, predicate.values[:_MOST_SHOWN]))}{more})"
+
+
+def _constant(value: Any) -> str:
+    return f"{value}" if isinstance(value, int) else quoted_text(f"{value}")
+
+
+def can_prune(predicate: Predicate, columns: Container[str], schema: Schema) -> bool:
+    """Return whether a predicate can prune anything by row keys, or by columns with statistics."""
+    if isinstance(predicate, And):
+        return any(can_prune(part, columns, schema) for part in predicate.parts)
+    if isinstance(predicate, Or):
+        return all(can_prune(part, columns, schema) for part in predicate.parts)
+    return predicate.column in columns or inclusive_projection(predicate, schema) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class PushedPredicates:
+    """The predicates that an engine pushes down to the tables of a statement.
+
+    Parameters
+    ----------
+    predicates
+        What the rows of each table must meet at least, by its name. Rows of a table that is not in it can be any.
+    why_unknown
+        Why nothing is known, for users; empty when the predicates are known.
+    by_keys
+        Which keys of other tables limit those of a table, for users.
+    conditions
+        The conditions on the rows of a table that the predicates were made of, also those that were not understood.
+    """
+
+    predicates: Mapping[str, Predicate]
+    why_unknown: str = ""
+    by_keys: Mapping[str, str] = field(default_factory=dict)
+    conditions: Mapping[str, tuple[PlannedCondition, ...]] = field(default_factory=dict)
+
+    def unused(self, name: str, columns: Container[str], schema: Schema, *, joins: bool) -> tuple[str, ...]:
+        """Return the conditions on the rows of a table that prune no file, for users.
+
+        Parameters
+        ----------
+        columns
+            The value columns that have statistics.
+        joins
+            Whether conditions of joins count; they never do where keys of a joined table were read.
+        """
+        conditions = (
+            each for each in self.conditions.get(name, ()) if not each.is_join or (joins and not self.by_keys)
+        )
+        unused = (str(each) for each in conditions if not can_prune(each.predicate, columns, schema))
+        return tuple(dict.fromkeys(unused))
+
+    def and_keys(self, predicates: Mapping[str, Predicate], by_keys: Mapping[str, str]) -> PushedPredicates:
+        """Return it with the predicates of joined keys for some of the tables that it knows."""
+        both = {
+            name: And((predicate, predicates[name])) if name in predicates else predicate
+            for name, predicate in self.predicates.items()
+        }
+        return replace(self, predicates=both, by_keys={**self.by_keys, **by_keys})
+
+
+_MOST_SHOWN, _LONGEST_SHOWN = 3, 80
+
+
+def regions_text(regions: Regions | None, schema: Schema) -> str:
+    """Return the keys that are read, in readable form: ``k [5, 6); k [9, 10)``."""
+    if regions is None:
+        return "every key: no condition limits the row keys"
+    if not regions:
+        return "no key: no row meets the conditions"
+    more = len(regions) - _MOST_SHOWN
+    shown = "; ".join(region.text(schema) for region in regions[:_MOST_SHOWN])
+    return f"{shown}; and {more:,} more" if more > 0 else shown
+
+
+def unused_text(conditions: Sequence[str]) -> str:
+    """Return the conditions that prune no file, in readable form; "" for none."""
+    if not conditions:
+        return ""
+    shown = [text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…" for text in conditions]
+    more = f", and {len(shown) - _MOST_SHOWN:,} more" if len(shown) > _MOST_SHOWN else ""
+    return f"not used to skip files: {', '.join(shown[:_MOST_SHOWN])}{more}"
+
+
+def _both(left: Regions | None, right: Regions | None) -> Regions | None:
+    if left is None or right is None:
+        return right if left is None else left
+    if len(left) * len(right) > MOST_REGIONS:  # each of the two holds all wanted rows
+        return min(left, right, key=len)
+    parts = (one.intersect(other) for one, other in product(left, right))
+    return tuple(part for part in parts if part is not None)
+
+
+def _any(found: Iterable[Regions | None]) -> Regions | None:
+    regions: list[Region] = []
+    for each in found:
+        if each is None:
+            return None
+        regions += each
+    return tuple(regions) if len(regions) <= MOST_REGIONS else (hull_of(regions),)
+
+
+def hull_of(regions: Sequence[Region]) -> Region:
+    """Return the smallest region that covers some regions."""
+    return Region(tuple(map(Range.hull, zip(*(region.ranges for region in regions), strict=True))))
+
+
+def _ranges(predicate: Comparison | IsIn | IsNull, key: Field) -> list[Range] | None:
+    """Return the ranges of a row key in which a predicate can be met, each once; None for all keys."""
+    if isinstance(predicate, IsNull):
+        return []  # a row key is never null
+    if isinstance(predicate, Comparison):
+        return _compared(predicate.operator, predicate.value, key)
+    found: dict[Range, None] = {}
+    for value in predicate.values:
+        exactly = _compared("=", value, key)
+        if exactly is None:
+            return None
+        found |= dict.fromkeys(exactly)
+    return list(found) if len(found) <= MOST_REGIONS else [Range.hull(list(found))]
+
+
+def _compared(operator: ComparisonOperator, value: Any, key: Field) -> list[Range] | None:
+    checked = compared_key(key, value)
+    if checked is None:  # the value is of another type, or beyond what the key's type can hold
+        return None
+    after = key_after(key, checked)
+    if operator == ">":
+        return [] if after is None else [Range(after, None)]
+    low = checked if operator in {"=", ">="} else None
+    return [Range(low, {"=": after, "<=": after, "<": checked}.get(operator))]
