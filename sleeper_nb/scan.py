@@ -122,7 +122,7 @@ class Scan(Report, Tabular):
         """Return a DuckDB relation that reads the files when it is executed, with this scan's condition and limit.
 
         DuckDB reads the columns and row groups that are needed then, and every file's footer; ``where`` in the scan
-        leaves out files. All relations of scans that this thread makes in the session can be joined: they are on
+        prunes files. All relations of scans that this thread makes in the session can be joined: they are on
         `Session.duckdb_connection`, which runs one statement at a time. The files are kept for as long as one of these
         relations, or one derived from them, is alive and the session open. Errors while you execute it are DuckDB's
         own.
@@ -145,8 +145,8 @@ class Scan(Report, Tabular):
     def to_dataset(self) -> Dataset:
         """Return a `pyarrow.dataset.Dataset`, for libraries that read one; the files are read when it is.
 
-        A filter on row keys, or on columns with statistics, leaves out files: ``to_table(filter=ds.field("k") == 5)``.
-        Other filters leave out row groups.
+        A filter on row keys, or on columns with statistics, prunes files: ``to_table(filter=ds.field("k") == 5)``.
+        Other filters prune row groups.
         Only of files of which some rows count, the rows are read now: those beyond ``keys`` or ``region``, or left to a
         leaf by a split. Rows are in no order. The files are kept until the session is closed.
 
@@ -201,7 +201,7 @@ class Scan(Report, Tabular):
     def to_polars(self, *, lazy: bool = False) -> pl.DataFrame | pl.LazyFrame:
         """Return all rows as a Polars DataFrame, or a lazy frame that reads them when it is collected.
 
-        A lazy frame reads only the columns that Polars needs then, and leaves out partitions and files that its
+        A lazy frame reads only the columns that Polars needs then, and prunes partitions and files that its
         conditions on row keys exclude. Its files are kept until the session is closed. `EngineError` when Polars is
         not installed.
         """

@@ -31,7 +31,7 @@ from sleeper_nb.storage.integrity import checksummed
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeSettings:
+class EditSettings:
     """How changes of rows are written, from a table's properties.
 
     Parameters
@@ -49,7 +49,7 @@ class ChangeSettings:
     least_bytes: int
 
     @classmethod
-    def of(cls, properties: TableProperties) -> ChangeSettings:
+    def of(cls, properties: TableProperties) -> EditSettings:
         """Return the settings of a table."""
         return cls(IngestSettings.of(properties), properties[VECTOR_PERCENT], properties[VECTOR_LEAST_BYTES])
 
@@ -73,7 +73,7 @@ class EditsWriter:
 
     store: StateStore
     state: TableState
-    settings: ChangeSettings
+    settings: EditSettings
     written: list[str] = field(default_factory=list)
 
     def change(self, kind: str, edits: EditList) -> ChangeRows:

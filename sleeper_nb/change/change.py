@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.change.apply_edits import ChangeSettings, EditsWriter
+from sleeper_nb.change.apply_edits import EditSettings, EditsWriter
 from sleeper_nb.change.edit_list import EditList
 from sleeper_nb.change.planned_rows import Held, PlannedRows
 from sleeper_nb.errors import (
@@ -35,7 +35,7 @@ from sleeper_nb.model.file_reference import key_ranges
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
-from sleeper_nb.model.transactions import ChangeCounts, ChangeRows
+from sleeper_nb.model.transactions import ChangeRows, EditCounts
 from sleeper_nb.progress import Progress
 from sleeper_nb.read.request_estimate import CommitCosts, RequestEstimate
 from sleeper_nb.report import Bytes, Grid, Report, TableReport, counted, duration_text, notes_line, nothing_done
@@ -101,7 +101,7 @@ class ChangeReport(TableReport):
     table: str
     snapshot: Snapshot | None
     since: int
-    counts: ChangeCounts
+    counts: EditCounts
     source_rows: int | None
     matched: int | None
     files: int
@@ -215,7 +215,7 @@ class ChangeReport(TableReport):
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeOfRows:
+class RowEditor:
     """A change of rows of one table.
 
     Parameters
@@ -237,7 +237,7 @@ class ChangeOfRows:
     operation: str
     table: str
     store: StateStore
-    settings: ChangeSettings
+    settings: EditSettings
     find: Find
     held: Held
     progress: Progress
@@ -334,7 +334,7 @@ class ChangeOfRows:
         try:
             self.progress.update("writing")
             change = writer.change(self.operation, edits)
-            checked = _CheckedChange(change, state, edits.watched, UniqueKeysOfLoad.of(self.store, change))
+            checked = _ValidatedEdit(change, state, edits.watched, UniqueKeysOfLoad.of(self.store, change))
             try:
                 snapshot = self.store.commit(
                     checked.after, message=message, author=author, job_id=job_id, expectations=edits.judged.text
@@ -414,7 +414,7 @@ def _written(change: ChangeRows) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _CheckedChange:
+class _ValidatedEdit:
     """A change, and what must hold in each version that it may follow.
 
     Parameters

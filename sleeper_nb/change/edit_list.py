@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from sleeper_nb.load.row_checks import JudgedRows
 from sleeper_nb.model.partitions import Region
-from sleeper_nb.model.transactions import ChangeCounts
+from sleeper_nb.model.transactions import EditCounts
 from sleeper_nb.read.live_rows import Positions
 
 
@@ -50,7 +50,7 @@ class EditList:
 
     removed: Mapping[str, Positions]
     rows: pa.Table
-    counts: ChangeCounts
+    counts: EditCounts
     watched: tuple[Region, ...] = ()
     source_rows: int | None = None
     purged: frozenset[str] = frozenset()

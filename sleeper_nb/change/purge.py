@@ -37,7 +37,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.catalog.catalog_base import Retained, retained
-from sleeper_nb.change.change import ATTEMPTS, ChangeOfRows, ChangeReport
+from sleeper_nb.change.change import ATTEMPTS, ChangeReport, RowEditor
 from sleeper_nb.change.edit_list import EditList
 from sleeper_nb.change.quoted_values import quoting
 from sleeper_nb.errors import Action, ConflictError, InvalidInput, NotFound, StateRuleBroken, StorageError
@@ -379,7 +379,7 @@ class PurgeOfRows:
         Texts of the properties that the table sets, which may quote a value.
     """
 
-    deletion: ChangeOfRows
+    deletion: RowEditor
     search: Search
     values: frozenset[str] = frozenset()
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -389,7 +389,7 @@ class PurgeOfRows:
         return self.deletion.store
 
     @property
-    def _change(self) -> ChangeOfRows:
+    def _change(self) -> RowEditor:
         """The deletion, which also writes the files again in which such rows are hidden."""
         return replace(self.deletion, find=self._edits)
 

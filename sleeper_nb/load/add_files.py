@@ -568,7 +568,7 @@ class _Examiner:
                 if batch[name].null_count and (name in with_nulls or name in self._keys.names):
                     raise _null_refused(name)
                 if name in with_nan and _has_nan(batch[name]):
-                    # engines leave out row groups by statistics, which other writers make without NaN
+                    # engines prune row groups by statistics, which other writers make without NaN
                     raise _RefusedError(f"has NaN in column {name!r}, which the file's statistics leave out", _COPY)
             table = pa.Table.from_batches([batch.select(self._keys.names)]).cast(self._keys)
             self._check_values(batch, keys.rows)

@@ -2,7 +2,7 @@
 
 A job is safe for these reasons:
 
-1. The plan is made from one state and leaves out files that another job has claimed.
+1. The plan is made from one state and skips files that another job has claimed.
 2. The catalog grants a job the claim on its inputs, all or none, until a moment that the job's process keeps extending.
    When the process dies, the claim ends by itself and the files are free again.
 3. The merge writes to a file that no snapshot references, named after the job; the order of its rows is checked while
@@ -103,7 +103,7 @@ def compact(
     partition_id
         The only leaf to compact; all leaves when None.
     excluded
-        Ids of leaves to leave out.
+        Ids of leaves to skip.
     tracker
         Records the jobs in the catalog; a new one when None.
     properties

@@ -1,7 +1,7 @@
 """Plan compaction jobs: which files of each leaf to merge, by a strategy and within the table's limits. Pure.
 
 The strategies are Sleeper's, under Sleeper's names: pure functions of the files' row counts. `plan_compaction` applies
-one of them to each leaf, leaving out files that other jobs have claimed.
+one of them to each leaf, skipping files that other jobs have claimed.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def size_ratio(files: Sequence[PlannedFile], settings: StrategySettings) -> File
     """Merge files of similar size, so that a row is rewritten a logarithmic number of times.
 
     Files are similar when all but the largest together have at least `ratio` times the rows of the largest. The largest
-    files are left out until the rest are similar. If more remain than fit in one batch, a window of the batch size
+    files are skipped until the rest are similar. If more remain than fit in one batch, a window of the batch size
     slides over them, ordered by size, and each window of similar files becomes a job.
     """
     ordered = _by_rows(files)
@@ -233,7 +233,7 @@ def plan_compaction(
     excluded: Collection[str] = (),
     processing: DataProcessing = NOTHING,
 ) -> CompactionPlan:
-    """Plan the jobs that a strategy proposes, leaving out files that other jobs have claimed.
+    """Plan the jobs that a strategy proposes, skipping files that other jobs have claimed.
 
     Beyond the limits of `settings`, jobs wait: those of one partition as in Sleeper, those of the table from the right.
 
@@ -252,7 +252,7 @@ def plan_compaction(
     partition_id
         The only leaf to plan; all leaves when None.
     excluded
-        Ids of leaves to leave out.
+        Ids of leaves to skip.
     processing
         The table's; each job applies the part of it that may be applied for good.
 

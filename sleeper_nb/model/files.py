@@ -257,7 +257,7 @@ class FileReferences:
         return dict(statistics.kinds_in(self.schema))
 
     def _can_hold(self, column: str, kind: str) -> bool:
-        """Return whether the statistics of a column need no wider type here; those of another type are left out."""
+        """Return whether the statistics of a column need no wider type here; those of another type are ignored."""
         known = self._with_statistics.get(column)
         return known is not None and not (kind != known and statistics.holds(kind, known))
 

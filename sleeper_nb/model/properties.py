@@ -196,7 +196,7 @@ PROPERTIES: dict[str, Property] = {
                  "whether a DELETE or UPDATE is computed again when others added rows where it looked; with snapshot, "
                  "these rows stay as they are. Changes of the same rows are never lost with either"),
         Property(STATISTICS, "auto", _statistics, "auto, none, or column names separated by commas",
-                 "the columns whose least and greatest values each file's metadata has, so that conditions leave out "
+                 "the columns whose least and greatest values each file's metadata has, so that conditions prune "
                  "files; auto: dates, timestamps and sort keys"),
         Property(EXPECT, "", parse_expectations, "conditions such as dep_delay > -120; dest IS NOT NULL",
                  "what each row that a load or change adds should meet; existing rows are not looked at"),

@@ -1,7 +1,7 @@
 """Statistics of value columns in data files: least and greatest value, and the number of nulls. Pure.
 
 A reference to a file records them for the columns that a table's property chooses. They are exact for the whole file,
-so that they leave out files that a condition excludes, and answer ``min``, ``max`` and ``count`` without reading rows.
+so that they prune files that a condition excludes, and answer ``min``, ``max`` and ``count`` without reading rows.
 Dates are held as days and timestamps as microseconds since 1970: Python's own types do not reach as far as columns do.
 """
 

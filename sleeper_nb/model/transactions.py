@@ -179,7 +179,7 @@ class ReplacedReference:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeCounts:
+class EditCounts:
     """How many rows a change inserted, updated and deleted; an updated row counts once."""
 
     inserted: int = 0
@@ -217,7 +217,7 @@ class ChangeRows(Transaction):
     replaced: tuple[ReplacedReference, ...]
     references: tuple[FileReference, ...]
     watched: tuple[Region, ...]
-    counts: ChangeCounts
+    counts: EditCounts
 
     @property
     def operation(self) -> str:
@@ -646,7 +646,7 @@ _PARTS: Mapping[str, tuple[Any, tuple[str, ...]]] = {
     "statistics": (ColumnStatistics, ("least", "greatest")),
     "deletions": (DeletionVector, ()),
     "replaced": (ReplacedReference, ()),
-    "counts": (ChangeCounts, ()),
+    "counts": (EditCounts, ()),
     "split": (PartitionSplit, ("point",)),
     "tree": (PartitionTree, ()),
     "partition": (Partition, ()),

@@ -21,7 +21,7 @@ from sleeper_nb.load.conform import no_place
 from sleeper_nb.load.row_checks import values_text
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Member, Schema
-from sleeper_nb.model.transactions import ChangeCounts
+from sleeper_nb.model.transactions import EditCounts
 from sleeper_nb.read.live_rows import Positions
 from sleeper_nb.read.scan_plan import FILE_NUMBER, POSITION
 from sleeper_nb.report import counted, values_of
@@ -135,7 +135,7 @@ class EditFinder:
             case DeleteRows() as delete:
                 found = self.ask(deleted_rows(delete), {})
                 removed = _by_file(found.rows, found.filenames)
-                counts = ChangeCounts(deleted=found.rows.num_rows)
+                counts = EditCounts(deleted=found.rows.num_rows)
                 return EditList(removed, self._no_rows, counts, found.watched)
             case UpdateRows() as update:
                 return self._updated(update)
@@ -159,7 +159,7 @@ class EditFinder:
         if given.column_names != [*values, *others]:  # COLUMNS(*) of DuckDB
             raise InvalidInput("a value of SET is several columns", hint="write one value for each column")
         rows = self.fit(self._with_defaults(given, assigned), self._place_of(given.select(others)))
-        counts = ChangeCounts(updated=found.rows.num_rows)
+        counts = EditCounts(updated=found.rows.num_rows)
         return EditList(_by_file(found.rows, found.filenames), rows, counts, found.watched)
 
     def _assigned(self, assignments: Iterable[Assignment], target: Target | None) -> dict[str, Value | None]:
@@ -244,7 +244,7 @@ class EditFinder:
             rows.append(self._new_values(kept, merge, queries))
             deleted, updated = deleted + int(deletes.sum()), updated + kept.num_rows
             removed = _merged_places([removed, _by_file(acting, others.filenames)])
-        counts = ChangeCounts(inserted.num_rows, updated, deleted)
+        counts = EditCounts(inserted.num_rows, updated, deleted)
         everything = pa.concat_tables([*rows, inserted])
         several, matched = _repeated(gone[1]), pc.count_distinct(pairs.rows[SOURCE_ROW]).as_py()
         return EditList(
@@ -394,7 +394,7 @@ class EditFinder:
                 columns = [self._column(name) for name in names]
                 self._check_not_null(columns)
                 found = self.ask(rows_equal_to_new(target.name, columns), {SOURCE: self.source})
-        counts = ChangeCounts(inserted=self.source.num_rows, deleted=found.rows.num_rows)
+        counts = EditCounts(inserted=self.source.num_rows, deleted=found.rows.num_rows)
         removed = _by_file(found.rows, found.filenames)
         return EditList(removed, self.source, counts, found.watched, self.source.num_rows)
 

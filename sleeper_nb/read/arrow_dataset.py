@@ -94,7 +94,7 @@ class _ValueRange:
     has_nulls: bool
 
     def comparisons(self) -> list[Expression]:
-        """Return conditions that each row of the file meets, in the form by which Arrow leaves files out."""
+        """Return conditions that each row of the file meets, in the form by which Arrow prunes files."""
         from pyarrow import dataset
 
         field = dataset.field(self.column)

@@ -1,4 +1,4 @@
-"""Read the rows of one data file that were not deleted: the positions of its deletion vector are left out.
+"""Read the rows of one data file that were not deleted: the positions of its deletion vector are skipped.
 
 Other files are read by engines, which do not count rows. A file with a vector is read here, row group by row group, so
 the position of each row in the file is known.

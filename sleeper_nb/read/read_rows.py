@@ -71,7 +71,7 @@ _FOOTER_BYTES = 65_536
 _LEAVES_AT_ONCE = 16
 """How many leaves are read together at most, where only parts of them are wanted."""
 _REGIONS_AT_ONCE = 20
-"""How many regions of a file are read together: DataFusion leaves out no page where more keys are asked for."""
+"""How many regions of a file are read together: DataFusion prunes no page where more keys are asked for."""
 BATCH_ROWS, BATCH_BYTES = 65_536, 32 * 2**20
 """`coalesced` yields a batch as soon as it has this many rows or bytes."""
 

@@ -39,12 +39,12 @@ from sleeper_nb.sql.alteration import (
     AddedColumn,
     AlteredColumn,
     AlterTable,
-    ColumnChange,
+    ColumnAlteration,
     DroppedCheck,
     DroppedColumn,
     NewTableName,
-    PropertyChanges,
     RenamedColumn,
+    SetProperties,
     UniqueKeys,
 )
 from sleeper_nb.sql.delete_update import DeleteRows, UpdateRows
@@ -65,7 +65,7 @@ from sleeper_nb.sql.writes import (
     read_writing_statement,
 )
 from sleeper_nb.table import Table
-from sleeper_nb.table.changing import AskedChange, SourceRows
+from sleeper_nb.table.changing import RowStatement, SourceRows
 from sleeper_nb.versions.periodic_savepoints import LoadedAndSaved
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ class SqlWriter:
     def _change_rows(self, change: RowChange) -> Report:
         table = self._table(change.table)
         rows = partial(self._new_rows, change, table) if isinstance(change, OverwriteRows) else None
-        asked = AskedChange(self.text, self._text, change, self.queries)
+        asked = RowStatement(self.text, self._text, change, self.queries)
         return table.run_change(
             asked, rows, dry_run=self.dry_run, force=self.force, message=self.message, job_id=self.job_id
         )
@@ -351,13 +351,13 @@ class SqlWriter:
                 self._check_real_run("RENAME TO")
                 with self._placed(to):
                     return self.session.rename_table(table.name, to.text)
-            case PropertyChanges(changes):
+            case SetProperties(changes):
                 self._check_real_run("TBLPROPERTIES")
                 return table.set_properties(dict(changes))
             case changes:
                 return self._alter_columns(table, changes)
 
-    def _alter_columns(self, table: Table, changes: Sequence[ColumnChange]) -> Report:
+    def _alter_columns(self, table: Table, changes: Sequence[ColumnAlteration]) -> Report:
         """Change columns and checks in one commit."""
         options: dict[str, Any] = {}
         names, where = table.schema.names, f" of table {table.name!r}"

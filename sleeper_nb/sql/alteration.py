@@ -95,13 +95,13 @@ class NewTableName:
 
 
 @dataclass(frozen=True, slots=True)
-class PropertyChanges:
+class SetProperties:
     """``SET TBLPROPERTIES (…)`` and ``UNSET TBLPROPERTIES (…)``; None unsets a property."""
 
     changes: tuple[tuple[str, str | None], ...]
 
 
-ColumnChange = AddedColumn | RenamedColumn | DroppedColumn | AlteredColumn | AddedCheck | DroppedCheck | UniqueKeys
+ColumnAlteration = AddedColumn | RenamedColumn | DroppedColumn | AlteredColumn | AddedCheck | DroppedCheck | UniqueKeys
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class AlterTable:
     """A statement that changes a table: its columns, all in one commit; or its name, or its properties."""
 
     table: Name
-    change: tuple[ColumnChange, ...] | NewTableName | PropertyChanges
+    change: tuple[ColumnAlteration, ...] | NewTableName | SetProperties
 
 
 def read_alter_table(reader: StatementReader) -> AlterTable | None:
@@ -141,17 +141,17 @@ def _expect_alone(reader: StatementReader) -> None:
     reader.expect_end(_HINT)
 
 
-def _property_changes(reader: StatementReader) -> PropertyChanges:
+def _property_changes(reader: StatementReader) -> SetProperties:
     if reader.skip("SET", "TBLPROPERTIES"):
-        return PropertyChanges(read_properties(reader))
+        return SetProperties(read_properties(reader))
     reader.skip("UNSET", "TBLPROPERTIES")
     reader.skip("IF", "EXISTS")
     hint = "write UNSET TBLPROPERTIES (name)"
     names = reader.listed(lambda: read_property_name(reader, hint), hint)
-    return PropertyChanges(tuple((name, None) for name in names))
+    return SetProperties(tuple((name, None) for name in names))
 
 
-def _clause(reader: StatementReader) -> Iterator[ColumnChange]:
+def _clause(reader: StatementReader) -> Iterator[ColumnAlteration]:
     """Read one clause; one that lists several columns makes several changes."""
     if reader.skip("ADD"):
         yield from _added(reader)
@@ -169,7 +169,7 @@ def _clause(reader: StatementReader) -> Iterator[ColumnChange]:
         raise reader.error("ADD, RENAME, DROP or ALTER is expected", _HINT)
 
 
-def _added(reader: StatementReader) -> Iterator[ColumnChange]:
+def _added(reader: StatementReader) -> Iterator[ColumnAlteration]:
     if reader.skip("UNIQUE", "KEYS"):
         yield UniqueKeys(unique=True)
         return
@@ -188,7 +188,7 @@ def _added(reader: StatementReader) -> Iterator[ColumnChange]:
         yield AddedColumn(read_column(reader), if_not_exists)
 
 
-def _dropped(reader: StatementReader) -> Iterator[ColumnChange]:
+def _dropped(reader: StatementReader) -> Iterator[ColumnAlteration]:
     if reader.skip("UNIQUE", "KEYS"):
         yield UniqueKeys(unique=False)
         return
@@ -223,7 +223,7 @@ def _changed(reader: StatementReader) -> AlteredColumn:
     raise reader.error("what to change is expected", _COLUMN_HINT)
 
 
-def _check_order(reader: StatementReader, changes: list[ColumnChange]) -> None:
+def _check_order(reader: StatementReader, changes: list[ColumnAlteration]) -> None:
     """Raise when the order of the clauses matters: one commit drops columns first, then renames, then adds them."""
     steps = [_step(change) for change in changes]
     is_in_order = steps == sorted(steps)
@@ -237,12 +237,12 @@ def _check_order(reader: StatementReader, changes: list[ColumnChange]) -> None:
             named.add(key)
 
 
-def _step(change: ColumnChange) -> int:
+def _step(change: ColumnAlteration) -> int:
     order = (DroppedColumn, DroppedCheck), (RenamedColumn,), (AddedColumn,), (AlteredColumn,), (AddedCheck, UniqueKeys)
     return next(step for step, kinds in enumerate(order) if isinstance(change, kinds))
 
 
-def _names(change: ColumnChange) -> tuple[Name, ...]:
+def _names(change: ColumnAlteration) -> tuple[Name, ...]:
     match change:
         case AddedColumn(column):
             return (column.name,)

@@ -19,7 +19,7 @@ from sleeper_nb.sql.tokens import skip_brackets, spells
 
 
 @dataclass(frozen=True, slots=True)
-class ViewChange:
+class ViewStatement:
     """What a statement does to the session's views.
 
     Parameters
@@ -49,7 +49,7 @@ class ViewChange:
             views[self.key] = self.query
 
 
-def changed_view(statement: Statement, references: tuple[TableReference, ...], binder: Binder) -> ViewChange | None:
+def changed_view(statement: Statement, references: tuple[TableReference, ...], binder: Binder) -> ViewStatement | None:
     """Return what a statement does to the session's views; None when it does nothing, or the engine decides.
 
     Raises
@@ -84,14 +84,14 @@ def changed_view(statement: Statement, references: tuple[TableReference, ...], b
 _DROP = ("DROP", "VIEW")
 
 
-def _dropped(name: str, binder: Binder, *, if_exists: bool) -> ViewChange:
+def _dropped(name: str, binder: Binder, *, if_exists: bool) -> ViewStatement:
     """Return the change; on Spark, the view may be one of its own."""
     if name.casefold() in binder.views:
-        return ViewChange(name, None)
+        return ViewStatement(name, None)
     if binder.dialect == "spark":
-        return ViewChange(name, None, by_spark=True, if_exists=if_exists)
+        return ViewStatement(name, None, by_spark=True, if_exists=if_exists)
     if if_exists:
-        return ViewChange(name, None)
+        return ViewStatement(name, None)
     raise NotFound.of("view", name, binder.views)
 
 
@@ -112,7 +112,7 @@ class _CreateWords:
         return cls(or_replace, rest[2:] != ()) if rest[2:] in {(), ("IF", "NOT", "EXISTS")} else None
 
 
-def _created(name: str, words: _CreateWords, rest: Statement, binder: Binder) -> ViewChange:
+def _created(name: str, words: _CreateWords, rest: Statement, binder: Binder) -> ViewStatement:
     """Return the change that creates a view.
 
     Parameters
@@ -135,12 +135,12 @@ def _created(name: str, words: _CreateWords, rest: Statement, binder: Binder) ->
         raise InvalidInput(f"cannot read the view {name!r}", hint=f"write CREATE TEMP VIEW {name} AS SELECT …")
     existing = binder.views.get(name.casefold())
     if existing is not None and words.if_not_exists:
-        return ViewChange(name, existing)
+        return ViewStatement(name, existing)
     if existing is not None and not words.or_replace:
         hint = f"write CREATE OR REPLACE TEMP VIEW {name} AS …"
         raise AlreadyExists(f"view {name!r} already exists", hint=hint)
     if is_of_files:
-        return ViewChange(name, None, by_spark=True)
+        return ViewStatement(name, None, by_spark=True)
     query = rest.after(end_of_columns + 1)
     if parameter_names(query):
         raise InvalidInput(f"view {name!r} cannot have parameters", hint="write their values in its query")
@@ -148,4 +148,4 @@ def _created(name: str, words: _CreateWords, rest: Statement, binder: Binder) ->
         columns = rest.text[: tokens[end_of_columns - 1].end]
         text = f"SELECT * FROM (\n{query.text}\n) AS named{columns}"  # noqa: S608 - the user's own query
         query = Statement.of(text, dialect=rest.dialect)
-    return ViewChange(name, query)
+    return ViewStatement(name, query)

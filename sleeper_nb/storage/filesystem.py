@@ -190,7 +190,7 @@ class Storage:
     ) -> Dataset:
         """Return Parquet files as one Arrow dataset, for engines that cannot open the storage by themselves.
 
-        `met` has for each file a condition that all of its rows meet, by which readers leave files out.
+        `met` has for each file a condition that all of its rows meet, by which readers prune files.
         """
         from pyarrow import dataset
 

@@ -36,17 +36,17 @@ from sleeper_nb.sql.tokens import Dialect
 from sleeper_nb.sql.variables import Variables
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.table.changing import (
-    AskedChange,
     AskSource,
+    BoundRowStatement,
+    RowStatement,
     SourceRows,
-    TableChange,
     change_of,
     hints_of_change,
 )
 from sleeper_nb.table.merge_builder import MergeBuilder
 from sleeper_nb.table.row_statements import (
     NEW_ROWS,
-    RowStatement,
+    ParameterizedSql,
     StatementWriter,
     in_regions,
 )
@@ -55,7 +55,7 @@ from sleeper_nb.versions.resolve import Resolved
 
 
 @dataclass(frozen=True, slots=True)
-class ChangesOf:
+class RowStatements:
     """Makes the changes that methods of a table are about, by a statement for each.
 
     Parameters
@@ -71,16 +71,16 @@ class ChangesOf:
     params: Mapping[str, Any] | None = None
     data: Mapping[str, Any] | None = None
 
-    def delete(self, where: str | None) -> TableChange:
+    def delete(self, where: str | None) -> BoundRowStatement:
         """Return a deletion."""
         return self._change("delete", self._writer.delete(where))
 
-    def update(self, updates: Mapping[str, str], new_values: Mapping[str, Any], where: str | None) -> TableChange:
+    def update(self, updates: Mapping[str, str], new_values: Mapping[str, Any], where: str | None) -> BoundRowStatement:
         """Return an update."""
         statement = self._writer.update(updates, new_values, where, self.params or {})
         return self._change("update", statement.text, statement.parameters, conversion=by_new_value)
 
-    def upsert(self, data: Any, on: Sequence[str] | None, options: LoadOptions = AS_IT_IS) -> TableChange:
+    def upsert(self, data: Any, on: Sequence[str] | None, options: LoadOptions = AS_IT_IS) -> BoundRowStatement:
         """Return an upsert."""
         columns, names = self._on(on), self.table.store.load().schema.names
         _check_same_columns(data, columns, None if options.matching.renames_columns else names)
@@ -121,13 +121,13 @@ class ChangesOf:
         keys: Any,
         region: Mapping[str, Any] | str | None,
         options: LoadOptions = AS_IT_IS,
-    ) -> TableChange:
+    ) -> BoundRowStatement:
         """Return an overwrite."""
         schema = self.table.store.load().schema
         regions = regions_of(schema, keys, region)
         if regions is not None and where is not None:
             raise InvalidInput("overwrite takes a condition, or keys or a region", hint="omit one of them")
-        part = RowStatement(where) if where is not None else None
+        part = ParameterizedSql(where) if where is not None else None
         if regions is not None:
             part = in_regions(regions, schema, self._dialect)
         statement = self._writer.overwrite(None if part is None else part.text)
@@ -172,7 +172,7 @@ class ChangesOf:
         new_rows: AskSource | None = None,
         conversion: Conversion = by_statement,
         remarks: Sequence[str] = (),
-    ) -> TableChange:
+    ) -> BoundRowStatement:
         queries = Queries(
             engine=self.engine,
             engines=self.table.components.engines,
@@ -182,7 +182,7 @@ class ChangesOf:
             parameters={**(self.params or {}), **(parameters or {})},
             data={**(self.data or {}), **(data or {})},
         )
-        asked = AskedChange.of(text, queries, conversion)
+        asked = RowStatement.of(text, queries, conversion)
         return change_of(self.table, operation, asked, new_rows, remarks)
 
 

@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from sleeper_nb.change.apply_edits import ChangeSettings
-from sleeper_nb.change.change import ChangeOfRows, ChangeReport
+from sleeper_nb.change.apply_edits import EditSettings
+from sleeper_nb.change.change import ChangeReport, RowEditor
 from sleeper_nb.change.edit_list import EditList
 from sleeper_nb.change.purge import PurgeOfRows
 from sleeper_nb.engines.components import OpenTable
@@ -37,7 +37,7 @@ from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.properties import CHANGE_ISOLATION, SAVEPOINT_INTERVAL
 from sleeper_nb.model.snapshots import Snapshot, VersionReference
 from sleeper_nb.model.state import TableState
-from sleeper_nb.model.transactions import ChangeCounts
+from sleeper_nb.model.transactions import EditCounts
 from sleeper_nb.query.condition_types import check_are_conditions
 from sleeper_nb.query.queries import Queries
 from sleeper_nb.query.result import QueryResult
@@ -71,7 +71,7 @@ _OPERATIONS: Final[Mapping[type, str]] = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AskedChange:
+class RowStatement:
     """A statement that changes rows, as a user gave it.
 
     Parameters
@@ -96,7 +96,7 @@ class AskedChange:
         return _OPERATIONS[type(self.change)]
 
     @classmethod
-    def of(cls, sql: str, queries: Queries, conversion: Conversion = by_statement) -> AskedChange:
+    def of(cls, sql: str, queries: Queries, conversion: Conversion = by_statement) -> RowStatement:
         """Return the statement of a text that this package wrote around parts of a user's."""
         text = SqlText(sql)
         writing = read_writing_statement(text.whole("spark" if queries.engine == "spark" else "duckdb"))
@@ -133,7 +133,7 @@ class Source:
     ask: AskSource
     _read: SourceRows | None = None
 
-    def on(self, version: ChangedVersion) -> SourceRows:
+    def on(self, version: SearchedVersion) -> SourceRows:
         """Return the rows for a change of a version."""
         if self._read is not None:
             return self._read
@@ -146,20 +146,20 @@ class Source:
 def change_of(
     table: OpenTable,
     operation: str,
-    asked: AskedChange,
+    asked: RowStatement,
     new_rows: AskSource | None = None,
     remarks: Sequence[str] = (),
-) -> TableChange:
+) -> BoundRowStatement:
     """Return a change of rows, ready to run.
 
     Parameters
     ----------
     table, operation, asked
-        As in `TableChange`.
+        As in `BoundRowStatement`.
     new_rows
         Reads the rows of an overwrite, as the user gave them.
     remarks
-        As in `TableChange`.
+        As in `BoundRowStatement`.
 
     Raises
     ------
@@ -171,9 +171,9 @@ def change_of(
     if isinstance(merge, MergeRows):
         query = asked.text.only(source_rows(merge))
         read = Source(lambda queries: SourceRows.of(queries.run(query)))
-        return TableChange(table, operation, asked, read, tuple(remarks))
+        return BoundRowStatement(table, operation, asked, read, tuple(remarks))
     source = None if new_rows is None else Source(new_rows)
-    return TableChange(table, operation, asked, source, tuple(remarks))
+    return BoundRowStatement(table, operation, asked, source, tuple(remarks))
 
 
 def check_unprocessed(table: OpenTable, state: TableState) -> None:
@@ -205,7 +205,7 @@ def fitting(table: OpenTable, state: TableState, rows: pa.Table, place: Callable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TableChange:
+class BoundRowStatement:
     """A statement that changes rows of one table, ready to run.
 
     Parameters
@@ -224,7 +224,7 @@ class TableChange:
 
     table: OpenTable
     operation: str
-    asked: AskedChange
+    asked: RowStatement
     source: Source | None = None
     remarks: tuple[str, ...] = ()
 
@@ -295,13 +295,13 @@ class TableChange:
         name_none = all(names_in(self.asked.statement, each).isdisjoint(columns) for each in conditions)
         return name_none and 0 < gone == rows
 
-    def _rows_changed(self) -> ChangeOfRows:
+    def _rows_changed(self) -> RowEditor:
         store = self.table.store
-        return ChangeOfRows(
+        return RowEditor(
             self.operation,
             self.table.name,
             store,
-            ChangeSettings.of(self.table.properties),
+            EditSettings.of(self.table.properties),
             self._find,
             self._held,
             self.table.components.progress,
@@ -321,7 +321,7 @@ class TableChange:
 
     def _found(self, state: TableState) -> EditList:
         check_unprocessed(self.table, state)
-        version = ChangedVersion(self.table, self.asked, state)
+        version = SearchedVersion(self.table, self.asked, state)
         source = SourceRows(pa.table({})) if self.source is None else self.source.on(version)
         given = self._fitting(source.rows, state)
 
@@ -368,7 +368,7 @@ class TableChange:
 
     def _files_with_rows(self, state: TableState, searched: TableState) -> frozenset[str]:
         """Return the data files with rows that a deletion is about; what its condition reads besides is of `state`."""
-        version = ChangedVersion(self.table, self.asked, state, searched)
+        version = SearchedVersion(self.table, self.asked, state, searched)
         finder = EditFinder(
             self.asked.change,
             self.asked.statement,
@@ -407,7 +407,7 @@ class TableChange:
         return reports[0] if reports else self._done_before(made)
 
     def _done_before(self, made: Snapshot) -> ChangeReport:
-        counts = ChangeCounts(made.inserted_rows or 0, made.updated_rows or 0, made.deleted_rows or 0)
+        counts = EditCounts(made.inserted_rows or 0, made.updated_rows or 0, made.deleted_rows or 0)
         note = made.note if isinstance(made, MadeBefore) else ""
         return ChangeReport(
             operation=self.operation, table=self.table.name, snapshot=made, since=made.id, counts=counts,
@@ -426,7 +426,7 @@ class TableChange:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ChangedVersion:
+class SearchedVersion:
     """The version of a table on which a change of its rows is computed.
 
     Parameters
@@ -438,7 +438,7 @@ class ChangedVersion:
     """
 
     table: OpenTable
-    asked: AskedChange
+    asked: RowStatement
     state: TableState
     searched: TableState | None = None
 

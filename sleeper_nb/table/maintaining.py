@@ -78,7 +78,7 @@ def _compact(
 ) -> CompactionReport:
     """Merge files; `check` is called with each job and batch, and ends the work when it raises.
 
-    Leaves whose ids are `skipped` are left out.
+    Leaves whose ids are `skipped` are not compacted.
     """
     tracker = JobTracker(table.store, table.components.author)
     return compaction.compact(

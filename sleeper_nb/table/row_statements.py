@@ -28,7 +28,7 @@ _ENDS: Final = frozenset({",", "WHERE", "WHEN", "THEN"})
 
 
 @dataclass(frozen=True, slots=True)
-class RowStatement:
+class ParameterizedSql:
     """A statement and its parameters."""
 
     text: str
@@ -72,7 +72,7 @@ class StatementWriter:
 
     def update(
         self, updates: Mapping[str, str], new_values: Mapping[str, Any], where: str | None, taken: Collection[str] = ()
-    ) -> RowStatement:
+    ) -> ParameterizedSql:
         """Return ``UPDATE``; `updates` are expressions of SQL, `new_values` Python values.
 
         `taken` are the names of the user's own parameters.
@@ -96,7 +96,7 @@ class StatementWriter:
             parameters |= own
         assigned = ", ".join(f"{self.quoted(name)} = {value}" for name, value in {**given, **named}.items())
         text = f"UPDATE {self.quoted(self.table)} SET {assigned}{self._where(where)}"  # noqa: S608 - as in `delete`
-        return RowStatement(text, parameters)
+        return ParameterizedSql(text, parameters)
 
     def _new_value(self, column: str, value: Any, names: Iterator[str]) -> tuple[str, dict[str, Any]]:
         """Return the expression of a new value, and its parameters: an engine would read a dictionary as a struct."""
@@ -189,7 +189,7 @@ def free_names(prefix: str, taken: Collection[str]) -> Iterator[str]:
     return (name for name in (f"{prefix}_{number}" for number in count()) if name not in taken)
 
 
-def in_regions(regions: Sequence[Region], schema: Schema, dialect: Dialect) -> RowStatement:
+def in_regions(regions: Sequence[Region], schema: Schema, dialect: Dialect) -> ParameterizedSql:
     """Return the condition that a row is in one of some regions."""
     parameters: dict[str, Any] = {}
 
@@ -202,7 +202,7 @@ def in_regions(regions: Sequence[Region], schema: Schema, dialect: Dialect) -> R
     for region in regions:
         met = region.comparisons(schema, lambda key: _Column(quote_name(key.name, dialect=dialect)), literal)
         tests.append(" AND ".join(met) or "TRUE")
-    return RowStatement(" OR ".join(f"({test})" for test in tests) or "FALSE", parameters)
+    return ParameterizedSql(" OR ".join(f"({test})" for test in tests) or "FALSE", parameters)
 
 
 @dataclass(frozen=True, slots=True)

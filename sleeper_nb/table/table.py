@@ -68,8 +68,8 @@ from sleeper_nb.scan import Scan
 from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.table import changing, configuring, loading, maintaining, purging, version_history, watching
-from sleeper_nb.table.change_methods import ChangesOf
-from sleeper_nb.table.changing import AskedChange, AskSource
+from sleeper_nb.table.change_methods import RowStatements
+from sleeper_nb.table.changing import AskSource, RowStatement
 from sleeper_nb.table.folder_watch import DEFAULT_EVERY, WatchedFolder, WatchReport
 from sleeper_nb.table.merge_builder import MergeBuilder
 from sleeper_nb.table.version_history import ChosenRows
@@ -864,7 +864,7 @@ class Table(Report):
         ConflictError
             When other writers changed the same rows in each of ten attempts.
         """
-        statement = ChangesOf(self._opened, engine, params, data).delete(where)
+        statement = RowStatements(self._opened, engine, params, data).delete(where)
         if purge:
             return purging.purge(statement, dry_run=dry_run, force=force, message=message, job_id=job_id)
         return statement.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
@@ -903,7 +903,7 @@ class Table(Report):
         ConfirmationNeeded, InvalidInput, ConflictError
             As `delete`; also when a new value does not fit its column, or breaks a rule of the table.
         """
-        statement = ChangesOf(self._opened, engine, params, data)
+        statement = RowStatements(self._opened, engine, params, data)
         change = statement.update(updates or {}, new_values or {}, where)
         return change.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
 
@@ -942,7 +942,7 @@ class Table(Report):
         ConflictError
             As `delete`. Rows that others add meanwhile are seen: two upserts never both insert a key.
         """
-        change = ChangesOf(self._opened, engine).upsert(data, on, LoadOptions.of(options))
+        change = RowStatements(self._opened, engine).upsert(data, on, LoadOptions.of(options))
         return change.run(dry_run=dry_run, force=True, message=message, job_id=job_id)
 
     @checked
@@ -969,7 +969,7 @@ class Table(Report):
         engine
             Which engine finds the rows.
         """
-        return ChangesOf(self._opened, engine).merge(data, on, predicate)
+        return RowStatements(self._opened, engine).merge(data, on, predicate)
 
     @checked
     def overwrite(
@@ -1008,14 +1008,14 @@ class Table(Report):
         ConfirmationNeeded, InvalidInput, ConflictError
             As `delete`; also when a new row is outside the part, or does not fit the table.
         """
-        statement = ChangesOf(self._opened, engine, params)
+        statement = RowStatements(self._opened, engine, params)
         change = statement.overwrite(data, where, keys, region, LoadOptions.of(options))
         return change.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
 
     @checked
     def run_change(
         self,
-        asked: AskedChange,
+        asked: RowStatement,
         new_rows: AskSource | None = None,
         *,
         dry_run: bool = False,

@@ -62,7 +62,7 @@ class ComparedVersion:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedFile:
+class FileDiff:
     """A data file that one of the versions reads and the other does not.
 
     Parameters
@@ -81,7 +81,7 @@ class ChangedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedSplit:
+class SplitDiff:
     """A partition that was split in two at one value of one row key."""
 
     partition_id: str
@@ -94,7 +94,7 @@ class ChangedSplit:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedColumn:
+class ColumnDiff:
     """A column that differs between the versions.
 
     Parameters
@@ -155,12 +155,12 @@ class Diff(TableReport):
     before: ComparedVersion
     after: ComparedVersion
     rows: RowCounts
-    files_added: tuple[ChangedFile, ...]
-    files_removed: tuple[ChangedFile, ...]
-    splits: tuple[ChangedSplit, ...]
-    splits_undone: tuple[ChangedSplit, ...]
+    files_added: tuple[FileDiff, ...]
+    files_removed: tuple[FileDiff, ...]
+    splits: tuple[SplitDiff, ...]
+    splits_undone: tuple[SplitDiff, ...]
     processed: bool = False
-    columns: tuple[ChangedColumn, ...] = ()
+    columns: tuple[ColumnDiff, ...] = ()
     some_rows: bool = False
     images: ImageCounts | None = None
     vectors_changed: int = 0
@@ -176,7 +176,7 @@ class Diff(TableReport):
         return self.rows.removed
 
     @property
-    def files(self) -> Listing[ChangedFile]:
+    def files(self) -> Listing[FileDiff]:
         """The files that were added and removed, as a listing."""
         kinds = ["added"] * len(self.files_added) + ["removed"] * len(self.files_removed)
         files = (*self.files_added, *self.files_removed)
@@ -272,7 +272,7 @@ def diff(
     )
 
 
-def _changed_columns(old: Schema, new: Schema) -> tuple[ChangedColumn, ...]:
+def _changed_columns(old: Schema, new: Schema) -> tuple[ColumnDiff, ...]:
     """Return the columns that differ: dropped, then changed, then added; matched by their names in data files."""
     before = {field.column: field for field in old.fields}
     after = {field.column: field for field in new.fields}
@@ -286,8 +286,8 @@ def _changed_columns(old: Schema, new: Schema) -> tuple[ChangedColumn, ...]:
     return (*dropped, *changed, *added)
 
 
-def _changed_column(before: Field | None, after: Field | None) -> ChangedColumn:
-    return ChangedColumn(
+def _changed_column(before: Field | None, after: Field | None) -> ColumnDiff:
+    return ColumnDiff(
         before=before.name if before else None,
         after=after.name if after else None,
         type_before=before.text if before else None,
@@ -295,7 +295,7 @@ def _changed_column(before: Field | None, after: Field | None) -> ChangedColumn:
     )
 
 
-def files_of_one(state: TableState, other: TableState) -> tuple[ChangedFile, ...]:
+def files_of_one(state: TableState, other: TableState) -> tuple[FileDiff, ...]:
     """Return the files that one state reads and the other does not, in order of their commits and keys.
 
     A file that several leaves share is listed once.
@@ -305,11 +305,11 @@ def files_of_one(state: TableState, other: TableState) -> tuple[ChangedFile, ...
     min_keys = [f"min_{key.name}" for key in state.schema.row_keys]
     order = [(name, "ascending") for name in ("added_snapshot", *min_keys, "filename")]
     references = active.filter(pc.invert(is_shared)).sort_by(order).select(["filename", "rows", "bytes"])
-    files: dict[str, ChangedFile] = {}
+    files: dict[str, FileDiff] = {}
     for reference in references.to_pylist():
         name = reference["filename"]
         rows = files[name].rows if name in files else 0
-        files[name] = ChangedFile(name, rows + reference["rows"], reference["bytes"])
+        files[name] = FileDiff(name, rows + reference["rows"], reference["bytes"])
     return tuple(files.values())
 
 
@@ -322,24 +322,24 @@ def _vectors_changed(old: TableState, new: TableState) -> int:
     return len({name for name, _ in before - after} & {name for name, _ in after - before})
 
 
-def _splits(state: TableState) -> dict[ChangedSplit, None]:
+def _splits(state: TableState) -> dict[SplitDiff, None]:
     """Return where partitions are split, root first, as the keys of a dictionary: a set that keeps the order."""
     tree, keys = state.tree, [field.name for field in state.schema.row_keys]
     return {
-        ChangedSplit(node.id, keys[node.dimension], tree.split_point(node)): None
+        SplitDiff(node.id, keys[node.dimension], tree.split_point(node)): None
         for node in tree.partitions
         if not node.is_leaf
     }
 
 
-def _column_notes(columns: tuple[ChangedColumn, ...]) -> list[str]:
+def _column_notes(columns: tuple[ColumnDiff, ...]) -> list[str]:
     notes = [str(column) for column in columns[:_MOST_COLUMNS]]
     if len(columns) > _MOST_COLUMNS:
         notes.append(f"{len(columns) - _MOST_COLUMNS:,} more columns differ")
     return notes
 
 
-def _split_notes(verb: str, splits: tuple[ChangedSplit, ...]) -> list[str]:
+def _split_notes(verb: str, splits: tuple[SplitDiff, ...]) -> list[str]:
     if not splits:
         return []
     points = ", ".join(map(str, splits[:_MOST_SPLITS]))

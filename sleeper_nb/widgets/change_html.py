@@ -13,8 +13,8 @@ from sleeper_nb.display.figure import clip
 from sleeper_nb.display.preview import largest
 from sleeper_nb.report import NO_MATHS, Bytes, Data, Grid, cell_text, counted, data_rows, escaped
 from sleeper_nb.versions.row_images import FirstImages, ImageSummary, differing
-from sleeper_nb.widgets.column_changes import ColumnChange, ColumnCounts
-from sleeper_nb.widgets.version_change import COLUMNS, MOST_ROWS, FilesChange, VersionChange
+from sleeper_nb.widgets.column_changes import ColumnCounts, ColumnCountsDiff
+from sleeper_nb.widgets.version_change import COLUMNS, MOST_ROWS, FilesDiff, VersionDiff
 
 Kind = Literal["all", "added", "removed", "changed"]
 KINDS: tuple[Kind, ...] = ("all", "added", "removed", "changed")
@@ -80,7 +80,7 @@ class ShownRows:
     kind: Kind
 
     @classmethod
-    def of(cls, change: VersionChange, kind: Kind, most: int = MOST_ROWS) -> ShownRows:
+    def of(cls, change: VersionDiff, kind: Kind, most: int = MOST_ROWS) -> ShownRows:
         """Return the first rows of a change; it must have been compared."""
         assert change.rows is not None  # noqa: S101 - the caller waits for it
         columns, found = change.column_names[:COLUMNS], change.rows
@@ -174,7 +174,7 @@ def _value_html(value: object) -> str:
     return f'<span title="{escaped(clip(text, _LONGEST_TIP))}">{escaped(clip(text, _LONGEST))}</span>'
 
 
-def headline(change: VersionChange) -> str:
+def headline(change: VersionDiff) -> str:
     """Return how many rows differ, as HTML."""
     if change.rows is None:
         return ""
@@ -188,7 +188,7 @@ def headline(change: VersionChange) -> str:
     return f"<b>{' '.join(parts)}</b>"
 
 
-def columns_html(change: VersionChange, *, drawn: bool = True) -> str:
+def columns_html(change: VersionDiff, *, drawn: bool = True) -> str:
     """Return the counted columns as a table; histograms as pictures, or else as block characters."""
     assert change.columns is not None  # noqa: S101 - the caller waits for it
     heads = (
@@ -210,7 +210,7 @@ def columns_html(change: VersionChange, *, drawn: bool = True) -> str:
     return f'<div class="{NO_MATHS}">{status}{_SCROLL}{table}</div></div>'
 
 
-def _column_html(column: ColumnChange, changed: int, *, drawn: bool) -> str:
+def _column_html(column: ColumnCountsDiff, changed: int, *, drawn: bool) -> str:
     sides = column.before, column.after
     if column.before is None or column.after is None:
         note = "<i>added</i>" if column.before is None else "<i>dropped</i>"
@@ -229,13 +229,13 @@ def _both(sides: Sequence[ColumnCounts | None], what: Literal["nulls", "distinct
     return texts[0] if texts[0] == texts[1] else f"{texts[0]} → <b>{texts[1]}</b>"
 
 
-def _counts(column: ColumnChange) -> tuple[Sequence[int], Sequence[int]]:
+def _counts(column: ColumnCountsDiff) -> tuple[Sequence[int], Sequence[int]]:
     empty = (0,) * (0 if column.bars is None else len(column.bars.marks))
     before, after = (empty if side is None else side.bars for side in (column.before, column.after))
     return before, after
 
 
-def _ends(column: ColumnChange) -> str:
+def _ends(column: ColumnCountsDiff) -> str:
     """Return what the first and the last bar stand for."""
     assert column.bars is not None  # noqa: S101
     marks = column.bars.marks
@@ -245,7 +245,7 @@ def _ends(column: ColumnChange) -> str:
     return f"{labels[0]} … {labels[1]}" if len(marks) > 1 else labels[0]
 
 
-def _bars_drawn(column: ColumnChange) -> str:
+def _bars_drawn(column: ColumnCountsDiff) -> str:
     """Return two bars for each place: outlined before, filled after; each with its numbers as a tooltip."""
     assert column.bars is not None  # noqa: S101
     before, after = _counts(column)
@@ -270,7 +270,7 @@ def _bars_drawn(column: ColumnChange) -> str:
     return f'{svg}<span style="font-size:0.9em;">{escaped(_ends(column))}</span>'
 
 
-def _bars_text(column: ColumnChange) -> str:
+def _bars_text(column: ColumnCountsDiff) -> str:
     before, after = _counts(column)
     most = max(*before, *after, 1)
     lines = ("".join(_BLOCKS[7 * count // most] if count else " " for count in side) for side in (before, after))
@@ -278,7 +278,7 @@ def _bars_text(column: ColumnChange) -> str:
     return f'<pre style="margin:0;">{drawn}</pre><span>{escaped(_ends(column))}</span>'
 
 
-def files_html(files: FilesChange, most: int = _MOST_LISTED) -> str:
+def files_html(files: FilesDiff, most: int = _MOST_LISTED) -> str:
     """Return partitions and files that differ, as two tables; of many the first ones, and how many there are."""
     kinds = (("added", files.added), ("removed", files.removed))
     listed = [
@@ -305,7 +305,7 @@ def _listing(columns: tuple[str, ...], cells: Sequence[tuple[object, ...]], titl
     return Grid(columns, tuple(cells[:most]), title, footer)
 
 
-def static_html(change: VersionChange, room: int) -> str:
+def static_html(change: VersionDiff, room: int) -> str:
     """Return what stays in a saved notebook, in about so many bytes: totals, first rows, columns, files."""
     heads = [headline(change), "" if change.diff is None else change.diff.grid().html()]
     if change.rows is None:
@@ -318,7 +318,7 @@ def static_html(change: VersionChange, room: int) -> str:
     return "".join((*heads, rows, columns, files))
 
 
-def _bounded_rows(change: VersionChange, room: int) -> str:
+def _bounded_rows(change: VersionDiff, room: int) -> str:
     shown = ShownRows.of(change, "all", _STATIC_ROWS)
     if not shown.rows:
         return ""

@@ -46,7 +46,7 @@ class ColumnCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnChange:
+class ColumnCountsDiff:
     """One column at two versions.
 
     Parameters
@@ -92,13 +92,13 @@ class ColumnComparison:
         """The columns of the newer version."""
         return tuple(self._fields)
 
-    def of(self, names: Iterable[str]) -> tuple[ColumnChange, ...]:
+    def of(self, names: Iterable[str]) -> tuple[ColumnCountsDiff, ...]:
         """Return some columns; each version is read once to find the bars, and once to count."""
         fields = [self._fields[name] for name in names]
         bars = self._bars(fields)
         before, after = (side.counts(fields, bars, self._components) for side in self._sides)
         return tuple(
-            ColumnChange(each, bars.get(each.name), before.get(each.name), after.get(each.name)) for each in fields
+            ColumnCountsDiff(each, bars.get(each.name), before.get(each.name), after.get(each.name)) for each in fields
         )
 
     def _bars(self, fields: Sequence[Field]) -> dict[str, Bars]:

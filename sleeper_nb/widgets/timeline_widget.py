@@ -29,7 +29,7 @@ from sleeper_nb.widgets.explorer_model import ExploreModel, Preview
 from sleeper_nb.widgets.latest_work import Background, LatestWork, in_thread
 from sleeper_nb.widgets.live import LiveWidget, alert, button, static_bundle, steps
 from sleeper_nb.widgets.plan_panel import PlanPanel
-from sleeper_nb.widgets.version_change import COLUMNS, VersionChange, VersionPair
+from sleeper_nb.widgets.version_change import COLUMNS, VersionDiff, VersionPair
 
 if TYPE_CHECKING:
     from sleeper_nb.session import Session
@@ -43,7 +43,7 @@ _PICTURE_ROOM: Final = 48_000
 """Bytes of the saved picture without the history above it."""
 
 
-class ChangePage(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no types
+class DiffPage(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no types
     """What changed: its totals and command, and the rows, columns or files, one of them at a time.
 
     Parameters
@@ -68,7 +68,7 @@ class ChangePage(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no 
         super().__init__()
         self.add_class("sleeper-difference")
 
-    def show(self, change: VersionChange | None, loading: str) -> None:
+    def show(self, change: VersionDiff | None, loading: str) -> None:
         """Show a change as far as it is known; `loading` is what is being read, empty when nothing is."""
         owner, parts = self._owner, [self._head, self.command, self.views]
         if change is None:
@@ -87,11 +87,11 @@ class ChangePage(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no 
         """Show nothing."""
         self.children = ()
 
-    def _line(self, change: VersionChange) -> str:
+    def _line(self, change: VersionDiff) -> str:
         options = {"rows": " --rows --images", "columns": " --images", "files": ""}
         return change.line + options[self._owner.view]
 
-    def _shown(self, change: VersionChange, loading: str) -> tuple[str, list[ipywidgets.Widget]]:
+    def _shown(self, change: VersionDiff, loading: str) -> tuple[str, list[ipywidgets.Widget]]:
         """Return the content of the view that is open, and the controls above it."""
         view = self._owner.view
         if view == "files":
@@ -153,7 +153,7 @@ class Timeline(LiveWidget):
     kind
         Which rows are shown: ``"all"``, ``"added"``, ``"removed"`` or ``"changed"``.
     change
-        What is known of the change, a `VersionChange`; None while nothing is. `wait` waits for it.
+        What is known of the change, a `VersionDiff`; None while nothing is. `wait` waits for it.
     difference
         The totals of the change; its ``line`` is the equivalent command. Empty until the rows are compared.
     rollback_line, savepoint_line
@@ -164,7 +164,7 @@ class Timeline(LiveWidget):
     after = traitlets.Any()
     view = traitlets.Enum(list(VIEWS), "rows")
     kind = traitlets.Enum(KINDS, "all")
-    change = traitlets.Instance(VersionChange, allow_none=True)
+    change = traitlets.Instance(VersionDiff, allow_none=True)
     difference = traitlets.Instance(Preview, ("", "", ""))
     rollback_line = traitlets.Unicode()
     savepoint_line = traitlets.Unicode()
@@ -201,7 +201,7 @@ class Timeline(LiveWidget):
         )
         self._chosen, self._travel = ipywidgets.HBox([left, self._label, right]), ipywidgets.VBox()
         self._buttons = ipywidgets.HBox([self._again, self._back, self._save])
-        self._plan, self._page = PlanPanel(self._attempt), ChangePage(self)
+        self._plan, self._page = PlanPanel(self._attempt), DiffPage(self)
         self._saved = ipywidgets.ToggleButtons(description="Version")
         _fit(self._saved)
         self._name = ipywidgets.Text(description="Name", placeholder="optional, such as before-fix")
@@ -237,10 +237,10 @@ class Timeline(LiveWidget):
             max(labels) if was_newest or self.after not in labels else self.after,
         )
 
-    def wait(self, seconds: float | None = None) -> VersionChange | None:
+    def wait(self, seconds: float | None = None) -> VersionDiff | None:
         """Wait until the change has been read, and return it; None waits as long as it takes."""
         self._work.wait(seconds)
-        change: VersionChange | None = self.change
+        change: VersionDiff | None = self.change
         return change
 
     def close(self) -> None:
@@ -315,7 +315,7 @@ class Timeline(LiveWidget):
         serial = self._serial
         self._work.start(lambda watch: self._read(serial, watch, lambda _: iter([pair.with_columns(change, first)])))
 
-    def _begin(self, loading: str, known: VersionChange | None = None) -> None:
+    def _begin(self, loading: str, known: VersionDiff | None = None) -> None:
         self._serial += 1
         self._loading, self.change = loading, known
         if known is None:
@@ -333,7 +333,7 @@ class Timeline(LiveWidget):
             watch.check()  # of cancelled work nothing is shown
             self._take(serial, self.change, "", error)
 
-    def _take(self, serial: int, change: VersionChange | None, loading: str, error: Exception | None = None) -> None:
+    def _take(self, serial: int, change: VersionDiff | None, loading: str, error: Exception | None = None) -> None:
         with self._one_at_a_time:
             if serial != self._serial:
                 return

@@ -17,9 +17,9 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
 from sleeper_nb.progress import Progress
 from sleeper_nb.read.scan_plan import files_of
-from sleeper_nb.versions.diff import ChangedFile, Diff, diff, files_of_one
+from sleeper_nb.versions.diff import Diff, FileDiff, diff, files_of_one
 from sleeper_nb.versions.row_images import ImageSummary
-from sleeper_nb.widgets.column_changes import ColumnChange, ColumnComparison
+from sleeper_nb.widgets.column_changes import ColumnComparison, ColumnCountsDiff
 
 if TYPE_CHECKING:
     from sleeper_nb.changes import Changes
@@ -36,7 +36,7 @@ COLUMNS: Final = 24
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionChange:
+class PartitionDiff:
     """One partition whose files differ.
 
     Parameters
@@ -57,17 +57,17 @@ class PartitionChange:
 
 
 @dataclass(frozen=True, slots=True)
-class FilesChange:
+class FilesDiff:
     """Files and partitions that differ between two versions, from metadata."""
 
-    partitions: tuple[PartitionChange, ...]
+    partitions: tuple[PartitionDiff, ...]
     partitions_of: int
-    added: tuple[ChangedFile, ...]
-    removed: tuple[ChangedFile, ...]
+    added: tuple[FileDiff, ...]
+    removed: tuple[FileDiff, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class VersionChange:
+class VersionDiff:
     """What is known so far of the change from one version to another.
 
     Parameters
@@ -92,12 +92,12 @@ class VersionChange:
     before: int
     after: int
     schema: Schema
-    files: FilesChange
+    files: FilesDiff
     compared_bytes: int
     counted_bytes: int
     rows: ImageSummary | None = None
     diff: Diff | None = None
-    columns: tuple[ColumnChange, ...] | None = None
+    columns: tuple[ColumnCountsDiff, ...] | None = None
     first_column: int = 0
 
     @property
@@ -141,7 +141,7 @@ class VersionPair:
     def __init__(self, table: Table, before: TableAt, after: TableAt, components: Components) -> None:
         self._table, self._before, self._after, self._components = table, before, after, components
 
-    def read(self, progress: Progress, asked: frozenset[str] = frozenset()) -> Iterator[VersionChange]:
+    def read(self, progress: Progress, asked: frozenset[str] = frozenset()) -> Iterator[VersionDiff]:
         """Yield what changed, first from metadata, then with rows, then with columns.
 
         Parameters
@@ -160,17 +160,17 @@ class VersionPair:
         if change.counted_bytes <= READ_UNASKED or "columns" in asked:
             yield self.with_columns(change)
 
-    def recorded(self) -> VersionChange:
+    def recorded(self) -> VersionDiff:
         """Return what metadata has."""
         old, new = self._before.state, self._after.state
         numbers = self._before.resolved.snapshot_id, self._after.resolved.snapshot_id
         sizes = {number: files_of(state)[1] for number, state in zip(numbers, (old, new), strict=True)}
         newer = max(self._before, self._after, key=lambda each: each.resolved.snapshot_id)
-        return VersionChange(
+        return VersionDiff(
             self._table.name, *numbers, newer.schema, _files_change(old, new), self._changes.bytes, sum(sizes.values())
         )
 
-    def with_rows(self, change: VersionChange, progress: Progress) -> VersionChange:
+    def with_rows(self, change: VersionDiff, progress: Progress) -> VersionDiff:
         """Return it with the rows that differ; exact counts and the first rows of each kind."""
         rows = self._changes.summary(MOST_ROWS, progress=progress)
         before, after = ((each.resolved, each.state) for each in (self._before, self._after))
@@ -184,7 +184,7 @@ class VersionPair:
         )
         return replace(change, rows=rows, diff=totals)
 
-    def with_columns(self, change: VersionChange, first: int = 0) -> VersionChange:
+    def with_columns(self, change: VersionDiff, first: int = 0) -> VersionDiff:
         """Return it with some columns counted in both versions, from the place of the first."""
         names = change.column_names[first : first + COLUMNS]
         return replace(change, columns=self._columns.of(names), first_column=first)
@@ -199,7 +199,7 @@ class VersionPair:
         return ColumnComparison(self._before, self._after, self._components)
 
 
-def _files_change(old: TableState, new: TableState) -> FilesChange:
+def _files_change(old: TableState, new: TableState) -> FilesDiff:
     removed, added = old.files.unshared(new.files)
     counts = [dict(zip(*_counted(each), strict=True)) for each in (removed, added)]
     rows = [{name: each.rows for name, each in state.files.by_partition().items()} for state in (old, new)]
@@ -208,8 +208,8 @@ def _files_change(old: TableState, new: TableState) -> FilesChange:
     for name in sorted(counts[0].keys() | counts[1].keys(), key=lambda each: (order.get(each, -1), each)):
         tree, schema = (new.tree, new.schema) if name in new.tree else (old.tree, old.schema)
         (gone, came), (before, after) = ([each.get(name, 0) for each in both] for both in (counts, rows))
-        partitions.append(PartitionChange(tree[name].region.text(schema), before, after, came, gone))
-    return FilesChange(tuple(partitions), len(new.tree.leaves), files_of_one(new, old), files_of_one(old, new))
+        partitions.append(PartitionDiff(tree[name].region.text(schema), before, after, came, gone))
+    return FilesDiff(tuple(partitions), len(new.tree.leaves), files_of_one(new, old), files_of_one(old, new))
 
 
 def _counted(references: pa.Table) -> Sequence[Sequence[object]]:

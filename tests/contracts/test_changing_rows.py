@@ -19,8 +19,8 @@ from sleeper_nb.model.partitions import PartitionSplit, Range, Region
 from sleeper_nb.model.snapshots import SnapshotReference
 from sleeper_nb.model.transactions import (
     AddFiles,
-    ChangeCounts,
     ChangeRows,
+    EditCounts,
     ReplacedReference,
     ReplaceFileReferences,
     SplitPartitions,
@@ -72,7 +72,7 @@ def changing(store: StateStore, *references: FileReference, **parts: Any) -> Cha
     before = state.files.active_in({each.id for each in state.tree.partitions})
     touched = parts.pop("touched", before)
     net = sum(each.rows for each in references) - sum(each.rows for each in touched)
-    counts = parts.pop("counts", ChangeCounts(inserted=max(net, 0), deleted=max(-net, 0)))
+    counts = parts.pop("counts", EditCounts(inserted=max(net, 0), deleted=max(-net, 0)))
     since, watched = parts.pop("since", state.snapshot_id), parts.pop("watched", ())
     assert not parts
     replaced = tuple(map(replaced_reference, touched))
@@ -100,7 +100,7 @@ def file(store: StateStore) -> FileReference:
 
 def test_a_vector_comes_back_in_each_version_and_counts_in_its_snapshot(store: StateStore, file: FileReference):
     new = a_file("data/partition_root/n.parquet", root_of(store), 3)
-    counts = ChangeCounts(inserted=1, updated=2, deleted=0)
+    counts = EditCounts(inserted=1, updated=2, deleted=0)
     made = store.commit(changing(store, without_two(file), new, counts=counts))
     later = DeletionVector("data/partition_root/v2.parquet", 5, 9)
     left = dataclasses.replace(file, rows=5, deletions=later)
@@ -172,7 +172,7 @@ def rows_came(store: StateStore, file: FileReference) -> ChangeRows:
 
 
 def wrong_counts(store: StateStore, file: FileReference) -> ChangeRows:
-    return changing(store, without_two(file), counts=ChangeCounts(deleted=3))
+    return changing(store, without_two(file), counts=EditCounts(deleted=3))
 
 
 def never_there(store: StateStore, file: FileReference) -> ChangeRows:
@@ -259,7 +259,7 @@ def test_entries_of_earlier_releases_have_no_vectors():
         assert from_entry(plain, 2)[0] == transaction
     whole = Region.whole(KEYED)
     replaced = (ReplacedReference("root", "f.parquet", None), ReplacedReference("root", "g.parquet", "v.parquet"))
-    rows = ChangeRows("merge", 7, replaced, (without_two(file), file), (whole,), ChangeCounts(1, 2, 3))
+    rows = ChangeRows("merge", 7, replaced, (without_two(file), file), (whole,), EditCounts(1, 2, 3))
     assert from_entry(to_entry(rows, 2, START), 2)[0] == rows
 
 

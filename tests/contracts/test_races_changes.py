@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sleeper_nb.change.apply_edits import ChangeSettings
+from sleeper_nb.change.apply_edits import EditSettings
 from sleeper_nb.maintain.check import check_table
 from sleeper_nb.model.snapshots import SnapshotReference
 from sleeper_nb.progress import Silent
@@ -56,7 +56,7 @@ OTHERS: Mapping[str, tuple[Callable[[StateStore], Any], set[str]]] = {
 @pytest.mark.parametrize("kind", KINDS, ids=" on ".join)
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_change_and_what_goes_on_beside_it_both_count(
-    tmp_path: Path, kind: tuple[str, Any], name: str, how: ChangeSettings
+    tmp_path: Path, kind: tuple[str, Any], name: str, how: EditSettings
 ):
     def both(store: StateStore) -> Any:
         moved = lambda row: {**row, "key": "c"} if row["key"] == "b" else None  # noqa: E731

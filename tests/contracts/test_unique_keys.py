@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sleeper_nb.admin.alter import alter
-from sleeper_nb.change.apply_edits import ChangeSettings
+from sleeper_nb.change.apply_edits import EditSettings
 from sleeper_nb.errors import InvalidInput, NotFound, StateRuleBroken
 from sleeper_nb.load.ingest import IngestSettings
 from sleeper_nb.model.evolution import SetUniqueKeys
@@ -187,7 +187,7 @@ def test_a_load_meanwhile_does_not_break_the_promise_that_a_table_gets(template:
 @pytest.mark.parametrize("how", [ALWAYS_VECTORS, NEVER_VECTORS], ids=["vectors", "files"])
 @pytest.mark.parametrize(("kind", "catalog"), KINDS)
 def test_a_deleted_key_that_is_loaded_while_a_rollback_brings_it_back_is_there_once(
-    tmp_path: Path, kind: str, catalog: Any, how: ChangeSettings
+    tmp_path: Path, kind: str, catalog: Any, how: EditSettings
 ):
     def prepare(store: StateStore) -> None:
         set_unique(store)

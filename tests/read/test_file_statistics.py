@@ -1,4 +1,4 @@
-"""Which files statistics leave out: never one with a row that meets a predicate."""
+"""Which files statistics prune: never one with a row that meets a predicate."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def state_of(of_files: list[tuple[Rows, bool]], **flags: Any) -> TableState:
 
 
 def files_without(predicate: Predicate, state: TableState) -> set[str]:
-    """Return the names of the files that are left out."""
+    """Return the names of the files that are pruned."""
     left = prune_files(predicate, state).files.active["filename"].to_pylist()
     return set(state.files.active["filename"].to_pylist()) - set(left)
 
 
 @given(files, predicates)
-def test_no_file_with_a_row_that_meets_the_test_is_left_out(of_files: list[tuple[Rows, bool]], predicate: Predicate):
+def test_no_file_with_a_row_that_meets_the_predicate_is_pruned(of_files: list[tuple[Rows, bool]], predicate: Predicate):
     gone = files_without(predicate, state_of(of_files))
     for number, (of_file, _) in enumerate(of_files):
         if any(meets(predicate, {"v": v, "s": s, "other": None}) for v, s in of_file):

@@ -1,4 +1,4 @@
-"""Conditions of a statement leave out partitions and files, on both engines, and the answer says how many are read."""
+"""Conditions of a statement prune partitions and files, on both engines, and the answer says how many are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions on value columns leave out files by their statistics, and metadata answers what they tell."""
+"""Conditions on value columns prune files by their statistics, and metadata answers what they tell."""
 
 from __future__ import annotations
 

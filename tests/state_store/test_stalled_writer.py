@@ -14,8 +14,8 @@ from sleeper_nb.errors import SleeperError
 from sleeper_nb.model.snapshots import SnapshotReference
 from sleeper_nb.model.transactions import (
     AddFiles,
-    ChangeCounts,
     ChangeRows,
+    EditCounts,
     ReplacedReference,
     ReplaceFileReferences,
     Transaction,
@@ -50,11 +50,11 @@ LATE: dict[str, Transaction] = {
     ),
     "a change of rows": ChangeRows(
         "update", 2, (ReplacedReference("root", path_of("first"), None),), (a_file(path_of("late")),), (),
-        ChangeCounts(updated=1),
+        EditCounts(updated=1),
     ),
     "a change of many rows": ChangeRows(
         "merge", 2, (ReplacedReference("root", path_of("second"), None),),
-        tuple(a_file(f"late{number:03d}") for number in range(150)), (), ChangeCounts(inserted=149, updated=1),
+        tuple(a_file(f"late{number:03d}") for number in range(150)), (), EditCounts(inserted=149, updated=1),
     ),
 }  # fmt: skip
 

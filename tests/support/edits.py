@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sleeper_nb.change.apply_edits import ChangeSettings
-from sleeper_nb.change.change import ChangeOfRows, ChangeReport
+from sleeper_nb.change.apply_edits import EditSettings
+from sleeper_nb.change.change import ChangeReport, RowEditor
 from sleeper_nb.change.edit_list import EditList
 from sleeper_nb.change.purge import PurgeOfRows
 from sleeper_nb.load.ingest import DEFAULT_INGEST
 from sleeper_nb.model.state import TableState
-from sleeper_nb.model.transactions import ChangeCounts
+from sleeper_nb.model.transactions import EditCounts
 from sleeper_nb.progress import Silent
 from sleeper_nb.read.live_rows import LiveRows, positions_of
 from sleeper_nb.read.scan_plan import plan_scan
@@ -24,7 +24,7 @@ from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage
 from tests.support.builders import data_files
 
-ALWAYS_VECTORS, NEVER_VECTORS = ChangeSettings(DEFAULT_INGEST, 100, 0), ChangeSettings(DEFAULT_INGEST, 0, 0)
+ALWAYS_VECTORS, NEVER_VECTORS = EditSettings(DEFAULT_INGEST, 100, 0), EditSettings(DEFAULT_INGEST, 0, 0)
 Row = dict[str, Any]
 
 
@@ -48,7 +48,7 @@ def change(
     delete: Callable[[Row], bool] = lambda _: False,
     update: Callable[[Row], Row | None] = lambda _: None,
     insert: Sequence[Row] = (),
-    settings: ChangeSettings = ALWAYS_VECTORS,
+    settings: EditSettings = ALWAYS_VECTORS,
     watch: bool = False,
     meanwhile: Callable[[], object] = lambda: None,
     kind: str = "merge",
@@ -70,9 +70,9 @@ def change(
         meanwhile()
         watched = tuple(leaf.region for leaf in state.tree.leaves) if watch else ()
         gone = {name: np.array(sorted(at), np.int64) for name, at in removed.items()}
-        return EditList(gone, arrow, ChangeCounts(len(insert), **counts), watched)
+        return EditList(gone, arrow, EditCounts(len(insert), **counts), watched)
 
-    return ChangeOfRows(kind, "table", store, settings, find, lambda _: nullcontext(), Silent()).run(job_id=job_id)
+    return RowEditor(kind, "table", store, settings, find, lambda _: nullcontext(), Silent()).run(job_id=job_id)
 
 
 def rows_in_files(store: StateStore) -> list[Row]:
@@ -96,7 +96,7 @@ def purge_of(
             if is_purged(row):
                 removed.setdefault(name, []).append(position)
         gone = {name: np.array(sorted(at), np.int64) for name, at in removed.items()}
-        counts = ChangeCounts(deleted=sum(map(len, gone.values())))
+        counts = EditCounts(deleted=sum(map(len, gone.values())))
         return EditList(
             gone, state.schema.arrow.empty_table(), counts, tuple(leaf.region for leaf in state.tree.leaves)
         )
@@ -106,5 +106,5 @@ def purge_of(
         meanwhile()
         return found
 
-    deletion = ChangeOfRows("delete", "table", store, ALWAYS_VECTORS, find, lambda _: nullcontext(), Silent())
+    deletion = RowEditor("delete", "table", store, ALWAYS_VECTORS, find, lambda _: nullcontext(), Silent())
     return PurgeOfRows(deletion, search)

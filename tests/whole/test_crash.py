@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from sleeper_nb.admin.migrate import migrate_state_store
-from sleeper_nb.change.apply_edits import ChangeSettings
+from sleeper_nb.change.apply_edits import EditSettings
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import JobDone
 from sleeper_nb.load import bulk_threads
@@ -116,7 +116,7 @@ def is_first(row: Row) -> bool:
     return row["value"] == "first"
 
 
-def change_once(store: StateStore, how: ChangeSettings) -> None:
+def change_once(store: StateStore, how: EditSettings) -> None:
     """Delete a key, change the value of another in both leaves, and insert two, by a job that has an id."""
     with suppress(JobDone):
         change(

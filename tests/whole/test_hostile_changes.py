@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.model.transactions import ChangeCounts
+from sleeper_nb.model.transactions import EditCounts
 from tests.support.builders import data_files
 
 SCHEMA = sl.Schema({"k": "int"}, {}, {"n": "int?", "s": "string?"})
@@ -106,7 +106,7 @@ def test_names_are_quoted(session):
 def test_a_table_may_be_called_as_the_parts_of_a_merge(session, name):
     table = session.create_table(name, SCHEMA)
     table.ingest([{"k": 1, "n": 1}, {"k": 2, "n": 2}])
-    assert table.upsert([{"k": 2, "n": 20}, {"k": 3, "n": 30}]).counts == ChangeCounts(1, 1)
+    assert table.upsert([{"k": 2, "n": 20}, {"k": 3, "n": 30}]).counts == EditCounts(1, 1)
     done = table.merge([{"k": 1, "n": 5}]).when_matched_update({"n": "source.n + target.n"}).execute()
     assert done.updated == 1
     table.overwrite([{"k": 3, "n": 31}], where="k = 3")

@@ -1,4 +1,4 @@
-"""The keys of small inputs leave out partitions and files of a large table, and change no answer."""
+"""The keys of small inputs prune partitions and files of a large table, and change no answer."""
 
 from __future__ import annotations
 

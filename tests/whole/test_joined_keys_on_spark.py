@@ -1,4 +1,4 @@
-"""On Spark, the keys of small inputs leave out partitions and files of a large table, and change no answer."""
+"""On Spark, the keys of small inputs prune partitions and files of a large table, and change no answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A statement whose conditions leave out partitions and files gives the rows that a table of the engine gives."""
+"""A statement whose conditions prune partitions and files gives the rows that a table of the engine gives."""
 
 from __future__ import annotations
 

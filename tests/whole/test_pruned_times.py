@@ -1,4 +1,4 @@
-"""Conditions and joins on keys that are times leave out partitions, and no row of the answer, in any time zone."""
+"""Conditions and joins on keys that are times prune partitions, and no row of the answer, in any time zone."""
 
 from __future__ import annotations
 

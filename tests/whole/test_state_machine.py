@@ -35,7 +35,7 @@ from pyspark.sql import SparkSession
 from sleeper_nb.admin.migrate import migrate_state_store
 from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
-from sleeper_nb.change.apply_edits import ChangeSettings
+from sleeper_nb.change.apply_edits import EditSettings
 from sleeper_nb.clock import ManualClock, Retry
 from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database
@@ -250,7 +250,7 @@ class TableMachine(RuleBasedStateMachine):
     @rule(
         gone=words, moved=words, data=st.lists(rows, max_size=3), how=st.sampled_from([ALWAYS_VECTORS, NEVER_VECTORS])
     )
-    def change_rows(self, gone: str, moved: str, data: list[dict[str, Any]], how: ChangeSettings) -> None:
+    def change_rows(self, gone: str, moved: str, data: list[dict[str, Any]], how: EditSettings) -> None:
         """Delete rows of one word, give those of another the next number and value, and insert rows."""
         self.clock.advance(timedelta(seconds=1))
         deleted, updated = self.keys[gone], self.keys[moved]

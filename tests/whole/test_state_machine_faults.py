@@ -40,8 +40,8 @@ from sleeper_nb.model.snapshots import Snapshot, SnapshotReference
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import (
     AddFiles,
-    ChangeCounts,
     ChangeRows,
+    EditCounts,
     ReplaceFileReferences,
     Rollback,
     SplitPartitions,
@@ -210,7 +210,7 @@ class FaultMachine(RuleBasedStateMachine):
         left = [replace(each, rows=0, deletions=DeletionVector(self.new_name(), each.rows, 1))
                 for each, is_kept in touched if is_kept]  # fmt: skip
         inserted = self.adding(*(self.new_name() for _ in range(new))).references
-        counts = ChangeCounts(inserted=sum(each.rows for each in inserted), deleted=sum(e.rows for e, _ in touched))
+        counts = EditCounts(inserted=sum(each.rows for each in inserted), deleted=sum(e.rows for e, _ in touched))
         replaced = tuple(replaced_reference(each) for each, _ in touched)
         change = ChangeRows("merge", state.snapshot_id, replaced, (*left, *inserted), (), counts)
         store = self.faulty(fault)

@@ -4,7 +4,7 @@ DuckDB itself applies a table's filters and aggregations when its result is the 
 only the files and columns that a statement needs. Otherwise the rows are a stream of our own reader, which does not
 know the statement.
 
-Of files with deletion vectors, DuckDB reads the place of each row as well, and an anti join leaves out the deleted
+Of files with deletion vectors, DuckDB reads the place of each row as well, and an anti join removes the deleted
 ones. The conditions of a statement reach the Parquet reader through it.
 """
 

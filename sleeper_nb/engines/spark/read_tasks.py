@@ -135,7 +135,7 @@ class ReadTask(InputPartition):
 
 
 @dataclass
-class ChangeTask(InputPartition):
+class FeedTask(InputPartition):
     """The rows that a snapshot changed in some regions, each with its kind; read by one task.
 
     Parameters
@@ -162,4 +162,4 @@ class ChangeTask(InputPartition):
 
 def rows_of(partition: InputPartition, columns: StructType) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task; Spark makes a task of its own when there is nothing to read."""
-    return partition.rows(columns) if isinstance(partition, ReadTask | ChangeTask) else iter(())
+    return partition.rows(columns) if isinstance(partition, ReadTask | FeedTask) else iter(())

@@ -1,4 +1,4 @@
-"""The places of rows that Spark's own reader reads, and the join that leaves out the deleted ones.
+"""The places of rows that Spark's own reader reads, and the anti join that removes the deleted ones.
 
 Spark gives the size and the name of a row's file, and its place in the file. A number stands for the file, whose last
 bits are free for the place: its size where no other file has the same, as that costs nothing for a row, else a hash of

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 
-from sleeper_nb.engines.spark.read_tasks import PURPOSE, ChangeTask, FeedColumns, ReadTask, TaskLease
+from sleeper_nb.engines.spark.read_tasks import PURPOSE, FeedColumns, FeedTask, ReadTask, TaskLease
 from sleeper_nb.engines.spark.source_options import InstancePlace, SourceOptions
 from sleeper_nb.engines.spark.wanted_rows import WantedRows
 from sleeper_nb.load.row_checks import JudgedRows, RowCheck
@@ -141,12 +141,12 @@ class SourceTable:
             for part in parts
         ]
 
-    def change_tasks(self, comparison: VersionComparison, parallelism: int, feed: FeedColumns) -> Iterator[ChangeTask]:
+    def change_tasks(self, comparison: VersionComparison, parallelism: int, feed: FeedColumns) -> Iterator[FeedTask]:
         """Yield the tasks that read what a snapshot changed, one for each core."""
         size = max(1, -(-len(comparison.regions) // parallelism))
         for begin in range(0, len(comparison.regions), size):
             part = comparison.of(comparison.regions[begin : begin + size])
-            yield ChangeTask(part, self.store.storage, feed)
+            yield FeedTask(part, self.store.storage, feed)
 
 
 Opener = Callable[[InstancePlace, str], SourceTable]

@@ -39,7 +39,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from sleeper_nb.engines.spark.read_tasks import PURPOSE, ChangeTask, FeedColumns, ReadTask, rows_of
+from sleeper_nb.engines.spark.read_tasks import PURPOSE, FeedColumns, FeedTask, ReadTask, rows_of
 from sleeper_nb.engines.spark.source_table import SourceTable
 from sleeper_nb.engines.spark.spark_errors import without_stack
 from sleeper_nb.engines.spark.wanted_rows import WantedRows
@@ -208,12 +208,12 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Offset(self._table.store.table_id, head, head, full_state_done=True).to_dict()
 
     @without_stack()
-    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ReadTask | ChangeTask]:
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ReadTask | FeedTask]:
         """Return the tasks of a batch; errors as `latestOffset`."""
         began, ended = self._offset(start), self._offset(end)
         after = began.snapshot if began.full_state_done else ended.full_state
         history = self._history(after, ended.snapshot)
-        table, tasks = self._table, list[ReadTask | ChangeTask]()
+        table, tasks = self._table, list[ReadTask | FeedTask]()
         self._held.close()
         if not began.full_state_done and ended.full_state_done:
             state = table.store.load(table.resolve(SnapshotReference(after)).version)
@@ -239,12 +239,12 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return tasks_of(leaf for append in appends for leaf in append.leaves)
         return [task for each in appends for task in tasks_of(each.leaves, feed=self._feed(each.snapshot_id))]
 
-    def _changed(self, history: Sequence[Snapshot]) -> list[ChangeTask]:
+    def _changed(self, history: Sequence[Snapshot]) -> list[FeedTask]:
         """Return the tasks that read what the changes of rows of a range removed and added."""
         given = [snapshot for snapshot in history if self.options.rules.gives_changes(snapshot)]
         if not given:
             return []
-        table, tasks = self._table, list[ChangeTask]()
+        table, tasks = self._table, list[FeedTask]()
         for snapshot in given:
             earlier = table.resolve(SnapshotReference(snapshot.id - 1)).version
             before, after = table.store.load(earlier), table.store.load(snapshot)

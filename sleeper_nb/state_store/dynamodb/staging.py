@@ -1,6 +1,6 @@
 """Plan what a commit changes in the tables of `DynamoDBStateStore`, and stage changes too big for one transaction.
 
-`difference` and `everything` return an `ItemChange`: the items that a commit writes and deletes. A change that fits
+`difference` and `everything` return an `ItemWrites`: the items that a commit writes and deletes. A change that fits
 into one transaction is part of the commit's own. A bigger one is staged: written in advance, and invisible until its
 commit has won. Why a reader never sees a part of a staged change:
 
@@ -63,7 +63,7 @@ CHANGES_TREE = frozenset({SplitPartitions.operation, Rollback.operation, ClearTa
 
 
 @dataclass(frozen=True, slots=True)
-class ItemChange:
+class ItemWrites:
     """What a commit writes to the three tables and deletes from them.
 
     Parameters
@@ -112,51 +112,51 @@ class ItemChange:
         return sum(map(len, changed))
 
 
-def difference(step: CommitStep) -> ItemChange:
+def difference(step: CommitStep) -> ItemWrites:
     """Return what a step changes in a table that this store already keeps."""
     new, files = step.snapshot, step.before.files
     match step.transaction:
         case AddFiles(references):
-            return ItemChange(_added(references, step))
+            return ItemWrites(_added(references, step))
         case ReplaceFileReferences(_, partition_id, inputs, output, _):
             ready = _leaving(_named(files.active_rows_in({partition_id}), inputs), step)
             added = _added([] if output is None else [output], step)
             # the specification limits the inputs of a compaction to one transaction
-            return ItemChange(added, ready, leaving=[*ready], can_be_staged=False)
+            return ItemWrites(added, ready, leaving=[*ready], can_be_staged=False)
         case SplitPartitions(_, references) as split:
             ready = _leaving(files.active_rows_in(split.leaves), step)
             known = len(step.before.tree.partitions)
             new_ones = partition_items(step.after.tree.partitions[known:], new.id, new.commit_id, first=known)
-            return ItemChange(_added(references, step), ready, new_ones, leaving=[*ready])
+            return ItemWrites(_added(references, step), ready, new_ones, leaving=[*ready])
         case Rollback(_, removed, references):
             gone = files.active.join(_pairs(removed), list(PAIR), join_type="left semi")
             ready = _leaving(gone, step)
             # the whole tree, even if unchanged: it shows readers that they see the commit
             tree = partition_items(step.after.tree.partitions, new.id, new.commit_id)
-            return ItemChange(_added(references, step), ready, tree, leaving=[*ready])
+            return ItemWrites(_added(references, step), ready, tree, leaving=[*ready])
         case ClearTable() | ReplaceTable():
             ready = _leaving(files.active, step)
             # the whole tree, as for a rollback
             tree = partition_items(step.after.tree.partitions, new.id, new.commit_id)
             references = getattr(step.transaction, "references", ())
-            return ItemChange(_added(references, step), ready, tree, leaving=[*ready])
+            return ItemWrites(_added(references, step), ready, tree, leaving=[*ready])
         case ChangeRows() as change:
             pairs = [(each.partition_id, each.filename) for each in change.replaced]
             gone = files.active.join(_pairs(pairs), list(PAIR), join_type="left semi")
             ready = _leaving(gone, step)
-            return ItemChange(_added(change.references, step), ready, leaving=[*ready])
+            return ItemWrites(_added(change.references, step), ready, leaving=[*ready])
         case DeleteFiles(filenames):
             gone = files.ready_for_gc_naming(filenames).select(KEY).to_pylist()
-            return ItemChange(forgotten=[reference_key(**row) for row in gone])
+            return ItemWrites(forgotten=[reference_key(**row) for row in gone])
         case MigrateStateStore() | SetSchema() | SetProcessing():
-            return ItemChange()
+            return ItemWrites()
     raise InvalidInput(f"DynamoDBStateStore does not support the transaction {type(step.transaction).__name__}")
 
 
-def everything(step: CommitStep) -> ItemChange:
+def everything(step: CommitStep) -> ItemWrites:
     """Return the whole state after a step, for a table that another store has kept so far."""
     new, files = step.snapshot, step.after.files
-    return ItemChange(
+    return ItemWrites(
         reference_items(files.active, new.commit_id),
         reference_items(files.ready_for_gc, new.commit_id),
         partition_items(step.after.tree.partitions, new.id, new.commit_id),
@@ -198,7 +198,7 @@ class Staging:
         self._catalog, self._table_id, self._tables = catalog, table_id, tables
         self._most = min(catalog.max_items, MOST_AT_ONCE)
 
-    def stage(self, change: ItemChange, commit_id: str, number: int) -> Item | None:
+    def stage(self, change: ItemWrites, commit_id: str, number: int) -> Item | None:
         """Write a change in advance; return the part of the commit's transaction that publishes it.
 
         Returns None when the commit has lost: a reference already exists, or `sweep` has stopped it.

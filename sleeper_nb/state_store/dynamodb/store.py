@@ -54,7 +54,7 @@ from sleeper_nb.state_store.dynamodb.reference_items import (
 from sleeper_nb.state_store.dynamodb.staging import (
     CHANGES_TREE,
     UNDER_WAY,
-    ItemChange,
+    ItemWrites,
     Staging,
     difference,
     everything,
@@ -271,7 +271,7 @@ class DynamoDBStateStore(StateStore):
         return (new,) if won else None
 
     def _commit_change(
-        self, head: Snapshot, new: Snapshot, change: ItemChange, properties: PropertiesNote | None
+        self, head: Snapshot, new: Snapshot, change: ItemWrites, properties: PropertiesNote | None
     ) -> bool:
         more = (new.job_id is not None) + (properties is not None)
         fits = change.size + CATALOG_ITEMS + more <= self._shared.max_items
