@@ -595,7 +595,7 @@ class _Examiner:
 
     def _check_rows(self, batch: pa.RecordBatch, checks: OpenedChecks, before: int) -> JudgedRows:
         """Return how many rows of a batch break each expectation; raise for rows that a rule refuses."""
-        if not checks.tests:
+        if not checks.filters:
             return JudgedRows()
         columns = [
             batch[each.column].cast(each.type.arrow)
