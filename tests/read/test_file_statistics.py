@@ -15,7 +15,7 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.model.statistics import StatisticsColumns, StatisticsOfRows
 from sleeper_nb.read.file_statistics import ExactBounds, exact_bounds, prune_files
 from sleeper_nb.read.predicate import And, Comparison, IsIn, IsNull, Or, Predicate
-from tests.read.test_reach import meets
+from tests.read.test_predicate import meets
 from tests.support.builders import a_file, a_state
 
 SCHEMA = Schema({"key": "string"}, {"sort": "int"}, {"v": "int?", "s": "string?", "other": "int?"})
