@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from docs.markdown import Section, promoted, relinked, sections, slug, with_blocks
+from docs.markdown import promoted, relinked, sections, slug, with_blocks
 from docs.notebook_pages import notebook_page
 from docs.python_pages import PAGES as PYTHON
 from docs.python_pages import python_pages
@@ -22,6 +22,8 @@ GROUPS = (START, NOTEBOOKS, REFERENCE, PYTHON_GROUP, PROJECT)
 DECISIONS = "Decisions"
 """The group of the pages that the navigation has below the index of decisions."""
 WHOLE = {
+    "README.md": (HOME, START),
+    "docs/tour.md": ("tour", START),
     "docs/guide.md": ("guide", START),
     "docs/faq.md": ("faq", START),
     "docs/running.md": ("running", START),
@@ -40,12 +42,9 @@ WHOLE = {
 }
 """Documents that are a page each: the name of the page, and where the navigation has it."""
 CUT = {
-    "README.md": (HOME, "", START),
     "docs/reference.md": ("reference/index", "reference/", REFERENCE),
 }
 """Documents whose sections are a page each: the page of what comes first, the folder of the others, the group."""
-NAMES = {"Five minutes in a notebook": "tour"}
-"""Names of pages, where the heading does not make a good one."""
 LICENSE = "LICENSE"
 Draw = Callable[[str, str], str]
 """Draws a diagram: from Mermaid's text and the name of a theme of Mermaid to SVG."""
@@ -128,15 +127,11 @@ def _documents(root: Path) -> Iterable[Page]:
         first, others = sections((root / source).read_text(encoding="utf-8"))
         yield Page(name, f"# {first.title}\n{first.body}", source, group, (slug(first.title),))
         for section in others:
-            yield Page(folder + _name(section), promoted(section), source, group, section.anchors)
+            yield Page(folder + slug(section.title), promoted(section), source, group, section.anchors)
     for source, (name, group) in WHOLE.items():
         yield Page(name, (root / source).read_text(encoding="utf-8"), source, group)
     for path in sorted((root / "docs/decisions").glob("[0-9]*.md")):
         yield Page(f"decisions/{path.stem}", path.read_text(encoding="utf-8"), f"docs/decisions/{path.name}", DECISIONS)
-
-
-def _name(section: Section) -> str:
-    return NAMES.get(section.title, slug(section.title))
 
 
 def _notebooks(root: Path, files: dict[str, bytes]) -> Iterable[Page]:

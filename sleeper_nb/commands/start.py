@@ -299,7 +299,7 @@ def run_demo(context: Context, arguments: Namespace) -> DemoReport:
 
 @command(
     "tour",
-    "write the files that the README's tour loads: flights, as Parquet",
+    "write the files that the tour loads: flights, as Parquet",
     option("--folder", text="the folder of the files", metavar="FOLDER", kind="path", default="data"),
     examples=("tour", "tour --folder data"),
     words=("data",),

@@ -21,7 +21,7 @@ from sleeper_nb.model.snapshots import (
 )
 from sleeper_nb.report import escaped
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
 
 
 def parsed(line, body=None):
@@ -378,8 +378,9 @@ def typed_in(text):
         yield inline, None
 
 
-def test_every_command_of_the_readme_parses():
-    for line, body in typed_in(README.read_text()):
+@pytest.mark.parametrize("document", ["README.md", "docs/tour.md"])
+def test_every_command_of_the_document_parses(document):
+    for line, body in typed_in((ROOT / document).read_text()):
         word = line.split()[0]
         if word != "COMMAND":
             assert COMMANDS.parse_line(line, body).command

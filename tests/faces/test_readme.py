@@ -1,4 +1,4 @@
-"""The README is typed as it stands, in its order, from an empty folder, and each answer shows what the text claims."""
+"""The README and the tour are typed as they stand, from an empty folder, and each answer shows what the text claims."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from pyarrow import parquet
 import sleeper_nb as sl
 from sleeper_nb import cli
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-FLIGHTS_OF_2013, FIRST_HALF, JULY, JANUARY = 336_776, 166_158, 29_425, 27_004
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+TOUR = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
+FLIGHTS_OF_2013, FIRST_HALF, JUNE, JULY, JANUARY = 336_776, 166_158, 28_243, 29_425, 27_004
 
 SHOWN = {
     "%sleeper create june --from data/2013-06.parquet --dry-run": ["can be a key", "carrier", "28,243"],
@@ -78,22 +80,34 @@ SHOWN = {
     "%sleeper help": ["ingest", "compact"],
     "%sleeper compact -h": ["--dry-run", "--strategy"],
 }
-"""What the answer of each typed line must show; a line belongs to the longest of these beginnings."""
+"""What the answer of each line of the tour must show; a line belongs to the longest of these beginnings."""
+SHOWN_IN_README = {
+    "%load_ext": "",
+    "%sleeper use": "tables     none",
+    "%sleeper create june": f"{JUNE:,}",
+    "%sleeper ingest june": "the wrong month",
+    "%sleeper diff june": f"{JANUARY:,}",
+    "%sleeper rollback june": "rolled back to snapshot 1",
+    "%sleeper sql": f"{JUNE + JANUARY}",
+    "import sleeper_nb": "EWR",
+}
+"""What the answer of each cell of the README must show, by its beginning."""
 
 
 @dataclass(frozen=True)
 class Typed:
-    """A cell of the README, the value that it gave, and what was shown at once."""
+    """A cell, the value that it gave, and what was shown at once."""
 
     cell: str
     value: object
     shown: str
 
 
-def cells():
-    """The cells of the README in its order: magics a line each, cell magics and Python a block each."""
-    tour = README[README.index("## Five minutes") : README.index("## Log")]
-    for kind, block in re.findall(r"```(\w*)\n(.*?)```", tour, re.DOTALL):
+def cells(text=TOUR):
+    """The cells of a document in its order: magics a line each, cell magics and Python a block each."""
+    for kind, block in re.findall(r"```(\w*)\n(.*?)```", text, re.DOTALL):
+        if kind == "bash":
+            continue
         yield from [block.strip()] if block.startswith("%%") or kind == "python" else block.strip().splitlines()
 
 
@@ -103,7 +117,7 @@ def beginning(cell):
 
 @pytest.fixture(scope="module")
 def flights(tmp_path_factory):
-    """The folder in which ``sleeper tour`` was typed, as the README says."""
+    """The folder in which ``sleeper tour`` was typed, as both documents say."""
     folder = tmp_path_factory.mktemp("tour")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -128,8 +142,21 @@ def test_the_tour_writes_a_year_of_flights_once(flights, monkeypatch, capsys):
         months[4].write_bytes(before[4])
 
 
+def test_every_cell_of_the_readme_shows_what_the_text_claims(shell, flights, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").symlink_to(flights / "data")
+    for cell in cells(README):
+        with capture_output() as output:
+            run = shell.run_cell(cell)
+        run.raise_error()
+        (shown,) = (text for beginning, text in SHOWN_IN_README.items() if cell.startswith(beginning))
+        assert shown in f"{output.stdout}\n{run.result!r}", cell
+    assert len(shell.user_ns["june"].snapshots()) == 5
+    shell.user_ns["session"].close()
+
+
 @pytest.mark.spark
-def test_every_line_of_the_readme_shows_what_the_text_claims(shell, flights, monkeypatch, spark_engine):
+def test_every_line_of_the_tour_shows_what_the_text_claims(shell, flights, monkeypatch, spark_engine):
     spark_engine.session()
     monkeypatch.chdir(flights)
     typed = []
@@ -142,7 +169,7 @@ def test_every_line_of_the_readme_shows_what_the_text_claims(shell, flights, mon
     for one in magics:
         assert [text for text in SHOWN[beginning(one.cell)] if text not in one.shown] == [], f"{one.cell}\n{one.shown}"
     assert {beginning(one.cell) for one in magics} == SHOWN.keys()
-    (example,) = re.findall(r"^table\.update\(.*dry_run=True\)", README, re.MULTILINE)
+    (example,) = re.findall(r"^table\.update\(.*dry_run=True\)", TOUR, re.MULTILINE)
     assert shell.run_cell(example).result.updated > 0
     _numbers_are_those_of_the_text({one.cell: one for one in typed}, [one for one in typed if "$july" in one.cell])
     shell.user_ns["session"].close()
@@ -150,8 +177,8 @@ def test_every_line_of_the_readme_shows_what_the_text_claims(shell, flights, mon
 
 def test_the_tour_can_be_taken_again_once_its_folders_are_deleted(shell, flights, monkeypatch):
     monkeypatch.chdir(flights)
-    assert "Run each cell once." in README
-    again = re.search(r"start over, delete `(\w+)` and `(\w+)`\s+first", README)
+    assert "Run each cell once." in TOUR
+    again = re.search(r"start over, delete `(\w+)` and `(\w+)`\s+first", TOUR)
     for _ in range(2):
         for folder in again.groups():
             shutil.rmtree(folder, ignore_errors=True)

@@ -132,7 +132,7 @@ def test_a_link_to_what_the_site_lacks_stops_the_build(repository):
 
 
 def test_links_lead_from_page_to_page(site):
-    assert "](tour.md#versions)" in page(site, "index")
+    assert "](tour.md)" in page(site, "index")
     assert "](reference/types.md)" in page(site, "tour")
     assert "](contributing.md#map-of-the-code)" in page(site, "architecture")
     assert "](notebooks/images/timeline.png)" in page(site, "index")
