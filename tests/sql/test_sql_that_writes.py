@@ -291,7 +291,7 @@ def test_alter_table_changes_columns_in_one_commit(session, engine):
     assert report.snapshot.id == 3
     assert session.table("trips").schema.names == ("city", "day", "remark", "tip", "fare")
     again = "ALTER TABLE trips ADD COLUMN IF NOT EXISTS tip DOUBLE, DROP COLUMN IF EXISTS gone"
-    assert "nothing was changed" in repr(session.sql(again, engine=engine))
+    assert "nothing was created" in repr(session.sql(again, engine=engine))
     session.sql("ALTER TABLE trips DROP COLUMNS (tip, fare)", engine=engine)
     session.sql("ALTER TABLE trips SET TBLPROPERTIES (snapshot.time-retained = '20 d')", engine=engine)
     assert session.table("trips").properties.texts["snapshot.time-retained"] == "20 d"
@@ -464,7 +464,7 @@ def test_a_table_that_exists_is_kept_replaced_or_refused(session, engine):
     again = "TABLE {} trips ROW KEYS (city) AS SELECT city, fare * 10 AS fare FROM trips"
     with pytest.raises(sl.AlreadyExists, match="table 'trips' already exists"):
         session.sql(f"CREATE {again.format('')}", engine=engine)
-    assert "nothing was changed" in repr(session.sql(f"CREATE {again.format('IF NOT EXISTS')}", engine=engine))
+    assert "nothing was created" in repr(session.sql(f"CREATE {again.format('IF NOT EXISTS')}", engine=engine))
     assert fares(session) == ROWS
     session.sql(f"CREATE OR REPLACE {again.format('')}", engine=engine)
     assert fares(session) == [("alba", 30), ("oslo", 20), ("rome", 10)]
