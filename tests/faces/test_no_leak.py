@@ -101,7 +101,8 @@ def test_unloading_removes_every_hook_and_touches_none_of_others(bare):
     before, threads = Others(bare), {*threading.enumerate()}
     bare.run_line_magic("load_ext", "sleeper_nb")
     loaded = Others(bare)
-    assert set(before.changed(loaded)) == {"line", "cell", "registry", "matchers", "all matchers", "configurables"}
+    hooks = {"line", "cell", "registry", "matchers", "all matchers", "configurables", "transforms"}
+    assert set(before.changed(loaded)) == hooks
     bare.push({"rows": ROWS, "least": 5})
     for answer in run(bare, *MADE, *QUICK[:-1], *READS, "%sleeper explore t", "%sleeper timeline t"):
         answer.raise_error()
