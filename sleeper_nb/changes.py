@@ -25,7 +25,7 @@ from sleeper_nb.tabular import Tabular, as_dict, as_rows
 from sleeper_nb.versions import row_differences as changes
 from sleeper_nb.versions import row_images
 from sleeper_nb.versions.comparison import VersionComparison
-from sleeper_nb.versions.leases import ReadGuard, guarded
+from sleeper_nb.versions.leases import ReadGuard, hold_versions
 from sleeper_nb.versions.resolve import Resolved
 from sleeper_nb.versions.row_differences import KINDS, RowChangeKind, RowCounts
 from sleeper_nb.versions.row_images import ImageCounts, ImageSummary
@@ -81,12 +81,12 @@ class Changes(Report):
 
     def count(self) -> RowCounts:
         """Return how many rows were added and removed, as a pair; from metadata alone where that is enough."""
-        with guarded(self._guards, "diff"):
+        with hold_versions(self._guards, "diff"):
             return changes.count_changes(self._comparison, self._storage)
 
     def count_images(self) -> ImageCounts:
         """Return how many rows were inserted, updated and deleted, by key; an update counts once."""
-        with guarded(self._guards, "diff"):
+        with hold_versions(self._guards, "diff"):
             return row_images.count_images(self._comparison, self._storage)
 
     @checked
@@ -100,7 +100,7 @@ class Changes(Report):
         progress
             Callback that receives the key range being compared.
         """
-        with guarded(self._guards, "diff"):
+        with hold_versions(self._guards, "diff"):
             return row_images.summarize_images(self._comparison, self._storage, rows, progress=progress)
 
     @property
@@ -132,7 +132,7 @@ class Changes(Report):
     @checked
     def batches(self, kinds: tuple[RowChangeKind, ...]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one kind, or of both with a column for the kind; region by region, each in key order."""
-        with guarded(self._guards, "diff"):
+        with hold_versions(self._guards, "diff"):
             if self.images and kinds == KINDS:
                 yield from row_images.stream_images(self._comparison, self._storage, self._column)
                 return

@@ -18,7 +18,7 @@ from sleeper_nb.commands.help import ON_CONSOLE
 from sleeper_nb.commands.home import Home, find_home
 from sleeper_nb.commands.line_progress import LineProgress
 from sleeper_nb.commands.outcome import Outcome
-from sleeper_nb.commands.parse import Invocation, shared_last
+from sleeper_nb.commands.parse import Invocation, move_shared_last
 from sleeper_nb.errors import ConfirmationNeeded, NotFound, SleeperError, StorageError, show_for, visible
 from sleeper_nb.storage.aws_target import AwsTarget
 
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     when the reader of its output had gone; or what the command's answer, an `Outcome`, has.
     """
     _write_any_character()
-    words = shared_last(list(sys.argv[1:] if argv is None else argv), _SHARED_NAMES)
+    words = move_shared_last(list(sys.argv[1:] if argv is None else argv), _SHARED_NAMES)
     if words[:1] == ["--version"]:
         from sleeper_nb import __version__
 

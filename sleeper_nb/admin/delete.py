@@ -28,7 +28,7 @@ from sleeper_nb.model.savepoints import savepoint_label
 from sleeper_nb.report import Bytes, Grid, Report, cell_text, counted, nothing_done
 from sleeper_nb.state_store.registry import erase_state
 from sleeper_nb.storage import paths
-from sleeper_nb.versions.full_disk import freeing_space
+from sleeper_nb.versions.full_disk import free_space_and_retry
 
 logger = logging.getLogger(__name__)
 
@@ -160,7 +160,7 @@ def delete_table(catalog: Catalog, files: PropertyFiles, entry: TableEntry, cloc
     StorageError
         When files could not be deleted. The table is deleted all the same, and the next run deletes the files.
     """
-    freeing_space(catalog, lambda: catalog.delete_table(entry.id, entry.name))
+    free_space_and_retry(catalog, lambda: catalog.delete_table(entry.id, entry.name))
     logger.info("table %r (%s): deleted from the catalog", entry.name, entry.id)
     try:
         _remove(catalog, files, [entry.id], clock)
@@ -187,5 +187,5 @@ def _remove(catalog: Catalog, files: PropertyFiles, table_ids: Iterable[str], cl
         place.delete_all(table_id)
         erase_state(table_id, catalog, place.below(table_id), clock)
         files.remove(table_id)
-        freeing_space(catalog, partial(catalog.forget_deleted, table_id))
+        free_space_and_retry(catalog, partial(catalog.forget_deleted, table_id))
         logger.debug("table %s: deleted its folder, state and properties", table_id)

@@ -62,7 +62,9 @@ class SchemaCommit(Generic[C]):
     def _plan(self, state: TableState) -> C:
         """Return the change of a state; write the schema's file when the state has another schema than before."""
         if self._written is None or self._planned is None or state.schema_id != self._planned[0].schema_id:
-            written = self._store.history.new_schema(lambda schema_id: self._make(state, schema_id), state.schema_id)
+            written = self._store.history.write_new_schema(
+                lambda schema_id: self._make(state, schema_id), state.schema_id
+            )
             if self._written is not None:
                 logger.info("table %s: another commit changed the schema; planning again", self._store.table_id)
                 self._discard()

@@ -61,7 +61,7 @@ from sleeper_nb.report import Bytes, Grid, TableReport, cell_text, counted, dura
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
 from sleeper_nb.versions.delete_savepoint import delete_savepoint
-from sleeper_nb.versions.full_disk import freeing_space
+from sleeper_nb.versions.full_disk import free_space_and_retry
 from sleeper_nb.versions.resolve import number_ranges
 
 logger = logging.getLogger(__name__)
@@ -586,7 +586,7 @@ class PurgeOfRows:
         if not store.named(oldest.state_store).keeps_history_itself:
             store.materialised(oldest)
         now = store.clock.now()
-        freeing_space(catalog, lambda: catalog.expire_snapshots(store.table_id, ids, now))
+        free_space_and_retry(catalog, lambda: catalog.expire_snapshots(store.table_id, ids, now))
         for savepoint in gone.savepoints:
             delete_savepoint(store, savepoint)
 

@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.command import Argument, Command
-from sleeper_nb.commands.parse import HELP, shared_last
+from sleeper_nb.commands.parse import HELP, move_shared_last
 from sleeper_nb.model.properties import PROPERTIES, InstanceProperties
 from sleeper_nb.sql.sql_completion import next_words
 
@@ -181,7 +181,7 @@ class CommandCompleter:
             The whole cell, where there is one: its other lines may name tables.
         """
         line = split_typed(typed)
-        words = shared_last(list(line.words), tuple(self._shared))
+        words = move_shared_last(list(line.words), tuple(self._shared))
         if words and words[0] in self._shared and len(words) == 1:
             return self._value(self._shared[words[0]], _Before(self._names), line.last)
         if not words or words[0].partition("=")[0] in self._shared:

@@ -67,7 +67,7 @@ def delete_confirmed(
     except ConfirmationNeeded as needed:
         plan: Plan = needed.plan
         planned: Plan = replace(plan, instance=instance)
-        return confirmed(
+        return ask_and_confirm(
             context,
             needed,
             planned,
@@ -96,7 +96,9 @@ def change_confirmed(context: Context, arguments: Namespace, change: Callable[..
         return shown_change(arguments, change(force=arguments.force, dry_run=arguments.dry_run))
     except ConfirmationNeeded as needed:
         again, plan = line_again(arguments.words, "--force"), needed.plan
-        done: RowPlan = confirmed(context, needed, plan, again, lambda: change(force=True, dry_run=False), table_of)
+        done: RowPlan = ask_and_confirm(
+            context, needed, plan, again, lambda: change(force=True, dry_run=False), table_of
+        )
         return done
 
 
@@ -115,7 +117,7 @@ def table_of(plan: Any) -> str:
     return str(plan.table)
 
 
-def confirmed(
+def ask_and_confirm(
     context: Context,
     needed: ConfirmationNeeded,
     planned: AnyPlan,

@@ -59,7 +59,7 @@ class SignalledStop:
         logger.info("got %s: the step that runs is finished first", signal.Signals(number).name)
 
     @contextlib.contextmanager
-    def signals(self) -> Iterator[None]:
+    def take_signals(self) -> Iterator[None]:
         """Take the signals of the process within a block; elsewhere than in the main thread, none."""
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -87,7 +87,7 @@ def run_service(context: Context, arguments: Namespace, stop: SignalledStop) -> 
         metrics = MetricsFile(session, path, stays=every is not None)
         holder = f"process {os.getpid()} on {platform.node() or 'an unnamed machine'}"
         service = session.maintenance_service(holder, stop, metrics.write)
-        with stop.signals():
+        with stop.take_signals():
             if every is None:
                 return _ended(service.once(), stop, metrics, as_json=as_json)
             service.serve(every)

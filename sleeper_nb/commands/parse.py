@@ -239,7 +239,7 @@ class _Words:
         return []
 
 
-def shared_last(words: list[str], shared: Collection[str]) -> list[str]:
+def move_shared_last(words: list[str], shared: Collection[str]) -> list[str]:
     """Move options that every command takes from before the command to after it, where its own are."""
     leading: list[str] = []
     while words and words[0].partition("=")[0] in shared:

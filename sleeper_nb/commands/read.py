@@ -24,7 +24,7 @@ from sleeper_nb.commands.command import (
     option,
     positional,
 )
-from sleeper_nb.commands.confirm import confirmed, line_again
+from sleeper_nb.commands.confirm import ask_and_confirm, line_again
 from sleeper_nb.commands.context import Context, split_names, typed_line
 from sleeper_nb.display.chart_marks import KINDS
 from sleeper_nb.errors import Action, ConfirmationNeeded, Hint, InvalidInput
@@ -153,7 +153,7 @@ def _check_form(arguments: Namespace) -> None:
 
 def _confirmed(context: Context, arguments: Namespace, needed: ConfirmationNeeded, run: Callable[..., Any]) -> Any:
     again = _line_again(context, arguments, force=True)
-    return confirmed(context, needed, needed.plan, again, lambda: run(force=True), _name_of)
+    return ask_and_confirm(context, needed, needed.plan, again, lambda: run(force=True), _name_of)
 
 
 def _line_again(context: Context, arguments: Namespace, *, force: bool) -> str:

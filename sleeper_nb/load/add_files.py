@@ -303,7 +303,7 @@ def add_files(
         change = AddFiles(moving.linked(references) if moving is not None else references)
         return change, UniqueKeysOfLoad(store.storage, store.clock, change)
 
-    with moving.under_way() if moving is not None else nullcontext():
+    with moving.undo_on_error() if moving is not None else nullcontext():
         added, unique = addition(state)
 
         def change(newest: TableState) -> AddFiles:

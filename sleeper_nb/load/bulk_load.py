@@ -15,7 +15,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from sleeper_nb.errors import OutcomeUnknown, StorageError
-from sleeper_nb.load.conform import there_may_be_more
+from sleeper_nb.load.conform import note_more_differences
 from sleeper_nb.load.file_formats import WHOLE_FILE_BYTES
 from sleeper_nb.load.ingest import (
     IngestSettings,
@@ -103,7 +103,7 @@ def check_all_written(written: int, expected: int) -> None:
 def ending_at_first(sources: Sequence[IngestSource]) -> AbstractContextManager[None]:
     """Return what says with an error about rows that there may be more, unless it is of all rows of the only source."""
     is_of_all = len(sources) == 1 and not is_spark(sources) and bytes_of(sources) <= WHOLE_FILE_BYTES
-    return nullcontext() if is_of_all else there_may_be_more()
+    return nullcontext() if is_of_all else note_more_differences()
 
 
 def progress_text(step: str, rows: int, seconds: float, done: float) -> str:

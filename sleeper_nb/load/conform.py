@@ -154,7 +154,7 @@ def _without_dry_run(parts: HintParts) -> HintParts:
 
 
 @contextmanager
-def there_may_be_more() -> Iterator[None]:
+def note_more_differences() -> Iterator[None]:
     """Say with an error about data that a dry run lists all differences, as the load ended at the first."""
     try:
         yield
@@ -165,7 +165,7 @@ def there_may_be_more() -> Iterator[None]:
 
 
 @contextmanager
-def table_in_hints(name: str) -> Iterator[None]:
+def name_table_in_hints(name: str) -> Iterator[None]:
     """Put a table's name into the hint of an error about its data."""
     try:
         yield

@@ -127,7 +127,7 @@ class Moving:
     checksums: dict[str, str] = field(default_factory=dict)
 
     @contextmanager
-    def under_way(self) -> Iterator[None]:
+    def undo_on_error(self) -> Iterator[None]:
         """Take the new names away after an error, unless the commit has won or may have."""
         try:
             yield

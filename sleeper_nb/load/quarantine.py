@@ -245,7 +245,7 @@ class QuarantineFile:
         return AlreadyExists(f"{self.address} {_IS_TAKEN}", hint=hint)
 
     @contextmanager
-    def kept(self, sorted_out: SortedOut, schema: Schema, matching: Matching) -> Iterator[None]:
+    def write_kept_rows(self, sorted_out: SortedOut, schema: Schema, matching: Matching) -> Iterator[None]:
         """Write the rows that are kept back, and delete the file again when the block ends with an error.
 
         Without such rows no file is written.

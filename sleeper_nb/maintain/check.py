@@ -28,7 +28,7 @@ from sleeper_nb.errors import (
     NotFound,
     StorageError,
 )
-from sleeper_nb.maintain.check_data import LOST_VECTOR, VECTOR, DataUse, data_faults
+from sleeper_nb.maintain.check_data import LOST_VECTOR, VECTOR, DataUse, find_data_faults
 from sleeper_nb.maintain.check_rules import catalog_faults, changed_rows, state_faults
 from sleeper_nb.maintain.findings import (
     CheckedVersion,
@@ -195,7 +195,7 @@ def check_table(
     if deep:
         seen.suspicions += _log_faults(log, catalogued.snapshots)
         damaged = {suspicion.filename for suspicion in seen.suspicions if suspicion.filename}
-        seen.suspicions += data_faults(store.storage, [*seen.uses.values()], progress, damaged)
+        seen.suspicions += find_data_faults(store.storage, [*seen.uses.values()], progress, damaged)
     old_files = {f.path: f for f in (*metadata.values(), *data.values()) if began - f.modified > orphan_age}
     orphans = _orphans(store, seen, named, catalogued, old_files)
     findings = to_findings(_catalog_file_faults(store)) if deep else ()

@@ -44,7 +44,7 @@ class DataUse:
         return self.reference.filename
 
 
-def data_faults(
+def find_data_faults(
     storage: Storage, uses: Sequence[DataUse], progress: Progress, damaged_files: Collection[str] = ()
 ) -> Iterator[Suspicion]:
     """Read each data file and its deletion vectors once, and yield what is wrong with them.

@@ -38,7 +38,7 @@ from sleeper_nb.model.transactions import DeleteFiles
 from sleeper_nb.report import CLEAN_UP, Bytes, Grid, Report, counted, duration_text, notes_line, nothing_done
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
-from sleeper_nb.versions.full_disk import freeing_space
+from sleeper_nb.versions.full_disk import free_space_and_retry
 
 logger = logging.getLogger(__name__)
 
@@ -158,11 +158,11 @@ def collect_garbage(
     for path in (*leftover, *metadata):
         store.storage.delete(path)
     if unused:
-        freeing_space(catalog, lambda: _forget_data_files(store, unused, now, author))
+        free_space_and_retry(catalog, lambda: _forget_data_files(store, unused, now, author))
     for path in data:
         store.storage.delete(path)
     if garbage:
-        freeing_space(catalog, lambda: catalog.forget_garbage(table_id, garbage))
+        free_space_and_retry(catalog, lambda: catalog.forget_garbage(table_id, garbage))
     store.named(store.head().state_store).sweep()
     _log_deleted(table_id, report)
     return report
@@ -268,7 +268,7 @@ def _release_ended_leases(store: StateStore, now: datetime) -> None:
                 lease.snapshot_id,
                 lease.until,
             )
-            freeing_space(store.catalog, partial(store.catalog.release_lease, store.table_id, lease))
+            free_space_and_retry(store.catalog, partial(store.catalog.release_lease, store.table_id, lease))
 
 
 def _report(

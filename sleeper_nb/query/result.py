@@ -30,7 +30,7 @@ from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.sql.chart_sums import ChartQuery, ChartValue
 from sleeper_nb.sql.error_place import Texts
 from sleeper_nb.tabular import Tabular, as_dict, as_rows, tables_of, with_distinct_names
-from sleeper_nb.versions.leases import ReadGuard, guarded
+from sleeper_nb.versions.leases import ReadGuard, hold_versions
 
 if TYPE_CHECKING:
     import duckdb
@@ -138,14 +138,14 @@ class QueryResult(Report, Tabular, ABC):
 
     def to_arrow(self) -> pa.Table:
         """Read all rows into Arrow."""
-        with guarded(self._guards(), "sql"):
+        with hold_versions(self._guards(), "sql"):
             rows = self._all()
         self._known_count = rows.num_rows
         return rows
 
     def __len__(self) -> int:
         if self._known_count is None:
-            with guarded(self._guards(), "sql"):
+            with hold_versions(self._guards(), "sql"):
                 self._known_count = self._count()
         return self._known_count
 
@@ -158,7 +158,7 @@ class QueryResult(Report, Tabular, ABC):
     def _counted_batches(self) -> Iterator[pa.Table]:
         """Yield all rows in batches, and know their number at the end; their files are protected until then."""
         number = 0
-        with guarded(self._guards(), "sql"), closing(self._batches_to_iterate()) as batches:
+        with hold_versions(self._guards(), "sql"), closing(self._batches_to_iterate()) as batches:
             for batch in batches:
                 number += batch.num_rows
                 yield batch
@@ -190,7 +190,7 @@ class QueryResult(Report, Tabular, ABC):
         """
         rows = self._to_load(names)
         try:
-            with guarded(self._guards(), "sql"):
+            with hold_versions(self._guards(), "sql"):
                 yield rows
         except BaseException:
             if isinstance(rows, RowsToLoad) and rows.error is not None:
@@ -203,7 +203,7 @@ class QueryResult(Report, Tabular, ABC):
         return self._head.upto(self._guarded_first, max(rows, self.display.rows + 1)).slice(0, rows)
 
     def _guarded_first(self, rows: int) -> pa.Table:
-        with guarded(self._guards(), "sql"):
+        with hold_versions(self._guards(), "sql"):
             return self._first(rows)
 
     def grid(self) -> Grid:
@@ -249,7 +249,7 @@ class QueryResult(Report, Tabular, ABC):
         """
         if kind is not None and kind not in KINDS:
             raise NotFound.of("chart", kind, KINDS)
-        with guarded(self._guards(), "sql"):
+        with hold_versions(self._guards(), "sql"):
             rows = with_distinct_names(self._first(0) if kind == "hist" else self.head(MOST_POINTS + 1))
             columns = columns_of_chart(rows.schema, kind, x, y, color=color, facet=facet, log=log)
             is_chosen = x is not None and (y is not None or columns.kind == "hist")

@@ -190,12 +190,12 @@ def doctor(
 
     clock, config = clock or Clock(), dict(spark_config or {})
     engine = partial(SparkEngine, spark, config=config, clock=clock, progress=progress or SILENT)
-    with patient_of(warehouse, instance, clock, AwsTarget(region, endpoint_url, profile)) as patient:
+    with open_patient(warehouse, instance, clock, AwsTarget(region, endpoint_url, profile)) as patient:
         return examine(patient.with_spark(config, engine, spark, stops=True), cluster=cluster)
 
 
 @contextmanager
-def patient_of(warehouse: str | Path, instance: str, clock: Clock, aws: AwsTarget) -> Iterator[Patient]:
+def open_patient(warehouse: str | Path, instance: str, clock: Clock, aws: AwsTarget) -> Iterator[Patient]:
     """Give what the doctor looks at; its connections give up at the first lost answer, and are closed at the end."""
     network = Network(clock, quota=_QUICK)
     storage = open_storage(warehouse, aws, network)

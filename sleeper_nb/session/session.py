@@ -756,9 +756,9 @@ class Session:
     @checked
     def doctor(self, *, cluster: bool = False) -> DoctorReport:
         """Look at all that the session needs, and at Spark's workers if `cluster`; see `sleeper_nb.doctor`."""
-        from sleeper_nb.session.diagnosis import examine, patient_of
+        from sleeper_nb.session.diagnosis import examine, open_patient
 
-        with patient_of(self.warehouse().root, self.instance, self.components.clock, self._aws) as patient:
+        with open_patient(self.warehouse().root, self.instance, self.components.clock, self._aws) as patient:
             return examine(patient.with_spark(self._spark_config, self.spark, self._given_spark), cluster=cluster)
 
     @property

@@ -116,9 +116,9 @@ def read_alter_table(reader: StatementReader) -> AlterTable | None:
     """Read ``ALTER TABLE …``; None for anything else that is altered."""
     if not reader.skip("ALTER", "TABLE"):
         return None
-    table = reader.table(_HINT)
+    table = reader.read_table(_HINT)
     if reader.skip("RENAME", "TO"):
-        new = NewTableName(reader.name("a table", "write RENAME TO u"))
+        new = NewTableName(reader.read_name("a table", "write RENAME TO u"))
         _expect_alone(reader)
         return AlterTable(table, new)
     if reader.spells("SET", "TBLPROPERTIES") or reader.spells("UNSET", "TBLPROPERTIES"):
@@ -147,7 +147,7 @@ def _property_changes(reader: StatementReader) -> SetProperties:
     reader.skip("UNSET", "TBLPROPERTIES")
     reader.skip("IF", "EXISTS")
     hint = "write UNSET TBLPROPERTIES (name)"
-    names = reader.listed(lambda: read_property_name(reader, hint), hint)
+    names = reader.read_list(lambda: read_property_name(reader, hint), hint)
     return SetProperties(tuple((name, None) for name in names))
 
 
@@ -157,9 +157,9 @@ def _clause(reader: StatementReader) -> Iterator[ColumnAlteration]:
         yield from _added(reader)
     elif reader.skip("RENAME"):
         reader.skip("COLUMN")
-        old = reader.name("a column", _HINT)
+        old = reader.read_name("a column", _HINT)
         reader.expect("TO", hint="write RENAME COLUMN a TO b")
-        yield RenamedColumn(old, reader.name("a column", _HINT))
+        yield RenamedColumn(old, reader.read_name("a column", _HINT))
     elif reader.skip("DROP"):
         yield from _dropped(reader)
     elif reader.skip("ALTER"):
@@ -182,7 +182,7 @@ def _added(reader: StatementReader) -> Iterator[ColumnAlteration]:
     _ = reader.skip("COLUMN") or reader.skip("COLUMNS")
     if_not_exists = reader.skip("IF", "NOT", "EXISTS")
     if reader.spells("("):
-        for column in reader.listed(lambda: read_column(reader), _HINT):
+        for column in reader.read_list(lambda: read_column(reader), _HINT):
             yield AddedColumn(column, if_not_exists)
     else:
         yield AddedColumn(read_column(reader), if_not_exists)
@@ -194,24 +194,24 @@ def _dropped(reader: StatementReader) -> Iterator[ColumnAlteration]:
         return
     if reader.skip("CONSTRAINT"):
         if_exists = reader.skip("IF", "EXISTS")
-        yield DroppedCheck(reader.name("a constraint", "write DROP CONSTRAINT name"), if_exists)
+        yield DroppedCheck(reader.read_name("a constraint", "write DROP CONSTRAINT name"), if_exists)
         return
     _ = reader.skip("COLUMN") or reader.skip("COLUMNS")
     if_exists = reader.skip("IF", "EXISTS")
     several = reader.spells("(")
-    names = reader.names("a column", _HINT) if several else (reader.name("a column", _HINT),)
+    names = reader.read_names("a column", _HINT) if several else (reader.read_name("a column", _HINT),)
     yield from (DroppedColumn(name, if_exists) for name in names)
 
 
 def _changed(reader: StatementReader) -> AlteredColumn:
-    column = reader.path("a column", _COLUMN_HINT)
+    column = reader.read_path("a column", _COLUMN_HINT)
     if reader.skip("TYPE") or reader.skip("SET", "DATA", "TYPE") or reader.skip("SET", "TYPE"):
         kind = read_type(reader)
         if not kind:
             raise reader.error("a type is expected", _COLUMN_HINT)
         return AlteredColumn(column, "type", kind)
     if reader.skip("SET", "DEFAULT"):
-        return AlteredColumn(column, "default", reader.literal(DEFAULT_HINT))
+        return AlteredColumn(column, "default", reader.read_literal(DEFAULT_HINT))
     if reader.skip("DROP", "DEFAULT"):
         return AlteredColumn(column, "default")
     if reader.skip("SET", "NOT", "NULL"):
@@ -219,7 +219,7 @@ def _changed(reader: StatementReader) -> AlteredColumn:
     if reader.skip("DROP", "NOT", "NULL"):
         return AlteredColumn(column, "null")
     if reader.skip("COMMENT"):
-        return AlteredColumn(column, "comment", reader.text("a comment", _COLUMN_HINT))
+        return AlteredColumn(column, "comment", reader.read_text("a comment", _COLUMN_HINT))
     raise reader.error("what to change is expected", _COLUMN_HINT)
 
 

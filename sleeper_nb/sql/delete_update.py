@@ -176,7 +176,7 @@ def _condition(reader: StatementReader, verb: str, hint: str) -> Slice | None:
 
 def read_target(reader: StatementReader, named: NamedQueries | None, hint: str) -> Target:
     """Read ``t [[AS] x]``, whose rows are changed."""
-    table = reader.table(hint)
+    table = reader.read_table(hint)
     alias = read_alias(reader, hint)
     if read_clause(reader.statement, reader.at) is not None:
         raise reader.error(f"{table.text!r} cannot be written to at a version", "leave the clause out", reader.offset)
@@ -193,10 +193,10 @@ def check_not_named(reader: StatementReader, table: Name, named: NamedQueries | 
 def read_alias(reader: StatementReader, hint: str) -> Name | None:
     """Read ``[AS] x``, if it is there."""
     if reader.skip("AS"):
-        return reader.name("an alias", hint)
+        return reader.read_name("an alias", hint)
     token = reader.peek()
     is_alias = token is not None and is_name(token) and token.word not in RESERVED | DUCKDB_RESERVED
-    return reader.name("an alias", hint) if is_alias and read_clause(reader.statement, reader.at) is None else None
+    return reader.read_name("an alias", hint) if is_alias and read_clause(reader.statement, reader.at) is None else None
 
 
 def read_assignments(reader: StatementReader, target: Target, stops: frozenset[str]) -> tuple[Assignment, ...]:
@@ -211,7 +211,7 @@ def read_assignments(reader: StatementReader, target: Target, stops: frozenset[s
 
 
 def _assignment(reader: StatementReader, stops: frozenset[str]) -> Assignment:
-    column = reader.path("a column", _SET_HINT)
+    column = reader.read_path("a column", _SET_HINT)
     reader.expect("=", hint=_SET_HINT)
     return Assignment(column, read_value(reader, _SET_HINT, stops | {","}))
 
@@ -235,7 +235,7 @@ def check_once(reader: StatementReader, target: Target, columns: Iterable[Name])
 
 def read_distinct_names(reader: StatementReader, hint: str) -> tuple[Name, ...]:
     """Read names of columns in brackets, each once: ``(a, b)``."""
-    names = reader.names("a column", hint)
+    names = reader.read_names("a column", hint)
     seen: set[str] = set()
     for name in names:
         if name.text.casefold() in seen:

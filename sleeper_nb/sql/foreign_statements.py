@@ -144,7 +144,7 @@ def _table(reader: StatementReader) -> str:
         return "t"
     start = reader.offset
     try:
-        reader.path("a table", "")
+        reader.read_path("a table", "")
     except InvalidInput:
         return token.text
     return reader.statement.text[start : reader.tokens[reader.at - 1].end]
@@ -153,4 +153,6 @@ def _table(reader: StatementReader) -> str:
 def _file(reader: StatementReader | None) -> str:
     """Return the path that is next; a placeholder where there is none."""
     token = None if reader is None else reader.peek()
-    return reader.text("a file", "") if reader is not None and token is not None and token.kind == "string" else "a.csv"
+    if reader is None or token is None or token.kind != "string":
+        return "a.csv"
+    return reader.read_text("a file", "")

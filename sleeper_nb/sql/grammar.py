@@ -115,7 +115,7 @@ class StatementReader:
         found = "" if at is not None else " at the end" if token is None else f" before {token.text!r}"
         return placed(InvalidInput(problem + found, hint=hint), self.statement, self.offset if at is None else at)
 
-    def name(self, what: str, hint: Hint) -> Name:
+    def read_name(self, what: str, hint: Hint) -> Name:
         """Read a name."""
         token = self.peek()
         if token is None or not is_name(token):
@@ -124,26 +124,26 @@ class StatementReader:
         self.at += 1
         return Name(unquote(token, dialect=self.statement.dialect), token.start)
 
-    def path(self, what: str, hint: Hint) -> Name:
+    def read_path(self, what: str, hint: Hint) -> Name:
         """Read a name that may have several parts: ``address.zip``."""
-        first = self.name(what, hint)
+        first = self.read_name(what, hint)
         parts = [first.text]
         while self.skip("."):
-            parts.append(self.name(what, hint).text)
+            parts.append(self.read_name(what, hint).text)
         return Name(".".join(parts), first.at)
 
-    def table(self, hint: Hint, *, why_no_version: str = "cannot be written to at a version") -> Name:
+    def read_table(self, hint: Hint, *, why_no_version: str = "cannot be written to at a version") -> Name:
         """Read the name of a table as a whole; with dots in it when it has several parts."""
-        name = self.path("a table", hint)
+        name = self.read_path("a table", hint)
         if read_clause(self.statement, self.at) is not None:
             raise self.error(f"{name.text!r} {why_no_version}", "leave the clause out", self.offset)
         return name
 
-    def names(self, what: str, hint: Hint) -> tuple[Name, ...]:
+    def read_names(self, what: str, hint: Hint) -> tuple[Name, ...]:
         """Read names in brackets: ``(a, b)``."""
-        return self.listed(lambda: self.name(what, hint), hint)
+        return self.read_list(lambda: self.read_name(what, hint), hint)
 
-    def listed(self, read: Callable[[], T], hint: Hint) -> tuple[T, ...]:
+    def read_list(self, read: Callable[[], T], hint: Hint) -> tuple[T, ...]:
         """Read items in brackets, separated by commas; at least one."""
         self.expect("(", hint=hint)
         items = [read()]
@@ -152,7 +152,7 @@ class StatementReader:
         self.expect(")", hint=hint)
         return tuple(items)
 
-    def text(self, what: str, hint: Hint) -> str:
+    def read_text(self, what: str, hint: Hint) -> str:
         """Read a text in quotes."""
         token = self.peek()
         if token is None or token.kind != "string":
@@ -160,7 +160,7 @@ class StatementReader:
         self.at += 1
         return unquote(token, dialect=self.statement.dialect)
 
-    def literal(self, hint: Hint) -> Constant:
+    def read_literal(self, hint: Hint) -> Constant:
         """Read a literal, a parameter, or a list of them: ``[1, 2]``, ``ARRAY[1, 2]``, ``array(1, 2)``."""
         if self.spells("ARRAY", "[") or self.spells("ARRAY", "("):
             self.at += 1
@@ -175,16 +175,16 @@ class StatementReader:
             return sign * self._number(token, hint)
         if token is not None and sign > 0:
             if token.kind == "string":
-                return self.text("a value", hint)
+                return self.read_text("a value", hint)
             if token.word in _CONSTANTS:
                 self.at += 1
                 return _CONSTANTS[token.word]
             if token.word in {"DATE", "TIMESTAMP"} and (after := self.peek(1)) is not None and after.kind == "string":
                 self.at += 1
-                return self.text("a value", hint)
+                return self.read_text("a value", hint)
             if token.symbol in {":", "$"} and self.peek(1) is not None:
                 self.at += 1
-                return Parameter(self.name("a parameter", hint))
+                return Parameter(self.read_name("a parameter", hint))
         if token is not None and token.kind in {"word", "quoted"} and not spells(self.tokens, self.at + 1, "("):
             text = unquote(token, dialect=self.statement.dialect)
             hint = (f"write a text in single quotes: '{text}'; ", *(hint if isinstance(hint, tuple) else (hint,)))
@@ -195,7 +195,7 @@ class StatementReader:
         while not self.skip(closing):
             if items:
                 self.expect(",", hint=hint)
-            items.append(self.literal(hint))
+            items.append(self.read_literal(hint))
         return tuple(items)
 
     def _number(self, token: Token, hint: Hint) -> int | Decimal:

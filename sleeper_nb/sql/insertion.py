@@ -112,7 +112,7 @@ def read_insert(reader: StatementReader, named: NamedQueries | None) -> InsertRo
     if not reader.skip("OVERWRITE") or _is_folder(reader):
         return None
     reader.skip("TABLE")
-    table = reader.table(_OVERWRITE_HINT)
+    table = reader.read_table(_OVERWRITE_HINT)
     check_not_named(reader, table, named)
     _check_no_partition(reader, table)
     columns = _columns(reader, _OVERWRITE_HINT)
@@ -126,7 +126,7 @@ def _check_no_alternative(reader: StatementReader) -> None:
         words, hint = f"OR {reader.word}", _ALTERNATIVES[reader.word]
         reader.at += 1
         reader.skip("INTO")
-        raise reader.error(f"INSERT takes no {words}", hint(str(reader.table(_HINT))), at)
+        raise reader.error(f"INSERT takes no {words}", hint(str(reader.read_table(_HINT))), at)
     if reader.offset != at:
         raise reader.error("INTO is expected", _HINT)
     token = reader.peek()
@@ -145,7 +145,7 @@ def _is_folder(reader: StatementReader) -> bool:
 
 def _insert(reader: StatementReader, named: NamedQueries | None, start: int) -> InsertRows | OverwriteRows:
     reader.skip("TABLE")
-    table = reader.table(_HINT)
+    table = reader.read_table(_HINT)
     _check_no_partition(reader, table)
     columns, by_name = _columns(reader, _HINT)
     if not reader.spells("REPLACE"):
@@ -173,7 +173,7 @@ def _replaced(reader: StatementReader, table: Name, at: int) -> ReplacedWhere | 
 
 def _columns(reader: StatementReader, hint: str) -> tuple[tuple[Name, ...] | None, bool]:
     """Read ``(a, b)``, ``BY NAME``, ``BY POSITION`` or nothing: the columns, and whether they go by their names."""
-    columns = None if not reader.spells("(") or opens_query(reader) else reader.names("a column", hint)
+    columns = None if not reader.spells("(") or opens_query(reader) else reader.read_names("a column", hint)
     by_name = reader.skip("BY", "NAME")
     if by_name and columns is not None:
         raise reader.error(

@@ -189,7 +189,7 @@ def _source(reader: StatementReader, target: Target) -> MergeSource:
     has_clause = table is not None and _skip_version(reader)
     alias = read_alias(reader, _SOURCE_HINT)
     if alias is not None and reader.spells("("):
-        reader.names("a column", _SOURCE_HINT)
+        reader.read_names("a column", _SOURCE_HINT)
     if table is not None and not has_clause:
         _skip_version(reader)
     name = alias if alias is not None or table is None else Name(table.text.rpartition(".")[2], table.at)
@@ -212,7 +212,7 @@ def _source_table(reader: StatementReader) -> Name | None:
             raise reader.error("a query is expected in the brackets", _SOURCE_HINT, reader.offset)
         skip_closed(reader)
         return None
-    table = reader.path("a table, or a query in brackets,", _SOURCE_HINT)
+    table = reader.read_path("a table, or a query in brackets,", _SOURCE_HINT)
     if reader.spells("("):
         raise reader.error(f"the call {table}(…) is not a source", "put it in a query: USING (SELECT …) AS s", table.at)
     return table
@@ -288,11 +288,11 @@ def _insert(reader: StatementReader, target: Target) -> InsertColumns | InsertAl
         return InsertAll()
     if not reader.spells("("):
         raise reader.error("the names of columns, or *, are expected", _INSERT_HINT)
-    columns = reader.listed(lambda: reader.path("a column", _INSERT_HINT), _INSERT_HINT)
+    columns = reader.read_list(lambda: reader.read_path("a column", _INSERT_HINT), _INSERT_HINT)
     check_once(reader, target, columns)
     reader.expect("VALUES", hint=_INSERT_HINT)
     at, stops = reader.offset, frozenset({",", ")"})
-    values = reader.listed(lambda: read_value(reader, _INSERT_HINT, stops), _INSERT_HINT)
+    values = reader.read_list(lambda: read_value(reader, _INSERT_HINT, stops), _INSERT_HINT)
     if len(values) != len(columns):
         problem = f"INSERT names {len(columns)} columns and has {len(values)} values"
         raise reader.error(problem, "write one value for each column", at)

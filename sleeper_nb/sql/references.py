@@ -114,7 +114,7 @@ def _walked(statement: Statement) -> _Walk:
     walk = _Walk(statement)
     at = 0
     while at < len(tokens):  # a bracket too many ends a group early; the engine reports it
-        at = walk.group(at, frozenset(), top=at == 0)
+        at = walk.walk_group(at, frozenset(), top=at == 0)
     return walk
 
 
@@ -178,7 +178,7 @@ class _Walk:
         self.references: list[TableReference] = []
         self.files: list[TableReference] = []
 
-    def group(self, at: int, scope: frozenset[str], *, expects: bool = False, top: bool = False) -> int:
+    def walk_group(self, at: int, scope: frozenset[str], *, expects: bool = False, top: bool = False) -> int:
         """Walk to the bracket that closes this group, and return the index after it."""
         group = _Group(scope, expects=expects, in_from=expects, head=top)
         while at < len(self.tokens) and self.tokens[at].symbol != ")":
@@ -193,7 +193,7 @@ class _Walk:
         if token.symbol == "(":
             group.head = head and spells(self.tokens, at - 1, "EXPLAIN")
             group.fresh = group.head
-            return self.group(at + 1, group.scope)
+            return self.walk_group(at + 1, group.scope)
         if token.symbol == ",":
             group.expects = group.in_from
         elif token.symbol == "|>":  # Spark's pipes follow a whole FROM clause
@@ -225,11 +225,11 @@ class _Walk:
         bracket = spells(self.tokens, at + 1, "(")
         name = at + 1 + bracket
         if at + 1 < len(self.tokens) and self.tokens[at + 1].kind == "string":
-            self.file(at + 1, "describe", None)
+            self.note_file(at + 1, "describe", None)
             return at + 2
         if not self.is_name(name):
             return at + 1
-        after = self.clause(self.parts(name)[1])[1]
+        after = self.read_clause(self.read_parts(name)[1])[1]
         closed = not bracket or spells(self.tokens, after, ")")
         return self._named(name, group, "read") + bracket if closed else at + 1
 
@@ -268,7 +268,7 @@ class _Walk:
         while body is not None:
             own = frozenset({unquote(self.tokens[name], dialect=self.dialect).casefold()})
             recursive = self.word(at + 1) == "RECURSIVE"
-            after = self.group(body + 1, group.scope | own if recursive else group.scope)
+            after = self.walk_group(body + 1, group.scope | own if recursive else group.scope)
             group.scope |= own
             name = after + 1
             body = self.body(name) if spells(self.tokens, after, ",") else None
@@ -299,11 +299,11 @@ class _Walk:
             return None
         prefix, group.alias, group.expects = group.alias, None, False
         if token.symbol == "(":
-            return self.no_table(self.group(at + 1, group.scope, expects=True), "a subquery")
+            return self.skip_other_relation(self.walk_group(at + 1, group.scope, expects=True), "a subquery")
         if token.kind == "string":
-            alias = None if prefix or self.alias(at + 1)[0] else token.end
-            self.file(at, "read", alias)
-            return self.no_table(at + 1, token.text)
+            alias = None if prefix or self.read_alias(at + 1)[0] else token.end
+            self.note_file(at, "read", alias)
+            return self.skip_other_relation(at + 1, token.text)
         if word == "VALUES":
             return self._values(at + 1, group)
         if not self.is_name(at):
@@ -315,22 +315,22 @@ class _Walk:
 
     def _named_relation(self, at: int, group: _Group, prefix: str | None) -> int:
         """Read a relation that begins with a name: a table, a call, or a name of a WITH."""
-        parts, after = self.parts(at)
+        parts, after = self.read_parts(at)
         if spells(self.tokens, after, "("):
-            return self.no_table(self.group(after + 1, group.scope), f"the call {'.'.join(parts)}(…)")
+            return self.skip_other_relation(self.walk_group(after + 1, group.scope), f"the call {'.'.join(parts)}(…)")
         if len(parts) == 1 and parts[0].casefold() in group.scope:
-            return self.no_table(after, _with_name(parts[0]))
-        return self.table(at, after, parts, prefix)
+            return self.skip_other_relation(after, _with_name(parts[0]))
+        return self.read_table(at, after, parts, prefix)
 
     def _values(self, at: int, group: _Group) -> int:
         """Pass over the rows of VALUES in a FROM list; their commas lead to rows, not to relations."""
         if not spells(self.tokens, at, "("):
             group.in_from = False
             return at
-        at = self.group(at + 1, group.scope)
+        at = self.walk_group(at + 1, group.scope)
         while spells(self.tokens, at, ",", "("):
-            at = self.group(at + 2, group.scope)
-        return self.no_table(at, "VALUES")
+            at = self.walk_group(at + 2, group.scope)
+        return self.skip_other_relation(at, "VALUES")
 
     def _described(self, at: int, group: _Group) -> int:
         """Read what DESCRIBE, SHOW or SUMMARIZE is about."""
@@ -363,7 +363,7 @@ class _Walk:
         skipped = {token.word for token in self.tokens[first:at]}
         if verb in _DEFINITIONS and not skipped & {"TABLE", "VIEW"}:
             return at
-        columns = self.parts(at)[1] if verb == "COPY" and self.is_name(at) else at
+        columns = self.read_parts(at)[1] if verb == "COPY" and self.is_name(at) else at
         columns = skip_brackets(self.tokens, columns) if spells(self.tokens, columns, "(") else columns
         return self._named(at, group, "read" if verb == "COPY" and self.word(columns) == "TO" else "write")
 
@@ -371,22 +371,22 @@ class _Walk:
         """Read a table that is no relation with an alias: the name, and perhaps a clause."""
         group.expects = False
         if role == "describe" and at < len(self.tokens) and self.tokens[at].kind == "string":
-            self.file(at, role, None)
+            self.note_file(at, role, None)
         if not self.is_name(at):
             return at
-        parts, after = self.parts(at)
+        parts, after = self.read_parts(at)
         if len(parts) == 1 and parts[0].casefold() in group.scope:
-            return self.no_table(after, _with_name(parts[0]))
-        clause, after = self.clause(after)
+            return self.skip_other_relation(after, _with_name(parts[0]))
+        clause, after = self.read_clause(after)
         if role == "write" and clause is not None:
             raise InvalidInput(f"{'.'.join(parts)!r} cannot be written to at a version", hint="leave the clause out")
         end = clause.end if clause else self.tokens[after - 1].end
         self.references.append(TableReference(parts, clause, None, self.tokens[at].start, end, role))
         return after
 
-    def table(self, first: int, after: int, parts: tuple[str, ...], prefix: str | None) -> int:
+    def read_table(self, first: int, after: int, parts: tuple[str, ...], prefix: str | None) -> int:
         """Read what follows the name of a relation that is a table; `prefix` is an alias that came before it."""
-        clause, after = self.clause(after)
+        clause, after = self.read_clause(after)
         end = clause.end if clause else self.tokens[after - 1].end
         has_options = spells(self.tokens, after, "WITH", "(")
         if has_options:
@@ -397,9 +397,9 @@ class _Walk:
             if spells(self.tokens, after, "REPEATABLE", "("):
                 after = skip_brackets(self.tokens, after + 1)
         alias_at = max(end, self.tokens[after - 1].end)
-        alias, after = self.alias(after)
+        alias, after = self.read_alias(after)
         if clause is None:
-            clause, after = self.clause(after)
+            clause, after = self.read_clause(after)
         alias = alias or prefix
         reference = TableReference(
             parts, clause, alias, self.tokens[first].start, end, "read", None if alias else alias_at, has_options
@@ -407,20 +407,20 @@ class _Walk:
         self.references.append(reference)
         return after
 
-    def file(self, at: int, role: NameRole, alias_at: int | None) -> None:
+    def note_file(self, at: int, role: NameRole, alias_at: int | None) -> None:
         """Note the string at an index that is in place of a table."""
         token = self.tokens[at]
         name = unquote(token, dialect=self.dialect)
         self.files.append(TableReference((name,), None, None, token.start, token.end, role, alias_at))
 
-    def no_table(self, at: int, what: str) -> int:
+    def skip_other_relation(self, at: int, what: str) -> int:
         """Pass over the alias of a relation that is no table, and refuse a version clause before or after it."""
-        for after in (at, self.alias(at)[1]):
-            if self.clause(after)[0] is not None:
+        for after in (at, self.read_alias(at)[1]):
+            if self.read_clause(after)[0] is not None:
                 raise InvalidInput(f"{what} has no versions", hint="put the version clause after a table's name")
-        return self.alias(at)[1]
+        return self.read_alias(at)[1]
 
-    def alias(self, at: int) -> tuple[str | None, int]:
+    def read_alias(self, at: int) -> tuple[str | None, int]:
         """Read ``[AS] alias [(columns)]``, if it is there."""
         named = at + 1 if self.word(at) == "AS" else at
         token = self.tokens[named] if named < len(self.tokens) else None
@@ -436,16 +436,17 @@ class _Walk:
         word, following = self.word(at), self.word(at + 1)
         if self.tokens[at].kind == "quoted":
             return True
-        clause = (following == "BY" and word in {"SORT", "CLUSTER", "DISTRIBUTE"}) or self.clause(at)[0] is not None
+        is_sorting = following == "BY" and word in {"SORT", "CLUSTER", "DISTRIBUTE"}
+        clause = is_sorting or self.read_clause(at)[0] is not None
         join = word in _JOIN_KINDS and following in {"JOIN", "LEFT", "RIGHT", "INNER", "FULL", "OUTER"}
         minus = word == "MINUS" and self.dialect == "spark"
         return bool(word) and word not in RESERVED and not (clause or join or minus)
 
-    def clause(self, at: int) -> tuple[VersionClause | None, int]:
+    def read_clause(self, at: int) -> tuple[VersionClause | None, int]:
         """Read a version clause, if one is there."""
         return read_clause(self.statement, at) or (None, at)
 
-    def parts(self, at: int) -> tuple[tuple[str, ...], int]:
+    def read_parts(self, at: int) -> tuple[tuple[str, ...], int]:
         """Read a name with dots."""
         parts = [unquote(self.tokens[at], dialect=self.dialect)]
         at += 1

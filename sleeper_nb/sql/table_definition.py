@@ -111,11 +111,11 @@ def read_create_table(reader: StatementReader) -> CreateTable | None:
         reader.at = begin
         return None
     if_not_exists = reader.skip("IF", "NOT", "EXISTS")
-    table = CreateTable(reader.table(_HINT), or_replace=or_replace, if_not_exists=if_not_exists)
+    table = CreateTable(reader.read_table(_HINT), or_replace=or_replace, if_not_exists=if_not_exists)
     if or_replace and if_not_exists:
         raise reader.error("OR REPLACE and IF NOT EXISTS contradict each other", "leave one of them out", start)
     if reader.skip("LIKE"):
-        table = replace(table, like=reader.table(_HINT))
+        table = replace(table, like=reader.read_table(_HINT))
         _check_beside_like(reader)
     if reader.spells("(") and not opens_query(reader):
         table = _with_columns(reader, table)
@@ -166,7 +166,7 @@ def read_check(reader: StatementReader) -> tuple[str, str] | None:
     """Read ``[CONSTRAINT name] CHECK (condition)``: its name and condition; None for anything else."""
     name = ""
     if reader.skip("CONSTRAINT"):
-        name = reader.name("a constraint", _COLUMN_HINT).text
+        name = reader.read_name("a constraint", _COLUMN_HINT).text
         if reader.word in {"PRIMARY", "UNIQUE", "FOREIGN"}:
             raise key_refused(reader)
         if not reader.spells("CHECK"):
@@ -182,7 +182,7 @@ def read_check(reader: StatementReader) -> tuple[str, str] | None:
 
 def read_column(reader: StatementReader) -> ColumnDefinition:
     """Read ``name TYPE [NOT NULL] [DEFAULT x] [COMMENT '…']``."""
-    column = ColumnDefinition(reader.path("a column", _COLUMN_HINT))
+    column = ColumnDefinition(reader.read_path("a column", _COLUMN_HINT))
     column = replace(column, type=read_type(reader))
     given = set[str]()
     while not reader.is_at_end and reader.word not in {",", ")"}:
@@ -227,9 +227,9 @@ def _with_option(reader: StatementReader, column: ColumnDefinition) -> ColumnDef
     if reader.skip("NULL"):
         return replace(column, not_null=False)
     if reader.skip("DEFAULT"):
-        return replace(column, default=reader.literal(DEFAULT_HINT))
+        return replace(column, default=reader.read_literal(DEFAULT_HINT))
     if reader.skip("COMMENT"):
-        return replace(column, comment=reader.text("a comment", "write COMMENT 'miles'"))
+        return replace(column, comment=reader.read_text("a comment", "write COMMENT 'miles'"))
     if reader.word in {"PRIMARY", "UNIQUE", "REFERENCES"}:
         raise key_refused(reader)
     if reader.word == "CHECK":
@@ -253,10 +253,10 @@ def _with_clause(reader: StatementReader, table: CreateTable) -> CreateTable:
     at, word = reader.offset, reader.word
     if reader.skip("ROW", "KEYS") or reader.skip("ROW", "KEY") or reader.skip("CLUSTER", "BY"):
         _check_once(reader, bool(table.row_keys), "ROW KEYS", at)
-        return replace(table, row_keys=reader.names("a row key", "write ROW KEYS (a, b)"))
+        return replace(table, row_keys=reader.read_names("a row key", "write ROW KEYS (a, b)"))
     if reader.skip("SORT", "KEYS") or reader.skip("SORT", "KEY") or reader.skip("SORTED", "BY"):
         _check_once(reader, bool(table.sort_keys), "SORT KEYS", at)
-        return replace(table, sort_keys=reader.names("a sort key", "write SORT KEYS (a, b)"))
+        return replace(table, sort_keys=reader.read_names("a sort key", "write SORT KEYS (a, b)"))
     if reader.skip("UNIQUE", "KEYS"):
         _check_once(reader, table.unique_keys, "UNIQUE KEYS", at)
         return replace(table, unique_keys=True)
@@ -267,9 +267,9 @@ def _with_clause(reader: StatementReader, table: CreateTable) -> CreateTable:
         return replace(table, properties=read_properties(reader, table.properties))
     if reader.skip("COMMENT"):
         _check_once(reader, bool(table.comment), "COMMENT", at)
-        return replace(table, comment=reader.text("a comment", "write COMMENT 'taxi trips'"))
+        return replace(table, comment=reader.read_text("a comment", "write COMMENT 'taxi trips'"))
     if reader.skip("USING"):
-        form = reader.name("a format", "write USING sleeper, or leave it out")
+        form = reader.read_name("a format", "write USING sleeper, or leave it out")
         if form.text.casefold() != "sleeper":
             raise reader.error(
                 f"a table of the warehouse is not {form.text!r}", "write USING sleeper, or leave it out", form.at
@@ -290,8 +290,8 @@ def _check_once(reader: StatementReader, is_given: bool, words: str, at: int) ->
 def _with_splits(reader: StatementReader, table: CreateTable) -> CreateTable:
     hint = "write SPLITS ('g', 'n') for split points, or SPLITS 16 for 16 leaf partitions of about even size"
     if reader.spells("("):
-        return replace(table, splits=reader.listed(lambda: reader.literal(hint), hint))
-    at, number = reader.offset, reader.literal(hint)
+        return replace(table, splits=reader.read_list(lambda: reader.read_literal(hint), hint))
+    at, number = reader.offset, reader.read_literal(hint)
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
         raise reader.error("the number of leaf partitions is a whole number from 1", hint, at)
     return replace(table, leaves=number)
@@ -308,7 +308,7 @@ def read_properties(reader: StatementReader, before: tuple[tuple[str, str], ...]
             raise reader.error(f"property {name!r} is given twice", "write it once", at)
         found.append((name, value))
 
-    reader.listed(read, hint)
+    reader.read_list(read, hint)
     return tuple(found)
 
 
@@ -317,7 +317,7 @@ def _property(reader: StatementReader, hint: str) -> tuple[str, str]:
     reader.expect("=", hint=hint)
     token = reader.peek()
     if token is not None and token.kind in {"string", "quoted"}:
-        value = reader.text("a value", hint) if token.kind == "string" else reader.name("a value", hint).text
+        value = reader.read_text("a value", hint) if token.kind == "string" else reader.read_name("a value", hint).text
     else:
         value = "".join(reader.until(frozenset({",", ")"})).split())
     return name, value
@@ -327,9 +327,9 @@ def read_property_name(reader: StatementReader, hint: str) -> str:
     """Read the name of a property: in quotes, or words with dots and dashes."""
     token = reader.peek()
     if token is not None and token.kind == "string":
-        return reader.text("the name of a property", hint)
+        return reader.read_text("the name of a property", hint)
     if token is not None and token.kind == "quoted":
-        return reader.name("a property", hint).text
+        return reader.read_name("a property", hint).text
     name = "".join(reader.until(frozenset({"=", ",", ")"})).split())
     if not name:
         raise reader.error("the name of a property is expected", hint)

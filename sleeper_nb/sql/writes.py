@@ -159,7 +159,7 @@ def _drop(reader: StatementReader) -> DropTable | None:
             raise reader.error("TABLE or VIEW is expected", f"write DROP TABLE {after.text}")
         return None
     if_exists = reader.skip("IF", "EXISTS")
-    table = reader.table(hint)
+    table = reader.read_table(hint)
     reader.expect_end(hint)
     return DropTable(table, if_exists)
 
@@ -168,7 +168,7 @@ def _truncate(reader: StatementReader) -> TruncateTable:
     reader.skip("TRUNCATE")
     reader.skip("TABLE")
     hint = "write TRUNCATE TABLE t"
-    table = reader.table(hint)
+    table = reader.read_table(hint)
     reader.expect_end(hint)
     return TruncateTable(table)
 
@@ -179,14 +179,14 @@ def _comment(reader: StatementReader) -> CommentOn | None:
     hint = "write COMMENT ON TABLE t IS 'text', or COMMENT ON COLUMN t.a IS 'text'"
     column = None
     if reader.skip("TABLE"):
-        table = reader.table(hint)
+        table = reader.read_table(hint)
     else:
         reader.expect("COLUMN", hint=hint)
-        table = reader.name("a table", hint)
+        table = reader.read_name("a table", hint)
         reader.expect(".", hint=hint)
-        column = reader.name("a column", hint)
+        column = reader.read_name("a column", hint)
     reader.expect("IS", hint=hint)
-    comment = "" if reader.skip("NULL") else reader.text("a comment", hint)
+    comment = "" if reader.skip("NULL") else reader.read_text("a comment", hint)
     reader.expect_end(hint)
     return CommentOn(table, column, comment)
 
@@ -196,10 +196,10 @@ def _describe(reader: StatementReader) -> DescribeHistory | None:
     if not reader.skip("HISTORY") or reader.is_at_end:  # a table of that name is described
         return None
     hint = "write DESCRIBE HISTORY t [LIMIT 10]"
-    table = reader.table(hint, why_no_version="has one history, of all its versions")
+    table = reader.read_table(hint, why_no_version="has one history, of all its versions")
     limit = None
     if reader.skip("LIMIT"):
-        at, number = reader.offset, reader.literal(hint)
+        at, number = reader.offset, reader.read_literal(hint)
         if not isinstance(number, int) or isinstance(number, bool):
             raise reader.error("a whole number is expected after LIMIT", hint, at)
         limit = number
@@ -209,7 +209,7 @@ def _describe(reader: StatementReader) -> DescribeHistory | None:
 
 def _call(reader: StatementReader) -> CallProcedure:
     reader.skip("CALL")
-    whole = reader.path("a procedure", _CALL_HINT)
+    whole = reader.read_path("a procedure", _CALL_HINT)
     schema, _, procedure = whole.text.partition(".")
     if schema.casefold() != "sys" or not procedure:
         hint = f"write CALL sys.{whole.text}('t'); {_LISTED}" if whole.text.isidentifier() else _CALL_HINT
@@ -225,11 +225,11 @@ def _call(reader: StatementReader) -> CallProcedure:
             token = reader.peek()
             assert token is not None  # noqa: S101 - one follows it
             reader.at += 2  # the name may be a word of SQL: table => 't'
-            named.append((Name(token.text, token.start), reader.literal(_CALL_HINT)))
+            named.append((Name(token.text, token.start), reader.read_literal(_CALL_HINT)))
         elif named:
             raise reader.error("an argument without a name follows one with a name", "name it too: argument => value")
         else:
-            arguments.append(reader.literal(_CALL_HINT))
+            arguments.append(reader.read_literal(_CALL_HINT))
     reader.expect_end(_CALL_HINT)
     return CallProcedure(Name(procedure, whole.at), tuple(arguments), tuple(named))
 

@@ -108,7 +108,7 @@ class History:
             self._schemas[key] = metadata_files.read_schema(self._storage, schema_id, checksum)
         return self._schemas[key]
 
-    def new_schema(self, make: Callable[[int], Schema], above: int) -> tuple[int, Schema]:
+    def write_new_schema(self, make: Callable[[int], Schema], above: int) -> tuple[int, Schema]:
         """Write a schema under the next free id; return both.
 
         Parameters

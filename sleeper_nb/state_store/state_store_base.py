@@ -62,7 +62,9 @@ class CommitStep:
     properties: PropertiesNote | None = None
 
 
-def step_of(waiting: Waiting, state: TableState, point: CommitPoint, commit_id: str, state_store: str) -> CommitStep:
+def apply_queued(
+    waiting: Waiting, state: TableState, point: CommitPoint, commit_id: str, state_store: str
+) -> CommitStep:
     """Apply a queued change to a state; raise when its rules forbid it.
 
     The snapshot is kept by the given state store, or by the one to which the change migrates the table.
@@ -338,9 +340,9 @@ class StateStore(ABC):
 
     def savable(self, snapshot: Snapshot) -> Metadata:
         """Return metadata of a snapshot for a savepoint, in files that are written first when missing."""
-        return Metadata.of(snapshot) or self.named(snapshot.state_store).written_for_savepoint(snapshot)
+        return Metadata.of(snapshot) or self.named(snapshot.state_store).write_for_savepoint(snapshot)
 
-    def written_for_savepoint(self, snapshot: Snapshot) -> Metadata:
+    def write_for_savepoint(self, snapshot: Snapshot) -> Metadata:
         """Write metadata of a snapshot of this store for a savepoint, and return where it is."""
         return Metadata.kept(self.materialised(snapshot))
 
@@ -427,7 +429,7 @@ class StateStore(ABC):
         for waiting in fitting(batch[: writer.changes_per_commit], self.catalog.limits.snapshots, done):
             point = CommitPoint(state.snapshot_id + 1, max(self.clock.now(), time + _TICK))
             try:
-                step = step_of(waiting, state, point, self.clock.new_id(), writer.name)
+                step = apply_queued(waiting, state, point, self.clock.new_id(), writer.name)
                 keeper = self.named(step.snapshot.state_store)
             except Exception as error:  # noqa: BLE001 - raised again in the waiting thread
                 logger.debug("table %s: snapshot %d does not allow the change: %s", self.table_id, head.id, error)

@@ -47,9 +47,9 @@ class TransactionLogStateStore(StateStore):
         self._write_checkpoint_if_due(new[-1], steps[-1].after)
         return new
 
-    def written_for_savepoint(self, snapshot: Snapshot) -> Metadata:
+    def write_for_savepoint(self, snapshot: Snapshot) -> Metadata:
         """Write the log since the last checkpoint, for any number of files; full metadata if that log is long."""
-        return self.history.logged(snapshot) or super().written_for_savepoint(snapshot)
+        return self.history.logged(snapshot) or super().write_for_savepoint(snapshot)
 
     def _publish_in_full(self, head: Snapshot, steps: Sequence[CommitStep]) -> tuple[Snapshot, ...] | None:
         """Publish changes that are too large for the log, each with full metadata instead."""

@@ -25,10 +25,10 @@ from sleeper_nb.load.conform import (
     by_statement,
     compare,
     for_table,
+    name_table_in_hints,
     no_place,
     raise_first,
     row_number,
-    table_in_hints,
     without_options,
 )
 from sleeper_nb.load.row_checks import NOT_JUDGED, JudgedRows, opened_checks
@@ -57,7 +57,7 @@ from sleeper_nb.sql.writes import RowChange as Change
 from sleeper_nb.sql.writes import read_writing_statement
 from sleeper_nb.table_at import TableAt
 from sleeper_nb.versions.leases import ReadGuard
-from sleeper_nb.versions.periodic_savepoints import LoadedAndSaved, saved_if_due
+from sleeper_nb.versions.periodic_savepoints import LoadedAndSaved, save_after_load
 from sleeper_nb.versions.resolve import Resolved
 
 _MOST_WATCHED: Final = 64
@@ -241,7 +241,7 @@ class BoundRowStatement:
         ConflictError
             When other writers changed the same rows in each attempt; nothing was changed.
         """
-        with table_in_hints(self.table.name):
+        with name_table_in_hints(self.table.name):
             return self._run(dry_run=dry_run, force=force, message=message, job_id=job_id)
 
     def _run(self, *, dry_run: bool, force: bool, message: str | None, job_id: str | None) -> ChangeReport:
@@ -420,7 +420,7 @@ class BoundRowStatement:
         if report.snapshot is None or report.note:
             return report
         interval, author = self.table.properties[SAVEPOINT_INTERVAL], self.table.components.author
-        snapshot = saved_if_due(self.table.store, report.snapshot, interval, author)
+        snapshot = save_after_load(self.table.store, report.snapshot, interval, author)
         note = snapshot.note if isinstance(snapshot, LoadedAndSaved) else ""
         return replace(report, snapshot=snapshot, note=note)
 

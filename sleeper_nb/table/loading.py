@@ -26,7 +26,7 @@ from sleeper_nb.load.checked_load import (
     with_broken_expectations,
     with_runs,
 )
-from sleeper_nb.load.conform import for_table, table_in_hints
+from sleeper_nb.load.conform import for_table, name_table_in_hints
 from sleeper_nb.load.data_columns import materialised
 from sleeper_nb.load.ingest import IngestPlan, IngestSettings, plan_ingest, plan_of_counts
 from sleeper_nb.load.load_options import LoadOptions
@@ -56,7 +56,7 @@ from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.data_files import DataFileSettings
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.table.bulk_loading import LoadEngine, as_files, is_bulk, is_by_spark, split_of, writer_of
-from sleeper_nb.versions.periodic_savepoints import LoadedAndSaved, saved_if_due
+from sleeper_nb.versions.periodic_savepoints import LoadedAndSaved, save_after_load
 
 if TYPE_CHECKING:
     from sleeper_nb.engines.spark.source_table import WrittenLoad
@@ -141,7 +141,7 @@ def _load(
         how = "through Spark" if by_spark else "by threads"
         logger.info("table %s: loading %s (%d bytes of files)", table.name, how, sources.bytes_of(rows))
     notes = property_files.pending_settings(table.properties, state, table.name, table.properties_path)
-    with table_in_hints(table.name):
+    with name_table_in_hints(table.name):
         if in_bulk:
             loaded = _bulk_import(table, state, rows, matching, settings, message, job_id, by_spark=by_spark)
         else:
@@ -153,7 +153,7 @@ def _after_load(table: OpenTable, loaded: Snapshot, notes: Iterable[str]) -> Sna
     """Show notes and make a savepoint if one is due; an error would make the caller load the rows again."""
     for note in notes:
         table.components.progress.finish(f"note: {note}")
-    saved = saved_if_due(table.store, loaded, table.properties[SAVEPOINT_INTERVAL], table.components.author)
+    saved = save_after_load(table.store, loaded, table.properties[SAVEPOINT_INTERVAL], table.components.author)
     if isinstance(loaded, CheckedLoad) and isinstance(saved, LoadedAndSaved):
         return replace(loaded, note="\n".join(filter(None, (loaded.note, saved.note))))
     return saved
@@ -203,7 +203,7 @@ class _CheckedIngest:
         def kept() -> str:
             return self.quarantine.note(done[-1].count) if done[-1].count else ""
 
-        with table_in_hints(table.name):
+        with name_table_in_hints(table.name):
             loaded = add() if job_id is None else _once(table, "ingest", job_id, add, outcome=kept)
         loaded = _after_load(table, loaded, notes)
         if isinstance(loaded, MadeBefore):
@@ -224,7 +224,7 @@ class _CheckedIngest:
         note = self.quarantine.note(count)
         with finishing(table.components.progress) as progress:
             progress.update(f"writing {counted(sorted_out.rows.num_rows, 'row')}")
-            with self.quarantine.kept(sorted_out, state.schema, self.matching):
+            with self.quarantine.write_kept_rows(sorted_out, state.schema, self.matching):
                 snapshot = ingest.ingest_arrow(
                     table.store,
                     sorted_out.rows,
@@ -287,11 +287,11 @@ def add_files(
                 rules=rules,
             )
 
-    with table_in_hints(table.name):
+    with name_table_in_hints(table.name):
         added = add() if job_id is None else _once(table, "ingest", job_id, add)
     if has_added(added):
         remember_files(table.store, found.values(), added.id, job_id)
-    return noted(saved_if_due(table.store, added, table.properties[SAVEPOINT_INTERVAL], author), note)
+    return noted(save_after_load(table.store, added, table.properties[SAVEPOINT_INTERVAL], author), note)
 
 
 def _addresses(files: str | Path | Iterable[str | Path]) -> list[str | Path]:
@@ -473,7 +473,7 @@ def add_written(table: OpenTable, load: WrittenLoad, write: Callable[[], Iterabl
         loaded = _once(table, "bulk-import", load.job_id, add, load.began)
     for note in load.judged.notes:
         table.components.progress.finish(note)
-    return saved_if_due(table.store, loaded, table.properties[SAVEPOINT_INTERVAL], author)
+    return save_after_load(table.store, loaded, table.properties[SAVEPOINT_INTERVAL], author)
 
 
 def record_failure(table: OpenTable, job_id: str, began: datetime, reason: str) -> None:

@@ -27,7 +27,7 @@ from sleeper_nb.versions.delete_savepoint import (
 )
 from sleeper_nb.versions.diff import Diff, diff
 from sleeper_nb.versions.expire import Retention
-from sleeper_nb.versions.leases import ReadGuard, guarded
+from sleeper_nb.versions.leases import ReadGuard, hold_versions
 
 
 def snapshots(table: OpenTable, limit: int | None) -> Pictured[Snapshot]:
@@ -105,7 +105,7 @@ def changes(table: OpenTable, before: TableAt, after: TableAt, chosen: ChosenRow
 def difference(table: OpenTable, before: TableAt, after: TableAt, chosen: ChosenRows, *, images: bool) -> Diff:
     """Return what changed between two versions, by numbers and names; rows are read where metadata cannot tell."""
     comparison = _comparison(table, before, after, chosen)
-    with finishing(table.components.progress) as progress, guarded(_guards(before, after), "diff"):
+    with finishing(table.components.progress) as progress, hold_versions(_guards(before, after), "diff"):
         found, storage = None, table.store.storage
         if images:
             found = row_images.count_images(comparison, storage, progress=progress)

@@ -23,7 +23,7 @@ from sleeper_nb.report import Bytes, Grid, Report, counted, nothing_done
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
 from sleeper_nb.versions.expire import Retention, plan_expiry
-from sleeper_nb.versions.full_disk import freeing_space
+from sleeper_nb.versions.full_disk import free_space_and_retry
 
 logger = logging.getLogger(__name__)
 
@@ -129,7 +129,7 @@ def delete_savepoint(store: StateStore, savepoint: Savepoint) -> None:
         When its file could not be deleted. The savepoint is deleted all the same.
     """
     catalog, now = store.catalog, store.clock.now()
-    freeing_space(catalog, lambda: catalog.delete_savepoint(store.table_id, savepoint.id, now))
+    free_space_and_retry(catalog, lambda: catalog.delete_savepoint(store.table_id, savepoint.id, now))
     logger.info(
         "table %s: deleted savepoint %d of snapshot %d", store.table_id, savepoint.id, savepoint.saved_snapshot_id
     )

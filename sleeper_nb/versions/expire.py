@@ -12,7 +12,7 @@ from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.report import CLEAN_UP, Grid, TableReport, counted, nothing_done
 from sleeper_nb.state_store.state_store_base import StateStore
-from sleeper_nb.versions.full_disk import freeing_space
+from sleeper_nb.versions.full_disk import free_space_and_retry
 
 logger = logging.getLogger(__name__)
 
@@ -133,7 +133,7 @@ def expire_snapshots(
     expired = plan_expiry(snapshots, retention, now)
     if not dry_run:
         ids = [snapshot.id for snapshot in expired]
-        freeing_space(store.catalog, lambda: store.catalog.expire_snapshots(store.table_id, ids, now))
+        free_space_and_retry(store.catalog, lambda: store.catalog.expire_snapshots(store.table_id, ids, now))
         level = logging.INFO if ids else logging.DEBUG
         logger.log(
             level, "table %s: expired %d snapshots, %d kept", store.table_id, len(ids), len(snapshots) - len(ids)

@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def freeing_space(catalog: Catalog, work: Callable[[], T]) -> T:
+def free_space_and_retry(catalog: Catalog, work: Callable[[], T]) -> T:
     """Do work that leads to less being stored; when the disk is full, give up the reserve and try again.
 
     Parameters

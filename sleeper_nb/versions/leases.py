@@ -253,7 +253,7 @@ def _release_in_thread(release: Callable[[], None]) -> None:
 
 
 @contextlib.contextmanager
-def guarded(guards: Iterable[ReadGuard], purpose: str) -> Iterator[None]:
+def hold_versions(guards: Iterable[ReadGuard], purpose: str) -> Iterator[None]:
     """Hold several versions while a block reads them, each as `ReadGuard.during`."""
     with contextlib.ExitStack() as stack:
         for guard in guards:

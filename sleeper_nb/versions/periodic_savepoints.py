@@ -227,7 +227,7 @@ class SavepointKeeper:
         return RetiredSavepoints(retired, dry_run)
 
 
-def saved_if_due(store: StateStore, loaded: Snapshot, interval: timedelta | None, author: str | None) -> Snapshot:
+def save_after_load(store: StateStore, loaded: Snapshot, interval: timedelta | None, author: str | None) -> Snapshot:
     """Save the snapshot that a load made if a savepoint is due; return the snapshot, with a note if one was due.
 
     The rows are in the table before this begins. So a failure here goes into the note and is not raised: a caller that

@@ -25,7 +25,7 @@ from sleeper_nb.widgets.explorer_model import (
     Tab,
     sql_line,
 )
-from sleeper_nb.widgets.latest_work import Background, LatestWork, in_thread
+from sleeper_nb.widgets.latest_work import Background, LatestWork, run_in_thread
 from sleeper_nb.widgets.live import (
     FilteredList,
     LiveWidget,
@@ -184,7 +184,7 @@ class Explorer(LiveWidget):
     statement = traitlets.Unicode()
     plot = traitlets.Instance(ChartChoice, ())
 
-    def __init__(self, session: Session, table: str | None = None, *, background: Background = in_thread) -> None:
+    def __init__(self, session: Session, table: str | None = None, *, background: Background = run_in_thread) -> None:
         self._model, self._queries = ExploreModel(session), SqlModel(session)
         self._drawn: DrawnChart | None = None
         self._opened: ShownTable | None = None

@@ -12,7 +12,7 @@ from IPython.display import DisplayHandle, display
 from sleeper_nb.clock import Clock
 from sleeper_nb.progress import BackgroundJob
 from sleeper_nb.widgets.explorer_model import Preview
-from sleeper_nb.widgets.latest_work import Background, in_thread
+from sleeper_nb.widgets.latest_work import Background, run_in_thread
 from sleeper_nb.widgets.live import LiveWidget, alert, button, static_bundle
 from sleeper_nb.widgets.watch_model import JobsModel
 
@@ -55,7 +55,7 @@ class JobWatch(LiveWidget):
         clock: Clock,
         line: str,
         work: BackgroundJob[Any] | None = None,
-        background: Background = in_thread,
+        background: Background = run_in_thread,
     ) -> None:
         self._model, self._clock, self._line, self._background, self.work = model, clock, line, background, work
         self._shut = threading.Event()

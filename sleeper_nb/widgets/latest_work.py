@@ -11,7 +11,7 @@ from sleeper_nb.progress import Watch
 Background = Callable[[Callable[[], None]], None]
 
 
-def in_thread(work: Callable[[], None]) -> None:
+def run_in_thread(work: Callable[[], None]) -> None:
     """Run a function in the background."""
     threading.Thread(target=work, name="sleeper-widget", daemon=True).start()
 
@@ -25,7 +25,7 @@ class LatestWork:
         Runs a function, in a thread of its own unless a test runs it itself.
     """
 
-    def __init__(self, background: Background = in_thread) -> None:
+    def __init__(self, background: Background = run_in_thread) -> None:
         self._background, self._lock = background, threading.Lock()
         self._next: Callable[[Watch], None] | None = None
         self._watch: Watch | None = None

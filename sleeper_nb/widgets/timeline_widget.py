@@ -26,7 +26,7 @@ from sleeper_nb.widgets.change_html import (
 )
 from sleeper_nb.widgets.command_line import CommandLine
 from sleeper_nb.widgets.explorer_model import ExploreModel, Preview
-from sleeper_nb.widgets.latest_work import Background, LatestWork, in_thread
+from sleeper_nb.widgets.latest_work import Background, LatestWork, run_in_thread
 from sleeper_nb.widgets.live import LiveWidget, alert, button, static_bundle, steps
 from sleeper_nb.widgets.plan_panel import PlanPanel
 from sleeper_nb.widgets.version_change import COLUMNS, VersionDiff, VersionPair
@@ -169,7 +169,7 @@ class Timeline(LiveWidget):
     rollback_line = traitlets.Unicode()
     savepoint_line = traitlets.Unicode()
 
-    def __init__(self, session: Session, table: str, background: Background = in_thread) -> None:
+    def __init__(self, session: Session, table: str, background: Background = run_in_thread) -> None:
         self._model, self._components = ExploreModel(session), session.components
         self._opened = self._model.open(table)
         self.table = self._opened.name

@@ -14,7 +14,7 @@ from docs.markdown import code_blocks
 from sleeper_nb import cli
 from sleeper_nb.commands import COMMANDS, outcome
 from sleeper_nb.commands.help import ON_CONSOLE
-from sleeper_nb.commands.parse import shared_last
+from sleeper_nb.commands.parse import move_shared_last
 
 PAGE = (Path(__file__).parents[2] / "docs" / "running.md").read_text(encoding="utf-8")
 VENV = "/srv/flights/.venv/bin"
@@ -43,7 +43,7 @@ def commands() -> list[list[str]]:
 @pytest.mark.parametrize("words", commands(), ids=" ".join)
 def test_each_command_is_one(words):
     assert words[0] == "sleeper"
-    invocation = COMMANDS.parse_argv(shared_last(words[1:], SHARED), ON_CONSOLE)
+    invocation = COMMANDS.parse_argv(move_shared_last(words[1:], SHARED), ON_CONSOLE)
     assert invocation.command.name in {"maintain", "status"}
 
 

@@ -14,7 +14,7 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.errors import SleeperError, StorageError
 from sleeper_nb.maintain.check import check_table, savepoint_file_faults
-from sleeper_nb.maintain.check_data import DataUse, data_faults
+from sleeper_nb.maintain.check_data import DataUse, find_data_faults
 from sleeper_nb.model.checksums import checksum_of
 from sleeper_nb.model.savepoints import Savepoint, is_file_of
 from sleeper_nb.model.transactions import from_entry, has_checksum, without_checksum
@@ -74,7 +74,7 @@ def test_every_flip_of_a_data_file_is_found_and_no_reader_gives_its_rows(table: 
     use = DataUse(file, state.tree[file.partition_id].region, state.schema)
     plan, projected = planning.plan_scan(state), {"columns": ["key"]}
     for at in flips(located(table, file.filename)):
-        assert list(data_faults(table.storage, [use], Silent())), at
+        assert list(find_data_faults(table.storage, [use], Silent())), at
         for options in ({}, projected) if at % 16 == 0 else ({},):
             with pytest.raises(StorageError, match=f"{Path(file.filename).name} is damaged"):
                 reading.read(plan, table.storage, **options)

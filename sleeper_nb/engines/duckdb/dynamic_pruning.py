@@ -41,7 +41,7 @@ from sleeper_nb.read.scan_plan import ScanPlan, TableRows
 from sleeper_nb.report import counted
 from sleeper_nb.sql.binding import Bound, BoundSource
 from sleeper_nb.sql.variables import BoundVariable
-from sleeper_nb.versions.leases import guarded
+from sleeper_nb.versions.leases import hold_versions
 
 MANY_FILES: Final = 32
 """From so many files on, opening those that are not needed takes longer than reading keys first."""
@@ -206,7 +206,7 @@ class _Source:
         if not isinstance(what.rows, TableRows):
             raise TypeError("a system table has no keys")
         plan, storage = what.rows.plan, what.storage
-        with guarded([] if what.guard is None else [what.guard], "sql"):
+        with hold_versions([] if what.guard is None else [what.guard], "sql"):
             rows = relations.relation(connection, plan, storage, is_whole=False)
             condition = _expression(self.predicate, plan.schema)
             return interruptible(

@@ -189,7 +189,7 @@ def run_watched(watched: WatchedAction[T], progress: Progress, detail: Callable[
 def run_each(
     watched: WatchedAction[None], results: SimpleQueue[T], check: Callable[[], None] = unchecked
 ) -> Generator[T]:
-    """Run `side_by_side` actions and yield each result as soon as it exists.
+    """Run actions by `run_in_parallel`, and yield each result as soon as it exists.
 
     An interrupt, an error that `check` raises, or leaving the loop early cancels the running actions. After a failure,
     no other action is started.
@@ -206,7 +206,7 @@ def run_each(
     watched.result()
 
 
-def side_by_side(
+def run_in_parallel(
     session: SparkSession, actions: Sequence[Callable[[SparkSession], T]], results: SimpleQueue[T]
 ) -> None:
     """Run actions, as many at once as Spark has cores, and put each result into a queue."""

@@ -80,7 +80,7 @@ class AppendPlan:
     storage: Storage
     checks: tuple[RowCheck, ...] = ()
 
-    def written(self, rows: pa.Table) -> Iterator[FileReference]:
+    def write_files(self, rows: pa.Table) -> Iterator[FileReference]:
         """Write conformed rows to new files, and yield the references that the table gets."""
         yield from write_rows(self.storage, rows, self.schema, self.tree, self.settings, self._new_id)
 
@@ -169,7 +169,7 @@ class AppendWriter(DataSourceArrowWriter):
                     if rows.nbytes <= HANDED_OVER_BYTES:
                         handed_over = _packed(rows)
                     else:
-                        references += self.plan.written(rows)
+                        references += self.plan.write_files(rows)
         except BaseException as error:
             for filename in {reference.filename for reference in references}:
                 self.plan.storage.delete(filename)
@@ -224,7 +224,7 @@ class AppendWriter(DataSourceArrowWriter):
         check_seen(self.plan.storage, {r.filename for report in reports for r in report.references})
         few = [_unpacked(report.rows) for report in reports if report.rows]
         if few:
-            yield from self.plan.written(pa.concat_tables(few))
+            yield from self.plan.write_files(pa.concat_tables(few))
 
     @without_stack()
     def abort(self, messages: Sequence[Any]) -> None:

@@ -18,8 +18,8 @@ from sleeper_nb.engines.spark.actions import (
     OwnThread,
     WatchedAction,
     run_each,
+    run_in_parallel,
     run_watched,
-    side_by_side,
 )
 from sleeper_nb.engines.spark.gateway import (
     activate,
@@ -271,7 +271,7 @@ class SparkEngine:
         `check` is called repeatedly; when it raises, all jobs are cancelled.
         """
         results: SimpleQueue[T] = SimpleQueue()
-        together = partial(side_by_side, actions=actions, results=results)
+        together = partial(run_in_parallel, actions=actions, results=results)
         with _explained(), self._counted(self._watched(together, description)) as watched:
             yield from run_each(watched, results, check)
         self._answered()
@@ -431,7 +431,7 @@ class SparkEngine:
         logger.info("Spark starts on Java %s (%s): %s", plan.java.version, plan.java.origin, logged_settings(plan.conf))
         try:
             jvm = self._launch(plan, folder, log, archive)
-            with jvm.as_gateway():
+            with jvm.attach_next_session():
                 session = build_session(dict(plan.conf))
             delete_with_jvm(session, folder)
         except BaseException:

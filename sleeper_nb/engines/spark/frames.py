@@ -436,7 +436,7 @@ def query(
     sure that the statement only reads (`spark_reads.check_reads`).
     """
     spark, for_query = made.spark, is_query(statement)
-    with NAMES_AND_SETTINGS, _only_names_of(spark, session_id), made.views.named(views, for_query=for_query):
+    with NAMES_AND_SETTINGS, _only_names_of(spark, session_id), made.views.create(views, for_query=for_query):
         arguments = {name: _argument(value) for name, value in (parameters or {}).items()}
         return spark.sql(statement.text, args=arguments) if arguments else spark.sql(statement.text)
 
@@ -479,7 +479,7 @@ def summed_for_chart(made: KeptFrames, rows: DataFrame, values: Sequence[ChartVa
     kept = numbered.select(*(_chart_value(places[v.column], kinds[v.column], v) for v in values)).persist()
     try:
         # not `sql(…, picked=kept)`, which drops its own view of the rows, and with that what Spark has kept of them
-        with NAMES_AND_SETTINGS, made.views.named({_PICKED: kept}, for_query=True):
+        with NAMES_AND_SETTINGS, made.views.create({_PICKED: kept}, for_query=True):
             sums = made.spark.sql(query.of(_AS_V))  # Spark plans it when it is read
         return sums.toArrow()
     finally:

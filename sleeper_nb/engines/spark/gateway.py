@@ -71,7 +71,7 @@ def build_session(conf: Mapping[str, str]) -> SparkSession:
     for name, value in conf.items():
         builder = builder.config(name, value)
     session: SparkSession = builder.getOrCreate()
-    quiet_at_the_end(session)
+    silence_exit(session)
     return session
 
 
@@ -82,7 +82,7 @@ def activate(session: SparkSession) -> None:
     session_class.setActiveSession(session._jsparkSession)  # noqa: SLF001 - as PySpark does where it builds one
 
 
-def quiet_at_the_end(session: SparkSession) -> None:
+def silence_exit(session: SparkSession) -> None:
     """Keep PySpark from writing a traceback when the JVM ends first: it takes that for a failed accumulator update."""
     server = getattr(session.sparkContext, "_accumulatorServer", None)
     if server is None:

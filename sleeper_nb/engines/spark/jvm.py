@@ -115,7 +115,7 @@ class Jvm:
         info.unlink()
 
     @contextlib.contextmanager
-    def as_gateway(self) -> Iterator[None]:
+    def attach_next_session(self) -> Iterator[None]:
         """Make the next session of this process attach to this JVM, and restore the environment afterwards."""
         ours = {
             "PYSPARK_GATEWAY_PORT": str(self.port),

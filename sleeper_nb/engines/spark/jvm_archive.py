@@ -180,7 +180,7 @@ def _make_archive(plan: JvmPlan, path: Path, base: Path | None, log: Path) -> No
             jvm.wait_ready()
             from pyspark.sql import SparkSession
 
-            with jvm.as_gateway():
+            with jvm.attach_next_session():
                 session = SparkSession.builder.config(
                     "spark.sql.warehouse.dir", str(folder / "warehouse")
                 ).getOrCreate()

@@ -38,7 +38,7 @@ class TemporaryViews:
         self.is_quick = True
 
     @contextlib.contextmanager
-    def named(self, frames: Mapping[str, DataFrame], *, for_query: bool) -> Iterator[None]:
+    def create(self, frames: Mapping[str, DataFrame], *, for_query: bool) -> Iterator[None]:
         """Give frames names, which statements find until the block ends.
 
         Parameters

@@ -66,7 +66,7 @@ class Tables:
         return cls(active, ready, partitions, own=bool(own))
 
     @classmethod
-    def chosen_for(cls, catalog: DynamoDBCatalog, table_id: str) -> Tables:
+    def choose_for(cls, catalog: DynamoDBCatalog, table_id: str) -> Tables:
         """Choose the tables by the instance's setting, once for the life of the Sleeper table, and create them."""
         catalog.make()
         rows = catalog.rows(table_id)

@@ -349,4 +349,4 @@ class DynamoDBStateStore(StateStore):
         self._tables.erase()
 
     def _make(self) -> None:
-        self._known_tables = Tables.chosen_for(self._shared, self.table_id)
+        self._known_tables = Tables.choose_for(self._shared, self.table_id)

@@ -66,7 +66,7 @@ def test_views_are_made_without_commands(warehouse, spark_engine, spark):
     warehouse.sql("SELECT k FROM a WHERE k > 0", engine="spark").to_arrow()
     assert warehouse.components.engines.spark().kept_frames(spark).views.is_quick
     views = TemporaryViews(spark)
-    with views.named({"__one": spark.range(1), "__two": spark.range(2)}, for_query=True):
+    with views.create({"__one": spark.range(1), "__two": spark.range(2)}, for_query=True):
         assert spark.sql("SELECT * FROM __two").count() == 2
     assert views.is_quick
 
@@ -115,7 +115,7 @@ def test_views_have_the_rows_of_their_frames(spark, is_another):
         views._catalog = CatalogOfAnotherSpark(views._catalog)
     for number in range(3):
         frames = {"__one": spark.range(number), "__two": spark.range(10).selectExpr(f"id + {number} AS other")}
-        with views.named(frames, for_query=True):
+        with views.create(frames, for_query=True):
             rows = spark.sql("SELECT count(*) AS n FROM __one").crossJoin(
                 spark.sql("SELECT min(other) AS m FROM __two")
             )
