@@ -291,7 +291,7 @@ def test_alter_table_changes_columns_in_one_commit(session, engine):
     assert report.snapshot.id == 3
     assert session.table("trips").schema.names == ("city", "day", "remark", "tip", "fare")
     again = "ALTER TABLE trips ADD COLUMN IF NOT EXISTS tip DOUBLE, DROP COLUMN IF EXISTS gone"
-    assert "nothing was created" in repr(session.sql(again, engine=engine))
+    assert "nothing was changed" in repr(session.sql(again, engine=engine))
     session.sql("ALTER TABLE trips DROP COLUMNS (tip, fare)", engine=engine)
     session.sql("ALTER TABLE trips SET TBLPROPERTIES (snapshot.time-retained = '20 d')", engine=engine)
     assert session.table("trips").properties.texts["snapshot.time-retained"] == "20 d"
