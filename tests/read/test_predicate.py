@@ -73,7 +73,7 @@ predicates = st.recursive(
 
 
 @given(predicates, st.sampled_from([None, 0, 2]))
-def test_no_row_that_meets_a_test_is_outside_of_its_regions(predicate: Predicate, value: int | None):
+def test_no_row_that_meets_a_predicate_is_outside_of_its_regions(predicate: Predicate, value: int | None):
     regions = inclusive_projection(predicate, SCHEMA)
     for k, s in KEYS:
         if regions is not None and meets(predicate, {"k": k, "s": s, "v": value}):
@@ -106,7 +106,7 @@ def test_a_text_begins_with_another_exactly_in_the_region(prefix: str, word: str
         (IsIn("k", (1, "x")), None),
     ],
 )
-def test_a_test_reaches_these_regions(predicate: Predicate, texts: list[str] | None):
+def test_a_predicate_reaches_these_regions(predicate: Predicate, texts: list[str] | None):
     regions = inclusive_projection(predicate, SCHEMA)
     assert (None if regions is None else [region.text(SCHEMA) for region in regions]) == texts
 
@@ -130,7 +130,9 @@ small = st.integers(-128, 127)
 
 
 @given(small, small, st.booleans(), operators, small)
-def test_a_row_whose_sum_compares_meets_the_test_also_when_the_sum_wraps(number, offset, is_negated, operator, value):
+def test_a_row_whose_sum_compares_meets_the_predicate_also_when_the_sum_wraps(
+    number, offset, is_negated, operator, value
+):
     total = (offset - number if is_negated else number + offset) + 128 & 255
     predicate = ShiftedColumn("v", offset, is_negated, bits=8).compared(operator, value)
     assert not meets(Comparison("total", operator, value), {"total": total - 128}) or meets(predicate, {"v": number})
