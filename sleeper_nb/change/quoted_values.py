@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from sleeper_nb.catalog.catalog_base import Retained
 from sleeper_nb.errors import SleeperError
+from sleeper_nb.model.properties import TABLE_SCHEMA
 from sleeper_nb.model.savepoints import savepoint_label
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
@@ -20,7 +21,6 @@ from sleeper_nb.storage import paths
 
 _SHORTEST_QUOTE = 3
 """A shorter value is in many texts that are not about it."""
-_SCHEMA = "sleeper.table.schema"
 
 
 def quoting(
@@ -89,5 +89,5 @@ def _of_schema(schema: Schema) -> _Texts:
 
 def _of_properties(properties: Mapping[str, str]) -> _Texts:
     for name, text in properties.items():
-        if name != _SCHEMA:
+        if name != TABLE_SCHEMA:
             yield f"property {name}", text
