@@ -284,6 +284,11 @@ class Display:
     timed: bool = True
 
 
+def class_name(value: Any) -> str:
+    """Return the name of the class of a value, with its module unless it is built in."""
+    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+
+
 def counted(number: int, noun: str) -> str:
     """Return a count of things: ``1 file``, ``1,200 files``."""
     return f"{number:,} {noun}{'s' * (number != 1)}"

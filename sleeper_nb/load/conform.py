@@ -30,7 +30,7 @@ from sleeper_nb.load.matching import EXACT, Matching, folded, is_nameless, valid
 from sleeper_nb.load.requested_casts import can_be_requested, is_word, prepared
 from sleeper_nb.model.keys import OUT_OF_YEARS, arrow_value, first_and_last
 from sleeper_nb.model.schema import Field, FieldType, Schema
-from sleeper_nb.report import counted
+from sleeper_nb.report import class_name, counted
 
 A_TABLE = "<table>"
 """A placeholder in hints for the table's name, which a schema does not know; `Table` replaces it."""
@@ -179,11 +179,6 @@ def _in_definition(altering: Action) -> str:
     if altering.line.startswith("properties "):
         return f"give the table the property {value}"
     return "leave it out of the table's definition" if option == "--drop-check" else f"define the column {value}"
-
-
-def class_name(value: Any) -> str:
-    """Return the name of the class of a value, with its module unless it is built in."""
-    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
 
 
 def _class_of(value: Any) -> str:

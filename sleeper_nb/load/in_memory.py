@@ -8,6 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from sleeper_nb.errors import InvalidInput, first_line
+from sleeper_nb.report import class_name
 
 
 def is_pandas(data: Any) -> bool:
@@ -133,9 +134,7 @@ def arrow_of(data: Any) -> pa.Table:
         hint = "make a table of it, such as x.to_frame()"
     elif isinstance(data, Mapping):
         hint = "make a table of it, such as pandas.DataFrame(x); or pass a list of dictionaries, one for each row"
-    home = type(data).__module__
-    name = type(data).__qualname__ if home == "builtins" else f"{home}.{type(data).__qualname__}"
-    raise InvalidInput(f"cannot ingest a value of type {name}", hint=hint)
+    raise InvalidInput(f"cannot ingest a value of type {class_name(data)}", hint=hint)
 
 
 def _computed(compute: Callable[[], Any]) -> Any:

@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from sleeper_nb.errors import Action, HintParts, InvalidInput
 from sleeper_nb.load.casts import BAD_VALUE
-from sleeper_nb.load.conform import class_name, giving_type, row_number
+from sleeper_nb.load.conform import giving_type, row_number
 from sleeper_nb.model.csv_format import CsvFormat
 from sleeper_nb.model.schema import FieldType
+from sleeper_nb.report import class_name
 
 _NUMBERS = (int, float, Decimal, np.integer, np.floating)
 _MOST_NULLS: Final = 3
