@@ -489,9 +489,9 @@ _MARKS: Final = re.compile(
 
 
 class MisnamedFile(InvalidInput):
-    """A file that is of another format than its name says; `ending` is what its name should end in."""
+    """A file that is of another format than its name says; `renaming` is the hint where no option says the format."""
 
-    ending = ""
+    renaming = ""
 
 
 def check_is_text(file: SourceFile, head: bytes) -> None:
@@ -511,9 +511,10 @@ def check_is_text(file: SourceFile, head: bytes) -> None:
         say_it = Action(f"--format {is_format}", f"format={is_format!r}")
         packed = (f".{file.format}{ending}" for ending, name in COMPRESSIONS.items() if name == kind)
         ending = {"parquet": ".parquet", "excel": ".xlsx or .zip"}.get(kind) or next(packed)
-        hint = (f"rename it to end in {ending}, or add ", say_it)
-        error = MisnamedFile(f"{file.label} is {what}, and its name does not say so", hint=hint)
-        error.ending = ending
+        renaming = f"rename it to end in {ending}"
+        problem = f"{file.label} is {what}, and its name does not say so"
+        error = MisnamedFile(problem, hint=(f"{renaming}, or add ", say_it))
+        error.renaming = renaming
         raise error
     if file.csv.encoding is None and _wide_encoding(head):
         raise _not_in_encoding(file) from UnicodeError("letters of two or four bytes")

@@ -294,7 +294,7 @@ def _sql_hint(file: SourceFile) -> Iterator[None]:
         does = "say its columns and types" if file.format == "json" else "take what is in the file"
         error.hint = f"correct it, or {does}: read_{file.format}({quoted_text(file.label)}, {options})"
         if isinstance(error, MisnamedFile):
-            error.hint = f"rename it to end in {error.ending}"
+            error.hint = error.renaming
         raise
 
 
@@ -336,7 +336,7 @@ def _columns(files: Sequence[SourceFile]) -> Sequence[DataColumn]:
         columns = columns_of(files)
     except (InvalidInput, StorageError) as error:
         if isinstance(error, MisnamedFile):
-            hint = f"rename it to end in {error.ending}"
+            hint = error.renaming
         error.hint = encoding_hint(called) if isinstance(error.__cause__, UnicodeError) else hint
         raise
     names = [each.name for each in columns]
