@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from sleeper_nb.clock import Clock
-from tests.browser.lab import LONGEST_WAIT, Lab, Server
+from tests.browser.lab import Lab, Pages, Server
 from tests.browser.notebooks import notebook_of
 
 ROOT = Path(__file__).parents[2]
@@ -105,21 +105,37 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
+@pytest.fixture(scope="session")
+def pages(server: Server, chromium: Any) -> Pages:
+    return Pages(server, chromium)
+
+
 @pytest.fixture
-def lab(server: Server, chromium: Any, request: pytest.FixtureRequest) -> Iterator[Callable[[Path], Lab]]:
-    """Open a notebook; at the end of the test, what must hold of every notebook is checked."""
-    page = chromium.new_page(viewport={"width": 1280, "height": 1000})
-    page.set_default_timeout(LONGEST_WAIT)
-    hosts: set[str] = set()
-    # a widget's module is read from the memory of the page, as blob:http://…
-    page.on("request", lambda asked: hosts.add(urlsplit(asked.url.removeprefix("blob:")).hostname or ""))
+def new_page(pages: Pages) -> None:
+    """Have JupyterLab loaded again, as who opens it at the notebook has it."""
+    pages.discard()
+
+
+@pytest.fixture
+def lab(pages: Pages, request: pytest.FixtureRequest) -> Iterator[Callable[[Path], Lab]]:
+    """Open a notebook; at the end of the test, what must hold of every notebook is checked.
+
+    JupyterLab is loaded once for all tests that pass: to load it costs as much as most of them.
+    """
+    page, hosts, failed = pages.ready(), set[str](), request.session.testsfailed
+
+    def asked(request: Any) -> None:
+        # a widget's module is read from the memory of the page, as blob:http://…
+        hosts.add(urlsplit(request.url.removeprefix("blob:")).hostname or "")
+
+    page.on("request", asked)
     labs: list[Lab] = []
 
     def open_notebook(notebook: Path) -> Lab:
         folder = request.node.name.replace("[", "-").replace("]", "")  # each has its own, where its kernel works
-        (server.folder / folder).mkdir()
-        shutil.copy(notebook, server.folder / folder)
-        labs.append(Lab(page, server, f"{folder}/{notebook.name}", hosts=hosts))
+        (pages.server.folder / folder).mkdir()
+        shutil.copy(notebook, pages.server.folder / folder)
+        labs.append(Lab(page, pages.server, f"{folder}/{notebook.name}", hosts=hosts))
         labs[-1].open()
         return labs[-1]
 
@@ -128,8 +144,13 @@ def lab(server: Server, chromium: Any, request: pytest.FixtureRequest) -> Iterat
         for opened in labs:
             opened.check()
             opened.stop_kernel()
-    finally:
-        page.close()
+            opened.close()
+    except BaseException:
+        pages.discard()
+        raise
+    page.remove_listener("request", asked)
+    if request.session.testsfailed > failed:
+        pages.discard()
 
 
 @pytest.fixture

@@ -12,7 +12,11 @@ import nbformat
 
 from tests.browser.legible import hard_to_read, nameless
 
-_OPEN = "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
+_SIZE = {"width": 1280, "height": 1000}
+_OPEN = """name => {
+    const widget = window.jupyterapp?.shell.currentWidget;
+    return widget?.context?.path === name && widget.sessionContext?.session?.kernel?.status === 'idle';
+}"""
 # No command is awaited inside the page: waiting for it has no time limit there.
 _DO = """command => {
     window.done = false;
@@ -26,6 +30,9 @@ _STOP = """() => {
     window.done = false;
     void window.jupyterapp.shell.currentWidget.sessionContext.shutdown().then(() => { window.done = true; });
 }"""
+_SHOW = "path => { void window.jupyterapp.commands.execute('docmanager:open', {path}); }"
+# Nobody is asked whether to save it first.
+_CLOSE = "() => window.jupyterapp.shell.currentWidget.dispose()"
 _BOX = """e => {
     e.scrollIntoView({block: "center", behavior: "instant"});
     const {x, y, width, height} = e.getBoundingClientRect();
@@ -57,6 +64,29 @@ class Server:
 
 
 @dataclass
+class Pages:
+    """A page with JupyterLab, for one test after the other; a new one after a test that failed."""
+
+    server: Server
+    browser: Any
+    page: Any = None
+
+    def ready(self) -> Any:
+        """Return the page as a user has it who just began, but for the theme."""
+        if self.page is None:
+            self.page = self.browser.new_page()
+            self.page.set_default_timeout(LONGEST_WAIT)
+        self.page.context.clear_permissions()
+        self.page.set_viewport_size(_SIZE)
+        return self.page
+
+    def discard(self) -> None:
+        if self.page is not None:
+            self.page.close()
+        self.page = None
+
+
+@dataclass
 class Lab:
     """A notebook open in a page."""
 
@@ -67,8 +97,11 @@ class Lab:
     hosts: set[str] = field(default_factory=set)
 
     def open(self) -> None:
-        self.page.goto(f"{self.server.url}/doc/tree/{self.name}?reset&token={self.server.token}")
-        self.page.wait_for_function(_OPEN)
+        if self.page.url == "about:blank":
+            self.page.goto(f"{self.server.url}/doc/tree/{self.name}?reset&token={self.server.token}")
+        else:
+            self.page.evaluate(_SHOW, self.name)
+        self.page.wait_for_function(_OPEN, arg=self.name)
 
     def run_all(self, *, seconds: float = LONGEST_WAIT / 1000) -> None:
         self.start("notebook:run-all-cells")
@@ -142,6 +175,9 @@ class Lab:
     def stop_kernel(self) -> None:
         self.page.evaluate(_STOP)
         self.page.wait_for_function("window.done")
+
+    def close(self) -> None:
+        self.page.evaluate(_CLOSE)
 
     def look(self, name: str, widget: Any = None) -> None:
         """Hold that a widget, the last when none is said, can be read and its controls have names; keep a picture."""

@@ -94,6 +94,7 @@ def strangers(tmp_path):
     return path
 
 
+@pytest.mark.usefixtures("new_page")  # Vega draws with no width what is drawn before the notebook is shown
 def test_pictures_of_a_notebook_that_is_not_trusted_are_there_and_their_words_are_not_strewn(lab, strangers, theme):
     opened = lab(strangers)
     opened.set_theme(theme)
