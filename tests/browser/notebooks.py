@@ -39,7 +39,12 @@ from pathlib import Path
 import pyarrow as pa
 import sleeper_nb as sl
 %load_ext sleeper_nb
-Path("sleeper.toml").write_text('warehouse = "warehouse"\\niterators = ["tests.support.iterators:unhurried"]')
+Path("sleeper.toml").write_text('''
+warehouse = "warehouse"
+iterators = ["tests.support.iterators:unhurried"]
+[spark]
+sleeper.archive = "false"
+''')
 Path("own/sleeper_nb").mkdir(parents=True)
 Path("own/sleeper_nb/config.toml").write_text(f"trusted = {json.dumps([str(Path('sleeper.toml').absolute())])}")
 os.environ["XDG_CONFIG_HOME"] = str(Path("own").absolute())

@@ -21,6 +21,8 @@ from sleeper_nb.engines.spark.jvm import find_java, spark_home
 from tests.servers.server import answers, free_port, running
 
 _KEPT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH")
+LIGHT_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""A JVM that ends within a minute costs half with these: what it would compile better, or clean at once, never pays."""
 
 
 class Standalone:
@@ -44,6 +46,15 @@ class Standalone:
         words = ("--host", "127.0.0.1", "--port", str(self.port))
         self.process = self._start("master", "master.Master", words, folder, dict(os.environ))
         assert answers(self.process, self.port), self.log("master")
+
+    def spark_config(self, python: Path, executor_memory: str) -> dict[str, str]:
+        """Return what a session needs to use the cluster, with the Python of its workers."""
+        light = " ".join(LIGHT_JVM)
+        return {
+            "spark.master": self.master, "spark.driver.host": "127.0.0.1", "spark.executor.memory": executor_memory,
+            "spark.pyspark.python": str(python), "spark.sleeper.archive": "false",
+            "spark.driver.extraJavaOptions": light, "spark.executor.extraJavaOptions": light,
+        }  # fmt: skip
 
     def log(self, name: str) -> str:
         """Return the end of a process's log."""
@@ -76,7 +87,7 @@ class Standalone:
         log = self._stack.enter_context((self.folder / f"{name}.log").open("ab"))
         temporary = environment.get("TMPDIR")
         command = [
-            find_java().path, "-Xmx256m", *([f"-Djava.io.tmpdir={temporary}"] if temporary else []),
+            find_java().path, "-Xmx256m", *LIGHT_JVM, *([f"-Djava.io.tmpdir={temporary}"] if temporary else []),
             "-cp", f"{spark_home()}/jars/*", f"org.apache.spark.deploy.{kind}", "--webui-port", "0", *words,
         ]  # fmt: skip
         spark = {"SPARK_HOME": str(spark_home()), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SCALA_VERSION": "2.13"}

@@ -13,6 +13,7 @@ import sleeper_nb as sl
 from sleeper_nb.engines.spark import file_systems
 from tests.servers.s3a import s3a_settings
 from tests.servers.server import Server
+from tests.servers.standalone import LIGHT_JVM
 
 SCHEMA = sl.Schema(
     {"city": "string"}, sort_keys={"time": "timestamp"}, values={"fare": "double?", "tags": "list<int>?"}
@@ -42,7 +43,10 @@ def answers(session: sl.Session, words: str) -> list[object]:
 def main(place: str, endpoint: str) -> None:
     """Compare both readers of one warehouse."""
     keys = os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"]
-    config = s3a_settings(Server(endpoint, "us-east-1", *keys)) | {"spark.master": "local[2]"}
+    config = s3a_settings(Server(endpoint, "us-east-1", *keys)) | {
+        "spark.master": "local[2]", "spark.sleeper.archive": "false",
+        "spark.driver.extraJavaOptions": " ".join(LIGHT_JVM),
+    }  # fmt: skip
     with sl.connect(place, "s3a", spark_config=config) as session:
         table = session.create_table("trips", SCHEMA, ["c"])
         table.ingest(ROWS)

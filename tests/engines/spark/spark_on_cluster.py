@@ -78,10 +78,7 @@ def workers_are_apart(session: sl.Session, folder: Path) -> None:
 def main(folder: Path, bucket: str) -> None:
     """Work in a bucket, which brings the cluster's first worker; and in a folder that both can see."""
     with a_cluster(folder) as cluster:
-        config = {
-            "spark.master": cluster.standalone.master, "spark.executor.memory": "512m",
-            "spark.driver.host": "127.0.0.1", "spark.pyspark.python": str(bare_python(folder / "python")),
-        }  # fmt: skip
+        config = cluster.standalone.spark_config(bare_python(folder / "python"), "512m")
         with sl.connect(bucket, "cluster", spark_config=config, progress=cluster) as session:
             everything(session)
             assert any("waits for workers" in said for said in cluster.said), cluster.said
