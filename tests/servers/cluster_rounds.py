@@ -59,11 +59,8 @@ class World:
 
     def session(self, warehouse: str = "house", **options: object) -> sl.Session:
         """Open a session that uses the cluster."""
-        python = str(self.folder / "python" / "bin" / "python")
-        config = {
-            "spark.master": self.cluster.master, "spark.driver.host": "127.0.0.1", "spark.executor.memory": "600m",
-            "spark.pyspark.python": python, "spark.task.maxFailures": "8",
-        }  # fmt: skip
+        config = self.cluster.spark_config(self.folder / "python" / "bin" / "python", "600m")
+        config["spark.task.maxFailures"] = "8"
         return sl.connect(f"s3://{BUCKET}/{warehouse}", "rounds", spark_config=config, **options)  # type: ignore[arg-type]
 
     def kill(self, victim: str, away: float) -> None:
@@ -229,9 +226,9 @@ def a_round(number: int, world: World, oracle: Oracle, session: sl.Session, stre
     victims = [chance.choice(("worker1", "worker2")), "S3", "DynamoDB"]
     chance.shuffle(victims)
     for victim in victims:
-        time.sleep(chance.uniform(4, 12))
+        time.sleep(chance.uniform(3, 7))
         world.kill(victim, chance.uniform(*DOWN_SECONDS))
-    time.sleep(chance.uniform(4, 8))
+    time.sleep(chance.uniform(3, 5))
     done.set()
     for thread in threads:
         thread.join()

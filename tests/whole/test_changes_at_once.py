@@ -64,4 +64,4 @@ def test_processes_that_change_rows_at_once_lose_none(tmp_path: Path, kind: str,
 )
 def test_processes_that_change_rows_on_servers_at_once_lose_none(tmp_path: Path, kind: str, unique: bool):
     with mixed_load.servers(tmp_path):
-        race(Team(("s3://mixed/house", "mixed"), unique, changes=5), kind, 0)
+        race(Team(("s3://mixed/house", "mixed"), unique, changes=3), kind, 0)
