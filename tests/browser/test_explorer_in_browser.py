@@ -138,6 +138,7 @@ def test_python_moves_both_views_and_a_saved_notebook_keeps_static_pictures(cell
     opened.look("explorer-reopened", statics.last)
 
 
+@pytest.mark.long  # its lines run with the other notebooks, and the tests above use the same explorer
 def test_notebook_01_runs_in_the_browser(lab):
     notebook = ROOT / "notebooks" / "01_first_table.ipynb"
     if not notebook.exists():
