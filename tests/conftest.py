@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import shutil
@@ -140,3 +141,4 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Interacti
     yield made
     made.run_line_magic("unload_ext", "sleeper_nb")
     InteractiveShell.clear_instance()
+    atexit.unregister(made._atexit_once)  # each shell collects garbage there, which takes minutes for a thousand shells
