@@ -256,7 +256,9 @@ def _check_repeatable(
     connection: duckdb.DuckDBPyConnection, text: str, nodes: Iterable[Mapping[str, Any]], names: Iterable[str]
 ) -> None:
     """Raise for a condition with the time, a random value, or anything else that is not only of the row."""
-    changing = {name for (name,) in fetched(connection, _CHANGING)} | _OF_NOW
+    if not _CHANGING_NAMES:  # as they are for every connection
+        _CHANGING_NAMES.update(name for (name,) in fetched(connection, _CHANGING))
+    changing = _CHANGING_NAMES | _OF_NOW
     columns = {name.casefold() for name in names}
     for node in nodes:
         name = str(node.get("function_name", "")).casefold()
@@ -272,6 +274,9 @@ _CHANGING: Final = """
     WHERE (function_type = 'scalar' AND stability <> 'CONSISTENT')
        OR (function_type = 'macro' AND regexp_matches(macro_definition, 'current_|now\\(|random|setting|session'))
 """
+_CHANGING_NAMES: Final[set[str]] = set()
+"""What `_CHANGING` finds among all functions, once per process: it takes longer than all else about a condition."""
+
 _OF_NOW: Final = frozenset({
     "current_catalog", "current_database", "current_date", "current_localtime", "current_localtimestamp",
     "current_role", "current_schema", "current_time", "current_timestamp", "current_user", "localtime",
