@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shlex
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,8 +68,8 @@ _MONTHS = [
 ]
 
 
-def flights() -> pd.DataFrame:
-    """Return the 336,776 flights that left New York City in 2013, in the columns of `FLIGHTS_SCHEMA`.
+def flights(columns: Iterable[str] = FLIGHTS_SCHEMA.names) -> pd.DataFrame:
+    """Return the 336,776 flights that left New York City in 2013, in columns of `FLIGHTS_SCHEMA`.
 
     Raises
     ------
@@ -84,8 +84,9 @@ def flights() -> pd.DataFrame:
         raise EngineError("the flights are not installed", hint='pip install "sleeper-nb[demo]"')
     whole: dict[Hashable, str] = {f.name: "Int32" for f in FLIGHTS_SCHEMA.fields if f.type.name == "int"}
     file = Path(package.origin).parent / "data" / "flights.csv.zip"
-    rows = pd.read_csv(file, dtype=whole, parse_dates=["time_hour"])
-    return rows[list(FLIGHTS_SCHEMA.names)]
+    names = list(columns)
+    times = [name for name in names if name == "time_hour"]
+    return pd.read_csv(file, usecols=names, dtype=whole, parse_dates=times)[names]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -137,7 +138,7 @@ def write_tour(folder: str | Path = "data") -> TourReport:
 def _tour_months() -> Iterator[tuple[int, pa.Table]]:
     import pyarrow as pa
 
-    data = flights()
+    data = flights((*TOUR_COLUMNS, "month"))
     schema = pa.schema([FLIGHTS_SCHEMA.arrow.field(name) for name in TOUR_COLUMNS])
     for number in range(1, 13):
         rows = data.loc[data["month"] == number, list(TOUR_COLUMNS)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from dataclasses import dataclass
+from functools import cache
 from itertools import takewhile
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from IPython.utils.capture import capture_output
 from pyarrow import parquet
 
 import sleeper_nb as sl
-from sleeper_nb import cli
+from sleeper_nb import cli, demo
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -120,9 +121,11 @@ def flights(tmp_path_factory):
     """The folder in which ``sleeper tour`` was typed, as both documents say."""
     folder = tmp_path_factory.mktemp("tour")
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        assert cli.main(["tour"]) == 0
-    return folder
+        patch.setattr(demo, "flights", cache(demo.flights))
+        with pytest.MonkeyPatch.context() as inside:
+            inside.chdir(folder)
+            assert cli.main(["tour"]) == 0
+        yield folder
 
 
 def test_the_tour_writes_a_year_of_flights_once(flights, monkeypatch, capsys):
