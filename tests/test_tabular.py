@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import html
 from collections.abc import Callable, Iterator
 from datetime import time, timedelta
@@ -21,6 +20,7 @@ from sleeper_nb.errors import InvalidInput
 from sleeper_nb.query.result import QueryResult, SparkResult
 from sleeper_nb.report import TableReport
 from sleeper_nb.tabular import Items, Tabular
+from tests.support.garbage import young_garbage
 
 ITEMS = (
     "session.tables()", "session.jobs()", "session.property_values()", "table.jobs()", "table.snapshots()",
@@ -175,8 +175,9 @@ def test_rows_of_changes_come_while_the_rest_is_compared(session: sl.Session, mo
 
 @pytest.mark.parametrize("name", [*READ_LATER, *ON_SPARK][:-1])
 def test_a_relation_outlives_what_it_was_made_of(value_of: Callable[[str], Any], name: str):
-    relation, rows = value_of(name).to_duckdb(), value_of(name).to_arrow()
-    gc.collect()
+    with young_garbage() as collect:
+        relation, rows = value_of(name).to_duckdb(), value_of(name).to_arrow()
+        collect()
     assert cells(relation.filter("true").to_arrow_table()) == cells(rows)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -21,6 +20,7 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from sleeper_nb.scan import Scan
 from tests.support.builders import START
+from tests.support.garbage import young_garbage
 from tests.support.value_pools import KEYS, VALUES
 
 SCHEMA = sl.Schema({"k": "int"}, {"s": "string"}, {"v": "long?", "x": "double?"})
@@ -265,7 +265,7 @@ def test_a_file_that_is_gone_or_cut_is_named(table: sl.Table, tmp_path: Path):
 
 def test_the_files_of_an_older_version_are_kept_until_the_session_is_closed(tmp_path: Path):
     clock, kept = ManualClock(START), {"snapshot.time-retained": "1 h", "snapshot.num-retained.min": "1"}
-    with sl.connect(tmp_path, clock=clock) as session:
+    with young_garbage() as drop_garbage, sl.connect(tmp_path, clock=clock) as session:
         table = session.create_table("t", SCHEMA, properties=kept)
         table.ingest(rows(range(5)))
         table.ingest(rows(range(5)))
@@ -274,7 +274,7 @@ def test_the_files_of_an_older_version_are_kept_until_the_session_is_closed(tmp_
         for _ in range(10):
             clock.advance(timedelta(minutes=10))
             session.components.leases.renew()
-        gc.collect()
+        drop_garbage()
         table.expire_snapshots(dry_run=False)
         assert table.collect_garbage(dry_run=False).data_files == ()
         assert data.count_rows() == 10

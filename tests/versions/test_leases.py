@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-import gc
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from tests.support.builders import (
     rows_of,
 )
 from tests.support.faults import Trap, TrappedCatalog, lose_answer
+from tests.support.garbage import young_garbage
 
 QUARTER = timedelta(minutes=15)
 
@@ -154,16 +155,16 @@ def test_a_lost_answer_leaves_a_lease_that_ends_by_itself(store: StateStore, clo
     assert held(store) == []
 
 
-def released() -> None:
+def released(drop_garbage: Callable[[], int]) -> None:
     """Drop what is unreachable, and wait for the threads that release the leases of it."""
-    gc.collect()
+    drop_garbage()
     for thread in threading.enumerate():
         if thread.name == RELEASING:
             thread.join()
 
 
 def test_a_relation_keeps_its_files_for_as_long_as_it_or_one_made_of_it_is_alive(tmp_path: Path, clock: ManualClock):
-    with sl.connect(tmp_path, clock=clock) as session:
+    with young_garbage() as drop_garbage, sl.connect(tmp_path, clock=clock) as session:
         kept = {"snapshot.time-retained": "1 h", "snapshot.num-retained.min": "1"}
         table = session.create_table("t", KEYED, properties=kept)
         table.ingest(rows_of("a"))
@@ -171,7 +172,7 @@ def test_a_relation_keeps_its_files_for_as_long_as_it_or_one_made_of_it_is_alive
         relation = table.scan(["key"], "key >= 'a'").to_duckdb()
         derived = relation.filter("key = 'a'")
         del relation
-        released()
+        released(drop_garbage)
         assert [lease.snapshot_id for lease in table.leases()] == [3]
         table.compact("all", engine="local")
         for _ in range(10):
@@ -181,7 +182,7 @@ def test_a_relation_keeps_its_files_for_as_long_as_it_or_one_made_of_it_is_alive
         assert table.collect_garbage(dry_run=False).data_files == ()
         assert derived.fetchall() == [("a",)]
         del derived
-        released()
+        released(drop_garbage)
         assert list(table.leases()) == []
         assert len(table.collect_garbage(dry_run=False).data_files) == 2
 
