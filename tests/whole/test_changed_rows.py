@@ -293,7 +293,7 @@ def made_pair(
 @settings(examples(3), phases=[Phase.generate])  # a shrunk seed makes no smaller program
 @given(seed=st.integers(0, 2**32), vectors=st.sampled_from(list(VECTORS)), kind=st.sampled_from(STATE_STORES))
 def test_changed_rows_are_those_of_duckdb_s_own_tables(tmp_path_factory, layout, seed, vectors, kind):
-    run_program(tmp_path_factory.mktemp("warehouse"), layout, seed, vectors, kind)
+    run_program(tmp_path_factory.mktemp("warehouse"), layout, seed, vectors, kind, statements=2)
 
 
 @pytest.mark.long
@@ -301,13 +301,13 @@ def test_changed_rows_are_those_of_duckdb_s_own_tables(tmp_path_factory, layout,
 @settings(max_examples=50, phases=[Phase.generate])
 @given(seed=st.integers(0, 2**32), vectors=st.sampled_from(list(VECTORS)), kind=st.sampled_from(STATE_STORES))
 def test_rows_of_many_programs_are_those_of_duckdb_s_own_tables(tmp_path_factory, layout, seed, vectors, kind):
-    run_program(tmp_path_factory.mktemp("warehouse"), layout, seed, vectors, kind)
+    run_program(tmp_path_factory.mktemp("warehouse"), layout, seed, vectors, kind, statements=4)
 
 
-def run_program(folder: Path, layout: str, seed: int, vectors: str, kind: str) -> None:
+def run_program(folder: Path, layout: str, seed: int, vectors: str, kind: str, *, statements: int) -> None:
     random = Random(seed)  # noqa: S311 - chooses statements
     pair = made_pair(folder, random, layout, vectors, kind)
     with pair.session:
-        for _ in range(4):
+        for _ in range(statements):
             pair.run(StatementMaker(random, list(pair.versions)).statement())
         pair.compare_versions()
