@@ -68,7 +68,7 @@ class Engines:
         """
         from sleeper_nb.engines.duckdb.conditions import DuckDBCondition
 
-        condition = DuckDBCondition.of(text, schema, self.duckdb.connect_confined, repeatable=repeatable)
+        condition = DuckDBCondition.of(text, schema, self.duckdb, repeatable=repeatable)
         with closing(self.duckdb.connect_planning()) as planning:
             return condition.planned(planning, schema)
 
@@ -87,7 +87,7 @@ class Engines:
         from sleeper_nb.engines.duckdb.conditions import DuckDBCondition
 
         try:
-            condition = DuckDBCondition.broken(check.condition, schema, self.duckdb.connect_confined)
+            condition = DuckDBCondition.broken(check.condition, schema, self.duckdb)
         except InvalidInput as error:
             kind, message = "check", error.message
             if isinstance(check, Expectation):  # its name is the condition, which the message repeats

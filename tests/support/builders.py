@@ -95,7 +95,7 @@ def ingest(store: StateStore, data: Any, **options: Any) -> Snapshot:
 
 def condition(text: str | None, schema: Schema) -> Condition | None:
     """Return a condition, if there is one, as tables hand it to reads."""
-    return None if text is None else DuckDBCondition.of(text, schema, Database().connect)
+    return None if text is None else DuckDBCondition.of(text, schema, Database())
 
 
 def scan(store: StateStore, version: Any = None, **options: Any) -> pa.Table:

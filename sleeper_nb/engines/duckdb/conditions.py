@@ -17,7 +17,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from sleeper_nb.engines.duckdb.database import connect_anew
+from sleeper_nb.engines.duckdb.database import Database, connect_anew
 from sleeper_nb.engines.duckdb.duckdb_pushdown import predicate_of
 from sleeper_nb.engines.duckdb.interrupts import fetched, interruptible
 from sleeper_nb.engines.duckdb.parsed_predicates import parse_comparisons
@@ -92,11 +92,11 @@ class DuckDBCondition:
         cls,
         text: str,
         schema: Schema,
-        connect: Callable[[], duckdb.DuckDBPyConnection],
+        database: Database,
         *,
         repeatable: bool = False,
     ) -> Self:
-        """Parse a condition and check it against a schema; no row is read.
+        """Parse a condition and check it against a schema; no row is read, and no database is opened for it.
 
         With `repeatable`, it is also refused when it may be another for the same row later, as with ``now()``.
 
@@ -106,7 +106,7 @@ class DuckDBCondition:
             When it is not one boolean expression of one row of this schema: it cannot be read, names another column,
             compares what cannot be compared, or contains a subquery or a function that does more than compute.
         """
-        with contextlib.closing(connect()) as connection:
+        with contextlib.closing(database.connect_planning()) as connection:
             tree = _parsed(connection, text, schema.names)
             nodes = [node for node in tree_nodes(tree) if "class" in node]
             _judge(text, nodes)
@@ -119,13 +119,13 @@ class DuckDBCondition:
             is_exact = None not in comparisons
             if not is_exact:  # a comparison that was understood fails for no row
                 _bind(connection, text, named, schema.names, nodes)
-        return cls(text, columns, named, schema.names, implied, connect, is_exact=is_exact)
+        return cls(text, columns, named, schema.names, implied, database.connect_confined, is_exact=is_exact)
 
     @classmethod
-    def broken(cls, text: str, schema: Schema, connect: Callable[[], duckdb.DuckDBPyConnection]) -> Self:
+    def broken(cls, text: str, schema: Schema, database: Database) -> Self:
         """Return the condition that rows meet for which a CHECK is false; errors as of `of`, about the CHECK itself."""
-        cls.of(text, schema, connect, repeatable=True)  # it is one expression, so no bracket in it ends the NOT
-        return cls.of(f"NOT (\n{text}\n)", schema, connect)
+        cls.of(text, schema, database, repeatable=True)  # it is one expression, so no bracket in it ends the NOT
+        return cls.of(f"NOT (\n{text}\n)", schema, database)
 
     def planned(self, connection: duckdb.DuckDBPyConnection, schema: Schema) -> Self:
         """Return the condition with its `predicate`, as a connection of the planning database finds it.
