@@ -160,12 +160,12 @@ def test_a_value_is_exactly_itself_or_refused(tmp_path: Path, source: str, depth
 
 
 def test_the_table_of_casts_in_the_reference_is_what_casts_do():
-    got = found(CASES, table_of(CASES))
+    chosen = [case for case in CASES if not case.depth]
+    got = found(chosen, table_of(chosen))
     outcomes: dict[tuple[str, str], set[bool]] = {}
-    for case in CASES:
-        if not case.depth:
-            pair = kind_of(case.sample.arrow), case.target.name
-            outcomes.setdefault(pair, set()).add(got[case.name] is REFUSED)
+    for case in chosen:
+        pair = kind_of(case.sample.arrow), case.target.name
+        outcomes.setdefault(pair, set()).add(got[case.name] is REFUSED)
     with pytest.raises(InexactValueError):
         exactly(pa.array([2**31 - 2], pa.int32()).view(pa.date32()), parse_type("timestamp"))
     outcomes["date", "timestamp"].add(True)  # noqa: FBT003 - it was refused
