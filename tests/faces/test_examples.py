@@ -92,9 +92,11 @@ def template(tmp_path_factory):
 
 
 @pytest.fixture
-def typed(shell, template, tmp_path):
-    """Type what stands behind the magic, in a copy of the template's folder."""
-    shutil.copytree(template, tmp_path, dirs_exist_ok=True)
+def typed(shell, template, tmp_path, monkeypatch):
+    """Type what stands behind the magic, in a copy of the template's folder, which is alone in the one above it."""
+    folder = tmp_path / "above" / "here"  # `..` as a source would otherwise be the files of all tests
+    shutil.copytree(template, folder)
+    monkeypatch.chdir(folder)
     shell.push({"df": rows(A_TRIP), "least": 1})
 
     def type_in(text):
