@@ -152,7 +152,7 @@ def all_writes(session, state_store):
 OWN_TABLES = "DynamoDBStateStore, own tables"
 
 
-@pytest.mark.parametrize("state_store", [*STORES, OWN_TABLES])
+@pytest.mark.parametrize("state_store", [pytest.param(STORES[0], marks=pytest.mark.long), *STORES[1:], OWN_TABLES])
 def test_each_role_can_do_its_work_and_a_lesser_one_is_refused_by_the_name_of_the_action(place, state_store):
     state_store, _, own = state_store.partition(", ")
     properties = {"sleeper.statestore.dynamodb.tables": "own" if own else "shared"}

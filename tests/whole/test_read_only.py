@@ -90,6 +90,12 @@ def shown(folder: Path) -> Shown:
     return found
 
 
+@pytest.fixture(scope="module")
+def before(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Shown:
+    """What shows of each `house`, before any work."""
+    return shown(Path(shutil.copytree(prepared, tmp_path_factory.mktemp("shown") / "house")))
+
+
 @pytest.fixture
 def house(prepared: Path, tmp_path: Path) -> Path:
     shutil.copytree(prepared, tmp_path / "house")
@@ -102,8 +108,9 @@ def house(prepared: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("work", WORK)
-def test_work_in_folders_that_may_only_be_read_is_refused_by_path_and_nothing_is_half_done(house: Path, work: str):
-    before = shown(house)
+def test_work_in_folders_that_may_only_be_read_is_refused_by_path_and_nothing_is_half_done(
+    house: Path, before: Shown, work: str
+):
     with opened(house) as session:
         table(session).scan().to_arrow()
         with read_only([house]):
@@ -128,8 +135,9 @@ def test_work_in_folders_that_may_only_be_read_is_refused_by_path_and_nothing_is
 
 
 @pytest.mark.parametrize("work", WORK)
-def test_with_a_catalog_that_may_only_be_read_reads_work_and_nothing_else_is_half_done(house: Path, work: str):
-    before = shown(house)
+def test_with_a_catalog_that_may_only_be_read_reads_work_and_nothing_else_is_half_done(
+    house: Path, before: Shown, work: str
+):
     with read_only((house / "default").glob("catalog.sqlite*")), opened(house) as session:
         assert keys_in(table(session).scan().to_arrow()) == list("abcxyz")
         assert keys_in(table(session).at("savepoint.kept").scan().to_arrow()) == list("abyz")
@@ -144,8 +152,7 @@ def test_with_a_catalog_that_may_only_be_read_reads_work_and_nothing_else_is_hal
     shown(house)
 
 
-def test_a_warehouse_that_may_only_be_read_says_so_when_it_is_opened(house: Path):
-    before = shown(house)
+def test_a_warehouse_that_may_only_be_read_says_so_when_it_is_opened(house: Path, before: Shown):
     with read_only([house]), pytest.raises(StorageError) as error:
         opened(house)
     assert str(house / "default" / "catalog.sqlite") in error.value.message
@@ -154,8 +161,10 @@ def test_a_warehouse_that_may_only_be_read_says_so_when_it_is_opened(house: Path
 
 
 @pytest.mark.parametrize("work", WORK)
-def test_of_a_warehouse_that_vanished_work_fails_by_name_and_nothing_comes_in_its_place(house: Path, work: str):
-    before, away = shown(house), house.with_name("away")
+def test_of_a_warehouse_that_vanished_work_fails_by_name_and_nothing_comes_in_its_place(
+    house: Path, before: Shown, work: str
+):
+    away = house.with_name("away")
     with opened(house) as session:
         table(session).scan().to_arrow()
         house.rename(away)
