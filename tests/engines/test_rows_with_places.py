@@ -165,24 +165,18 @@ def plans(table: sl.Table, read: Read) -> Iterator[ScanPlan]:
 
 
 @EVERY_TABLE
-def test_places_are_those_of_the_rows_in_their_files(session: sl.Session, read: Read, make: Any) -> None:
+def test_places_are_those_in_the_files_and_rows_are_those_of_the_arrow_kernel(
+    session: sl.Session, read: Read, make: Any
+) -> None:
     table = make(session)
     storage = table.store.storage
     for plan in plans(table, read):
-        found = read(plan, storage, with_places=True)
-        assert found.column_names == [*plan.schema.names, FILE_NUMBER, POSITION]
-        assert by_place(found.to_pylist()) == by_place(expected(plan, storage))
-
-
-@EVERY_TABLE
-def test_rows_are_those_of_the_arrow_kernel(session: sl.Session, read: Read, make: Any) -> None:
-    table = make(session)
-    storage = table.store.storage
-    for plan in plans(table, read):
-        kernel = pa.concat_tables([leaf_by_leaf(plan, storage)])
-        for with_places in (False, True):
-            found = read(plan, storage, with_places=with_places).select(plan.schema.names)
-            assert in_order(found) == in_order(kernel)
+        placed = read(plan, storage, with_places=True)
+        assert placed.column_names == [*plan.schema.names, FILE_NUMBER, POSITION]
+        assert by_place(placed.to_pylist()) == by_place(expected(plan, storage))
+        kernel = in_order(pa.concat_tables([leaf_by_leaf(plan, storage)]))
+        assert in_order(placed.select(plan.schema.names)) == kernel
+        assert in_order(read(plan, storage, with_places=False).select(plan.schema.names)) == kernel
 
 
 @pytest.mark.parametrize("make", TABLES, ids=lambda make: make.__name__)
