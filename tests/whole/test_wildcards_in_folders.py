@@ -12,7 +12,11 @@ SCHEMA = sl.Schema({"k": "long"}, {}, {"v": "string?"})
 OURS, OTHERS = ["a", "b"], ["other", "other"]
 
 
-@pytest.fixture(params=["w[1]", "a*b?", "w{1}", "w[12"])
+NAMES = ["w[1]", "a*b?", "w{1}", "w[12"]
+ALL_IN_ONE = "w[1]a*b?{1}"
+
+
+@pytest.fixture(params=NAMES)
 def folder(request, tmp_path):
     """Return a folder beside others that its name would match as a pattern, with the same files and other rows."""
     made = tmp_path / request.param
@@ -20,7 +24,7 @@ def folder(request, tmp_path):
         table = session.create_table("t", SCHEMA)
         table.ingest([{"k": 1, "v": "a"}])
         table.ingest([{"k": 2, "v": "b"}])
-    for name in ("w1", "axbc"):
+    for name in ("w1", "axbc", "w1axbc1"):
         for path in made.rglob("*"):
             copy = tmp_path / name / path.relative_to(made)
             if path.is_dir():
@@ -56,6 +60,9 @@ def test_every_reader_reads_its_own_files(folder):
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize(
+    "folder", [ALL_IN_ONE, "w[12", *(pytest.param(name, marks=pytest.mark.long) for name in NAMES[:3])], indirect=True
+)
 def test_spark_reads_its_own_files(folder, spark_engine):
     with sl.connect(folder, spark=spark_engine.session()) as session:
         assert values(session.sql("SELECT * FROM t WHERE v <> ''", engine="spark").to_arrow()) == OURS
