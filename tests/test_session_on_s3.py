@@ -23,6 +23,7 @@ from sleeper_nb.storage.aws_target import AwsTarget
 from sleeper_nb.storage.filesystem import open_storage
 from tests.servers.fixtures import use
 from tests.servers.server import Server
+from tests.support.combinations import on_engines
 
 SCHEMA = sl.Schema({"city": "string"}, values={"fare": "double?"})
 
@@ -47,9 +48,9 @@ def connect(moto: Server, monkeypatch: pytest.MonkeyPatch):
     return connected
 
 
-@pytest.mark.spark
-@pytest.mark.parametrize("state_store", STATE_STORES)
-def test_a_table_in_a_bucket_is_used_like_one_in_a_folder(connect, spark_engine, state_store):
+@pytest.mark.parametrize(("engine", "state_store"), on_engines([(store,) for store in STATE_STORES], every=3))
+def test_a_table_in_a_bucket_is_used_like_one_in_a_folder(connect, request, engine, state_store):
+    spark = request.getfixturevalue("spark_engine").session() if engine == "spark" else None
     telling = Telling()
     with connect(progress=telling) as session:
         table = session.create_table("trips", SCHEMA, ["m"], state_store=state_store)
@@ -57,7 +58,7 @@ def test_a_table_in_a_bucket_is_used_like_one_in_a_folder(connect, spark_engine,
         table.ingest([{"city": "rome", "fare": 1.0}, {"city": "bern", "fare": None}])
         table.create_savepoint("kept")
         table.ingest([{"city": "bern", "fare": 2.0}])
-    with connect(spark=spark_engine.session()) as session:
+    with connect(spark=spark) as session:
         table = session.table("trips")
         assert session.location.startswith("s3://")
         assert table.scan(keys="bern").count() == 2
@@ -65,11 +66,11 @@ def test_a_table_in_a_bucket_is_used_like_one_in_a_folder(connect, spark_engine,
         assert table.scan().to_pandas()["city"].tolist() == ["bern", "bern", "rome"]
         assert table.scan(version="savepoint.kept").count() == 2
         both = "SELECT count(*) - (SELECT count(*) FROM trips VERSION AS OF 'savepoint.kept') AS more FROM trips"
-        for engine in ("duckdb", "spark"):
-            assert session.sql(both, engine=engine).to_pandas()["more"].tolist() == [1]
-        table.bulk_import([{"city": "zug", "fare": 3.0}])
-        assert table.compact(strategy="all", engine="spark").snapshots
-        assert table.scan().to_spark().count() == 4
+        assert session.sql(both, engine=engine).to_pandas()["more"].tolist() == [1]
+        loads = "spark" if spark else "local"
+        table.bulk_import([{"city": "zug", "fare": 3.0}], engine=loads)
+        assert table.compact(strategy="all", engine=loads).snapshots
+        assert (table.scan().to_spark() if spark else table.scan()).count() == 4
         assert [s.operation for s in table.snapshots()][-1] == "create"
 
 
