@@ -149,14 +149,14 @@ def partitions(result: sl.QueryResult) -> set[int]:
     return {each["partitions"] for each in result.cost().to_dict()["reads"] if each["source"].startswith("big")}
 
 
-@pytest.mark.parametrize(("statement", "expected"), some(PRUNED, every=4))
+@pytest.mark.parametrize(("statement", "expected"), some(PRUNED, every=7))
 def test_only_partitions_with_the_keys_of_a_small_input_are_read(inputs: Inputs, statement: str, expected: int):
     result = inputs.answer(statement)
     assert partitions(result) == {expected}
     check(inputs, result, statement)
 
 
-@pytest.mark.parametrize("statement", some(WHOLE, every=4))
+@pytest.mark.parametrize("statement", some(WHOLE, every=6))
 def test_where_other_rows_count_too_all_partitions_are_read(inputs: Inputs, statement: str):
     result = inputs.answer(statement)
     assert len(inputs.session.table("big").partitions.leaves) in partitions(result)

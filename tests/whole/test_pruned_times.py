@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 import sleeper_nb as sl
+from tests.support.combinations import some
 from tests.support.examples import examples
 from tests.support.time_statements import DAYS, INSTANTS, time_statements
 
@@ -161,7 +162,7 @@ def test_duckdb_reads_only_the_partitions_that_times_of_a_small_input_reach(both
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("statement", "fewer"), JOINED)
+@pytest.mark.parametrize(("statement", "fewer"), some(JOINED, every=3))
 def test_spark_reads_only_the_partitions_that_times_of_a_small_input_reach(
     on_spark: Both, spark: SparkSession, statement: str, fewer: bool
 ):
