@@ -259,13 +259,14 @@ def test_auto_leaves_few_files_to_a_maintenance_that_runs_as_a_service(
     for is_maintained in (False, True, False):
         if is_maintained:
             assert lease.take() is None
-        added.append([table.bulk_import(given, engine="spark").added_files for table in tables.values()])
+        imported = tables.values() if is_maintained else [tables["auto"]]  # other tests merge without a maintenance
+        added.append([table.bulk_import(given, engine="spark").added_files for table in imported])
         if is_maintained:
             assert tables["auto"].bulk_import(given, engine="local" if data == "files" else "spark").added_files == (
                 3 if data == "files" else 6
             )
             lease.release()
-    assert added == [[3, 3], [6, 3], [3, 3]]
+    assert added == [[3], [6, 3], [3]]
 
 
 def test_auto_merges_where_a_leaf_would_get_many_files(
