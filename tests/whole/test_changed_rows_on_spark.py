@@ -63,13 +63,13 @@ def test_changed_rows_are_those_of_duckdb_s_own_tables(tmp_path, spark_engine, l
             )  # fmt: skip
 
 
-def run_program(folder: Any, spark_engine: Any, layout: str, seed: int) -> None:
+def run_program(folder: Any, spark_engine: Any, layout: str, seed: int, statements: int = 3) -> None:
     """Run some statements on Spark; then hold that it reads each version as DuckDB's table was."""
     random = Random(f"{layout} {seed}")  # noqa: S311 - chooses statements
     vectors, kind = list(VECTORS)[seed % len(VECTORS)], EMBEDDED[seed % len(EMBEDDED)]
     pair = made_pair(folder, random, layout, vectors, kind, ON_SPARK, spark_engine.session())
     with pair.session:
-        for _ in range(3):
+        for _ in range(statements):
             pair.run(SharedStatementMaker(random, list(pair.versions), ON_SPARK).statement())
         for number in pair.versions:
             names = "k, h, n, m, x, s, d, e, y"
@@ -80,7 +80,7 @@ def run_program(folder: Any, spark_engine: Any, layout: str, seed: int) -> None:
 
 @pytest.mark.parametrize("layout", ["shared"])
 def test_generated_statements_on_spark_give_the_rows_of_duckdb_s_own_tables(tmp_path, spark_engine, layout):
-    run_program(tmp_path, spark_engine, layout, LAYOUTS.index(layout))
+    run_program(tmp_path, spark_engine, layout, LAYOUTS.index(layout), statements=2)
 
 
 @pytest.mark.long
