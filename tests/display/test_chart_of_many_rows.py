@@ -99,6 +99,7 @@ def test_bars_of_many_rows_are_sums(plotted):
     assert sum(point.y for point in cut.points) == 20_000
 
 
+@ON_DUCKDB_FIRST
 def test_a_histogram_has_colours_and_logarithmic_axes(plotted):
     made = plotted("id AS v, id % 2 AS c", "hist", color="c")
     assert sum(point.y for point in made.points) == 20_000
