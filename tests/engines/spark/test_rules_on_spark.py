@@ -52,15 +52,7 @@ def files_of(table: sl.Table) -> set[Path]:
     return set(Path(table.store.storage.root).rglob("data/**/*.parquet"))
 
 
-@pytest.mark.parametrize(
-    "way",
-    [
-        pytest.param("frame", marks=pytest.mark.long),  # the last test loads frames, too
-        "parquet",
-        pytest.param("csv", marks=pytest.mark.long),
-        "write",
-    ],
-)
+@pytest.mark.parametrize("way", ["frame", "parquet", "csv", "write"])
 def test_spark_keeps_the_rules_of_a_table(spark, table, tmp_path, way):
     load_by(way, spark, table, [("a", 1.0), ("k", None), ("z", 0.0)], tmp_path)
     expected = [{"id": key, "n": 5, "fare": fare, "note": "x"} for key, fare in (("a", 1.0), ("k", None), ("z", 0.0))]
