@@ -20,7 +20,7 @@ START, NOTEBOOKS, REFERENCE, PYTHON_GROUP, PROJECT = "Start", "Notebooks", "Refe
 GROUPS = (START, NOTEBOOKS, REFERENCE, PYTHON_GROUP, PROJECT)
 """The captions of the navigation, in order."""
 DECISIONS = "Decisions"
-"""The group of the pages that the navigation has below the index of decisions."""
+"""The group of the pages that only their index leads to: so many would hide all others in the navigation."""
 WHOLE = {
     "README.md": (HOME, START),
     "docs/tour.md": ("tour", START),
@@ -230,10 +230,13 @@ def with_properties(text: str) -> str:
 
 
 def _with_navigation(page: Page, all_pages: list[Page]) -> Page:
-    """Return a page with the tables of contents that the sidebar shows below it."""
-    groups = {HOME: GROUPS, "decisions/index": (DECISIONS,)}.get(page.name, ())
+    """Return the first page with the tables of contents that the sidebar shows; others as they are."""
+    if page.group == DECISIONS:
+        return replace(page, text=f"---\norphan: true\n---\n{page.text}")
+    if page.name != HOME:
+        return page
     others = [other for other in _in_order(all_pages) if other is not page]
-    return replace(page, text="\n".join([page.text, *(_contents(group, others) for group in groups)]))
+    return replace(page, text="\n".join([page.text, *(_contents(group, others) for group in GROUPS)]))
 
 
 def _contents(group: str, pages: list[Page]) -> str:

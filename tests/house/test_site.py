@@ -115,10 +115,11 @@ def test_mermaid_draws_all_words_without_a_script():
     assert {"the", "first", "box", "another", "one"} <= set(re.findall(r"\w+", picture))
 
 
-def test_the_navigation_has_every_page_once(site):
-    blocks = [block for name in ("index", "decisions/index") for block in code_blocks(page(site, name))]
+def test_the_navigation_has_every_page_once_and_the_index_of_decisions_each_decision(site):
+    blocks = code_blocks(page(site, "index"))
     listed = [name for kind, body in blocks if kind == "{toctree}" for name in body.split()]
     names = [name.removeprefix("/") for name in listed if name.startswith("/")]
+    names += [f"decisions/{name}" for name in re.findall(r"\((\d{4}-[\w-]+)\.md\)", page(site, "decisions/index"))]
     others = {page.name for page in site.pages} - {"index"}
     assert others <= set(names)
     assert [name for name in others if names.count(name) != 1] == []
