@@ -12,6 +12,7 @@ from sleeper_nb.read.key_blocks import KeyBlocks
 from sleeper_nb.widgets import row_grid_model
 from sleeper_nb.widgets.row_grid_model import RowGridModel
 from sleeper_nb.widgets.row_grid_query import ColumnFilter, GridQuery, GridSort
+from tests.support.combinations import each_value_once
 
 DAY = dt.datetime(2013, 1, 1, tzinfo=dt.UTC)
 VALUES = {
@@ -84,21 +85,24 @@ def test_the_last_page_is_shown_when_there_are_fewer_rows(model):
     assert page.counts == "rows 441–450 of 450"
 
 
-@pytest.mark.parametrize("small", [100_000, 0])  # rows that are sorted whole
-@pytest.mark.parametrize("far", [10_000, 50])
 @pytest.mark.parametrize(
-    ("sorts", "text"),
-    [
-        ((), None),
-        ((GridSort("d", descending=True),), None),
-        ((GridSort("b"), GridSort("d")), ("n", "> 3")),
-        ((), ("k", "= a, z")),
-        ((GridSort("note"),), ("k", "= z")),
-        ((GridSort("l"),), ("n", "3 .. 20")),
-        ((GridSort("s", descending=True),), None),
-    ],
+    ("sorts_and_text", "small", "far"),  # small: so many rows are sorted whole
+    each_value_once(
+        [
+            ((), None),
+            ((GridSort("d", descending=True),), None),
+            ((GridSort("b"), GridSort("d")), ("n", "> 3")),
+            ((), ("k", "= a, z")),
+            ((GridSort("note"),), ("k", "= z")),
+            ((GridSort("l"),), ("n", "3 .. 20")),
+            ((GridSort("s", descending=True),), None),
+        ],
+        [100_000, 0],
+        [10_000, 50],
+    ),
 )
-def test_pages_have_every_row_once_in_one_order(model, monkeypatch, small, far, sorts, text):
+def test_pages_have_every_row_once_in_one_order(model, monkeypatch, sorts_and_text, small, far):
+    sorts, text = sorts_and_text
     monkeypatch.setattr(row_grid_model, "_SMALL", small)
     monkeypatch.setattr(row_grid_model, "_FAR", far)
     query = GridQuery(columns=tuple(model.schema.names), sorts=sorts)
