@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.servers
 @pytest.mark.processes
+@pytest.mark.long
 def test_a_worker_and_both_servers_are_killed_and_nothing_acknowledged_is_lost():
     tool("java", "runs the workers")
     done = subprocess.run(

@@ -58,7 +58,7 @@ def test_processes_that_change_rows_at_once_lose_none(tmp_path: Path, kind: str,
 @pytest.mark.parametrize(
     ("kind", "unique"),
     each_value_once(
-        [pytest.param(kind, marks=pytest.mark.long if kind == "S3StateStore" else ()) for kind in STATE_STORES],
+        [pytest.param(kind, marks=() if kind == "DynamoDBStateStore" else pytest.mark.long) for kind in STATE_STORES],
         [True, False],
     ),
 )
