@@ -105,9 +105,11 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
-def pages(server: Server, chromium: Any) -> Pages:
-    return Pages(server, chromium)
+@pytest.fixture(scope="module")  # a page that served all files crashed now and then
+def pages(server: Server, chromium: Any) -> Iterator[Pages]:
+    made = Pages(server, chromium)
+    yield made
+    made.discard()
 
 
 @pytest.fixture
@@ -120,7 +122,7 @@ def new_page(pages: Pages) -> None:
 def lab(pages: Pages, request: pytest.FixtureRequest) -> Iterator[Callable[[Path], Lab]]:
     """Open a notebook; at the end of the test, what must hold of every notebook is checked.
 
-    JupyterLab is loaded once for all tests that pass: to load it costs as much as most of them.
+    JupyterLab is loaded once for the tests of a file that pass: to load it costs as much as most of them.
     """
     page, hosts, failed = pages.ready(), set[str](), request.session.testsfailed
 
