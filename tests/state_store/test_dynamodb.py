@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sleeper_nb.admin.migrate import migrate_state_store
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.catalog.dynamodb.client import DynamoDB
 from sleeper_nb.clock import ManualClock
@@ -436,6 +437,18 @@ def test_a_table_moves_here_and_away_with_all_that_it_has(catalog: DynamoDBCatal
     ]  # fmt: skip
     migrate(store, "DynamoDBStateStore")
     assert keys_in(scan(reopened_as("DynamoDBStateStore", store))) == [*"abnoz"]
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_who_knew_the_head_before_a_migration_reads_it_afterwards(store: StateStore, clock: ManualClock, back: bool):
+    store.commit(added("a", "b"))
+    slow, known = reopened(store), store.head()
+    migrate_state_store(reopened(store), "S3StateStore")
+    if back:
+        migrate_state_store(reopened(store), "DynamoDBStateStore")
+    waited = len(clock.slept)
+    assert sorted(slow.load(known).files.active["filename"].to_pylist()) == ["a", "b"]
+    assert len(clock.slept) == waited
 
 
 def test_a_migration_that_crashed_is_done_again(catalog: DynamoDBCatalog, tmp_path: Path):

@@ -5,7 +5,7 @@ A commit is one DynamoDB transaction that includes the catalog's items: a compac
 number of files in the table, but the number of items in a transaction limits the inputs of a compaction. Bigger changes
 are staged, see `staging`.
 
-`read_state` reads a snapshot back from the three tables. Why it returns exactly that snapshot:
+`rebuild` reads a snapshot back from the three tables. Why it returns exactly that snapshot:
 
 1. The snapshot, and so every commit up to it, is known before its items are read. An item is live in the snapshots
    [added, removed), so later commits that add or remove items meanwhile change nothing in the result.
@@ -18,6 +18,8 @@ are staged, see `staging`.
 4. Garbage collection deletes only references whose [added, removed) contains no retained snapshot. So every retained
    snapshot, however old, finds all its active references. References that were ready for garbage collection at an old
    snapshot and have been collected since are missing; nothing reads them.
+5. A migration to another state store writes each retained snapshot to Parquet before it deletes the items here, so a
+   reader that knew the snapshot before and no longer finds its items looks in the catalog for the files.
 """
 
 from __future__ import annotations
@@ -60,40 +62,13 @@ from sleeper_nb.state_store.dynamodb.staging import (
     everything,
     written_by,
 )
+from sleeper_nb.state_store.history import Metadata
 from sleeper_nb.state_store.state_store_base import CommitStep, StateStore
 from sleeper_nb.storage.filesystem import Storage
 
 logger = logging.getLogger(__name__)
 
 RETRY = Retry(max_attempts=12, first_wait=0.02, max_wait=1.0)
-
-
-def read_state(
-    tables: Tables, catalog: Catalog, table_id: str, snapshot: Snapshot, schema: Schema, clock: Clock
-) -> TableState:
-    """Return the state of a snapshot.
-
-    Raises
-    ------
-    NotFound
-        When the snapshot has expired.
-    StorageError
-        When no attempt finds the whole snapshot.
-    """
-    for attempt in range(RETRY.max_attempts):
-        if attempt:
-            RETRY.wait(clock, attempt)
-        state = _read(tables, snapshot, schema)
-        if state is not None and (attempt or _has_what_it_removed(state, snapshot)):
-            return state
-        logger.debug("table %s: items of snapshot %d do not fit together yet; reading again", table_id, snapshot.id)
-    if all(retained.id != snapshot.id for retained in catalog.snapshots(table_id)):
-        raise NotFound(f"snapshot {snapshot.id} has expired", hint=("choose one that ", HISTORY, " lists"))
-    raise StorageError(
-        f"{tables.active.table.name} does not contain all of snapshot {snapshot.id}: "
-        f"{_references_of(snapshot):,} references to {snapshot.rows:,} rows",
-        hint=("run it again; if it fails again, its items in DynamoDB are damaged: ", CHECK),
-    )
 
 
 def _read(tables: Tables, snapshot: Snapshot, schema: Schema) -> TableState | None:
@@ -306,7 +281,23 @@ class DynamoDBStateStore(StateStore):
 
     def rebuild(self, snapshot: Snapshot) -> TableState:
         schema = self.schema(snapshot.schema_id, snapshot.schema_checksum)
-        return read_state(self._tables, self._shared, self.table_id, snapshot, schema, self.clock)
+        for attempt in range(RETRY.max_attempts):
+            if attempt:
+                RETRY.wait(self.clock, attempt)
+            state = _read(self._tables, snapshot, schema)
+            if state is not None and (attempt or _has_what_it_removed(state, snapshot)):
+                return state
+            retained = self.catalog.snapshot(self.table_id, snapshot.id)
+            if retained is None:
+                raise NotFound(f"snapshot {snapshot.id} has expired", hint=("choose one that ", HISTORY, " lists"))
+            if Metadata.of(retained):  # meanwhile the table was migrated
+                return self.load(retained)
+            logger.debug("table %s: snapshot %d is not whole yet; reading again", self.table_id, snapshot.id)
+        raise StorageError(
+            f"{self._tables.active.table.name} does not contain all of snapshot {snapshot.id}: "
+            f"{_references_of(snapshot):,} references to {snapshot.rows:,} rows",
+            hint=("run it again; if it fails again, its items in DynamoDB are damaged: ", CHECK),
+        )
 
     def sweep(self) -> int:
         """Remove the items staged by crashed writers, and finish what they published; return how many were removed.
