@@ -34,7 +34,7 @@ import pyarrow.parquet as pq
 
 import sleeper_nb as sl
 from benchmarks.ingest import PROPERTY, SCHEMA, STRATEGIES, split_points, unsorted_rows
-from sleeper_nb.load.checked_load import CheckedLoad
+from sleeper_nb.load.ingest import CheckedLoad
 from sleeper_nb.model.properties import IMPORT_TASK_BYTES
 
 if TYPE_CHECKING:

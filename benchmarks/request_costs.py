@@ -305,7 +305,7 @@ def bulk_load(session: sl.Session, *, merge: bool) -> None:
     loaded = pa.concat_tables(rows(number * ROWS) for number in range(FILES_MERGED, 2 * FILES_MERGED))
     run = loaded.slice(0, ROWS).nbytes
     of_any_machine: dict[str, Any] = {"threads_of_machine": lambda: 5, "BATCH_ROWS": ROWS, "slice_bytes": lambda _: run}
-    with mock.patch.multiple("sleeper_nb.load.bulk_threads", **of_any_machine):
+    with mock.patch.multiple("sleeper_nb.load.bulk_load", **of_any_machine):
         added = session.table("t").bulk_import(loaded, engine="local", merge=merge).added_files
     assert added == (1 if merge else FILES_MERGED)
 

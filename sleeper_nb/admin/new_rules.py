@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.load.row_checks import values_text
-from sleeper_nb.load.unique_keys import check_unique
+from sleeper_nb.load.row_checks import check_unique, values_text
 from sleeper_nb.model.evolution import without_new_promises
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sleeper_nb.errors import AlreadyExists, StorageError
 from sleeper_nb.load.ingest import rows_by_leaf
-from sleeper_nb.load.key_sample import KeySample
+from sleeper_nb.load.split import KeySample
 from sleeper_nb.model.even_partitions import even_tree
 from sleeper_nb.model.keys import KeyValue, key_text, write_split_points
 from sleeper_nb.model.schema import Field, Schema

@@ -30,7 +30,7 @@ from sleeper_nb.errors import (
     StorageError,
 )
 from sleeper_nb.load.ingest import check_still_fits, discard_files
-from sleeper_nb.load.unique_keys import UniqueKeysOfLoad
+from sleeper_nb.load.row_checks import UniqueKeysOfLoad
 from sleeper_nb.model.file_reference import key_ranges
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.snapshots import Snapshot

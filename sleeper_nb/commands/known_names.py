@@ -185,7 +185,7 @@ def _versions(savepoints: Iterable[tuple[int, str | None]], snapshots: Iterable[
 
 def _has_rows(value: Any) -> bool:
     """Return whether a load reads a variable: a table of some library, rows, or the path of a file."""
-    from sleeper_nb.load.in_memory import is_table
+    from sleeper_nb.load.sources import is_table
 
     if isinstance(value, list):
         return bool(value) and isinstance(value[0], dict)
@@ -196,7 +196,7 @@ def _has_rows(value: Any) -> bool:
 
 
 def _columns_of(data: Any) -> tuple[str, ...]:
-    from sleeper_nb.load.in_memory import is_rows, names_of
+    from sleeper_nb.load.sources import is_rows, names_of
 
     if isinstance(data, str | Path):
         return columns_of_file(str(data))

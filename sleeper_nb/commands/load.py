@@ -154,7 +154,7 @@ def _columns(text: str | None) -> list[str] | dict[str, str] | None:
     words=("load", "insert", "import", "bulk-import", "append", "copy", "watch-folder"),
 )
 def ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | WatchReport | Answer:
-    from sleeper_nb.load.checked_load import CheckedLoad
+    from sleeper_nb.load.ingest import CheckedLoad
     from sleeper_nb.model.jobs import MadeBefore
     from sleeper_nb.versions.periodic_savepoints import LoadedAndSaved
 

@@ -1,7 +1,5 @@
 """Add sorted Parquet files where they are: the table refers to them, without a copy, and never changes or deletes them.
 
-With `move` they get into the table's folder and are files as any other from then on (`moved_files`).
-
 Each file must be as a data file of the table is: its columns and their types, sorted by row keys and then sort keys,
 without nulls where the table has none. The footer tells most of it; the order is proved by reading the key columns,
 which also tells how many rows each leaf gets. Columns are read too if CHECKs name them, or if their type allows fewer
@@ -12,17 +10,31 @@ A file in the folder of an instance or table is refused: clean-ups delete files 
 
 A file is recorded by its real address, its size, and a stamp: the time of its last change, or its ETag. A reader that
 finds another size or stamp refuses the file (`sleeper_nb.read.read_rows.check_files`).
+
+With `move`, local files get into the table's folder and are files as any other from then on. A file system can give one
+file two names (a hard link), so nothing is copied, and a file is never without a name:
+
+1. Each file gets a name in the table's folder, and its checksum is computed. It keeps its own name.
+2. One commit adds the new names to the table. An error before it takes the new names away again.
+3. The old names are deleted, each only if it still is the same file as the new one.
+
+A sweep of orphans deletes files without a version that are older than a day. It spares files with two names; and before
+a file loses its old name, its time of change becomes now.
+
+A process that is killed before the commit leaves new names that no version has, as any load does; one that is killed
+after it leaves old names, which the next run deletes: it recognises files that the table has (`moved_before`).
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from pathlib import Path
@@ -32,21 +44,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound, first_line, hint_text
+from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound, OutcomeUnknown, StorageError, first_line, hint_text
 from sleeper_nb.load.casts import JUDGED, InexactValueError, exactly
-from sleeper_nb.load.checked_load import with_broken_expectations
 from sleeper_nb.load.conform import Difference, cast_column, inexact, row_after
-from sleeper_nb.load.ingest import LeafRows, leaf_rows, references_to, rows_by_leaf
-from sleeper_nb.load.moved_files import Moving, MovingRules, moved_before
+from sleeper_nb.load.ingest import (
+    LeafRows,
+    discard_files,
+    leaf_rows,
+    references_to,
+    rows_by_leaf,
+    with_broken_expectations,
+)
 from sleeper_nb.load.row_checks import (
     JudgedRows,
     OpenedChecks,
     RowCheck,
+    UniqueKeysOfLoad,
     no_rows_judged,
     opened_checks,
 )
 from sleeper_nb.load.source_files import SourceFile, find_files
-from sleeper_nb.load.unique_keys import UniqueKeysOfLoad
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.keys import OUT_OF_YEARS, first_and_last
 from sleeper_nb.model.permissions import file_not_allowed
@@ -58,11 +75,143 @@ from sleeper_nb.model.transactions import AddFiles
 from sleeper_nb.progress import Progress
 from sleeper_nb.report import Bytes, Grid, TableReport, counted
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.storage import paths
 from sleeper_nb.storage.data_files import DataFile, SortedKeys
 from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.storage.integrity import file_checksum
 from sleeper_nb.storage.places import is_in_warehouse, lies_within, real_address
 
 logger = logging.getLogger(__name__)
+
+_COPY: Hint = ("copy its rows instead: ", Action("--copy", "copy=True"))
+_LEAVE: Hint = ("leave it where it is: add it without ", Action("--move", "move=True"))
+
+
+@dataclass(frozen=True, slots=True)
+class MovingRules:
+    """Which files can be moved into a table's folder.
+
+    Parameters
+    ----------
+    root
+        The table's folder.
+    users
+        The names of tables that refer to files where they are, by address.
+    """
+
+    root: str
+    users: Mapping[str, str]
+
+    @classmethod
+    def of(cls, stores: Mapping[str, StateStore], root: str, addresses: Iterable[str]) -> MovingRules:
+        """Look up which tables, given by name, use some of the files in any version that they keep."""
+        wanted, users = set(addresses), dict[str, str]()
+        for name, store in stores.items():
+            try:
+                state = store.load()
+            except NotFound:  # it was deleted meanwhile
+                continue
+            users |= dict.fromkeys(wanted - state.files.untracked(wanted), name)
+        return cls(root, users)
+
+    def problem(self, address: str, named: str) -> tuple[str, Hint] | None:
+        """Return why a file cannot be moved, and what to do; None if it can. `named` is the address as it was given."""
+        if "://" in address:
+            return "is in a bucket, where files cannot be moved without a copy", _COPY
+        if address in self.users:
+            return f"is used by table {self.users[address]!r} where it is", "leave it there, as that table reads it"
+        if Path(named).is_symlink():
+            return f"was named by a link, {named}", "give the file itself"
+        status, root = _status(address), _status(self.root)
+        if status is not None and root is not None and status.st_dev != root.st_dev:
+            return "is on another disk than the table", _COPY
+        if not os.access(Path(address).parent, os.W_OK | os.X_OK):
+            return "is in a folder from which you may not remove it", _LEAVE
+        return None
+
+
+def moved_before(state: TableState, storage: Storage, addresses: Iterable[str]) -> dict[str, str]:
+    """Return the files that the table also has in its own folder, by their address, with their path there."""
+    if not storage.local:
+        return {}
+    several = {_identity(status): each for each in addresses if (status := _status(each)) and status.st_nlink > 1}
+    if not several:
+        return {}
+    known = state.files.table_without_statistics["filename"].to_pylist()
+    names = {name for name in known if not paths.is_foreign(name)}
+    own = {_identity(status): name for name in names if (status := _status(storage.locate(name)))}
+    return {address: own[identity] for identity, address in several.items() if identity in own}
+
+
+def _status(located: str) -> os.stat_result | None:
+    try:
+        return Path(located).stat()
+    except OSError:  # reading the file says why
+        return None
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """Files that are being moved into a table's folder.
+
+    Parameters
+    ----------
+    folder
+        The id of the partition in whose folder they get their names.
+    before
+        The files that an earlier run moved, which still have their old names: their paths in the table's folder.
+    names
+        The path of each other file in the table's folder, by address, once it has one.
+    checksums
+        The checksums of these, by address.
+    """
+
+    store: StateStore
+    folder: str
+    before: Mapping[str, str]
+    names: dict[str, str] = field(default_factory=dict)
+    checksums: dict[str, str] = field(default_factory=dict)
+
+    @contextmanager
+    def undo_on_error(self) -> Iterator[None]:
+        """Take the new names away after an error, unless the commit has won or may have."""
+        try:
+            yield
+        except OutcomeUnknown:
+            raise
+        except BaseException:
+            discard_files(self.store, self.names.values())
+            raise
+
+    def linked(self, references: Iterable[FileReference]) -> tuple[FileReference, ...]:
+        """Return references to files by their names in the table's folder, which they get when they have none yet."""
+        return tuple(map(self._linked, references))
+
+    def _linked(self, reference: FileReference) -> FileReference:
+        address, storage = reference.filename, self.store.storage
+        if address not in self.names:
+            self.names[address] = paths.data_file(self.folder, self.store.clock.new_id())
+            storage.take(address, self.names[address])
+            self.checksums[address] = file_checksum(storage, self.names[address])
+            if storage.stamped(self.names[address]) != (reference.bytes, reference.checksum):
+                raise InvalidInput(f"{address} was changed while it was added", hint="run it again")
+        return replace(reference, filename=self.names[address], checksum=self.checksums[address])
+
+    def release(self) -> list[str]:
+        """Delete the old names of all files; return those that could not be deleted."""
+        left = []
+        for address, path in (*self.before.items(), *self.names.items()):
+            try:
+                self.store.storage.release(address, path)
+            except StorageError as error:
+                logger.warning("table %s: an added file keeps its old name: %s", self.store.table_id, error.message)
+                left.append(address)
+        return left
+
 
 _BATCH_ROWS = 65_536
 _LONGEST_ADDRESS = 700
@@ -70,7 +219,6 @@ _LONGEST_ADDRESS = 700
 _OF_A_TABLE = re.compile(r"/data/partition_[^/]+/|/[0-9a-f]{8}/(?:data|statestore|savepoint|schema)/", re.IGNORECASE)
 _WILDCARDS = re.compile(r"[*?\[\]{}\\\x00-\x1f]")
 _MOVED_BEFORE: Hint = ("to remove this other name of it: ", Action("--move", "move=True"))
-_COPY: Hint = ("copy its rows instead: ", Action("--copy", "copy=True"))
 _MOVE: Hint = ("move it out of the warehouse, or copy its rows: ", Action("--copy", "copy=True"))
 _SORT: Hint = ("let the rows be sorted into files of the table: ", Action("--copy", "copy=True"))
 _MOST_NAMED = 3

@@ -24,10 +24,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.errors import Action, Hint, HintParts, InvalidInput, hint_text, joined
-from sleeper_nb.load.bad_values import cast_apart
-from sleeper_nb.load.casts import InexactValueError, bad_count, exactly, fit, kind_of
-from sleeper_nb.load.matching import EXACT, Matching, folded, is_nameless, valid_name
-from sleeper_nb.load.requested_casts import can_be_requested, is_word, prepared
+from sleeper_nb.load.casts import InexactValueError, bad_count, cast_apart, exactly, fit, kind_of
+from sleeper_nb.load.load_options import EXACT, Matching, folded, is_nameless, valid_name
+from sleeper_nb.load.python_values import can_be_requested, is_word, prepared
 from sleeper_nb.model.keys import OUT_OF_YEARS, arrow_value, first_and_last
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.report import class_name, counted

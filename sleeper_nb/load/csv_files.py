@@ -44,14 +44,19 @@ from sleeper_nb.load.conform import (
     row_number,
     with_count,
 )
-from sleeper_nb.load.csv_text import KeptLines, as_written_in, hint_for, text_stream
-from sleeper_nb.load.header_comments import are_comments
+from sleeper_nb.load.csv_text import KeptLines, are_comments, as_written_in, hint_for, text_stream
 from sleeper_nb.load.json_files import parse_json
-from sleeper_nb.load.matching import EXACT, Matching, nameless
-from sleeper_nb.load.original_rows import OriginalRows, taken
-from sleeper_nb.load.python_values import from_python
-from sleeper_nb.load.requested_casts import prepared
-from sleeper_nb.load.source_files import BLOCK_BYTES, SourceFile, check_is_text, encoding_hint, read_errors
+from sleeper_nb.load.load_options import EXACT, Matching, nameless
+from sleeper_nb.load.python_values import from_python, prepared
+from sleeper_nb.load.source_files import (
+    BLOCK_BYTES,
+    OriginalRows,
+    SourceFile,
+    check_is_text,
+    encoding_hint,
+    read_errors,
+    taken,
+)
 from sleeper_nb.model.csv_format import CsvFormat
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.report import counted, values_of

@@ -2,21 +2,39 @@
 
 Arrow, Parquet and DuckDB data say their types. pandas columns of objects, JSON files and lists of dictionaries are
 judged by their first rows, and CSV files by their first texts: the load itself checks every value, and its error names
-the first one that the type does not hold.
+the first one that the type does not hold. Names that the load gives to columns are checked against the data here, and
+columns of texts are found that are texts only because of a few values, which may mean NULL or be mistyped.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from itertools import chain
+from typing import Any, Final
 
 import pyarrow as pa
 
 from sleeper_nb.errors import Action, HintParts, InvalidInput, NotFound, first_line
-from sleeper_nb.load.casts import BAD_VALUE
+from sleeper_nb.load.casts import BAD_VALUE, LEADING_ZERO
+from sleeper_nb.load.column_types import (
+    TEXT_TYPES,
+    TIMES,
+    MixedValues,
+    distinct,
+    has_codes,
+    joined_type,
+    misfits,
+    mixed_in_file,
+    mixed_in_json,
+    mixed_in_memory,
+    objects_of_many_names,
+    of_pandas_alone,
+    type_of_texts,
+)
 from sleeper_nb.load.conform import (
     BY_NAME,
     IGNORE_EXTRA,
@@ -27,24 +45,13 @@ from sleeper_nb.load.conform import (
     raise_first,
     without_name,
 )
-from sleeper_nb.load.csv_files import csv_sample
-from sleeper_nb.load.in_memory import arrow_of, is_pandas, is_rows
-from sleeper_nb.load.joined_types import joined_type
-from sleeper_nb.load.json_files import json_sample, line_in_sample
-from sleeper_nb.load.matching import EXACT, Matching, folded, index_of_pandas, is_nameless, valid_name
-from sleeper_nb.load.mixed_values import (
-    MixedValues,
-    mixed_in_file,
-    mixed_in_json,
-    mixed_in_memory,
-    objects_of_many_names,
-    of_pandas_alone,
-)
-from sleeper_nb.load.parquet_files import open_parquet
+from sleeper_nb.load.csv_files import NO_HEADER, csv_sample, is_of_values
+from sleeper_nb.load.csv_text import thousands_in, thousands_option
+from sleeper_nb.load.file_formats import cell_in_sample, header_names, open_parquet, sheet_sample
+from sleeper_nb.load.json_files import json_names, json_sample, line_in_sample
+from sleeper_nb.load.load_options import EXACT, Matching, folded, index_of_pandas, is_nameless, valid_name
 from sleeper_nb.load.source_files import FolderValue, SourceFile
-from sleeper_nb.load.sources import IngestSource, InMemory
-from sleeper_nb.load.spreadsheets import cell_in_sample, sheet_sample
-from sleeper_nb.load.text_types import TEXT_TYPES, TIMES, distinct, has_codes, type_of_texts
+from sleeper_nb.load.sources import IngestSource, InMemory, arrow_of, is_pandas, is_rows, names_of
 from sleeper_nb.model.csv_format import DEFAULT_CSV, CsvFormat
 from sleeper_nb.model.schema import Field, FieldType, Schema, parse_type
 
@@ -466,3 +473,272 @@ class SchemaChoice:
                 raise InvalidInput(without_name(column.name), hint=hint) from error
             hint = (*error.hint_parts, "; ", BY_NAME, f" makes it {valid_name(column.name)}")
             raise InvalidInput(error.message, hint=hint) from error
+
+
+def check_named_columns(sources: Sequence[IngestSource], matching: Matching, schema: Schema | None = None) -> None:
+    """Check the names before any row is loaded; reads headers, and of JSON files as many rows as it needs.
+
+    Parameters
+    ----------
+    matching
+        How its columns become those of the table.
+    schema
+        The table's schema; None while there is none.
+
+    Raises
+    ------
+    InvalidInput
+        When columns are named in order, but the data has none, or one in each file.
+    NotFound
+        When a pair names a column that the table or the data lacks.
+    """
+    if matching.columns:
+        _check_order(sources, matching)
+    targets = [target for _, target in matching.renames] if schema is not None else []
+    for target in targets:
+        if schema is not None and target not in schema.names:
+            raise NotFound.of("column", target, schema.names, where=" in the table")
+    if matching.renames:
+        _check_sources(sources, [source for source, _ in matching.renames])
+
+
+def _check_order(sources: Sequence[IngestSource], matching: Matching) -> None:
+    known: dict[str, tuple[int, str]] = {}
+    for source in sources:
+        label = source.label if isinstance(source, SourceFile) else "the data"
+        names = _ordered_names(source)
+        if names is None:
+            what = f"the objects of {label}" if isinstance(source, SourceFile) else "a list of dictionaries"
+            raise InvalidInput(f"columns cannot be named in order for {what}", hint=_hint_to_pairs(matching.columns))
+        if len(sources) == 1:
+            return
+        for name in dict.fromkeys(names):
+            place = names.index(name)
+            first, where = known.setdefault(name, (place, label))
+            if first != place:
+                problem = f"column {name!r} is number {first + 1} in {where}, but number {place + 1} in {label}"
+                raise InvalidInput(problem, hint=_hint_to_pairs(matching.columns))
+
+
+def _hint_to_pairs(columns: Sequence[str]) -> HintParts:
+    option = Action(f"--columns NAME={columns[0]}", f"columns={{NAME: {columns[0]!r}}}")
+    return "give pairs of the data's and the table's name: ", option
+
+
+def _ordered_names(source: IngestSource) -> Sequence[str] | None:
+    """Return the names of the columns in order; none of a file without a header, None where there is no order."""
+    if not isinstance(source, SourceFile):
+        return None if isinstance(source.data, list) else names_of(source.data) or ()
+    return None if source.format == "json" else header_names(source)
+
+
+def _check_sources(sources: Sequence[IngestSource], wanted: Sequence[str]) -> None:
+    missing, found = dict.fromkeys(wanted), dict[str, None]()
+    for source in sources:
+        names = _names(source)
+        if names is None:  # it can be read only once, and does not say its columns before
+            return
+        for name in names:
+            found[name] = None
+            missing.pop(name, None)
+            if not missing:
+                return
+    for name in missing:
+        raise NotFound.of("column", name, found, where=" in the data")
+
+
+def _names(source: IngestSource) -> Iterable[str] | None:
+    """Return every name of a column, some several times; None if they are only known after reading."""
+    if not isinstance(source, SourceFile):
+        if isinstance(source.data, list):
+            return (str(name) for row in source.data if isinstance(row, dict) for name in row)
+        return names_of(source.data)
+    of_file = json_names(source) if source.format == "json" else header_names(source)
+    return chain((value.name for value in source.folder_values), of_file)
+
+
+def check_has_names(sources: Sequence[IngestSource], columns: Sequence[DataColumn], matching: Matching) -> None:
+    """Check that the columns of new tables have names: given ones, or those of a header that has no values.
+
+    Raises
+    ------
+    InvalidInput
+        When the first line of a file is said to have no names, and none are given; or may have values.
+    """
+    files = [each for each in sources if isinstance(each, SourceFile) and each.format in {"csv", "excel"}]
+    bare = next((each for each in files if not each.csv.header), None)
+    if bare is not None and not matching.columns:
+        letters = [f"c{number}" for number in range(1, len(columns) + 1)]
+        names = Action(f"--columns {','.join(letters)}", f"columns={letters!r}")
+        raise InvalidInput(f"{bare.label} has no column names", hint=("name them in order: ", names))
+    given = [each.name_in_data for each in columns] if matching.columns else [each.name for each in columns]
+    if bare is None and files and is_of_values(given):
+        listed = ", ".join(map(repr, [each.name_in_data for each in columns][:_MOST_NAMES]))
+        option = NO_HEADER if matching.columns else Action("--no-header --columns a,b", "header=False, columns=[…]")
+        hint: HintParts = ("if it has values, add ", option)
+        if not matching.columns:
+            hint = (*hint, "; if it has names, add ", BY_NAME)
+        raise InvalidInput(f"the first line of {files[0].label} may have no column names: {listed}", hint=hint)
+
+
+_MOST_NAMES = 5
+
+
+_MOST_ODD: Final = 3
+_LEAST_OTHERS: Final = 4
+"""How many different values of the type there must be for each odd one."""
+_MOST_FILES: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class OddTexts:
+    """The few values of a column that are not of the type of all others.
+
+    Parameters
+    ----------
+    column
+        The name of the column in the data.
+    type
+        The type of the others.
+    texts
+        The odd values, each once.
+    csv_format
+        How the file is written.
+    is_key
+        Whether the column is a key of the table.
+    """
+
+    column: str
+    type: FieldType
+    texts: tuple[str, ...]
+    csv_format: CsvFormat
+    is_key: bool = False
+
+    def __str__(self) -> str:
+        """``fare is read as text because of 'n/a'; every other value is a double``."""
+        listed = ", ".join(map(repr, self.texts))
+        return f"{self.column} is read as text because of {listed}; every other value is a {self.type}"
+
+    @property
+    def may_mean_null(self) -> bool:
+        """Whether an option loads them as NULL: none has a digit but zeros, and so is no mistyped value."""
+        has_digits = any(each.isdigit() and each != "0" for each in "".join(self.texts))
+        return not has_digits and not self.is_key and all(map(self.csv_format.can_be_null_text, self.texts))
+
+    @property
+    def hint(self) -> HintParts:
+        """What loads them as NULL; nothing where one may be a mistyped value."""
+        if self.is_key:
+            return ("Keys cannot be null: correct the data, or keep the column as text",)
+        if not self.may_mean_null:
+            return ("Correct the data, or keep the column as text",)
+        them = "them" if len(self.texts) > 1 else "it"
+        return (f"To load {them} as NULL: ", self.csv_format.null_option(*self.texts))
+
+    @property
+    def hint_of_files(self) -> HintParts:
+        """What loads them as NULL where other files have none, before another way."""
+        because = f"it is text because of {', '.join(map(repr, self.texts))}"
+        if not self.may_mean_null:
+            return (f"{because}: correct the data, or ",)
+        them = "them" if len(self.texts) > 1 else "it"
+        return (f"{because}; to load {them} as NULL: ", self.csv_format.null_option(*self.texts), "; or ")
+
+    @property
+    def line(self) -> HintParts:
+        """What is odd, and what to do."""
+        return (f"{self}. ", *self.hint)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedNumbers:
+    """A column of texts that are numbers with separators of thousands."""
+
+    column: str
+    example: str
+    separator: str
+
+    @property
+    def line(self) -> HintParts:
+        """What is odd, and what to do."""
+        of_text = f"{self.column} is read as text, although its values look like numbers, such as {self.example!r}. "
+        return (f"{of_text}To load them as numbers: ", thousands_option(self.separator))
+
+
+def grouped_numbers(sources: Sequence[IngestSource], texts: Collection[str]) -> tuple[GroupedNumbers, ...]:
+    """Return which of the columns of texts of CSV files are numbers with separators of thousands."""
+    files = [source for source in sources if isinstance(source, SourceFile) and source.format == "csv"]
+    if not texts or len(files) < len(sources):
+        return ()
+    samples: dict[str, list[pa.Array]] = {}
+    for file in files[:_MOST_FILES]:
+        for name, column in csv_sample(file) if file.csv.thousands is None else ():
+            if name in texts:
+                samples.setdefault(name, []).append(distinct(column))
+    found = []
+    for name, parts in samples.items():
+        values = distinct(pa.chunked_array(parts))
+        try:
+            separator = thousands_in(values)
+        except (pa.ArrowInvalid, UnicodeDecodeError):  # the load says which text is not UTF-8
+            continue
+        if separator is not None:
+            example = next(each for each in values.to_pylist() if not each.strip("+- ").isdigit())
+            found.append(GroupedNumbers(name, example, separator))
+    return tuple(found)
+
+
+def odd_texts(
+    sources: Sequence[IngestSource], texts: Collection[str], keys: Collection[str] = ()
+) -> tuple[OddTexts, ...]:
+    """Return which of the columns of texts of CSV files are that only because of a few values of their first rows.
+
+    Parameters
+    ----------
+    texts
+        The names of the columns of texts in the data.
+    keys
+        Those that are keys.
+    """
+    files = [source for source in sources if isinstance(source, SourceFile) and source.format == "csv"]
+    formats = {file.csv.for_file(file.path) for file in files}
+    if not texts or len(files) < len(sources) or len(formats) != 1:
+        return ()
+    (csv_format,) = formats
+    values: dict[str, list[pa.Array]] = {}
+    for file in files[:_MOST_FILES]:
+        for name, column in csv_sample(file):
+            if name in texts:
+                values.setdefault(name, []).append(distinct(column))
+    found = (
+        _odd_texts(name, distinct(pa.chunked_array(parts)), csv_format, is_key=name in keys)
+        for name, parts in values.items()
+    )
+    return tuple(each for each in found if each is not None)
+
+
+def _odd_texts(column: str, values: pa.Array, csv_format: CsvFormat, *, is_key: bool) -> OddTexts | None:
+    """Return the odd ones of a column's different texts for the type with the fewest; None when there is none."""
+    found, most = None, _MOST_ODD
+    for name, few in _few_misfits(values, csv_format):
+        if few and len(few) <= most:
+            found, most = OddTexts(column, FieldType(name), few, csv_format, is_key), len(few) - 1
+        if not most:
+            break
+    if found is None or len(values) - len(found.texts) < _LEAST_OTHERS * len(found.texts):
+        return None
+    return found
+
+
+def _few_misfits(values: pa.Array, csv_format: CsvFormat) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the texts that each type does not hold, if they are few and show no codes instead of numbers."""
+    for name in TEXT_TYPES:
+        places = misfits(values, name, csv_format, _MOST_ODD)
+        if places is None or not 0 < len(places) <= _MOST_ODD:
+            continue
+        try:
+            few = tuple(values[at].as_py() for at in places)
+        except UnicodeDecodeError:  # the load says which text is not UTF-8
+            continue
+        if name not in {"long", "double"} or not any(re.match(LEADING_ZERO, text) for text in few):
+            yield name, few

@@ -4,8 +4,9 @@ By default each leaf gets a file of its own, so that a scan of a key opens only 
 ``sleeper.table.ingest.file.writing.strategy`` can ask instead for one file for all leaves, with a reference from each
 leaf that gets rows: fewer files for small, frequent ingests.
 
-The module has three parts: the ingest itself; the plan of an ingest (a dry run: rows, leaves, files, and every
-difference between data and schema); and the line that sums up a long ingest.
+The module has four parts: the outcome of a load (what was kept back, what breaks expectations, what is left to merge);
+the ingest itself; the plan of an ingest (a dry run: rows, leaves, files, and every difference between data and schema);
+and the line that sums up a long ingest.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from sleeper_nb.errors import InvalidInput, OutcomeUnknown, SleeperError, StateRuleBroken, hint_text
-from sleeper_nb.load.checked_load import AddedNothing
+from sleeper_nb.errors import Action, InvalidInput, OutcomeUnknown, SleeperError, StateRuleBroken, hint_text
 from sleeper_nb.load.conform import (
     QUARANTINE,
     Conformed,
@@ -37,16 +38,22 @@ from sleeper_nb.load.conform import (
     nulls_refused,
     row_after,
 )
-from sleeper_nb.load.folder_values import with_folder_values
-from sleeper_nb.load.key_order import first_from, in_order, key_order, plain_value, sort_rows
-from sleeper_nb.load.matching import EXACT, Matching
-from sleeper_nb.load.parquet_files import open_parquet, read_parquet
-from sleeper_nb.load.row_checks import NOT_JUDGED, JudgedRows, RowCheck, no_rows_judged
+from sleeper_nb.load.file_formats import open_parquet, read_parquet, with_folder_values
+from sleeper_nb.load.load_options import EXACT, Matching
+from sleeper_nb.load.row_checks import (
+    NOT_JUDGED,
+    JudgedRows,
+    RowCheck,
+    UniqueKeysOfLoad,
+    counted_taken_keys,
+    no_rows_judged,
+)
+from sleeper_nb.load.sorted_runs import first_from, in_order, key_order, plain_value, sort_rows
 from sleeper_nb.load.source_files import SourceFile
 from sleeper_nb.load.sources import IngestSource, InMemory, held_against, read_source
-from sleeper_nb.load.unique_keys import UniqueKeysOfLoad, counted_taken_keys
 from sleeper_nb.model.evolution import broken_promises, reads_files_of
 from sleeper_nb.model.file_reference import FileReference
+from sleeper_nb.model.jobs import MadeBefore, check_job_id
 from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.properties import (
     IMPORT_MERGE,
@@ -70,8 +77,136 @@ from sleeper_nb.storage.data_files import (
     DataFileWriter,
 )
 from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.versions.periodic_savepoints import LoadedAndSaved
 
 logger = logging.getLogger(__name__)
+
+
+def remember_files(store: StateStore, sources: Iterable[object], snapshot_id: int, job_id: str | None = None) -> None:
+    """Remember the files among the sources of a load that is done.
+
+    An error is logged only: the rows are loaded, and an error would make the caller load them again.
+
+    Parameters
+    ----------
+    snapshot_id
+        The snapshot that has their rows.
+    job_id
+        The id of the load, which is known already.
+    """
+    ids = [each for each in _ids(sources) if each != job_id]
+    if not ids:
+        return
+    try:
+        store.catalog.remember_jobs(store.table_id, ids, snapshot_id)
+    except SleeperError as error:
+        files = len(ids)
+        logger.warning("table %s: a watch would load %d files again: %s", store.table_id, files, error.message)
+
+
+def _ids(sources: Iterable[object]) -> Iterator[str]:
+    """Return the addresses of files, without links above them, as a watch of their folder has them."""
+    for each in sources:
+        if not isinstance(each, SourceFile) or each.web:
+            continue
+        path = Path(each.address)
+        try:
+            yield check_job_id(str(path.parent.resolve() / path.name) if each.storage.local else each.address)
+        except InvalidInput:  # a name that no job id can have: a watch refuses the file
+            continue
+
+
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class AddedNothing(Snapshot):
+    """The current snapshot, after a load that had no rows and made no other.
+
+    Its own card would show rows that an earlier load added.
+    """
+
+    @classmethod
+    def at(cls, head: Snapshot) -> AddedNothing:
+        """Return the current snapshot as the outcome of such a load."""
+        return cls(**head.own_parameters())
+
+    def grid(self) -> Grid:
+        """Return one sentence."""
+        return Grid((), (), footer=f"no rows to add: the table stays at snapshot {self.id:,}")
+
+
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class CheckedLoad(Snapshot):
+    """The snapshot that holds the rows of a load, and what the load says of its rows and files.
+
+    Parameters
+    ----------
+    kept_back
+        The number of rows that were kept back.
+    quarantine
+        The file that has them; None when there are none.
+    note
+        The outcome: what was kept back, which the history has in the message; for each expectation that rows break, how
+        many and the first of them, of which the history has the number.
+    runs
+        What became of the sorted runs of a bulk load that was not to merge them; "" for other loads.
+    to_merge
+        What merges the files that such a load added; None where there is nothing to merge.
+    nothing
+        What the report says instead of the snapshot's card, when the load added no rows.
+    """
+
+    note: str
+    kept_back: int = 0
+    quarantine: str | None = None
+    runs: str = ""
+    to_merge: Action | None = None
+    prefix: str = ""
+    nothing: str = ""
+
+    @classmethod
+    def of(cls, loaded: Snapshot, note: str, *, kept_back: int = 0, quarantine: str | None = None) -> CheckedLoad:
+        """Return a snapshot that a load made, or the current one if it added no rows, with its outcome."""
+        nothing = loaded.grid().footer if isinstance(loaded, AddedNothing) else ""
+        return cls(**loaded.own_parameters(), note=note, kept_back=kept_back, quarantine=quarantine, nothing=nothing)
+
+    def grid(self) -> Grid:
+        """Return the snapshot as a card, below it the lines of the note that its message lacks, and of runs."""
+        note = "\n".join(line for line in self.note.splitlines() if line not in (self.message or ""))
+        runs = self.runs if self.to_merge is None else f"{self.runs}: {self.to_merge.text(self.prefix)}"
+        card = Grid((), ()) if self.nothing else Snapshot.grid(self)
+        return replace(card, footer="\n".join(filter(None, (self.nothing, note, runs))))
+
+
+def has_added(loaded: Snapshot) -> bool:
+    """Return whether a load has made the snapshot that it returned."""
+    nothing = loaded.nothing if isinstance(loaded, CheckedLoad) else ""
+    return not (nothing or isinstance(loaded, AddedNothing | MadeBefore))
+
+
+def with_broken_expectations(loaded: Snapshot, judged: JudgedRows) -> Snapshot:
+    """Return a snapshot that a load made, with what its report says of rows that break expectations, if any do."""
+    return CheckedLoad.of(loaded, "\n".join(judged.notes)) if judged.broken else loaded
+
+
+def noted(loaded: Snapshot, note: str) -> Snapshot:
+    """Return a snapshot that a load made, with one more line of its report, if there is something to say."""
+    if not note or isinstance(loaded, MadeBefore):
+        return loaded
+    if isinstance(loaded, CheckedLoad | LoadedAndSaved):
+        return replace(loaded, note="\n".join(filter(None, (loaded.note, note))))
+    return CheckedLoad.of(loaded, note)
+
+
+def with_runs(loaded: Snapshot, runs: str, to_merge: Action | None) -> Snapshot:
+    """Return a snapshot that a bulk load made, with what became of its sorted runs, if there is something to say."""
+    if not runs:
+        return loaded
+    checked = loaded if isinstance(loaded, CheckedLoad) else CheckedLoad.of(loaded, "")
+    return replace(checked, runs=runs, to_merge=to_merge)
+
+
+def message_with(message: str | None, note: str) -> str | None:
+    """Return the message of a commit with a note in brackets; the note alone when there is no message."""
+    return f"{message} ({note})" if message and note else message or note or None
 
 
 @dataclass(frozen=True, slots=True)

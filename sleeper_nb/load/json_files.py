@@ -30,11 +30,9 @@ from sleeper_nb.load.conform import (
     with_default,
 )
 from sleeper_nb.load.csv_text import null_hint
-from sleeper_nb.load.matching import EXACT, Matching
-from sleeper_nb.load.original_rows import OriginalRows
-from sleeper_nb.load.python_values import NumberText, from_python
-from sleeper_nb.load.requested_casts import prepared_values
-from sleeper_nb.load.source_files import BLOCK_BYTES, SourceFile, check_is_text, read_errors
+from sleeper_nb.load.load_options import EXACT, Matching
+from sleeper_nb.load.python_values import NumberText, from_python, prepared_values
+from sleeper_nb.load.source_files import BLOCK_BYTES, OriginalRows, SourceFile, check_is_text, read_errors
 from sleeper_nb.model.schema import Field, FieldType, Schema
 
 _DOUBTFUL_NUMBER = re.compile(rb"[0-9][0-9.]{15,}(?:[eE][+-]?[0-9]+)?|[0-9][0-9.]*[eE][+-]?[0-9]{3,}")

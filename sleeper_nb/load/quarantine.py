@@ -41,16 +41,11 @@ from sleeper_nb.load.conform import (
     notes_of_sources,
     raise_first,
 )
-from sleeper_nb.load.file_formats import rows_at
-from sleeper_nb.load.folder_values import folder_columns
-from sleeper_nb.load.in_memory import arrow_of, is_pandas, is_rows
-from sleeper_nb.load.matching import Matching
-from sleeper_nb.load.original_rows import OriginalRows
-from sleeper_nb.load.row_checks import JudgedRows, RowCheck, no_rows_judged, opened_checks
-from sleeper_nb.load.source_files import SourceFile
-from sleeper_nb.load.sources import IngestSource, read_source
-from sleeper_nb.load.spreadsheets import CellWithoutValue
-from sleeper_nb.load.unique_keys import taken_keys
+from sleeper_nb.load.file_formats import CellWithoutValue, folder_columns, rows_at
+from sleeper_nb.load.load_options import Matching
+from sleeper_nb.load.row_checks import JudgedRows, RowCheck, no_rows_judged, opened_checks, taken_keys
+from sleeper_nb.load.source_files import OriginalRows, SourceFile
+from sleeper_nb.load.sources import IngestSource, arrow_of, is_pandas, is_rows, read_source
 from sleeper_nb.model.schema import Schema, is_utf8
 from sleeper_nb.model.state import TableState
 from sleeper_nb.report import counted, values_of

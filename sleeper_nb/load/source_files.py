@@ -1,4 +1,8 @@
-"""Find the data files that a path, folder, glob or ``s3://`` address names, and describe their format."""
+"""Find the data files that a path, folder, glob or ``s3://`` address names, tell their format, and open them.
+
+The folders of tables in lake formats are refused: some of their files have rows that the table no longer has, and only
+its metadata says which.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +11,161 @@ import contextlib
 import glob
 import io
 import logging
+import os
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 from functools import lru_cache, partial
-from lzma import LZMAError
+from lzma import LZMADecompressor, LZMAError
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote
 from zipfile import BadZipFile, ZipFile
 
+import numpy as np
 import pyarrow as pa
 
 from sleeper_nb.errors import Action, Hint, HintParts, InvalidInput, NotFound, SleeperError, StorageError, first_line
-from sleeper_nb.load.lake_tables import check_no_lake_table, check_no_local_lake_table
-from sleeper_nb.load.xz_text import XzText
 from sleeper_nb.model.csv_format import DEFAULT_CSV, CsvFormat
 from sleeper_nb.report import counted
 from sleeper_nb.storage.filesystem import Storage, open_near
+
+_OF_FOLDERS: Final = {"_delta_log": "Delta", ".hoodie": "Hudi"}
+_PAIMON: Final = ("snapshot", "schema", "manifest")
+_ICEBERG: Final = "metadata"
+_DUCKLAKE: Final = re.compile(r"ducklake-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:-delete)?\.parquet")
+
+
+def check_no_lake_table(
+    files: Iterable[str], names: Callable[[str], Collection[str]], locate: Callable[[str], str] = str
+) -> None:
+    """Raise `InvalidInput` if one of some files belongs to a table in a lake format.
+
+    Parameters
+    ----------
+    files
+        Their paths.
+    names
+        Returns the names of what is in a folder; at least of folders, and of the files in a folder ``metadata``.
+    locate
+        Returns the address of a folder, for users.
+    """
+    seen: set[PurePosixPath] = set()
+    for path in map(PurePosixPath, files):
+        if _DUCKLAKE.fullmatch(path.name):
+            raise _refused("DuckLake", locate(str(path.parent)))
+        for folder in path.parents:
+            if folder in seen:
+                break
+            seen.add(folder)
+            if kind := _kind(folder, names):
+                raise _refused(kind, locate(str(folder)))
+
+
+def check_no_local_lake_table(files: Iterable[str]) -> None:
+    """Raise `InvalidInput` if one of some files of this machine belongs to a table in a lake format."""
+    check_no_lake_table(files, _local_names)
+
+
+def _local_names(folder: str) -> Collection[str]:
+    if Path(folder).name == _ICEBERG:
+        return [each.name for each in Path(folder).iterdir()] if os.access(folder, os.R_OK) else ()
+    return [name for name in (*_OF_FOLDERS, *_PAIMON, _ICEBERG) if os.path.isdir(f"{folder}/{name}")]  # noqa: PTH112
+
+
+def _kind(folder: PurePosixPath, names: Callable[[str], Collection[str]]) -> str:
+    """Return the format of the table whose folder it is; "" for any other folder."""
+    here = names(str(folder))
+    if mark := next((name for name in _OF_FOLDERS if name in here), None):
+        return _OF_FOLDERS[mark]
+    if all(name in here for name in _PAIMON):
+        return "Paimon"
+    is_iceberg = _ICEBERG in here and any(each.endswith(".metadata.json") for each in names(str(folder / _ICEBERG)))
+    return "Iceberg" if is_iceberg else ""
+
+
+def _refused(kind: str, folder: str) -> InvalidInput:
+    return InvalidInput(
+        f"{folder} is a {kind} table: some of its files may have deleted rows",
+        hint=f"read it with a library for {kind} and load the result; to load one file anyway, give its name",
+    )
+
+
+_BLOCK_BYTES = 1 << 20
+_PADDING = 4  # between and after streams, null bytes in groups of four
+
+
+class XzText(io.RawIOBase):
+    """The decompressed bytes of all streams of a file.
+
+    Python's ``lzma`` ignores anything after a stream that does not begin another one, so that the rows of a damaged
+    stream would be missing without an error.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        super().__init__()
+        self._stream, self._rest = stream, b""
+        self._decompressor: LZMADecompressor | None = LZMADecompressor()
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def close(self) -> None:
+        """Close the file too."""
+        self._stream.close()
+        super().close()
+
+    def readinto(self, buffer: Any) -> int:
+        """Read the next bytes into a buffer, and return their number; 0 at the end.
+
+        Raises
+        ------
+        EOFError
+            When the file ends within a stream.
+        LZMAError
+            When a stream is damaged, or something else follows it.
+        """
+        while self._decompressor is not None or self._begins_another():
+            text = self._decompressed(len(buffer))
+            buffer[: len(text)] = text
+            if text:
+                return len(text)
+        return 0
+
+    def _decompressed(self, size: int) -> bytes:
+        """Return at most `size` of the next bytes of the current stream; none at its end."""
+        current = self._decompressor
+        while current is not None:
+            block = b""
+            if current.needs_input:
+                block, self._rest = self._rest or self._stream.read(_BLOCK_BYTES), b""
+                if not block:
+                    raise EOFError("the file ends before the end of its compressed data")
+            text = current.decompress(block, size)
+            if current.eof:
+                self._decompressor, self._rest = None, current.unused_data
+                return text
+            if text:
+                return text
+        return b""
+
+    def _begins_another(self) -> bool:
+        """Return whether another stream follows the one that ended, and begin to read it; skips padding."""
+        padding, block = 0, self._rest or self._stream.read(_BLOCK_BYTES)
+        while block and not (rest := block.lstrip(b"\0")):
+            padding, block = padding + len(block), self._stream.read(_BLOCK_BYTES)
+        self._rest = rest if block else b""
+        padding += len(block) - len(self._rest)
+        if padding % _PADDING:
+            raise LZMAError("something that is not compressed data follows its end")
+        self._decompressor = LZMADecompressor() if self._rest else None
+        return bool(self._rest)
+
 
 logger = logging.getLogger(__name__)
 
@@ -523,3 +660,108 @@ def check_is_text(file: SourceFile, head: bytes) -> None:
 _ASCII = bytes(range(0x80))
 _CONTROLS_IN_LATIN_1 = frozenset(range(0x80, 0xA0))
 _NOT_IN_CP1252 = frozenset({0x81, 0x8D, 0x8F, 0x90, 0x9D})
+
+
+_LOOKED_AT: Final = 64 << 10
+_COMPRESSED: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz"}
+_ZIP: Final = b"PK\x03\x04"
+_JSON: Final = re.compile(r"\s*(\{|\[\s*[\[\{\]])")
+_DELIMITERS: Final = (",", "\t", ";", "|")
+_SAY_IT: Final = ("say its format, such as ", Action("--format csv", "format='csv'"))
+
+
+def with_kind(file: SourceFile, given: str | None) -> SourceFile:
+    """Return a file with its format: the given one, or that of its content where its name says none.
+
+    Parameters
+    ----------
+    given
+        ``csv``, ``tsv``, ``json``, ``parquet`` or ``excel``; None where the user says nothing.
+
+    Raises
+    ------
+    InvalidInput
+        When the content is of no format that is known, or a ``.zip`` file has several files in it.
+    """
+    if given is None and has_known_format(file):
+        return file
+    with read_errors(file), file.storage.input(file.path) as stream:
+        head = bytes(stream.read(_LOOKED_AT))
+    if given in {"parquet", "excel"}:
+        return replace(file, kind=FileKind(given))
+    if given is None and head.startswith(b"PAR1"):
+        return replace(file, kind=FileKind("parquet"))
+    if head.startswith(_ZIP):
+        packed = _zipped(file)
+        if packed is None:
+            return replace(file, kind=FileKind("excel"))
+    else:
+        packed = next((name for mark, name in _COMPRESSED.items() if head.startswith(mark)), None)
+    kind = FileKind("csv", packed)
+    return _of_text(replace(file, kind=kind), given)
+
+
+def _zipped(file: SourceFile) -> str | None:
+    """Return ``zip:`` and the only file in a ``.zip`` file; None when it is a spreadsheet."""
+    try:
+        with file.storage.input(file.path) as stream, ZipFile(stream) as opened:
+            every = [each for each in opened.namelist() if not each.endswith("/")]
+    except BadZipFile as error:
+        raise InvalidInput(f"cannot read {file.label}: it is not a .zip file", hint="copy it again") from error
+    names = [each for each in every if not is_hidden(each) and not each.startswith("__MACOSX/")]
+    if "xl/workbook.xml" in every:
+        return None
+    if len(names) != 1 or names[0].lower().endswith((".parquet", *SPREADSHEET_ENDINGS)):
+        listed = ", ".join(names[:3]) or "none"
+        hint = "unzip it, and load the files or their folder"
+        raise InvalidInput(f"{file.label} does not have one file of CSV or JSON in it, but {listed}", hint=hint)
+    return f"zip:{names[0]}"
+
+
+def _of_text(file: SourceFile, given: str | None) -> SourceFile:
+    """Return a file of text as CSV or JSON, and CSV with its delimiter."""
+    with read_errors(file), file.open() as stream:
+        head = bytes(stream.read(_LOOKED_AT))
+    is_utf_16 = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    if given is None and b"\0" in head and not is_utf_16 and file.csv.encoding is None:
+        raise InvalidInput(f"the format of {file.label} is not recognised", hint=_SAY_IT)
+    text = head.removeprefix(codecs.BOM_UTF8).decode(file.csv.encoding or "utf-8", errors="replace")
+    assert file.kind is not None  # noqa: S101 - the caller gave it one
+    if given == "json" or (given is None and _JSON.match(text)):
+        return replace(file, kind=replace(file.kind, format="json"))
+    delimiter = "\t" if given == "tsv" else file.csv.delimiter or _delimiter(text, file.csv)
+    return replace(file, csv=replace(file.csv, delimiter=delimiter)) if delimiter else file
+
+
+def _delimiter(text: str, csv_format: CsvFormat) -> str | None:
+    """Return the character that separates most names in the header of a CSV file; None where there is only one name."""
+    lines = io.StringIO(text).readlines()[csv_format.skip_lines :]
+    header = next((line for line in lines if line.strip() and not _is_comment(line, csv_format)), "")
+    unquoted = re.sub(r'"[^"]*"', "", header)
+    free = [each for each in _DELIMITERS if each not in {csv_format.quote, csv_format.escape, csv_format.comment}]
+    most = max(free, key=unquoted.count)
+    return most if unquoted.count(most) else None
+
+
+def _is_comment(line: str, csv_format: CsvFormat) -> bool:
+    return csv_format.comment is not None and line.startswith(csv_format.comment)
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalRows:
+    """Some rows of a source: its columns as Arrow, pandas or Python has them; the number of each row or its line."""
+
+    columns: Mapping[str, Any]
+    numbers: Sequence[int]
+
+
+def taken(batches: Iterable[pa.RecordBatch], rows: Sequence[int], schema: pa.Schema) -> pa.Table:
+    """Return the rows of a stream that have some indexes."""
+    wanted, start, found = np.asarray(rows, np.int64), 0, []
+    for batch in batches:
+        here = wanted[(wanted >= start) & (wanted < start + batch.num_rows)] - start
+        found.append(batch.take(pa.array(here)))
+        start += batch.num_rows
+        if start > rows[-1]:
+            break
+    return pa.Table.from_batches(found, schema)

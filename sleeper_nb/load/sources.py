@@ -1,27 +1,45 @@
-"""What a user passes to ingest, files or rows in memory, as columns that fit the table's schema.
+"""What a user passes to ingest as columns that fit the table's schema: files, addresses of the web, rows in memory.
 
-`find_sources` sorts the user's argument into files and data in memory without reading any; `read_source` and
-`read_sources` read them and compare them with the schema. NaN in a pandas column is NULL, as pandas means
-it, unless the column is masked.
+`find_sources` sorts the user's argument into files and data in memory without reading any, but downloads files of the
+web; `read_source` and `read_sources` read them and compare them with the schema. NaN in a pandas column is NULL, as
+pandas means it, unless the column is masked.
 """
 
 from __future__ import annotations
 
+import contextlib
+import gzip
+import http.client
+import logging
 import math
+import re
+import shutil
+import tempfile
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pyarrow as pa
 
-from sleeper_nb.errors import InvalidInput, first_line
-from sleeper_nb.load import in_memory
+from sleeper_nb.errors import (
+    FREE_SPACE,
+    DiskFull,
+    InvalidInput,
+    NetworkError,
+    NotFound,
+    StorageError,
+    first_line,
+)
 from sleeper_nb.load.casts import BAD_VALUE, InexactValueError
+from sleeper_nb.load.column_types import of_pandas_alone
 from sleeper_nb.load.conform import (
     BadValue,
     Conformed,
@@ -37,22 +55,333 @@ from sleeper_nb.load.conform import (
     with_count,
     with_default,
 )
-from sleeper_nb.load.file_contents import with_kind
 from sleeper_nb.load.file_formats import names_in, read_file
-from sleeper_nb.load.in_memory import arrow_of, is_pandas
-from sleeper_nb.load.load_options import AS_IT_IS, LoadOptions
-from sleeper_nb.load.matching import EXACT, Matching
-from sleeper_nb.load.mixed_values import of_pandas_alone
-from sleeper_nb.load.python_values import from_python
-from sleeper_nb.load.remote_files import Downloads, downloads, is_web_address
-from sleeper_nb.load.requested_casts import prepared_values
+from sleeper_nb.load.load_options import AS_IT_IS, EXACT, LoadOptions, Matching
+from sleeper_nb.load.python_values import from_python, prepared_values
 from sleeper_nb.load.row_checks import JudgedRows, RowCheck, no_rows_judged, opened_checks
-from sleeper_nb.load.source_files import SourceFile, find_files
+from sleeper_nb.load.source_files import SOURCE_ENDINGS, SPREADSHEET_ENDINGS, SourceFile, find_files, with_kind
 from sleeper_nb.model.csv_format import DEFAULT_CSV, CsvFormat
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.progress import SILENT, Progress
-from sleeper_nb.report import counted
+from sleeper_nb.report import class_name, counted
 from sleeper_nb.storage.filesystem import Storage
+
+
+def is_pandas(data: Any) -> bool:
+    """Return whether data is a pandas DataFrame, or of a class made from it."""
+    return _is_a(data, "pandas", "DataFrame")
+
+
+def is_spark_frame(data: Any) -> bool:
+    """Return whether data is a Spark DataFrame."""
+    return _is_a(data, "pyspark", "DataFrame")
+
+
+def is_rows(data: Any) -> bool:
+    """Return whether data is a list of dictionaries."""
+    return isinstance(data, list) and all(isinstance(row, dict) for row in data)
+
+
+def is_table(data: Any) -> bool:
+    """Return whether data has rows and named columns, and can be read more than once."""
+    if isinstance(data, type):
+        return False
+    if is_pandas(data) or is_spark_frame(data) or isinstance(data, pa.RecordBatch):
+        return True
+    is_lazy = _library(data) in {"polars", "pyarrow"} and (hasattr(data, "collect") or hasattr(data, "to_table"))
+    return is_lazy or (_has_stream(data) and not isinstance(data, pa.RecordBatchReader | pa.ChunkedArray | pa.Array))
+
+
+def names_of(data: Any) -> tuple[str, ...] | None:
+    """Return the names of the columns of data, without reading rows; None if it does not say them."""
+    if hasattr(data, "collect_schema"):  # lazy Polars, whose `columns` warns
+        return tuple(data.collect_schema().names())
+    if is_pandas(data) or is_spark_frame(data):
+        return tuple(map(str, data.columns))
+    schema = getattr(data, "projected_schema", None) or getattr(data, "schema", None)
+    if isinstance(schema, pa.Schema):
+        return tuple(schema.names)
+    columns = getattr(data, "columns", None)
+    return tuple(map(str, columns)) if isinstance(columns, list) else None
+
+
+def with_index(data: Any) -> Any:
+    """Return a pandas table with a named index, and each level of a MultiIndex, as columns, none of them sparse.
+
+    Other data stays as it is.
+
+    As in `reset_index`, they come first, and a level without a name is ``level_0``; but a level that is a column too
+    is one column. An index without a name numbers the rows, and stays what it is.
+
+    Raises
+    ------
+    InvalidInput
+        When a level has other values than the column of its name.
+    """
+    if not is_pandas(data):
+        return data
+    data = _dense(data)
+    if data.index.nlevels == 1 and data.index.name is None:
+        return data
+    table = data.copy(deep=False)
+    table.columns = list(map(str, data.columns))
+    names = [None if name is None else str(name) for name in data.index.names]
+    for number in reversed(range(data.index.nlevels)):
+        name, level = names[number] or f"level_{number}", data.index.get_level_values(number)
+        if name not in table.columns:
+            table.insert(0, name, level)
+        elif not _are_values_of(level, table.iloc[:, list(table.columns).index(name)]):
+            problem = f"{name!r} is a column of the data frame and a level of its index, with other values"
+            if name in names[number + 1 :]:
+                problem = f"two levels of the index of the data frame are called {name!r}"
+            renamed = [*names[:number], f"{name}_2", *names[number + 1 :]]
+            new = renamed if len(renamed) > 1 else renamed[0]
+            raise InvalidInput(problem, hint=f"rename one, such as x.rename_axis({new!r})")
+    return table.set_axis(range(len(table)), axis=0)
+
+
+def _dense(data: Any) -> Any:
+    """Return a pandas table whose sparse columns, which Arrow does not read, have all of their values."""
+    sparse = [i for i, kind in enumerate(data.dtypes) if type(kind).__name__ == "SparseDtype"]
+    table = data.copy(deep=False) if sparse else data
+    for i in sparse:
+        table.isetitem(i, data.iloc[:, i].sparse.to_dense())
+    return table
+
+
+def _are_values_of(level: Any, column: Any) -> bool:
+    return bool(column.set_axis(column.array).index.equals(level))
+
+
+def index_note(data: Any) -> tuple[str, ...]:
+    """Return a note on the index of a pandas table that is not loaded, unless it only numbers rows."""
+    is_left = is_pandas(data) and data.index.name is None and getattr(data.index.dtype, "kind", "O") not in "iu"
+    is_left = is_left and len(data.index) > 0
+    return ("the index has no name and is not loaded: x.rename_axis('NAME') makes it a column",) if is_left else ()
+
+
+def arrow_of(data: Any) -> pa.Table:
+    """Return the rows of a Polars, Arrow or DuckDB table, or of anything with an Arrow C stream.
+
+    Raises
+    ------
+    InvalidInput
+        When the data has none, or Arrow lacks the type of a column.
+    """
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if _library(data) == "polars":
+        data = _computed(data.collect) if hasattr(data, "collect") else data
+        objects = [name for name, kind in getattr(data, "schema", {}).items() if str(kind) == "Object"]
+        if objects:
+            raise InvalidInput(f"column {objects[0]!r} has Python objects", hint="convert the column, or leave it out")
+    if _library(data) == "pyarrow" and hasattr(data, "to_table"):  # a dataset, or a scan of one
+        return _computed(data.to_table)
+    if _has_stream(data):
+        try:
+            return pa.table(data)
+        except pa.ArrowException as error:
+            hint = "convert columns whose type Arrow lacks, such as Polars Int128 to Int64 or Decimal"
+            raise InvalidInput(f"the data cannot be converted to Arrow: {first_line(error)}", hint=hint) from error
+    hint = "pass a pandas, Polars, Arrow, DuckDB or Spark table, a list of dictionaries, or a path"
+    if hasattr(data, "to_frame"):
+        hint = "make a table of it, such as x.to_frame()"
+    elif isinstance(data, Mapping):
+        hint = "make a table of it, such as pandas.DataFrame(x); or pass a list of dictionaries, one for each row"
+    raise InvalidInput(f"cannot ingest a value of type {class_name(data)}", hint=hint)
+
+
+def _computed(compute: Callable[[], Any]) -> Any:
+    try:
+        return compute()
+    except Exception as error:  # each library has its own errors
+        hint = "correct how it is computed; its own collect() or to_table() shows the whole error"
+        raise InvalidInput(f"the data cannot be computed: {first_line(error)}", hint=hint) from error
+
+
+def _is_a(data: Any, library: str, name: str) -> bool:
+    """Return whether data is an instance of a class of a library, which need not be imported for that."""
+    kinds = type(data).__mro__
+    return any(kind.__name__ == name and kind.__module__.partition(".")[0] == library for kind in kinds)
+
+
+_LIBRARIES: Final = frozenset({"pandas", "polars", "pyarrow"})
+
+
+def _library(data: Any) -> str:
+    """Return which of these libraries a class of the data is from, its own or one that it extends; or ""."""
+    homes = (kind.__module__.partition(".")[0] for kind in type(data).__mro__)
+    return next((home for home in homes if home in _LIBRARIES), "")
+
+
+def _has_stream(data: Any) -> bool:
+    is_column = _library(data) in {"pandas", "polars"} and not hasattr(data, "columns")
+    return hasattr(data, "__arrow_c_stream__") and not is_column
+
+
+logger = logging.getLogger(__name__)
+
+MOST_BYTES = 16 << 30
+"""Larger files are not downloaded: a user wants to keep them."""
+_BLOCK_BYTES = 1 << 20
+_SECONDS = 60
+"""How long a server may take to answer, and to send each next part."""
+_ENDINGS = {
+    "text/csv": ".csv", "application/csv": ".csv", "text/tab-separated-values": ".tsv", "application/json": ".json",
+    "application/x-ndjson": ".jsonl", "application/jsonl": ".jsonl", "application/vnd.apache.parquet": ".parquet",
+}  # fmt: skip
+"""The endings of content types, for addresses whose names have none."""
+_BY_CONTENT = frozenset({
+    "text/plain", "application/octet-stream", "binary/octet-stream", "application/gzip", "application/zip",
+    "application/x-zip-compressed", "application/zstd",
+})  # fmt: skip
+"""Content types that do not say the format, which is found in the file then."""
+
+
+def is_web_address(source: object) -> bool:
+    """Return whether a source is the address of a file of the web."""
+    return isinstance(source, str) and re.match(r"https?://", source, re.IGNORECASE) is not None
+
+
+@contextlib.contextmanager
+def downloads(progress: Progress = SILENT, most_bytes: int = MOST_BYTES) -> Iterator[Downloads]:
+    """Yield what downloads files; they are deleted at the end."""
+    with contextlib.ExitStack() as stack:
+        yield Downloads(stack, progress, most_bytes)
+
+
+@dataclass
+class Downloads:
+    """Downloads files of the web to a folder of its own, made for the first of them.
+
+    Parameters
+    ----------
+    stack
+        Deletes the folder.
+    progress
+        Shows how much of a file has come.
+    most_bytes
+        The largest file that is downloaded.
+    """
+
+    stack: contextlib.ExitStack
+    progress: Progress = SILENT
+    most_bytes: int = MOST_BYTES
+    _folder: list[Path] = field(default_factory=list)
+
+    def file(self, address: str) -> SourceFile:
+        """Download the file at an address.
+
+        Raises
+        ------
+        InvalidInput
+            When the address is not of a data file, or the file is too large.
+        NotFound
+            When the server has no such file.
+        NetworkError
+            When the server does not answer, refuses, or stops early.
+        """
+        shown = without_secrets(address)
+        try:
+            request = urllib.request.Request(  # noqa: S310 - http and https only
+                address, headers={"User-Agent": "sleeper_nb", "Accept-Encoding": "identity"}
+            )
+            with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310
+                return self._saved(answer, shown)
+        except urllib.error.HTTPError as error:
+            raise _refused(error, shown) from error
+        except (urllib.error.URLError, TimeoutError, ConnectionError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", None) or error
+            hint = "check the address, the network and the proxy (HTTPS_PROXY); or download the file, and give its path"
+            raise NetworkError(f"cannot download {shown}: {reason}", hint=hint) from error
+        except ValueError as error:
+            raise InvalidInput(
+                f"{shown} is not a valid address: {error}", hint="write https://host/file.csv"
+            ) from error
+
+    def _saved(self, answer: Any, shown: str) -> SourceFile:
+        name = _file_name(answer, shown)
+        length = int(answer.headers.get("Content-Length") or 0)
+        folder = self._new_folder()
+        self._check_size(length, shown, folder)
+        path = folder / name
+        is_packed = answer.headers.get("Content-Encoding", "").lower() == "gzip"
+        stream = gzip.GzipFile(fileobj=answer) if is_packed else answer
+        size = self._copied(stream, path, shown, 0 if is_packed else length)
+        if length and not is_packed and size < length:
+            hint = "run it again; or download the file, and give its path"
+            raise NetworkError(f"{shown} ended after {size:,} of {length:,} bytes", hint=hint)
+        logger.info("downloaded %s: %d bytes", shown, size)
+        return SourceFile(Storage(folder), name, size, web=shown)
+
+    def _new_folder(self) -> Path:
+        if not self._folder:
+            self._folder.append(Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="sleeper-"))))
+        return Path(tempfile.mkdtemp(dir=self._folder[0]))
+
+    def _check_size(self, size: int, shown: str, folder: Path) -> None:
+        if size > self.most_bytes:
+            hint = "download it yourself, and give its path"
+            raise InvalidInput(f"{shown} has {_text(size)}; at most {_text(self.most_bytes)} are downloaded", hint=hint)
+        if size > shutil.disk_usage(folder).free:
+            raise DiskFull(f"no space left for {shown}: it has {_text(size)}", hint=FREE_SPACE)
+
+    def _copied(self, stream: Any, path: Path, shown: str, length: int) -> int:
+        size, of_all = 0, f" of {_text(length)}" if length else ""
+        try:
+            with path.open("wb") as file:
+                while block := stream.read(_BLOCK_BYTES):
+                    file.write(block)
+                    size += len(block)
+                    if not length:
+                        self._check_size(size, shown, path.parent)
+                    self.progress.update(f"downloading {path.name}: {_text(size)}{of_all}")
+        except (EOFError, gzip.BadGzipFile) as error:
+            raise NetworkError(f"{shown} ended early", hint="run it again") from error
+        return size
+
+
+def _text(size: int) -> str:
+    return f"{size / 2**20:,.1f} MiB"
+
+
+def without_secrets(address: str) -> str:
+    """Return an address without a password and without what follows ``?``, which may be a signature."""
+    try:
+        parts = urlsplit(address)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return address.partition("?")[0]
+    return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
+
+
+def _file_name(answer: Any, shown: str) -> str:
+    """Return a name for a downloaded file, whose ending says its format; `InvalidInput` when nothing says it."""
+    content = answer.headers.get_content_type()
+    names = [answer.headers.get_filename() or "", unquote(PurePosixPath(urlsplit(shown).path).name),
+             unquote(PurePosixPath(urlsplit(answer.url).path).name)]  # fmt: skip
+    known = (*SOURCE_ENDINGS, *SPREADSHEET_ENDINGS)
+    name = next((name for name in names if name.lower().endswith(known)), "")
+    if not name and content in _ENDINGS:
+        name = f"{next(filter(None, names), 'data')}{_ENDINGS[content]}"
+    if not name and content in _BY_CONTENT:
+        name = next(filter(None, names), "data")
+    if content == "text/html" or not name:
+        what = "is a web page, not a data file" if content == "text/html" else f"is of the unknown type {content}"
+        hint = "give the address of the file itself; a table in a page: pandas.read_html(address)[0]"
+        raise InvalidInput(f"{shown} {what}", hint=hint)
+    return re.sub(r"[^\w.-]", "_", name)[-100:]
+
+
+def _refused(error: urllib.error.HTTPError, shown: str) -> StorageError | NotFound:
+    if error.code in {404, 410}:
+        return NotFound(f"no file at {shown}", hint="check the address")
+    hint = "run it again later; or download the file, and give its path"
+    if error.code in {401, 403, 407}:
+        hint = "download the file with your login, and give its path"
+    return NetworkError(f"cannot download {shown}: the server answered {error.code} {error.reason}", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +393,7 @@ class InMemory:
     @property
     def is_spark(self) -> bool:
         """Whether the data is a Spark DataFrame."""
-        return in_memory.is_spark(self.data)
+        return is_spark_frame(self.data)
 
 
 IngestSource = SourceFile | InMemory
@@ -76,7 +405,7 @@ def opened_sources(
 ) -> Iterator[tuple[IngestSource, ...]]:
     """Yield the files and in-memory data that `data` consists of; files of the web are downloaded until the end.
 
-    Parameters and errors are those of `find_sources` and `remote_files.Downloads.file`.
+    Parameters and errors are those of `find_sources` and `Downloads.file`.
     """
     with downloads(progress) as web:
         yield find_sources(data, home, options.csv, sheet=options.sheet, file_format=options.format, web=web)
@@ -106,7 +435,7 @@ def find_sources(
     sheet
         The sheet of Excel files; None for the only one.
     file_format
-        The format of all files, as of `file_contents.with_kind`; None where their names or contents say it.
+        The format of all files, as of `with_kind`; None where their names or contents say it.
     web
         Downloads files of the web.
 
@@ -126,7 +455,7 @@ def find_sources(
             files = find_files(each, home, every=file_format is not None)
             parts += [with_kind(replace(file, csv=csv, sheet=sheet), file_format) for file in files]
         else:
-            parts.append(InMemory(in_memory.with_index(each)))
+            parts.append(InMemory(with_index(each)))
     if is_spark(parts) and len(parts) > 1:
         raise InvalidInput(
             "a Spark DataFrame cannot be combined with other data in one ingest",
@@ -176,7 +505,7 @@ def read_source(source: IngestSource, schema: Schema, matching: Matching = EXACT
     if isinstance(source, SourceFile):
         return read_file(source, schema, matching)
     conformed = compare(_raw_columns(source.data, schema, matching), schema, matching)
-    return replace(conformed, notes=(*conformed.notes, *in_memory.index_note(source.data)))
+    return replace(conformed, notes=(*conformed.notes, *index_note(source.data)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +591,7 @@ def notes_of(sources: Sequence[IngestSource], schema: Schema, matching: Matching
         given = _given_names(source, schema, matching) or (names_in(source, schema) if source in parquet[:1] else ())
         names = matching.names(given, schema) if given else ()
         if isinstance(source, InMemory) and is_pandas(source.data):
-            notes += (*_nan_notes(source.data, names, schema).values(), *in_memory.index_note(source.data))
+            notes += (*_nan_notes(source.data, names, schema).values(), *index_note(source.data))
         extra |= dict.fromkeys(matching.left_out(names, schema))
     return (*notes, *extra_notes(tuple(extra)))
 
@@ -278,7 +607,7 @@ def _given_names(source: IngestSource, schema: Schema, matching: Matching) -> tu
 
 
 def _raw_columns(data: Any, schema: Schema, matching: Matching) -> RawColumns:
-    if in_memory.is_rows(data):
+    if is_rows(data):
         return _from_rows(data, schema, matching)
     if is_pandas(data):
         return _from_pandas(data, schema, matching)

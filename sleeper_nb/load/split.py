@@ -1,4 +1,4 @@
-"""Split partitions: leaves with too many rows at the median of a row key; a new table at given split points.
+"""Split partitions: leaves with too many rows at the median of a row key; a new table at given or sampled points.
 
 Splitting rewrites no data: the references of a leaf's files move to the new leaves. Readers and other writers are not
 disturbed, for these reasons:
@@ -10,7 +10,14 @@ disturbed, for these reasons:
    it.
 4. A leaf whose files a compaction job has claimed is left for later; otherwise that job's work would be lost.
 
-The initial split points of a new table are values, their texts, or a file that the table's properties name.
+The initial split points of a new table are values, their texts, a file that the table's properties name, or estimates
+from a sample of the data's row keys.
+
+Before a large bulk import, the only leaf of a table is split, so that rows are sorted and written in parallel. Sleeper
+extends the partitions of a table that has fewer leaves than ``sleeper.table.bulk.import.min.leaf.partitions``. Here the
+leaf is split at even shares of a sample of the data. The files of the new leaves are written first; then one commit
+splits the leaf, and the next one adds the files. An import that fails while it writes leaves the partitions as they
+were.
 """
 
 from __future__ import annotations
@@ -22,9 +29,20 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from sleeper_nb.catalog.catalog_base import FileClaim, read_consistently
 from sleeper_nb.errors import Action, InvalidInput, NotFound, StateRuleBroken
-from sleeper_nb.load.source_files import find_files
+from sleeper_nb.load.casts import BAD_VALUE, plain_chunks, plain_values
+from sleeper_nb.load.conform import Difference, compare_column, raise_first
+from sleeper_nb.load.data_columns import DataColumn, first_values
+from sleeper_nb.load.file_formats import folder_column, open_parquet, pieces_of, read_parquet
+from sleeper_nb.load.load_options import Matching
+from sleeper_nb.load.source_files import SourceFile, find_files
+from sleeper_nb.load.sources import IngestSource
+from sleeper_nb.model.even_partitions import MOST_LEAVES, even_tree
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.keys import (
     KeyValue,
@@ -34,8 +52,14 @@ from sleeper_nb.model.keys import (
     read_split_points,
 )
 from sleeper_nb.model.partitions import Partition, PartitionSplit, PartitionTree
-from sleeper_nb.model.properties import SPLITS_BASE64, SPLITS_FILE, TableProperties
-from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.properties import (
+    IMPORT_MIN_LEAVES,
+    SPLITS_BASE64,
+    SPLITS_FILE,
+    SPLITTING_MIN_ROWS,
+    TableProperties,
+)
+from sleeper_nb.model.schema import KEY_TYPES, Field, Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import SplitPartitions
@@ -454,3 +478,321 @@ def initial_split_points(
         text, field, strings_base64=properties[SPLITS_BASE64], source=file, shows_lines=in_warehouse
     )
     return list(points)
+
+
+SAMPLED_KEYS = 20_000
+"""Keys in a sample; more for many leaves, so that each has at least `_KEYS_PER_LEAF`."""
+_KEYS_PER_LEAF = 1_000
+ROWS_PER_LEAF = 2_000_000
+"""About how many rows each leaf of a new table gets, where the user does not say."""
+_MOST_LEAVES_UNASKED = 64
+_MOST_READ = 50_000_000
+"""Of files with more rows, the keys of evenly spaced row groups are read."""
+LOOKED_AT = 1_000_000
+"""Rows that are looked at to propose keys."""
+_SEED = 0
+_AT_ONCE = 4
+"""Row groups whose keys are read at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeySample:
+    """Some of the row keys of data.
+
+    Parameters
+    ----------
+    keys
+        A column for each row key, with its field's type; nulls are left out.
+    rows
+        The number of rows of the data.
+    """
+
+    keys: pa.Table
+    rows: int
+
+
+def sample_size(leaves: int | None) -> int:
+    """Return how many keys are sampled for a number of leaves."""
+    return max(SAMPLED_KEYS, _KEYS_PER_LEAF * min(leaves or 1, MOST_LEAVES))
+
+
+def default_leaves(rows: int) -> int:
+    """Return the number of leaves of a new table that is created with some rows."""
+    return min(max(rows // ROWS_PER_LEAF, 1), _MOST_LEAVES_UNASKED)
+
+
+def sample_of(rows: pa.Table, schema: Schema, size: int) -> KeySample:
+    """Return a sample of the row keys of rows in memory; the same rows always give the same sample."""
+    keys = rows.select([key.name for key in schema.row_keys])
+    return KeySample(some_of(keys, size), rows.num_rows)
+
+
+def some_of(keys: pa.Table, size: int) -> pa.Table:
+    """Return at most `size` rows, chosen at random but always the same, in their order."""
+    if keys.num_rows <= size:
+        return keys
+    chosen = np.random.default_rng(_SEED).choice(keys.num_rows, size, replace=False, shuffle=False)
+    return keys.take(pa.array(np.sort(chosen)))
+
+
+def rows_of_parquet(files: Sequence[SourceFile]) -> int:
+    """Return the number of rows in Parquet files, from their footers."""
+    rows = 0
+    for file in files:
+        with open_parquet(file) as opened:
+            rows += opened.metadata.num_rows
+    return rows
+
+
+def holds_keys(files: Sequence[SourceFile], matching: Matching) -> bool:
+    """Return whether files are Parquet that has the row keys by their names, so that only these need to be read."""
+    return not matching.renames_columns and all(file.format == "parquet" and not file.folder_values for file in files)
+
+
+def sample_of_parquet(files: Sequence[SourceFile], schema: Schema, size: int, *, refuse: bool = False) -> KeySample:
+    """Return a sample of the row keys of Parquet files, of which only the columns of the keys are read.
+
+    Values that do not fit the schema are left out, as the load refuses them; with `refuse`, the first is raised.
+    """
+    groups: list[tuple[SourceFile, int, int]] = []
+    for file in files:
+        with open_parquet(file) as opened:
+            metadata = opened.metadata
+            groups += [(file, i, metadata.row_group(i).num_rows) for i in range(metadata.num_row_groups)]
+    rows = sum(count for *_, count in groups)
+    step = max(1, -(-rows // _MOST_READ))
+    read = groups[step // 2 :: step] or groups
+    share = size / max(1, sum(count for *_, count in read))
+
+    def sampled(group: tuple[SourceFile, int, int]) -> pa.Table:
+        file, number, _ = group
+        keys = _keys_of(file, number, schema, refuse=refuse)
+        return some_of(keys, max(1, round(share * keys.num_rows)))
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return KeySample(pa.concat_tables([_as_nullable(schema).empty_table(), *pool.map(sampled, read)]), rows)
+
+
+def sample_of_files(files: Sequence[SourceFile], schema: Schema, size: int, matching: Matching) -> KeySample:
+    """Return a sample of the row keys of files of any format, all of whose rows are read, and counted.
+
+    Raises
+    ------
+    InvalidInput
+        When a row does not fit the schema.
+    """
+    names, kept, rows = [key.name for key in schema.row_keys], _as_nullable(schema).empty_table(), 0
+    for file in files:
+        for part in pieces_of(file, schema, None, matching):
+            rows += part.num_rows
+            # a part keeps as large a share as all parts before it, so that early rows have no more weight
+            share = some_of(part.select(names), -(-size * part.num_rows // max(rows, 1)))
+            kept = some_of(pa.concat_tables([kept, share.cast(kept.schema)]), size)
+    return KeySample(kept, rows)
+
+
+def _keys_of(file: SourceFile, group: int, schema: Schema, *, refuse: bool) -> pa.Table:
+    """Return the row keys of a row group, without rows whose keys do not fit; with `refuse`, raise for the first."""
+    with open_parquet(file) as opened:
+        names = opened.schema_arrow.names
+        of_folders = {value.name: value for value in file.folder_values if value.name not in names}
+        columns = {}
+        for key in schema.row_keys:
+            field = Field(key.name, key.type, nullable=not refuse)
+            if key.name in of_folders:
+                read = folder_column(of_folders[key.name], field, opened.metadata.row_group(group).num_rows)
+            else:
+                read = read_parquet(file, opened, key.name, group)
+            column = read if isinstance(read, Difference) else compare_column(read, field, is_row_key=True)
+            if isinstance(column, Difference):
+                if refuse:
+                    _refuse(file, opened, column, field)
+                return _as_nullable(schema).empty_table()
+            columns[key.name] = column
+        return pa.table(columns, schema=_as_nullable(schema)).drop_null()
+
+
+def _refuse(file: SourceFile, opened: Any, difference: Difference, key: Field) -> None:
+    """Raise the difference of a row key, which was found in one row group, with its row in the whole file."""
+    if key.name in opened.schema_arrow.names:
+        whole = compare_column(read_parquet(file, opened, key.name), key, is_row_key=True)
+        difference = whole if isinstance(whole, Difference) else difference
+    raise_first([replace(difference, source=file.label)])
+
+
+def _as_nullable(schema: Schema) -> pa.Schema:
+    return pa.schema([key.arrow.with_nullable(nullable=True) for key in schema.row_keys])
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCandidate:
+    """A column that may be a row key, judged by the first rows of the data.
+
+    Parameters
+    ----------
+    distinct, nulls
+        How many different values, and how many nulls, there are; 0 where values are not compared.
+    rows
+        The rows that were looked at.
+    compared
+        Whether its values can be compared: lists, maps, structs and values of several types cannot.
+    """
+
+    column: DataColumn
+    distinct: int
+    nulls: int
+    rows: int
+    compared: bool = True
+
+    @property
+    def fits(self) -> bool:
+        """Whether the column can be a row key of these rows."""
+        of_key_type = self.column.type is not None and self.column.type.name in KEY_TYPES
+        return of_key_type and self.compared and not self.nulls
+
+
+def key_candidates(sources: Sequence[IngestSource], columns: Sequence[DataColumn]) -> tuple[KeyCandidate, ...]:
+    """Return the columns as possible row keys: those that can be one first, then by the number of different values."""
+    first = dict(first_values(sources[0], LOOKED_AT))
+    found, rows = [], max(map(len, first.values()), default=0)
+    for each in columns:
+        values = _comparable(first.get(each.name_in_data))
+        try:
+            distinct = None if values is None else pc.count_distinct(values).as_py()
+        except pa.ArrowException:  # lists, maps and structs are not compared
+            distinct = None
+        nulls = 0 if values is None else values.null_count
+        found.append(KeyCandidate(each, distinct or 0, nulls, rows, compared=distinct is not None))
+    return tuple(sorted(found, key=lambda each: (not each.fits, -each.distinct)))
+
+
+def _comparable(values: Any) -> pa.Array | pa.ChunkedArray | None:
+    """Return the values of a column as plain Arrow values; None when they are of several types."""
+    if values is None:
+        return None
+    try:
+        found = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values, from_pandas=True)
+        return plain_chunks(found) if isinstance(found, pa.ChunkedArray) else plain_values(found)
+    except BAD_VALUE:
+        return None
+
+
+_TIMES_LARGER = 10
+"""How many times the rows of the table a load must have: a sample of the load tells nothing about other rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeavesWanted:
+    """How many leaves a table should have before rows are imported.
+
+    Parameters
+    ----------
+    most
+        ``sleeper.table.bulk.import.min.leaf.partitions``.
+    least_rows
+        No leaf is made for fewer rows (``sleeper.table.partition.splitting.min.rows``).
+    """
+
+    most: int
+    least_rows: int
+
+    @classmethod
+    def of(cls, properties: TableProperties) -> LeavesWanted:
+        """Return what a table's properties say."""
+        return cls(properties[IMPORT_MIN_LEAVES], properties[SPLITTING_MIN_ROWS])
+
+    @property
+    def first_rows(self) -> int:
+        """The fewest rows for which a leaf may be split."""
+        return 2 * self.least_rows
+
+    def leaves(self, state: TableState, rows: int) -> int:
+        """Return how many leaves a table of a state gets before so many rows are added; 1 if it is not split."""
+        if len(state.tree.leaves) > 1 or state.totals().rows * _TIMES_LARGER > rows:
+            return 1
+        return max(1, min(self.most, rows // self.least_rows))
+
+
+@dataclass(frozen=True, slots=True)
+class SplitBefore:
+    """The splits of the only leaf of a table, and the partitions after them.
+
+    Parameters
+    ----------
+    splits
+        In order.
+    tree
+        The partitions after them.
+    """
+
+    leaf_id: str
+    splits: tuple[PartitionSplit, ...]
+    tree: PartitionTree
+
+    @property
+    def note(self) -> str:
+        """What was done, in a few words."""
+        return f"the only leaf was split into {counted(len(self.tree.leaves), 'leaf partition')} first"
+
+    def commit(self, store: StateStore, author: str | None) -> Snapshot:
+        """Split the leaf, and move its references to the new leaves.
+
+        Raises
+        ------
+        StateRuleBroken
+            When another writer split the leaf in the meantime.
+        """
+
+        def change(newest: TableState) -> SplitPartitions:
+            if self.leaf_id not in newest.tree or not newest.tree[self.leaf_id].is_leaf:
+                raise StateRuleBroken(
+                    "the table's partitions were changed while the rows were written", hint="run the import again"
+                )
+            return SplitPartitions(self.splits, tuple(self._moved(store, newest)))
+
+        snapshot = store.commit(change, author=author)
+        logger.info("table %s: %s", store.table_id, self.note)
+        return snapshot
+
+    def _moved(self, store: StateStore, state: TableState) -> Iterator[FileReference]:
+        references = state.files.active_in({self.leaf_id})
+        if not references:
+            return
+        parts: Sequence[Partition] = self.tree.leaves
+        keys = leaf_keys(store.storage, state.schema, state.tree[self.leaf_id], references)
+        counts = keys.counts([part.region for part in parts])
+        for reference in references:
+            yield from moved_references(reference, parts, counts[reference.filename])
+
+
+def split_before(
+    store: StateStore, state: TableState, wanted: LeavesWanted, rows: int, sample: Callable[[Schema, int], KeySample]
+) -> SplitBefore | None:
+    """Return how the only leaf of a table is split before rows are imported; None when it is not.
+
+    Parameters
+    ----------
+    wanted
+        How many leaves it should have.
+    rows
+        The number of rows to import, or an upper bound.
+    sample
+        Returns a sample of about so many row keys of the data; only called for a large import.
+    """
+    if wanted.leaves(state, rows) < 2:
+        return None
+    if store.catalog.claims(store.table_id, store.clock.now()):
+        logger.info("table %s: not split before the import: a compaction job has files of it", store.table_id)
+        return None
+    keys = sample(state.schema, sample_size(wanted.leaves(state, rows)))
+    leaves = wanted.leaves(state, keys.rows)
+    made = even_tree(state.schema, keys.keys, leaves, store.clock.new_id)
+    names = {made.root.id: state.tree.root.id}
+    splits = tuple(
+        PartitionSplit(
+            names.get(node.id, node.id), node.dimension, made.split_point(node), (node.child_ids[0], node.child_ids[1])
+        )
+        for node in made.partitions
+        if not node.is_leaf
+    )
+    return SplitBefore(state.tree.root.id, splits, state.tree.with_splits(splits)) if splits else None

@@ -33,35 +33,36 @@ from sleeper_nb.load.bulk_load import BulkLoad, ending_at_first
 from sleeper_nb.load.conform import Difference, for_new_table, grouped, raise_first
 from sleeper_nb.load.data_columns import (
     DataColumn,
+    GroupedNumbers,
+    OddTexts,
     SchemaChoice,
+    check_has_names,
+    check_named_columns,
     columns_of,
     columns_of_arrow,
+    grouped_numbers,
     has_valid_name,
     materialised,
     named,
+    odd_texts,
 )
-from sleeper_nb.load.ingest import IngestPlan, IngestSettings, published, write_rows
-from sleeper_nb.load.key_sample import (
+from sleeper_nb.load.ingest import IngestPlan, IngestSettings, published, remember_files, write_rows
+from sleeper_nb.load.load_options import AS_IT_IS, LoadOptions, Matching, valid_name
+from sleeper_nb.load.row_checks import RowCheck, UniqueKeysOfLoad
+from sleeper_nb.load.source_files import SourceFile, hidden_note
+from sleeper_nb.load.sources import IngestSource
+from sleeper_nb.load.split import (
     LOOKED_AT,
     KeyCandidate,
     KeySample,
     default_leaves,
     holds_keys,
+    initial_split_points,
     key_candidates,
     sample_of,
     sample_of_parquet,
     sample_size,
 )
-from sleeper_nb.load.load_options import AS_IT_IS, LoadOptions
-from sleeper_nb.load.loaded_files import remember_files
-from sleeper_nb.load.matching import Matching, valid_name
-from sleeper_nb.load.named_columns import check_has_names, check_named_columns
-from sleeper_nb.load.odd_texts import GroupedNumbers, OddTexts, grouped_numbers, odd_texts
-from sleeper_nb.load.row_checks import RowCheck
-from sleeper_nb.load.source_files import SourceFile, hidden_note
-from sleeper_nb.load.sources import IngestSource
-from sleeper_nb.load.split import initial_split_points
-from sleeper_nb.load.unique_keys import UniqueKeysOfLoad
 from sleeper_nb.model.checksums import checksum_of
 from sleeper_nb.model.even_partitions import even_tree
 from sleeper_nb.model.file_reference import FileReference

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from sleeper_nb.errors import EngineError, InvalidInput, NotFound, SleeperError, first_line, nearest
 from sleeper_nb.load.casts import BAD_VALUE, plain_values
-from sleeper_nb.load.in_memory import arrow_of, is_pandas, is_spark, is_table, with_index
-from sleeper_nb.load.mixed_values import mixed_in_memory
+from sleeper_nb.load.column_types import mixed_in_memory
+from sleeper_nb.load.sources import arrow_of, is_pandas, is_spark_frame, is_table, with_index
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,12 +44,12 @@ class BoundVariable:
     @property
     def spark_frame(self) -> DataFrame | None:
         """The Spark DataFrame; None for rows in memory."""
-        return self.rows if is_spark(self.rows) else None
+        return self.rows if is_spark_frame(self.rows) else None
 
     def to_arrow(self) -> pa.Table:
         """Return the rows, those of a Spark DataFrame after a job of Spark."""
         rows: Any = self.rows
-        if not is_spark(rows):
+        if not is_spark_frame(rows):
             return rows
         try:
             read = rows.toArrow()
@@ -120,9 +120,9 @@ class Variables:
 
 def _bound(name: str, data: Any) -> BoundVariable:
     data = with_index(data)
-    if is_pandas(data) or is_spark(data):
+    if is_pandas(data) or is_spark_frame(data):
         _check_names(name, map(str, data.columns))
-    if is_spark(data):
+    if is_spark_frame(data):
         return BoundVariable(name, data)
     rows = _arrow(name, data)
     _check_names(name, rows.column_names)

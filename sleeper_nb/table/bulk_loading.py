@@ -12,21 +12,22 @@ from typing import Literal
 from sleeper_nb.engines.components import Components, Engines
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.load import sources
-from sleeper_nb.load.bulk_load import LoadWriter
-from sleeper_nb.load.bulk_threads import ThreadsWriter
+from sleeper_nb.load.bulk_load import LoadWriter, ThreadsWriter
 from sleeper_nb.load.ingest import IngestSettings
-from sleeper_nb.load.key_sample import (
+from sleeper_nb.load.load_options import Matching
+from sleeper_nb.load.row_checks import RowCheck
+from sleeper_nb.load.source_files import SourceFile
+from sleeper_nb.load.sources import IngestSource
+from sleeper_nb.load.split import (
     KeySample,
+    LeavesWanted,
+    SplitBefore,
     holds_keys,
     rows_of_parquet,
     sample_of_files,
     sample_of_parquet,
+    split_before,
 )
-from sleeper_nb.load.matching import Matching
-from sleeper_nb.load.row_checks import RowCheck
-from sleeper_nb.load.source_files import SourceFile
-from sleeper_nb.load.sources import IngestSource
-from sleeper_nb.load.split_before_import import LeavesWanted, SplitBefore, split_before
 from sleeper_nb.maintain.service_lease import MAINTENANCE, held_lease
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState

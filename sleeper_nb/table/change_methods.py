@@ -22,8 +22,8 @@ from sleeper_nb.load.conform import (
     raise_first,
     row_number,
 )
+from sleeper_nb.load.data_columns import check_named_columns
 from sleeper_nb.load.load_options import AS_IT_IS, LoadOptions
-from sleeper_nb.load.named_columns import check_named_columns
 from sleeper_nb.load.row_checks import values_text
 from sleeper_nb.load.source_files import SourceFile, hidden_note
 from sleeper_nb.load.sources import opened_sources, read_source

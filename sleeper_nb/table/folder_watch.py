@@ -1,7 +1,7 @@
 """Watch a folder and load each of its files once.
 
 A file is loaded under a job id that names it, so a later watch, in any process, does not load it again; other loads
-remember these ids too (`sleeper_nb.load.loaded_files`). One that had no rows to add is remembered by an
+remember these ids too (`sleeper_nb.load.ingest`). One that had no rows to add is remembered by an
 id that also has its size and time of change, and is handled again once it has changed.
 In a folder of this machine, a file that may still be written is left alone: one that is empty, or that changed within
 the last minute and between two looks. In a bucket, objects appear whole. Hidden files, and those whose names begin
@@ -31,8 +31,8 @@ from sleeper_nb.errors import (
     StorageError,
     hint_text,
 )
-from sleeper_nb.load.checked_load import CheckedLoad
 from sleeper_nb.load.conform import QUARANTINE
+from sleeper_nb.load.ingest import CheckedLoad
 from sleeper_nb.load.source_files import (
     ENDINGS_TEXT,
     WILDCARD,

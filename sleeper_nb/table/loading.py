@@ -16,30 +16,30 @@ from sleeper_nb.engines.components import Engines, OpenTable
 from sleeper_nb.errors import Action, EngineError, InvalidInput, NotFound, SleeperError
 from sleeper_nb.load import add_files as adding
 from sleeper_nb.load import ingest, sources
-from sleeper_nb.load.add_files import AddFilesPlan
+from sleeper_nb.load.add_files import AddFilesPlan, MovingRules
 from sleeper_nb.load.bulk_load import BulkLoad, ending_at_first
-from sleeper_nb.load.checked_load import (
+from sleeper_nb.load.conform import for_table, name_table_in_hints
+from sleeper_nb.load.data_columns import check_named_columns, materialised
+from sleeper_nb.load.ingest import (
     CheckedLoad,
+    IngestPlan,
+    IngestSettings,
     has_added,
     message_with,
     noted,
+    plan_ingest,
+    plan_of_counts,
+    remember_files,
     with_broken_expectations,
     with_runs,
 )
-from sleeper_nb.load.conform import for_table, name_table_in_hints
-from sleeper_nb.load.data_columns import materialised
-from sleeper_nb.load.ingest import IngestPlan, IngestSettings, plan_ingest, plan_of_counts
-from sleeper_nb.load.load_options import LoadOptions
-from sleeper_nb.load.loaded_files import remember_files
-from sleeper_nb.load.matching import Matching
-from sleeper_nb.load.moved_files import MovingRules
-from sleeper_nb.load.named_columns import check_named_columns
+from sleeper_nb.load.load_options import LoadOptions, Matching
 from sleeper_nb.load.quarantine import QuarantineFile, SortedOut, sort_out
 from sleeper_nb.load.row_checks import RowCheck
-from sleeper_nb.load.run_files import RunFiles, unmerged_note
+from sleeper_nb.load.sorted_runs import RunFiles, unmerged_note
 from sleeper_nb.load.source_files import SourceFile, hidden_note
 from sleeper_nb.load.sources import IngestSource
-from sleeper_nb.load.split_before_import import LeavesWanted
+from sleeper_nb.load.split import LeavesWanted
 from sleeper_nb.maintain.compaction_plan import StrategySettings, plan_compaction
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.jobs import JobKind, MadeBefore, check_job_id

@@ -7,7 +7,7 @@ import pytest
 
 from sleeper_nb import cli
 from sleeper_nb.errors import SleeperError
-from sleeper_nb.load import bulk_threads
+from sleeper_nb.load import bulk_load
 
 CREATE = "%%sleeper create trips\ncity STRING KEY\npickup TIMESTAMP NULL\nfare DOUBLE NULL\npaid BOOLEAN NULL"
 TEXT = "made by x\nCity;Pick-up;Fare;Paid;Note\noslo;03.01.2026 10:00;1,5;yes;a\n7;NA;;;b\n"
@@ -121,8 +121,8 @@ def test_an_interrupted_load_says_at_which_snapshot_the_table_still_is(trips, sh
 
 
 def test_a_load_without_a_merge_names_the_compaction_to_type_next(trips, shell, monkeypatch):
-    monkeypatch.setattr(bulk_threads, "slice_bytes", lambda _: 200)
-    monkeypatch.setattr(bulk_threads, "BATCH_ROWS", 10)
+    monkeypatch.setattr(bulk_load, "slice_bytes", lambda _: 200)
+    monkeypatch.setattr(bulk_load, "BATCH_ROWS", 10)
     shell.push({"df": pd.DataFrame({"city": ["oslo"] * 100, "fare": range(100)})})
     plan = trips("%sleeper ingest trips $df --no-merge --dry-run")
     assert f"up to {plan.files} files of each leaf, which compaction merges" in repr(plan)

@@ -17,10 +17,9 @@ import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.engines.spark import gateway
 from sleeper_nb.load import sorted_runs
-from sleeper_nb.load.bulk_load import BulkLoad, progress_text
-from sleeper_nb.load.bulk_threads import ThreadsWriter
+from sleeper_nb.load.bulk_load import BulkLoad, ThreadsWriter, progress_text
 from sleeper_nb.load.ingest import IngestSettings
-from sleeper_nb.load.matching import EXACT
+from sleeper_nb.load.load_options import EXACT
 from sleeper_nb.load.sources import find_sources
 from sleeper_nb.maintain.check import check_table
 from sleeper_nb.model.properties import IMPORT_TASK_BYTES

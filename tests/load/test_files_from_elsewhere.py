@@ -14,7 +14,7 @@ import pytest
 from pyarrow import parquet
 
 import sleeper_nb as sl
-from sleeper_nb.load import remote_files
+from sleeper_nb.load import sources
 
 SCHEMA = sl.Schema({"year": "int"}, {}, {"month": "string?", "day": "date?", "x": "double?"})
 
@@ -182,7 +182,7 @@ def test_a_large_file_of_the_web_is_refused_before_it_comes(server):
     address, folder = server
     (folder / "a.csv").write_text("year\n" + "2013\n" * 1000)
     with (
-        remote_files.downloads(most_bytes=100) as web,
+        sources.downloads(most_bytes=100) as web,
         pytest.raises(sl.InvalidInput, match=r"at most 0.0 MiB are downloaded"),
     ):
         web.file(f"{address}/a.csv")

@@ -14,8 +14,8 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.errors import OutcomeUnknown, StorageError
-from sleeper_nb.load.checked_load import AddedNothing
 from sleeper_nb.load.ingest import (
+    AddedNothing,
     IngestSettings,
     cut_by_leaf,
     discard_run,

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sleeper_nb as sl
+from sleeper_nb.load import file_formats
 from sleeper_nb.load import ingest as ingest_plan
-from sleeper_nb.load import parquet_files
 from sleeper_nb.load.ingest import IngestPlan
 from sleeper_nb.progress import Silent
 from sleeper_nb.table import Table
@@ -136,7 +136,7 @@ def test_only_what_a_footer_does_not_tell_is_read(table: Table, tmp_path: Path, 
 
     def reading(file: Any, opened: Any, column: str) -> Any:
         read.append(column)
-        return parquet_files.read_parquet(file, opened, column)
+        return file_formats.read_parquet(file, opened, column)
 
     monkeypatch.setattr(ingest_plan, "read_parquet", reading)
     assert table.ingest(path, dry_run=True).rows == 2

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.load.ingest import cut_by_leaf, sorted_by_leaf
-from sleeper_nb.load.key_order import first_from, key_at, key_order, sort_rows
+from sleeper_nb.load.sorted_runs import first_from, key_at, key_order, sort_rows
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 

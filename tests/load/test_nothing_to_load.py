@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.load.checked_load import AddedNothing
+from sleeper_nb.load.ingest import AddedNothing
 
 EMPTY = pa.table({"k": pa.array([], pa.int64()), "v": pa.array([], pa.string())})
 

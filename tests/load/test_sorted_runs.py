@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from sleeper_nb.errors import StorageError
 from sleeper_nb.load import sorted_runs
-from sleeper_nb.load.key_order import sort_rows
-from sleeper_nb.load.sorted_runs import Run, Spool, ranges_of
+from sleeper_nb.load.sorted_runs import Run, Spool, ranges_of, sort_rows
 
 NAMES = ["k", "n"]
 MEMORY = 20_000

@@ -18,12 +18,11 @@ import sleeper_nb as sl
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import StorageError
-from sleeper_nb.load import bulk_threads, sorted_runs
-from sleeper_nb.load.bulk_load import BulkLoad
-from sleeper_nb.load.bulk_threads import ThreadsWriter
+from sleeper_nb.load import bulk_load, sorted_runs
+from sleeper_nb.load.bulk_load import BulkLoad, ThreadsWriter
 from sleeper_nb.load.ingest import IngestSettings, write_sorted
-from sleeper_nb.load.matching import EXACT
-from sleeper_nb.load.run_files import ALL_MERGED, FEW, RunFiles, most_runs
+from sleeper_nb.load.load_options import EXACT
+from sleeper_nb.load.sorted_runs import ALL_MERGED, FEW, RunFiles, most_runs
 from sleeper_nb.load.sources import find_sources
 from sleeper_nb.maintain.check import check_table
 from sleeper_nb.model.file_reference import FileReference
@@ -45,7 +44,7 @@ KEYS = ["key", "n", "at"]
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sorted_runs, "PIECE_ROWS", 100)
-    monkeypatch.setattr(bulk_threads, "threads_of_machine", lambda: 2)
+    monkeypatch.setattr(bulk_load, "threads_of_machine", lambda: 2)
 
 
 @pytest.fixture
@@ -127,7 +126,7 @@ def test_any_rows_are_loaded_once_whatever_a_run_has_of_them(
 ) -> None:
     rows = pa.Table.from_pylist([dict(zip(SMALL.names, row, strict=True)) for row in given_rows], schema=SMALL.arrow)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bulk_threads, "BATCH_ROWS", 3)
+        patch.setattr(bulk_load, "BATCH_ROWS", 3)
         store = a_store(tmp_path_factory.mktemp("t"), SMALL, sorted(points))
         load(store, rows, IngestSettings(task_bytes=size, merge=False))
     found = scan(store)
@@ -162,7 +161,7 @@ def test_rows_are_added_to_those_that_the_table_has(tmp_path: Path, files: Path)
 def test_runs_beyond_the_bound_are_merged_although_the_data_seemed_smaller(
     tmp_path: Path, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bulk_threads, "times_in_memory", lambda _: 1)
+    monkeypatch.setattr(bulk_load, "times_in_memory", lambda _: 1)
     store = a_store(tmp_path, SCHEMA, ["a", "é"])
     done = load(store, files, IngestSettings(task_bytes=200_000, merge=False))
     added = files_of_leaves(store)
@@ -242,7 +241,7 @@ class InterruptedWhileWriting(Silent):
 
 def test_an_interrupt_leaves_no_file(tmp_path: Path, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     watcher = InterruptedWhileWriting()
-    monkeypatch.setattr(bulk_threads, "write_sorted", watcher.write)
+    monkeypatch.setattr(bulk_load, "write_sorted", watcher.write)
     store = a_store(tmp_path, SCHEMA, ["a", "é"])
     with pytest.raises(KeyboardInterrupt):
         load(store, files, IngestSettings(task_bytes=TASK_BYTES, merge=False), watcher)
@@ -271,7 +270,7 @@ def test_a_file_that_cannot_be_written_leaves_none(
             raise sl.StorageError("the disk is broken")
         return write_sorted(*given)
 
-    monkeypatch.setattr(bulk_threads, "write_sorted", failing)
+    monkeypatch.setattr(bulk_load, "write_sorted", failing)
     store = a_store(tmp_path, SCHEMA, ["a", "é"])
     with pytest.raises(sl.StorageError, match="the disk is broken"):
         load(store, files, IngestSettings(task_bytes=TASK_BYTES, merge=False))
@@ -290,8 +289,8 @@ LONG = {IMPORT_MERGE: "false", IMPORT_TASK_BYTES: str(16 << 20)}
 
 @pytest.fixture
 def many_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk_threads, "slice_bytes", lambda _: 200)
-    monkeypatch.setattr(bulk_threads, "BATCH_ROWS", 10)
+    monkeypatch.setattr(bulk_load, "slice_bytes", lambda _: 200)
+    monkeypatch.setattr(bulk_load, "BATCH_ROWS", 10)
 
 
 @pytest.mark.usefixtures("many_runs")

@@ -18,11 +18,10 @@ from sleeper_nb.admin.migrate import migrate_state_store
 from sleeper_nb.change.apply_edits import EditSettings
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import JobDone
-from sleeper_nb.load import bulk_threads
-from sleeper_nb.load.bulk_load import BulkLoad
-from sleeper_nb.load.bulk_threads import ThreadsWriter
+from sleeper_nb.load import bulk_load
+from sleeper_nb.load.bulk_load import BulkLoad, ThreadsWriter
 from sleeper_nb.load.ingest import IngestSettings
-from sleeper_nb.load.matching import EXACT
+from sleeper_nb.load.load_options import EXACT
 from sleeper_nb.load.sources import find_sources
 from sleeper_nb.maintain import sweep_orphans as orphans
 from sleeper_nb.maintain.check import check_table
@@ -132,9 +131,9 @@ def change_once(store: StateStore, how: EditSettings) -> None:
 def load_unmerged_once(store: StateStore) -> None:
     """Load four rows by threads, as two files of each leaf, by a job that has an id."""
     with pytest.MonkeyPatch.context() as patch, suppress(JobDone):
-        patch.setattr(bulk_threads, "threads_of_machine", lambda: 2)
-        patch.setattr(bulk_threads, "BATCH_ROWS", 2)
-        patch.setattr(bulk_threads, "slice_bytes", lambda _: 20)
+        patch.setattr(bulk_load, "threads_of_machine", lambda: 2)
+        patch.setattr(bulk_load, "BATCH_ROWS", 2)
+        patch.setattr(bulk_load, "slice_bytes", lambda _: 20)
         sources = find_sources(rows_of(*"dwdw", value="new"))
         settings = IngestSettings(merge=False)
         writer = ThreadsWriter(store.storage, sources, EXACT, settings, lambda _: (), store.clock, Silent())

@@ -25,7 +25,7 @@ from sleeper_nb.errors import Hint, InvalidInput, NotFound, StorageError
 from sleeper_nb.load.csv_files import csv_names, empty_lines_above, is_of_values
 from sleeper_nb.load.data_columns import DataColumn, columns_of
 from sleeper_nb.load.file_formats import header_names, pieces_of
-from sleeper_nb.load.matching import Matching, index_of_pandas, is_nameless, valid_name
+from sleeper_nb.load.load_options import Matching, index_of_pandas, is_nameless, valid_name
 from sleeper_nb.load.source_files import (
     BLOCK_BYTES,
     WILDCARD,

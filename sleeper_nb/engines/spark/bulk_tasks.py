@@ -11,7 +11,7 @@ overlap little when slices are alike, and more when the data is sorted.
 Only the second step writes to the table's folder, so it is the one whose files count, whatever happens to a worker.
 
 Without a merge there is only the first step, and nothing goes through the shuffle: a task writes the parts of each
-slice as data files (`run_files`). If its rows are more than they seemed, it merges the further slices by itself.
+slice as data files (`RunFiles`). If its rows are more than they seemed, it merges the further slices by itself.
 """
 
 from __future__ import annotations
@@ -37,9 +37,8 @@ from sleeper_nb.load.bulk_load import (
 )
 from sleeper_nb.load.conform import raise_first
 from sleeper_nb.load.ingest import IngestSettings, rows_by_leaf, sorted_by_leaf, write_sorted
-from sleeper_nb.load.key_order import key_at, sort_rows
 from sleeper_nb.load.row_checks import NOT_JUDGED, OpenedChecks, RowCheck, opened_checks
-from sleeper_nb.load.sorted_runs import Piece, Run, Spool, cut_in_pieces, packed
+from sleeper_nb.load.sorted_runs import Piece, Run, Spool, cut_in_pieces, key_at, packed, sort_rows
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.storage import paths

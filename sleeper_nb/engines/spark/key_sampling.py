@@ -11,10 +11,10 @@ from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.engines.spark.frames import hand_over_keys
 from sleeper_nb.engines.spark.load_frames import checked_frame
 from sleeper_nb.load.conform import conform
-from sleeper_nb.load.key_sample import KeySample, some_of
-from sleeper_nb.load.matching import EXACT, Matching
+from sleeper_nb.load.load_options import EXACT, Matching
 from sleeper_nb.load.source_files import SourceFile
 from sleeper_nb.load.sources import IngestSource
+from sleeper_nb.load.split import KeySample, some_of
 from sleeper_nb.model.schema import Schema
 
 if TYPE_CHECKING:

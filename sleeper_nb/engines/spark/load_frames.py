@@ -15,9 +15,8 @@ import pyarrow as pa
 from sleeper_nb.engines.spark.frames import columns_text, of_arrow, schema_for_spark
 from sleeper_nb.load.casts import JUDGED
 from sleeper_nb.load.conform import conform
-from sleeper_nb.load.file_formats import pieces_of, pieces_to_read
-from sleeper_nb.load.matching import EXACT, Matching
-from sleeper_nb.load.parquet_files import BATCH_ROWS, RowGroups
+from sleeper_nb.load.file_formats import BATCH_ROWS, RowGroups, pieces_of, pieces_to_read
+from sleeper_nb.load.load_options import EXACT, Matching
 from sleeper_nb.load.source_files import SourceFile
 from sleeper_nb.load.sources import IngestSource, InMemory, is_spark, read_source
 from sleeper_nb.model.schema import Schema

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from sleeper_nb.engines.spark.gateway import java_class
 from sleeper_nb.errors import SleeperError
-from sleeper_nb.load.parquet_files import open_parquet
+from sleeper_nb.load.file_formats import open_parquet
 from sleeper_nb.load.source_files import SourceFile, find_files
 
 if TYPE_CHECKING:

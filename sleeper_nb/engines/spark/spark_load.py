@@ -33,9 +33,9 @@ from sleeper_nb.engines.spark.task_results import RESULT_DDL, judged_of, referen
 from sleeper_nb.load.bulk_load import part_bytes, progress_text, slice_bytes, times_in_memory
 from sleeper_nb.load.conform import conform
 from sleeper_nb.load.ingest import IngestSettings
-from sleeper_nb.load.matching import Matching
+from sleeper_nb.load.load_options import Matching
 from sleeper_nb.load.row_checks import NOT_JUDGED, RowCheck
-from sleeper_nb.load.run_files import ALL_MERGED, RunFiles, most_runs
+from sleeper_nb.load.sorted_runs import ALL_MERGED, RunFiles, most_runs
 from sleeper_nb.load.source_files import SourceFile
 from sleeper_nb.load.sources import IngestSource, InMemory, bytes_of, is_spark, read_source
 from sleeper_nb.model.file_reference import FileReference

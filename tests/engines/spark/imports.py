@@ -8,7 +8,7 @@ from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.engines.spark.spark_load import SparkWriter
 from sleeper_nb.load.bulk_load import BulkLoad
 from sleeper_nb.load.ingest import DEFAULT_INGEST, IngestSettings
-from sleeper_nb.load.matching import EXACT
+from sleeper_nb.load.load_options import EXACT
 from sleeper_nb.load.sources import IngestSource
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.state_store.state_store_base import StateStore

@@ -20,7 +20,7 @@ from sleeper_nb.engines.spark.actions import ENDING_SECONDS
 from sleeper_nb.engines.spark.bulk_tasks import BulkTasks
 from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.engines.spark.task_results import references_of
-from sleeper_nb.load import run_files
+from sleeper_nb.load import sorted_runs
 from sleeper_nb.load.ingest import IngestSettings
 from sleeper_nb.load.sources import find_sources
 from sleeper_nb.maintain.check import check_table
@@ -103,7 +103,7 @@ def test_rows_that_are_more_than_they_seemed_are_merged_by_their_tasks(
     tmp_path: Path, files: Path, all_rows: pa.Table, spark_engine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spark_load, "times_in_memory", lambda _: 1)
-    monkeypatch.setattr(run_files, "MOST_OF_LEAF", 4)
+    monkeypatch.setattr(sorted_runs, "MOST_OF_LEAF", 4)
     store = a_store(tmp_path, SCHEMA, POINTS)
     bulk_import(spark_engine, store, find_sources(files), IngestSettings(task_bytes=80_000, merge=False))
     assert set(files_of_leaves(store).values()) == {6}  # two runs of each of two tasks, and what it merged

@@ -1,8 +1,18 @@
-"""Say what the values of a column are that have several types, or one that no column can have. Pure."""
+"""Find the type of a column: of texts, or of two sources that each have their own; say why values have none. Pure.
+
+The type of two sources is the one that a source with the values of both would have: a column or field that is empty in
+one has the type of the other, whole numbers and fractions are doubles or decimals, and structs have the fields of both.
+The load then checks each value.
+
+The type of texts is the narrowest that holds each as it is written. A text that writes a time of day or a zone is a
+time, also at midnight, and one that writes a fraction or an exponent is a double, also a whole one: the next rows may
+have another time or another fraction, which the narrower type refuses. Numbers with leading zeros are texts.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -10,13 +20,224 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sleeper_nb.errors import Action, HintParts, InvalidInput
-from sleeper_nb.load.casts import BAD_VALUE
+from sleeper_nb.load.casts import BAD_VALUE, LEADING_ZERO, InexactValueError, exactly
 from sleeper_nb.load.conform import giving_type, row_number
-from sleeper_nb.model.csv_format import CsvFormat
-from sleeper_nb.model.schema import FieldType
+from sleeper_nb.load.csv_text import are_moments_of_digits, as_written_in, has_pattern, without_thousands
+from sleeper_nb.model.csv_format import DEFAULT_CSV, CsvFormat
+from sleeper_nb.model.evolution import DIGITS, widens
+from sleeper_nb.model.schema import FieldType, is_list_type
 from sleeper_nb.report import class_name
+
+_MOST_DIGITS: Final = 38
+_ORDER: Final = ("tinyint", "smallint", "int", "long", "float", "double", "date", "timestamp")
+
+
+@dataclass(frozen=True, slots=True)
+class TypeMismatch:
+    """Two types of which none holds the values of both.
+
+    Parameters
+    ----------
+    path
+        Where in the column: ``.zip`` in a struct with a field of that name, ``[]`` in a list; "" for the column itself.
+    types
+        The types as texts.
+    """
+
+    path: str
+    types: tuple[str, str]
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether one of the types is nested and the other is not, or is nested otherwise."""
+        return any("<" in each for each in self.types)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedType:
+    """The type for two sources, with strings where none holds the values of both."""
+
+    type: pa.DataType
+    mismatches: tuple[TypeMismatch, ...] = ()
+
+
+def joined_type(one: pa.DataType, other: pa.DataType, path: str = "") -> JoinedType:
+    """Return the Arrow type that holds the values of two."""
+    if one == other or pa.types.is_null(other):
+        return JoinedType(one)
+    if pa.types.is_null(one):
+        return JoinedType(other)
+    if is_list_type(one) and is_list_type(other):
+        inner = joined_type(one.value_type, other.value_type, f"{path}[]")
+        return JoinedType(pa.list_(inner.type), inner.mismatches)
+    if pa.types.is_map(one) and pa.types.is_map(other):
+        key = joined_type(one.key_type, other.key_type, f"{path}.key")
+        item = joined_type(one.item_type, other.item_type, f"{path}.value")
+        return JoinedType(pa.map_(key.type, item.type), (*key.mismatches, *item.mismatches))
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
+        return _joined_structs(one, other, path)
+    wider, names = _wider(_field_type(one), _field_type(other)), (_name(one), _name(other))
+    if wider is not None:
+        return JoinedType(wider.arrow)
+    return JoinedType(pa.string(), (TypeMismatch(path, (min(names, key=_place), max(names, key=_place))),))
+
+
+def _joined_structs(one: pa.StructType, other: pa.StructType, path: str) -> JoinedType:
+    known, given = ({each.name: each for each in kind} for kind in (one, other))
+    fields: list[pa.Field] = []
+    mismatches: list[TypeMismatch] = []
+    for name in {**known, **given}:
+        pair = [of[name] for of in (known, given) if name in of]
+        inner = joined_type(pair[0].type, pair[-1].type, f"{path}.{name}")
+        mismatches += inner.mismatches
+        fields.append(pa.field(name, inner.type, nullable=len(pair) < 2 or any(each.nullable for each in pair)))
+    return JoinedType(pa.struct(fields), tuple(mismatches))
+
+
+def _field_type(kind: pa.DataType) -> FieldType | None:
+    try:
+        return FieldType.from_arrow(kind)
+    except InvalidInput:
+        return None
+
+
+def _name(kind: pa.DataType) -> str:
+    return str(_field_type(kind) or kind)
+
+
+def _place(name: str) -> tuple[int, str]:
+    return (_ORDER.index(name) if name in _ORDER else len(_ORDER), name)
+
+
+def _wider(one: FieldType | None, other: FieldType | None) -> FieldType | None:
+    """Return the type that holds the values of two simple types; None when there is none."""
+    if one is None or other is None:
+        return None
+    if {one.name, other.name} == {"date", "timestamp"}:
+        return FieldType("timestamp")
+    if {one.name, other.name} == {"uuid", "string"}:
+        return FieldType("string")
+    if widens(one, other) or widens(other, one):
+        return other if widens(one, other) else one
+    digits, more = _digits(one), _digits(other)
+    if digits is not None and more is not None:
+        scale = max(digits[1], more[1])
+        return FieldType("decimal", (min(max(digits[0], more[0]) + scale, _MOST_DIGITS), scale))
+    are_numbers = all(_digits(each) is not None or each.name in {"float", "double"} for each in (one, other))
+    return FieldType("double") if are_numbers else None
+
+
+def _digits(kind: FieldType) -> tuple[int, int] | None:
+    """Return how many digits a whole number or a decimal may have before and after the point; None for another type."""
+    if kind.name == "decimal":
+        arguments: tuple[Any, ...] = kind.arguments
+        return arguments[0] - arguments[1], arguments[1]
+    return (DIGITS[kind.name], 0) if kind.name in DIGITS else None
+
+
+TEXT_TYPES = ("long", "double", "boolean", "date", "timestamp")
+"""The types that a column of texts may have, the narrowest first; any other text is a string."""
+TIMES = ("date", "timestamp")
+_SPACE: Final = r"[\s\pZ\x0b\x1c-\x1f\x{85}]*"
+_SHAPES = {
+    "long": r"[+-]?\d+",
+    "double": r"[+-]?(\d+MARK?\d*|MARK\d+)(e[+-]?\d+)?|[+-]?(nan|inf(inity)?)",
+    "boolean": "true|false",
+    "date": r"-?\d{4,}-\d\d-\d\d",
+    "timestamp": r"-?\d{4,}-\d\d-\d\d([t ].*)?",
+}
+"""How the texts of a type are written, with MARK for the decimal mark; a cast then checks each value."""
+
+_CAST_TOGETHER: Final = 20_000
+"""Texts of which the first that does not fit is searched together, by several casts of parts of them."""
+
+
+def distinct(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return the different texts of a column, without NULL."""
+    return texts.unique().drop_null()
+
+
+def type_of_texts(values: pa.Array, types: Sequence[str], csv_format: CsvFormat = DEFAULT_CSV) -> FieldType:
+    """Return the narrowest type that holds each of some distinct texts exactly, as a file writes it.
+
+    Digits are a date or a time first, where the file writes these so.
+    """
+    if not len(values):
+        return FieldType("string")
+    first = [name for name in TIMES if are_moments_of_digits(csv_format, values, name)]
+    for name in dict.fromkeys((*first, *types)):
+        if misfits(values, name, csv_format, 0) == ():
+            return FieldType(name)
+    return FieldType("string")
+
+
+def has_codes(values: pa.Array, csv_format: CsvFormat = DEFAULT_CSV) -> bool:
+    """Return whether texts of which the type is a string are codes: one has leading zeros, or all are only digits."""
+    try:
+        digits = values.filter(pc.match_substring_regex(without_thousands(csv_format, values), r"^\s*[+-]?\d+\s*$"))
+        zeros = pc.any(pc.match_substring_regex(without_thousands(csv_format, digits), LEADING_ZERO)).as_py()
+    except (pa.ArrowInvalid, UnicodeDecodeError):  # the load says which text is not UTF-8
+        return False
+    return bool(zeros) or 0 < len(digits) == len(values)
+
+
+def misfits(values: pa.Array, name: str, csv_format: CsvFormat, most: int) -> tuple[int, ...] | None:
+    """Return the places of the texts that a type does not hold as they are written; None when they are not known.
+
+    Parameters
+    ----------
+    most
+        So many are wanted: of more, `most` + 1 are returned, not the first ones.
+    """
+    fits = _is_written_so(values, name, csv_format)
+    wrong = np.flatnonzero(~fits).tolist()
+    if len(wrong) > most:
+        return tuple(wrong[: most + 1])
+    places = np.flatnonzero(fits)
+    others = values.filter(pa.array(fits)) if wrong else values
+    try:
+        for start in range(0, len(others), _CAST_TOGETHER):
+            begin, end = start, min(start + _CAST_TOGETHER, len(others))
+            while (at := _first_misfit(others.slice(begin, end - begin), name, csv_format)) is not None:
+                wrong.append(int(places[begin + at]))
+                begin += at + 1
+                if len(wrong) > most:
+                    return tuple(sorted(wrong))
+    except (InexactValueError, UnicodeDecodeError):  # the load says which text is not UTF-8
+        return None
+    return tuple(sorted(wrong))
+
+
+def _is_written_so(values: pa.Array, name: str, csv_format: CsvFormat) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return for each text whether it may be of a type by its characters, without a cast."""
+    if has_pattern(csv_format, name):
+        return np.ones(len(values), np.bool_)
+    shape = _SHAPES[name].replace("MARK", re.escape(csv_format.decimal))
+    if name in {"long", "double"}:
+        values = without_thousands(csv_format, values)
+    fits = pc.match_substring_regex(values, rf"^(?is:{_SPACE}({shape}){_SPACE})$")
+    if name in {"long", "double"}:
+        fits = pc.and_not(fits, pc.match_substring_regex(values, LEADING_ZERO))
+    return np.asarray(fits.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _first_misfit(values: pa.Array, name: str, csv_format: CsvFormat) -> int | None:
+    """Return the index of the first text that a cast refuses; None when it refuses none.
+
+    `InexactValueError` when there is one, but not known which; `UnicodeDecodeError` for a text that is not UTF-8.
+    """
+    kind = FieldType(name)
+    try:
+        exactly(as_written_in(csv_format, values, kind), kind)
+    except InexactValueError as error:
+        if error.index is None:
+            raise
+        return error.index
+    return None
+
 
 _NUMBERS = (int, float, Decimal, np.integer, np.floating)
 _MOST_NULLS: Final = 3
@@ -186,7 +407,6 @@ def _values_within(values: Any) -> Iterator[tuple[str, int, Any]]:
                 waiting += [(f"{path}[]", part) for part in reversed(each) if part is not None]
 
 
-_MOST_DIGITS: Final = 38
 _MOST_OF_DOUBLE: Final = 2**53
 """Arrow makes no double of a larger whole number."""
 _MOST_SHOWN: Final = 256
