@@ -10,10 +10,11 @@ Why it is safe, in steps:
 2. The file must also have been unreferenced for the delay, so that a short read of the previous version keeps its
    files.
 3. The catalog notes the file as garbage, then a commit makes the state forget it, and last the file is deleted. A
-   rollback that would use the file again commits either before this commit, which then fails, or after it, and then
-   finds the file forgotten. A crash leaves the note: the next run deletes files that are noted and that no state
-   tracks. Files that were noted before, by such a run or by an expiry, need no commit: they are deleted first, so that
-   a full disk has room. Files that were added where they were are not noted, only forgotten: they stay.
+   rollback that would use the file again commits either before this commit, which then fails, even when the file is
+   out of use again, or after it, and then finds the file forgotten. A crash leaves the note: the next run deletes files
+   that are noted and that no state tracks. Files that were noted before, by such a run or by an expiry, need no commit:
+   they are deleted first, so that a full disk has room. Files that were added where they were are not noted, only
+   forgotten: they stay.
 4. Metadata files become garbage in the same transaction of the catalog that forgets the last version naming them.
 5. Objects that a crashed writer left in the state store itself, and that nothing ever read, are swept by the store's
    own rules.
@@ -28,7 +29,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from sleeper_nb.errors import StateRuleBroken, StorageError
+from sleeper_nb.model.deletions import DELETION_FILE
 from sleeper_nb.model.jobs import Lease
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.savepoints import Savepoint
@@ -158,7 +163,7 @@ def collect_garbage(
     for path in (*leftover, *metadata):
         store.storage.delete(path)
     if unused:
-        free_space_and_retry(catalog, lambda: _forget_data_files(store, unused, now, author))
+        free_space_and_retry(catalog, lambda: _forget_data_files(store, unused, state.snapshot_id, now, author))
     for path in data:
         store.storage.delete(path)
     if garbage:
@@ -166,6 +171,17 @@ def collect_garbage(
     store.named(store.head().state_store).sweep()
     _log_deleted(table_id, report)
     return report
+
+
+def is_used_since(state: TableState, filenames: Collection[str], snapshot_id: int) -> bool:
+    """Return whether a commit after a snapshot used one of some files, even if none does any more. Pure.
+
+    Such a commit is a rollback; its snapshot needs the file, though it was not there when the files were chosen.
+    """
+    references = state.files.table_without_statistics
+    later = references.filter(pc.greater(references["added_snapshot"], snapshot_id))
+    names = pa.array(filenames, pa.string())
+    return any(pc.any(pc.is_in(later[name], names)).as_py() for name in ("filename", DELETION_FILE))
 
 
 def _check_paths(garbage: Iterable[str]) -> None:
@@ -190,12 +206,22 @@ def _log_deleted(table_id: str, report: GarbageReport) -> None:
     )
 
 
-def _forget_data_files(store: StateStore, data: Sequence[str], now: datetime, author: str | None) -> None:
+def _forget_data_files(
+    store: StateStore, data: Sequence[str], planned_at: int, now: datetime, author: str | None
+) -> None:
     """Note the table's own data files as garbage, and commit that the state forgets all."""
+
+    def forgotten(state: TableState) -> DeleteFiles:
+        if is_used_since(state, data, planned_at):
+            raise StateRuleBroken(
+                "a file that was to be deleted was used again in the meantime", hint="collect garbage again"
+            )
+        return DeleteFiles(tuple(data))
+
     own = [path for path in data if not paths.is_foreign(path)]
     store.catalog.add_garbage(store.table_id, own, now)
     try:
-        store.commit(DeleteFiles(tuple(data)), author=author)
+        store.commit(forgotten, author=author)
     except StateRuleBroken as error:  # a rollback was faster and uses them again
         logger.warning("table %s: garbage collection lost against another commit: %s", store.table_id, error.message)
         store.catalog.forget_garbage(store.table_id, own)

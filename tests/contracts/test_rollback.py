@@ -247,6 +247,29 @@ def test_a_rollback_between_two_steps_of_a_garbage_collection_is_whole_or_refuse
     assert store.catalog.garbage(store.table_id) == ()
 
 
+def test_a_file_that_a_rollback_used_for_a_while_is_not_collected_by_an_older_plan(store: StateStore):
+    """The snapshot of the rollback needs it, though nothing uses it any more when the collection commits."""
+    number = collectable(store)
+    rival = reopened(store)
+    to, newest = (
+        versions.resolve(store.catalog, store.table_id, "table", SnapshotReference(each))
+        for each in (number, store.head().id)
+    )
+    rival.load(to.version)
+    delete_savepoint(store, store.catalog.savepoints(store.table_id)[0])
+
+    def there_and_back() -> None:
+        roll_back(rival, to, dry_run=False)
+        roll_back(rival, newest, dry_run=False)
+
+    mine = reopened(store, TrappedCatalog(store.catalog, Trap(1, there_and_back, after=True, only=("add_garbage",))))
+    with pytest.raises(StateRuleBroken, match="used again in the meantime"):
+        garbage.collect_garbage(mine, delay=NOW, dry_run=False)
+    restored = next(s for s in store.catalog.snapshots(store.table_id) if s.operation == "rollback")
+    assert rows(store, restored.id - 1) == in_order(rows_of("a"))
+    assert reachable(store) <= on_disk(store)
+
+
 def _collected(run: Callable[[], Any]) -> Any:
     try:
         return run()
