@@ -162,9 +162,15 @@ class History:
                     *(self._table_id, state.snapshot_id, snapshot.id),
                 )
         start = self._catalog.checkpoint(self._table_id, snapshot.id)
-        logger.debug("table %s: reading snapshot %d from checkpoint %d", self._table_id, snapshot.id, start.id)
-        state = self.read(start.id, start.schema_id, Metadata.kept(start), start.schema_checksum)
-        return replayed(state, self._log(start.id, snapshot))
+        while True:
+            logger.debug("table %s: reading snapshot %d from checkpoint %d", self._table_id, snapshot.id, start.id)
+            try:
+                state = self.read(start.id, start.schema_id, Metadata.kept(start), start.schema_checksum)
+                return replayed(state, self._log(start.id, snapshot))
+            except NotFound:  # the log may have been cut after a newer checkpoint in the meantime
+                last, start = start, self._catalog.checkpoint(self._table_id, snapshot.id)
+                if start.id == last.id:
+                    raise
 
     def _log(self, after: int, until: Snapshot) -> tuple[bytes, ...]:
         return self._catalog.log(self._table_id, after, until.id)
@@ -246,8 +252,11 @@ class History:
 
     def _discard_unless_named(self, snapshot: Snapshot, written: Metadata) -> None:
         """Delete what was written, unless the catalog names it and only its answer was lost."""
-        named = {Metadata.of(s) for s in self._catalog.snapshots(self._table_id) if s.id == snapshot.id}
-        if written not in named:
+        try:  # the snapshot may have expired since, and later ones may be read through it
+            named = Metadata.of(self._catalog.checkpoint(self._table_id, snapshot.id))
+        except NotFound:
+            named = None
+        if written != named:
             self.discard(written.paths)
 
     def logged(self, snapshot: Snapshot) -> Metadata | None:

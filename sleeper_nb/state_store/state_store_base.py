@@ -464,8 +464,10 @@ class StateStore(ABC):
         except BaseException as error:
             # The answer was lost, by a failure or an interrupt; the commit's own id in the catalog tells the outcome.
             try:
-                won = self.catalog.has_commit(self.table_id, snapshot.commit_id)
+                found = self._is_committed(snapshot)
             except StorageError:
+                found = None
+            if found is None:
                 logger.warning("table %s: unknown whether snapshot %d was committed", self.table_id, snapshot.id)
                 if not isinstance(error, StorageError):
                     raise error from None
@@ -473,6 +475,7 @@ class StateStore(ABC):
                     f"the catalog failed during a commit, which may or may not have succeeded: {error.message}",
                     hint=("look for the commit in ", HISTORY, " before you run it again"),
                 ) from error
+            won = found
             if not won:
                 self.discard(snapshot, written)
             if not won or not isinstance(error, StorageError):
@@ -484,6 +487,16 @@ class StateStore(ABC):
         if not won:
             self.discard(snapshot, written)
         return won
+
+    def _is_committed(self, snapshot: Snapshot) -> bool | None:
+        """Return whether a snapshot was committed; None when nobody can say, because it may have expired since."""
+        if self.catalog.has_commit(self.table_id, snapshot.commit_id):
+            return True
+        try:
+            is_later = self.head().id >= snapshot.id
+        except NotFound:  # the table was never created, or deleted
+            return False
+        return None if is_later and self.catalog.snapshot(self.table_id, snapshot.id) is None else False
 
     def discard(self, snapshot: Snapshot, written: set[str]) -> None:  # noqa: ARG002 - for stores that write more
         """Delete what was written for a snapshot that was not committed."""

@@ -6,7 +6,7 @@ import dataclasses
 import multiprocessing
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,7 @@ from tests.support.builders import (
     save,
     scan,
 )
-from tests.support.faults import Trap, interrupt, lose_answer, trapped
+from tests.support.faults import Trap, TrappedCatalog, interrupt, lose_answer, trapped
 
 
 @pytest.fixture
@@ -313,6 +313,54 @@ def test_when_nobody_can_say_whether_a_commit_won_nothing_is_deleted(store: Stat
     with pytest.raises(OutcomeUnknown):
         cut_off.commit(added("f"))
     assert names(reopened(store)) == (["f"] if after else [])
+
+
+def lives_on(store: StateStore, end: Callable[[], None]) -> Callable[[], None]:
+    """Return what happens while an answer is lost: others commit, and forget every older snapshot."""
+
+    def others() -> None:
+        reopened(store).commit(lambda state: AddFiles((a_file("later", state.tree.leaves[0].id),)))
+        forget_all_but_newest(store)
+        end()
+
+    return others
+
+
+@pytest.mark.parametrize(("end", "error"), [(lose_answer, OutcomeUnknown), (interrupt, KeyboardInterrupt)])
+def test_a_commit_that_expired_before_its_answer_was_looked_up_may_have_won(
+    store: StateStore, end: Callable[[], None], error: type[BaseException]
+):
+    split = SplitPartitions((PartitionSplit(store.load().tree.root.id, 0, "m", ("left", "right")),), ())
+    with pytest.raises(error):
+        trapped(store, Trap(1, lives_on(store, end), after=True, only=("commit",))).commit(split)
+    state = reopened(store).load()
+    assert [leaf.id for leaf in state.tree.leaves] == ["left", "right"]
+    assert state.files.active["filename"].to_pylist() == ["later"]
+
+
+@pytest.mark.parametrize(("end", "error"), [(lose_answer, StorageError), (interrupt, KeyboardInterrupt)])
+def test_a_checkpoint_whose_answer_was_lost_stays_while_later_snapshots_are_read_from_it(
+    store: StateStore, end: Callable[[], None], error: type[BaseException]
+):
+    store.commit(added("first"))
+    if paths_of(head := store.head()):
+        pytest.skip("each snapshot has its own metadata")
+    cut_off = trapped(store, Trap(1, lives_on(store, end), after=True, only=("materialise",)))
+    with pytest.raises(error):
+        cut_off.materialised(head)
+    assert sorted(names(reopened(store))) == ["first", "later"]
+
+
+def test_a_snapshot_is_read_from_a_newer_checkpoint_when_the_log_is_cut_while_it_is_read(store: StateStore):
+    store.commit(added("first"))
+    store.commit(added("second"))
+
+    def cut() -> None:
+        store.materialised(store.head())
+        forget_all_but_newest(store)
+
+    slow = reopened(store, TrappedCatalog(store.catalog, Trap(1, cut, after=True, only=("checkpoint",))))
+    assert sorted(names(slow)) == ["first", "second"]
 
 
 @pytest.mark.parametrize("after", [False, True])
