@@ -22,8 +22,9 @@ from typing import Any, NoReturn, get_args
 from sleeper_nb.commands.command import KEPT, OUTPUT, Argument, Command, CommandGroup, TypedLine, in_quotes
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound, SleeperError, show_for
+from sleeper_nb.model.sql_values import Dialect
 from sleeper_nb.report import Report, report_for
-from sleeper_nb.sql.tokens import Dialect, tokenize
+from sleeper_nb.sql.tokens import tokenize
 from sleeper_nb.sql.writes import is_writing
 
 HELP = ("-h", "--help")

@@ -61,12 +61,12 @@ _DROP: Final = ("DROP", "VIEW", "IF", "EXISTS")
 _NO_FUNCTION: Final = re.compile(r"(?:Function with name |cannot call table function )[\"']?(\w+)", re.IGNORECASE)
 
 
-def why_only_spark(sql: SqlText, views: Callable[[], Container[str]]) -> str:
+def why_only_spark(sql: SqlText | Composition, views: Callable[[], Container[str]]) -> str:
     """Return why a text can be no statement for DuckDB, as its first words show; "" when it may be one.
 
     `views` returns the names, in lower case, of the views that only Spark keeps.
     """
-    if isinstance(sql.part, Composition):  # a SELECT of this package
+    if isinstance(sql, Composition):  # a SELECT of this package
         return ""
     try:
         statement = sql.query("spark")
@@ -89,7 +89,10 @@ def why_only_spark(sql: SqlText, views: Callable[[], Container[str]]) -> str:
 
 
 def why_spark_after(
-    error: SleeperError, sql: SqlText, views: Callable[[], Container[str]], has_function: Callable[[str], bool]
+    error: SleeperError,
+    sql: SqlText | Composition,
+    views: Callable[[], Container[str]],
+    has_function: Callable[[str], bool],
 ) -> str:
     """Return why a statement that DuckDB refused is one for Spark; "" when nothing shows that.
 

@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime
 from typing import Any, Final
 
 from sleeper_nb.model.schema import Field, Schema
+from sleeper_nb.model.sql_values import Dialect
 from sleeper_nb.model.statistics import StatisticsValue, plain_value
 from sleeper_nb.read.file_statistics import ExactBounds, exact_bounds
 from sleeper_nb.read.predicate import PRUNE_ALL
@@ -18,7 +19,6 @@ from sleeper_nb.read.scan_plan import TableRows
 from sleeper_nb.sql.binding import Bound, BoundSource
 from sleeper_nb.sql.metadata_answers import Aggregate, aggregates_of, lists_columns
 from sleeper_nb.sql.statement import Statement
-from sleeper_nb.sql.tokens import Dialect
 
 _LIST_COLUMNS: Final = """
 SELECT * EXCLUDE (required, row_keys, sort_keys, named, defaults) REPLACE (

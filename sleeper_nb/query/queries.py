@@ -13,6 +13,7 @@ from typing import Any, Final
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import Engines
 from sleeper_nb.errors import Action, InvalidInput, NotFound, SleeperError
+from sleeper_nb.model.sql_values import Dialect
 from sleeper_nb.query.engine_choice import (
     BY_DEFAULT,
     LARGE_GIB,
@@ -25,8 +26,10 @@ from sleeper_nb.query.engine_choice import (
 from sleeper_nb.query.result import QueryResult
 from sleeper_nb.query.runner import BetterOnSpark, Runner
 from sleeper_nb.sql.binding import Binder, Lookup
+from sleeper_nb.sql.composition import Composition
 from sleeper_nb.sql.references import table_references
 from sleeper_nb.sql.statement import SqlText, Statement
+from sleeper_nb.sql.tokens import tokenize
 from sleeper_nb.sql.variables import Variables
 from sleeper_nb.sql.views import changed_view
 
@@ -70,13 +73,18 @@ class Queries:
     views: MutableMapping[str, Statement] | None = None
     dry_run: bool = False
 
-    def run(self, sql: str | SqlText) -> QueryResult:
+    @property
+    def dialect(self) -> Dialect:
+        """Which engine's SQL an expression is read as: DuckDB's, unless Spark is named."""
+        return "spark" if self.engine == "spark" else "duckdb"
+
+    def run(self, sql: str | SqlText | Composition) -> QueryResult:
         """Bind the versions that a statement names, and hand it to an engine.
 
         Parameters
         ----------
         sql
-            One statement; of one that writes, with the place of its query, or how that is composed.
+            One statement; of one that writes, with the place of its query; or a query that is composed of parts.
 
         Raises
         ------
@@ -120,7 +128,7 @@ class Queries:
         return {} if self.views is None else self.views
 
     def _run_on(
-        self, text: SqlText, variables: Variables, chosen: ChosenEngine, limit: float = math.inf
+        self, text: SqlText | Composition, variables: Variables, chosen: ChosenEngine, limit: float = math.inf
     ) -> QueryResult:
         """Return the result on an engine; raise `BetterOnSpark` for one that reads `limit` bytes or more."""
         runner = Runner(
@@ -138,11 +146,13 @@ class Queries:
         binder = Binder(
             chosen.name, self.lookup, self.tables, lambda each: runner.value(binder.bind(each)), kept, variables
         )
+        if isinstance(text, Composition):
+            query = text.of(chosen.name, self.parameters)
+            given = replace(runner, parameters={**self.parameters, **query.values})
+            return given.run(binder.bind(query.statement))
         if text.part is None:
             return self._whole(text.whole(chosen.name), runner, binder)
-        query = text.query(chosen.name)
-        whole = text.whole(chosen.name) if query.origin is None else None
-        return runner.run(replace(binder.bind(query), whole=whole))
+        return runner.run(binder.bind(text.query(chosen.name)))
 
     def _whole(self, statement: Statement, runner: Runner, binder: Binder) -> QueryResult:
         """Return the result of a whole statement of a user, which may change a view."""
@@ -184,15 +194,16 @@ _OF_SPARK: Final = frozenset({
 """Words by which a statement looks like one of Spark's SQL."""
 
 
-def _looks_like_spark(text: SqlText) -> bool:
+def _looks_like_spark(text: SqlText | Composition) -> bool:
+    texts = [each.text for each in text.written] if isinstance(text, Composition) else [text.text]
     try:
-        tokens = text.whole("spark").tokens
+        tokens = [token for each in texts for token in tokenize(each, dialect="spark")]
     except InvalidInput:
         return False
     return any(token.word in _OF_SPARK or token.text.startswith("`") for token in tokens)
 
 
-def _suggest_spark(error: SleeperError, text: SqlText) -> None:
+def _suggest_spark(error: SleeperError, text: SqlText | Composition) -> None:
     """Say in the hint of DuckDB's error that Spark may read the statement, unless it says already what is meant."""
     if not error.message.startswith("DuckDB: "):
         return

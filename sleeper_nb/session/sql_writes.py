@@ -9,10 +9,17 @@ import logging
 from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.admin.instances import check_table_name
+from sleeper_nb.change.row_changes import (
+    DeleteRows,
+    InsertRows,
+    MergeRows,
+    OverwriteRows,
+    RowChange,
+    UpdateRows,
+)
 from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.load.conform import by_statement, without_options
 from sleeper_nb.load.data_columns import SchemaChoice
@@ -21,14 +28,13 @@ from sleeper_nb.maintain.system_tables import MARK
 from sleeper_nb.model.jobs import MadeBefore
 from sleeper_nb.model.schema import Check, Schema, free_check_name
 from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.sql_values import Name, QueryPart
 from sleeper_nb.query import Queries, QueryResult, RowsToLoad
+from sleeper_nb.query.inserted_rows import found, inserted_rows
 from sleeper_nb.report import Answer, Grid, Report, Stacked, TableReport, counted, notes_line
 from sleeper_nb.session import procedures
 from sleeper_nb.session.statement_columns import (
-    default_values,
     definition,
-    found,
-    insert_names,
     new_schema,
     new_table_names,
     nullable_type,
@@ -47,25 +53,20 @@ from sleeper_nb.sql.alteration import (
     SetProperties,
     UniqueKeys,
 )
-from sleeper_nb.sql.delete_update import DeleteRows, UpdateRows
-from sleeper_nb.sql.grammar import Constant, Name, Parameter, placed
-from sleeper_nb.sql.insertion import InsertRows, OverwriteRows
-from sleeper_nb.sql.merge_rows import MergeRows
+from sleeper_nb.sql.grammar import Constant, Parameter, placed
 from sleeper_nb.sql.parameters import plain_value, unknown_parameter
-from sleeper_nb.sql.statement import QueryPart, SqlPart, SqlText, Statement
+from sleeper_nb.sql.statement import SqlText, Statement
 from sleeper_nb.sql.table_definition import ColumnDefinition, CreateTable
 from sleeper_nb.sql.writes import (
     CallProcedure,
     CommentOn,
     DescribeHistory,
     DropTable,
-    RowChange,
     TruncateTable,
     WritingStatement,
     read_writing_statement,
 )
 from sleeper_nb.table import Table
-from sleeper_nb.table.changing import RowStatement, SourceRows
 from sleeper_nb.versions.periodic_savepoints import LoadedAndSaved
 
 if TYPE_CHECKING:
@@ -214,20 +215,14 @@ class SqlWriter:
         return self.queries.run(self.text.only(part))
 
     def _change_rows(self, change: RowChange) -> Report:
-        table = self._table(change.table)
-        rows = partial(self._new_rows, change, table) if isinstance(change, OverwriteRows) else None
-        asked = RowStatement(self.text, self._text, change, self.queries)
+        table = self._table(change.target.table)
         return table.run_change(
-            asked, rows, dry_run=self.dry_run, force=self.force, message=self.message, job_id=self.job_id
+            change, self.queries, dry_run=self.dry_run, force=self.force, message=self.message, job_id=self.job_id
         )
-
-    def _new_rows(self, change: OverwriteRows, table: Table, queries: Queries) -> SourceRows:
-        result, names = self._rows_of(change.insert, table, queries)
-        return SourceRows(result.to_arrow().rename_columns(list(names)), result.sources)
 
     def _insert(self, insert: InsertRows) -> Report:
         table = self._table(insert.table)
-        result, names = self._rows_of(insert, table, self.queries)
+        result, names = inserted_rows(insert, self.text, table.name, table.schema, self.queries)
         with _hints_of_statement(), result.rows_to_load(names) as rows:
             if self.dry_run:
                 return _planned(_with_hints_of_statement(table.ingest(rows, job_id=self.job_id, dry_run=True)), result)
@@ -237,17 +232,6 @@ class SqlWriter:
         added = snapshot.added_rows if is_new else 0  # Spark does not count what it hands over
         count = rows.count if isinstance(rows, RowsToLoad) and not isinstance(snapshot, MadeBefore) else added
         return InsertedRows(table.name, count, snapshot, result.source_text)
-
-    def _rows_of(self, insert: InsertRows, table: Table, queries: Queries) -> tuple[QueryResult, tuple[str, ...]]:
-        """Return the result of the query of an INSERT, and the columns of the table that its columns go into."""
-        part: SqlPart = insert.query
-        if insert.defaults:
-            defaults = default_values(insert, table.name, table.schema, self._text)
-            given = {f"sleeper_default_{number}": value for number, value in enumerate(defaults)}
-            part = insert.with_values(self._text, [f":{name}" for name in given])
-            queries = replace(queries, parameters={**queries.parameters, **given})
-        result = queries.run(self.text.only(part))
-        return result, insert_names(insert, table.name, table.schema, result.names, self._text)
 
     def _create(self, create: CreateTable) -> Report:
         name = create.name

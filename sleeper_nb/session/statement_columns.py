@@ -2,108 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import InvalidInput
 from sleeper_nb.load.data_columns import DataColumn, SchemaChoice, columns_of_arrow
 from sleeper_nb.load.sources import InMemory
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.query import RowsToLoad
+from sleeper_nb.query.inserted_rows import check_twice, found
 from sleeper_nb.report import counted
-from sleeper_nb.sql.grammar import Name, placed
-from sleeper_nb.sql.insertion import InsertRows
+from sleeper_nb.sql.grammar import placed
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.table_definition import ColumnDefinition, CreateTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-
-def found(name: Name, names: Sequence[str], where: str, statement: Statement) -> str:
-    """Return the column that a statement names; `NotFound` with the nearest ones and a caret when there is none.
-
-    Parameters
-    ----------
-    name
-        The name; one with dots is of a field in a struct, and its first part is found.
-    names
-        The columns that exist.
-    where
-        Text that follows the name in the error: ``" of table 'trips'"``.
-    statement
-        The statement, for the caret.
-    """
-    first, dot, rest = name.text.partition(".")
-    column = next((each for each in names if each.casefold() == first.casefold()), None)
-    if column is None:
-        raise placed(NotFound.of("column", first, names, where=where), statement, name.at)
-    return f"{column}{dot}{rest}"
-
-
-def insert_names(
-    insert: InsertRows, table: str, schema: Schema, given: Sequence[str], statement: Statement
-) -> tuple[str, ...]:
-    """Return the columns of a table that the columns of a query go into.
-
-    Parameters
-    ----------
-    insert
-        What the statement says: by position, into some columns, or by name.
-    table, schema
-        The table's name, and its current schema.
-    given
-        The names of the query's columns.
-
-    Raises
-    ------
-    InvalidInput, NotFound
-        When there are too few or too many columns, one is named twice, or the table has none of a name.
-    """
-    where = f" of table {table!r}"
-    if insert.by_name:
-        names = tuple(found(Name(each, insert.query.end), schema.names, where, statement) for each in given)
-        _check_twice(names, lambda _: insert.query.end, statement)
-        return names
-    if insert.columns is None:
-        names, what = schema.names, f"table {table!r} has"
-    else:
-        names = tuple(found(each, schema.names, where, statement) for each in insert.columns)
-        at = dict(zip(names, (each.at for each in insert.columns), strict=True))
-        _check_twice(names, at.__getitem__, statement)
-        what = "the statement names"
-    if len(names) != len(given):
-        problem = f"{what} {counted(len(names), 'column')}, but the query has {len(given)}"
-        hint = f"the columns of {table} are {', '.join(schema.names)}"
-        if insert.columns is None:
-            hint = f"name those that you give: INSERT INTO {table} (…), or write BY NAME; {hint}"
-        raise placed(InvalidInput(problem, hint=hint), statement, insert.query.end)
-    return names
-
-
-def default_values(insert: InsertRows, table: str, schema: Schema, statement: Statement) -> list[Any]:
-    """Return the value of each DEFAULT in the rows of an INSERT.
-
-    Raises
-    ------
-    InvalidInput
-        When a column has neither a default nor NULL, or the columns go by the names of the query, which VALUES lacks.
-    """
-    if insert.by_name:
-        error = InvalidInput("VALUES has no column names", hint="name them: INSERT INTO t (a, b) VALUES (…)")
-        raise placed(error, statement, insert.query.end)
-    where, names, fields = f" of table {table!r}", schema.names, {field.name: field for field in schema.fields}
-    given = names if insert.columns is None else [found(each, names, where, statement) for each in insert.columns]
-    values = []
-    for each in insert.defaults:
-        field = fields[given[each.place]] if each.place < len(given) else None  # `insert_names` refuses it
-        if field is not None and field.default is None and not field.nullable:
-            error = InvalidInput(f"column {field.name!r} has no default", hint="write a value")
-            raise placed(error, statement, each.at)
-        values.append(None if field is None else field.default)
-    return values
 
 
 def new_table_names(create: CreateTable, given: Sequence[str], statement: Statement) -> tuple[str, ...]:
@@ -121,7 +36,7 @@ def new_table_names(create: CreateTable, given: Sequence[str], statement: Statem
 def _check_named(create: CreateTable, given: Sequence[str], statement: Statement) -> None:
     """Raise when a column of a query cannot be one of a table, as an expression without a name cannot."""
     at = create.name.at if create.query is None else create.query.end
-    _check_twice([name.casefold() for name in given], lambda _: at, statement)
+    check_twice([name.casefold() for name in given], lambda _: at, statement)
     for name in given:
         try:
             Field(name, FieldType("string"))
@@ -228,9 +143,3 @@ def _of_key(defined: Any) -> Any:
     if isinstance(defined, dict):
         return {**defined, "type": defined["type"].removesuffix("?")}
     return defined.removesuffix("?")
-
-
-def _check_twice(names: Sequence[str], place: Callable[[str], int], statement: Statement) -> None:
-    twice = next((name for name, times in Counter(names).items() if times > 1), None)
-    if twice is not None:
-        raise placed(InvalidInput(f"column {twice!r} occurs twice", hint="name it once"), statement, place(twice))

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from sleeper_nb.sql.grammar import Constant, Name, StatementReader
+from sleeper_nb.model.sql_values import Name
+from sleeper_nb.sql.grammar import Constant, StatementReader
 from sleeper_nb.sql.table_definition import (
     DEFAULT_HINT,
     ColumnDefinition,

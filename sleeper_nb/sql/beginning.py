@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.sql_values import Dialect
 from sleeper_nb.sql.statement import Statement
-from sleeper_nb.sql.tokens import Dialect, skip_brackets, spells
+from sleeper_nb.sql.tokens import skip_brackets, spells
 
 _SPARK_OPTIONS: Final = frozenset({"EXTENDED", "FORMATTED", "CODEGEN", "COST", "LOGICAL"})
 _WRITES: Final = "CREATE TABLE, INSERT INTO, UPDATE, DELETE FROM, MERGE INTO, ALTER TABLE, DROP TABLE, TRUNCATE or CALL"

@@ -26,6 +26,7 @@ from sleeper_nb.model.snapshots import (
     parse_reference,
     parse_version,
 )
+from sleeper_nb.model.sql_values import Dialect
 from sleeper_nb.model.times import TIME_HINT
 from sleeper_nb.read.file_statistics import value_columns_used, value_columns_with_statistics
 from sleeper_nb.read.predicate import Pruning, PushedPredicates, regions_text, unused_text
@@ -35,7 +36,7 @@ from sleeper_nb.sql.error_place import Texts, line_of
 from sleeper_nb.sql.parameters import with_duckdb_parameters
 from sleeper_nb.sql.references import TableReference, table_references
 from sleeper_nb.sql.statement import Replacement, Statement
-from sleeper_nb.sql.tokens import Dialect, quote_name
+from sleeper_nb.sql.tokens import quote_name
 from sleeper_nb.sql.variables import BoundVariable, Variables
 from sleeper_nb.sql.version_clause import VersionClause
 from sleeper_nb.storage.filesystem import Storage
@@ -139,22 +140,19 @@ class Bound:
         Tables that are read or described and are not ours; the engine may know them.
     written
         The statement as it was before; None for one that this package wrote.
-    whole
-        What the user wrote, when the statement is the query in it: ``INSERT INTO t SELECT …``.
     """
 
     statement: Statement
     named: Mapping[str, BoundSource | BoundVariable | Bound]
     unknown: tuple[TableReference, ...]
     written: Statement | None = None
-    whole: Statement | None = None
 
     @property
     def texts(self) -> Texts:
         """The text that the user wrote, and the one that is run; places in views are not known."""
         run = with_duckdb_parameters(self.statement) if self.statement.dialect == "duckdb" else self.statement
         has_views = any(isinstance(what, Bound) for what in self.named.values())
-        written = self.whole or self.written or self.statement
+        written = self.written or self.statement
         return Texts(self.statement.after(len(run.tokens)) if has_views else written, run)
 
     @cached_property

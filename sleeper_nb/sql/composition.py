@@ -1,18 +1,23 @@
-"""Compose a query of text of this package and parts of a user's statement, which stay as they are, byte for byte.
+"""Compose a query of text of this package and parts of what a user wrote, which stay as they are, byte for byte.
 
-What a statement changes is found by a query that the engine runs: conditions, values and sources are taken over from
-the statement, with their version clauses and parameters, so that they mean what they meant there. The new statement
-knows where each part was (`sleeper_nb.sql.statement.TextOrigin`), for the places of errors.
+What a change is about is found by a query that the engine runs: conditions, values and sources are taken over as they
+were written, with their version clauses and parameters, so that they mean what they meant there. The query knows where
+each part was (`sleeper_nb.sql.statement.TextOrigin`), for the places of errors.
 
 A condition or value goes between brackets (`in_brackets`): in them it is one expression, or the engine refuses it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
+from typing import Any
 
+from sleeper_nb.change.row_changes import Given
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.sql.statement import OriginSpan, Slice, Statement, TextOrigin
+from sleeper_nb.model.sql_values import Dialect, Slice, Written
+from sleeper_nb.sql.statement import OriginSpan, Statement, TextOrigin
 from sleeper_nb.sql.tokens import quote_name
 
 
@@ -40,8 +45,23 @@ class InDialect:
     spark: str
 
 
-Piece = str | Slice | Around | QuotedName | InDialect
-"""Text of this package, a part of the user's statement, a part with text around it, or a name."""
+@dataclass(frozen=True, slots=True)
+class GivenMap:
+    """A map as Python has it: an engine would read a dictionary as a struct."""
+
+    pairs: tuple[tuple[Any, Any], ...]
+
+
+Piece = str | Slice | Around | QuotedName | InDialect | Given | GivenMap
+"""Text of this package, a part of the user's SQL, a part with text around it, a name, or a Python value."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComposedQuery:
+    """A query in one engine's SQL, and its Python values by the names of their parameters."""
+
+    statement: Statement
+    values: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +70,29 @@ class Composition:
 
     pieces: tuple[Piece, ...]
 
-    def of(self, statement: Statement) -> Statement:
-        """Return the query, in the dialect of the statement that has the parts.
+    @property
+    def written(self) -> tuple[Written, ...]:
+        """The texts of the user that it has parts of, each once."""
+        parts = (each.part if isinstance(each, Around) else each for each in self.pieces)
+        return tuple(dict.fromkeys(each.written for each in parts if isinstance(each, Slice)))
+
+    def of(self, dialect: Dialect, taken: Collection[str] = ()) -> ComposedQuery:
+        """Return the query in an engine's SQL.
+
+        Parameters
+        ----------
+        dialect
+            Which engine's.
+        taken
+            The names of the user's own parameters.
 
         Raises
         ------
         InvalidInput
-            When a part is no whole tokens of the statement: it was read from another one, or in another dialect.
+            When a part was read in another dialect, and is no whole tokens in this one.
         """
+        names = (name for number in count() if (name := f"sleeper_value_{number}") not in taken)
+        values: dict[str, Any] = {}
         texts: list[str] = []
         spans: list[OriginSpan] = []
         at = 0
@@ -66,18 +101,30 @@ class Composition:
                 case str():
                     text = piece
                 case QuotedName(name):
-                    text = quote_name(name, dialect=statement.dialect)
+                    text = quote_name(name, dialect=dialect)
                 case InDialect(duckdb, spark):
-                    text = spark if statement.dialect == "spark" else duckdb
+                    text = spark if dialect == "spark" else duckdb
+                case Given(value):
+                    name = next(names)
+                    values[name] = value
+                    text = f":{name}"
+                case GivenMap(pairs):
+                    own = _values_of_map(pairs, dialect, names)
+                    values |= own
+                    text = f"map({', '.join(f':{name}' for name in own)})"
                 case _:
                     around = Around("", piece, "") if isinstance(piece, Slice) else piece
-                    _check_is_of(statement, around.part)
+                    _check_is_readable(around.part, dialect)
                     text = f"{around.before}{around.part.text}{around.after}"
                     spans.append(OriginSpan(at, at + len(text), around.part, at + len(around.before)))
             texts.append(text)
             at += len(text) + 1
-        query = Statement.of(" ".join(texts), dialect=statement.dialect)
-        return Statement(query.text, query.dialect, query.tokens, TextOrigin(statement, tuple(spans)))
+        query = Statement.of(" ".join(texts), dialect=dialect)
+        return ComposedQuery(Statement(query.text, dialect, query.tokens, TextOrigin(tuple(spans))), values)
+
+    def query(self, dialect: Dialect) -> Statement:
+        """Return the query in an engine's SQL; errors as `of`."""
+        return self.of(dialect).statement
 
 
 def in_brackets(part: Slice) -> Around:
@@ -85,10 +132,19 @@ def in_brackets(part: Slice) -> Around:
     return Around("(", part, ")")
 
 
-def _check_is_of(statement: Statement, part: Slice) -> None:
-    first, after = statement.index_from(part.at), statement.index_from(part.end)
-    tokens = statement.tokens[first:after]
-    whole = tokens and tokens[0].start == part.at and tokens[-1].end == part.end
-    if not whole or statement.text[part.at : part.end] != part.text:
-        problem = f"{part.text!r} is no part of the statement as {statement.dialect} reads it"
+def _values_of_map(pairs: tuple[tuple[Any, Any], ...], dialect: Dialect, names: Iterator[str]) -> dict[str, Any]:
+    """Return the arguments of ``map()``, by the names of parameters."""
+    if dialect == "spark":  # it takes no list with None as a parameter
+        return {next(names): part for pair in pairs for part in pair}
+    return {next(names): [pair[side] for pair in pairs] for side in (0, 1)}
+
+
+def _check_is_readable(part: Slice, dialect: Dialect) -> None:
+    """Raise when a part is no whole tokens in a dialect in which it was not read."""
+    if part.written.dialect == dialect:
+        return
+    statement = Statement.of(part.written.text, dialect=dialect)
+    tokens = statement.tokens[statement.index_from(part.at) : statement.index_from(part.end)]
+    if not tokens or tokens[0].start != part.at or tokens[-1].end != part.end:
+        problem = f"{part.text!r} is no part of the statement as {dialect} reads it"
         raise InvalidInput(problem, hint="write quotes in texts twice, 'it''s', or name the engine")

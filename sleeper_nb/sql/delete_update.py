@@ -5,13 +5,13 @@ Conditions and values are slices of the statement: the engine reads them as they
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Final
 
+from sleeper_nb.change.row_changes import Assignment, DeleteRows, NamedQueries, Target, UpdateRows
+from sleeper_nb.model.sql_values import Name, Slice
 from sleeper_nb.sql.expressions import read_expression
-from sleeper_nb.sql.grammar import Name, StatementReader, is_name
-from sleeper_nb.sql.statement import Slice
+from sleeper_nb.sql.grammar import StatementReader, is_name
 from sleeper_nb.sql.tokens import DUCKDB_RESERVED
 from sleeper_nb.sql.version_clause import RESERVED, read_clause
 
@@ -28,121 +28,6 @@ _AFTER_EXPRESSION: Final = {
 """What other databases take after the condition, and what to write instead."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The table whose rows are changed.
-
-    Parameters
-    ----------
-    table
-        Its name, in one piece.
-    alias
-        By what else its columns are qualified.
-    """
-
-    table: Name
-    alias: Name | None = None
-
-    @property
-    def name(self) -> str:
-        """By what its columns are qualified: the alias, or the last part of its name."""
-        return self.table.text.rpartition(".")[2] if self.alias is None else self.alias.text
-
-    def own(self, column: Name, columns: Collection[str]) -> Name:
-        """Return the name of a column of the target without a qualifier: ``a`` for ``t.a``.
-
-        Parameters
-        ----------
-        column
-            The name as written, perhaps after the table's name or alias and a dot.
-        columns
-            The columns of the table.
-        """
-        qualifier, _, rest = column.text.partition(".")
-        known = {name.casefold() for name in columns}
-        is_qualified = rest and self.is_called(qualifier) and rest.partition(".")[0].casefold() in known
-        return Name(rest, column.at) if is_qualified else column
-
-    def is_called(self, name: str) -> bool:
-        """Return whether columns may be qualified with a name, in any case."""
-        return name.casefold() == self.name.casefold()
-
-
-@dataclass(frozen=True, slots=True)
-class NamedQueries:
-    """``WITH a AS (…), b AS (…)`` before a statement, and the names in it."""
-
-    text: Slice
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """``SET a = value``.
-
-    Parameters
-    ----------
-    column
-        The column as written, perhaps after the table's name (`Target.own`).
-    value
-        Its new value; None for DEFAULT.
-    """
-
-    column: Name
-    value: Slice | None
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteRows:
-    """``DELETE FROM t WHERE …``.
-
-    Parameters
-    ----------
-    target
-        The table.
-    condition
-        Which rows; None for all.
-    named_queries
-        The ``WITH`` before the statement, for its subqueries.
-    """
-
-    target: Target
-    condition: Slice | None
-    named_queries: NamedQueries | None = None
-
-    @property
-    def table(self) -> Name:
-        """The name of the table whose rows are changed."""
-        return self.target.table
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateRows:
-    """``UPDATE t SET a = … WHERE …``.
-
-    Parameters
-    ----------
-    target
-        The table.
-    assignments
-        The new values; each sees the row as it was.
-    condition
-        Which rows; None for all.
-    named_queries
-        The ``WITH`` before the statement, for its subqueries.
-    """
-
-    target: Target
-    assignments: tuple[Assignment, ...]
-    condition: Slice | None
-    named_queries: NamedQueries | None = None
-
-    @property
-    def table(self) -> Name:
-        """The name of the table whose rows are changed."""
-        return self.target.table
-
-
 def read_delete(reader: StatementReader, named: NamedQueries | None) -> DeleteRows:
     """Read ``DELETE FROM t [[AS] x] [WHERE condition]``."""
     reader.expect("DELETE", hint=_DELETE_HINT)
@@ -150,7 +35,8 @@ def read_delete(reader: StatementReader, named: NamedQueries | None) -> DeleteRo
     target = read_target(reader, named, _DELETE_HINT)
     if reader.spells("USING"):
         raise reader.error("DELETE takes no USING", f"{_TO_MERGE} DELETE", reader.offset)
-    return DeleteRows(target, _condition(reader, "DELETE", _DELETE_HINT), named)
+    condition = _condition(reader, "DELETE", _DELETE_HINT)
+    return DeleteRows(target, condition, named, reader.statement.written)
 
 
 def read_update(reader: StatementReader, named: NamedQueries | None) -> UpdateRows:
@@ -161,7 +47,8 @@ def read_update(reader: StatementReader, named: NamedQueries | None) -> UpdateRo
     assignments = read_assignments(reader, target, frozenset({"WHERE"}))
     if reader.spells("FROM"):
         raise reader.error("UPDATE takes no FROM", f"{_TO_MERGE} UPDATE SET a = s.a", reader.offset)
-    return UpdateRows(target, assignments, _condition(reader, "UPDATE", _UPDATE_HINT), named)
+    condition = _condition(reader, "UPDATE", _UPDATE_HINT)
+    return UpdateRows(target, assignments, condition, named, reader.statement.written)
 
 
 def _condition(reader: StatementReader, verb: str, hint: str) -> Slice | None:

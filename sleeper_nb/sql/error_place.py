@@ -93,8 +93,8 @@ def line_of(statement: Statement, offset: int) -> str:
     origin = statement.origin
     if origin is None:
         return line_with_caret(statement.text, offset)
-    at = origin.place_of(offset)
-    return "" if at is None else line_with_caret(origin.written.text, at)
+    place = origin.place_of(offset)
+    return "" if place is None else line_with_caret(place[0].text, place[1])
 
 
 def _token_at(tokens: Sequence[Token], offset: int) -> int | None:

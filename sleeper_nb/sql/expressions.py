@@ -6,12 +6,14 @@ every bracket closed, no comma of its own, and no clause of a query after it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from sleeper_nb.change.row_changes import Assignment
+from sleeper_nb.model.sql_values import Dialect, Name, Slice
 from sleeper_nb.sql.grammar import StatementReader
-from sleeper_nb.sql.statement import Slice, Statement
-from sleeper_nb.sql.tokens import CLOSING, Token, quote_name, spells, unquote
+from sleeper_nb.sql.statement import Statement
+from sleeper_nb.sql.tokens import CLOSING, Token, quote_name, spells, tokenize, unquote
 
 _CLOSERS: Final = frozenset(CLOSING.values())
 
@@ -30,6 +32,8 @@ _CLAUSES: Final = frozenset({
 """Words that begin something else after an operand."""
 
 _SIGNS: Final = frozenset({"=", "==", "<", ">", "<=", ">=", "<>", "!=", "||"})
+_ENDS: Final = frozenset({",", "WHERE", "WHEN", "THEN"})
+"""What no expression has outside brackets and CASE, and what a user may go on with."""
 _QUERIES: Final = frozenset({"SELECT", "FROM", "WITH"})
 _QUERIES_BEFORE_NAMES: Final = frozenset({"VALUES", "TABLE", "PIVOT", "UNPIVOT", "DESCRIBE", "SUMMARIZE", "SHOW"})
 
@@ -81,11 +85,40 @@ def read_expression(
     return reader.statement.between(first, reader.at)
 
 
-def names_in(statement: Statement, part: Slice) -> frozenset[str]:
-    """Return the words and quoted names in a part of a statement, in lower case; some are names of columns."""
-    tokens = statement.tokens[statement.index_from(part.at) : statement.index_from(part.end)]
-    names = (each for each in tokens if each.kind in {"word", "quoted"})
-    return frozenset(unquote(each, dialect=statement.dialect).casefold() for each in names)
+def expression_of(text: str, what: str, dialect: Dialect) -> Slice:
+    """Return the expression that a user gave as a text of its own, without a comment after it.
+
+    Raises
+    ------
+    InvalidInput
+        When it is not exactly one expression.
+    """
+    hint = "write one expression of SQL, such as n > 5 or lower(s)"
+    reader = StatementReader(Statement.of(text, dialect=dialect))
+    part = read_expression(reader, what, hint, stops=_ENDS)
+    if not reader.is_at_end:
+        raise reader.error(f"{what} should end before {reader.word or 'here'}", hint, reader.offset)
+    return part
+
+
+def assignments_of(updates: Mapping[str, str], dialect: Dialect) -> tuple[Assignment, ...]:
+    """Return the assignments of expressions, by column, that a user gave as texts; errors as `expression_of`."""
+    values = {name: expression_of(text, f"the new value of {name!r}", dialect) for name, text in updates.items()}
+    return tuple(Assignment(Name(name), value) for name, value in values.items())
+
+
+def names_in(part: Slice) -> frozenset[str]:
+    """Return the words and quoted names in a part of SQL, in lower case; some are names of columns."""
+    dialect = part.written.dialect
+    names = (each for each in tokenize(part.text, dialect=dialect) if each.kind in {"word", "quoted"})
+    return frozenset(unquote(each, dialect=dialect).casefold() for each in names)
+
+
+def literals_in(part: Slice) -> frozenset[str]:
+    """Return the texts and numbers in a part of SQL."""
+    dialect = part.written.dialect
+    tokens = (each for each in tokenize(part.text, dialect=dialect) if each.kind in {"string", "number"})
+    return frozenset(unquote(each, dialect=dialect) for each in tokens)
 
 
 def _check_begins(reader: StatementReader, what: str, hint: str) -> None:

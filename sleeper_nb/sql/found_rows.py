@@ -1,8 +1,8 @@
 """The queries that find the rows which a statement changes: their places, and their new values. Pure.
 
-Conditions, values and sources are the user's own text; the engine reads the table as `TARGET`, whose rows come with
+Conditions, values and sources are as the user wrote them; the engine reads the table as `TARGET`, whose rows come with
 their places in data files, and the source of a merge as `SOURCE`, whose rows are numbered. What is made of the answers
-is decided in `sleeper_nb.query.row_edits`.
+is decided in `sleeper_nb.table.row_edits`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,30 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from sleeper_nb.change.row_changes import (
+    DeleteRows,
+    DoNothing,
+    Expression,
+    Given,
+    MergeRows,
+    NamedQueries,
+    OverwriteRows,
+    ReplacedRegions,
+    ReplacedWhere,
+    RowChange,
+    RowKind,
+    SourceColumn,
+    UpdateAll,
+    UpdateColumns,
+    UpdateRows,
+    WhenClause,
+)
+from sleeper_nb.model.partitions import Region
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.sql_values import Slice
 from sleeper_nb.read.scan_plan import FILE_NUMBER, POSITION
-from sleeper_nb.sql.composition import Composition, InDialect, Piece, QuotedName, in_brackets
-from sleeper_nb.sql.delete_update import DeleteRows, NamedQueries, Target, UpdateRows
-from sleeper_nb.sql.insertion import OverwriteRows, ReplacedWhere
-from sleeper_nb.sql.merge_rows import DoNothing, MergeRows, RowKind, UpdateAll, UpdateColumns, WhenClause
-from sleeper_nb.sql.statement import Slice
+from sleeper_nb.sql.composition import Composition, GivenMap, InDialect, Piece, QuotedName, in_brackets
 from sleeper_nb.sql.tokens import quote_name
-from sleeper_nb.sql.writes import RowChange
 
 TARGET: Final = "sleeper:target"
 """The table whose rows are changed; its rows have their places in `FILE_NUMBER` and `POSITION`."""
@@ -33,8 +49,7 @@ RESULT: Final = "sleeper:result"
 """`ACTION` and the new values of all clauses in one struct; all null for a row that meets no clause."""
 _PLACES: Final = (FILE_NUMBER, POSITION)
 
-Value = Slice | QuotedName | tuple[Piece, ...]
-"""A new value: a part of the statement, a name, or pieces of a composition."""
+Value = Expression | GivenMap
 Values = Mapping[str, Value]
 """The new value of each column that gets one."""
 
@@ -82,9 +97,9 @@ def updated_rows(update: UpdateRows, values: Values, columns: Sequence[str]) -> 
     return Composition((*named, *_from(name), *where))
 
 
-def source_rows(merge: MergeRows) -> Composition:
+def source_rows(relation: Slice, named: NamedQueries | None) -> Composition:
     """Return the query of the source of a merge."""
-    return Composition((*_with(merge.named_queries), "SELECT * FROM", merge.source.relation))
+    return Composition((*_with(named), "SELECT * FROM", relation))
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,10 +210,36 @@ def rows_equal_to_new(target: str, columns: Collection[str]) -> Composition:
     return Composition(("SELECT", *_list(_places(target)), *_from(target), *exists))
 
 
-def new_rows_outside(condition: Slice, target: str, named: NamedQueries | None) -> Composition:
-    """Return the query of the new rows that do not meet the condition by which others are replaced."""
+def rows_in_regions(target: str, regions: Sequence[Region], schema: Schema) -> Composition:
+    """Return the query of the places of the table's rows in some regions."""
+    inside = _in_regions(target, regions, schema)
+    return Composition(("SELECT", *_list(_places(target)), *_from(target), "WHERE", *inside))
+
+
+def new_rows_outside(
+    replaced: ReplacedWhere | ReplacedRegions, target: str, named: NamedQueries | None, schema: Schema
+) -> Composition:
+    """Return the query of the new rows that are not in the part whose rows are replaced."""
     rows = ("SELECT * FROM", QuotedName(SOURCE), "AS", QuotedName(target))
-    return Composition((*_with(named), *rows, "WHERE (", in_brackets(condition), ") IS NOT TRUE"))
+    if isinstance(replaced, ReplacedWhere):
+        inside: Iterable[Piece] = (in_brackets(replaced.condition),)
+    else:
+        inside = _in_regions(target, replaced.regions, schema)
+    return Composition((*_with(named), *rows, "WHERE (", *inside, ") IS NOT TRUE"))
+
+
+def _in_regions(target: str, regions: Sequence[Region], schema: Schema) -> Iterator[Piece]:
+    for number, region in enumerate(regions):
+        yield "OR (" if number else "("
+        tests: list[tuple[Piece, ...]] = []
+        for key, bounds in zip(schema.row_keys, region.ranges, strict=True):
+            tests += [(*_column(target, key.name), ">=", Given(bounds.min))] if bounds.min is not None else []
+            tests += [(*_column(target, key.name), "<", Given(bounds.max))] if bounds.max is not None else []
+        for at, test in enumerate(tests):
+            yield from ("AND", *test) if at else test
+        yield ")" if tests else "TRUE )"
+    if not regions:
+        yield "FALSE"
 
 
 def conditions_of(change: RowChange) -> Iterator[tuple[tuple[Slice, ...], Composition]]:
@@ -207,7 +248,7 @@ def conditions_of(change: RowChange) -> Iterator[tuple[tuple[Slice, ...], Compos
         case DeleteRows(condition=Slice() as condition) | UpdateRows(condition=Slice() as condition):
             yield _typed(change.named_queries, (condition,), _from(change.target.name))
         case OverwriteRows(replaced=ReplacedWhere(condition)):
-            yield _typed(change.named_queries, (condition,), _from(Target(change.table).name))
+            yield _typed(change.named_queries, (condition,), _from(change.target.name))
         case MergeRows():
             yield from _conditions_of_merge(change)
 
@@ -263,9 +304,9 @@ def _column(relation: str, column: str) -> tuple[Piece, ...]:
 
 
 def _value(value: Value) -> tuple[Piece, ...]:
-    if isinstance(value, Slice):
-        return (in_brackets(value),)
-    return value if isinstance(value, tuple) else (value,)
+    if isinstance(value, SourceColumn):
+        return _column(value.relation, value.name)
+    return (in_brackets(value),) if isinstance(value, Slice) else (value,)
 
 
 def _list(chosen: Iterable[tuple[Sequence[Piece], str]]) -> Iterator[Piece]:

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Final, TypeVar
 
 from sleeper_nb.errors import Hint, InvalidInput, SleeperError
+from sleeper_nb.model.sql_values import Name, Written
 from sleeper_nb.sql.error_place import line_with_caret
 from sleeper_nb.sql.references import check_alone
 from sleeper_nb.sql.statement import Statement
@@ -25,17 +26,6 @@ _NO_NAMES: Final = frozenset({
 """Words that are names only in quotes, as they show that a name is missing."""
 
 _CONSTANTS: Final = {"TRUE": True, "FALSE": False, "NULL": None}
-
-
-@dataclass(frozen=True, slots=True)
-class Name:
-    """A name that a statement has, without quotes, and where it begins."""
-
-    text: str
-    at: int
-
-    def __str__(self) -> str:
-        return self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,9 +212,9 @@ def is_name(token: Token) -> bool:
     return is_word or token.kind == "quoted" or (token.kind == "string" and token.text.startswith('"'))
 
 
-def placed(error: E, statement: Statement, at: int) -> E:
-    """Return an error with the line of a statement that has an offset, and a caret below it."""
-    error.place = line_with_caret(statement.text, at)
+def placed(error: E, written: Statement | Written, at: int) -> E:
+    """Return an error with the line of a text that has an offset, and a caret below it."""
+    error.place = line_with_caret(written.text, at)
     return error
 
 

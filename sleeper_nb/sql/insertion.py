@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+from sleeper_nb.change.row_changes import (
+    DefaultValue,
+    Given,
+    InsertRows,
+    NamedQueries,
+    OverwriteRows,
+    ReplacedAll,
+    ReplacedByColumns,
+    ReplacedWhere,
+    Target,
+)
+from sleeper_nb.model.sql_values import Name, QueryPart
 from sleeper_nb.sql.composition import Composition, Piece
-from sleeper_nb.sql.delete_update import NamedQueries, check_no_evolution, check_not_named, read_distinct_names
+from sleeper_nb.sql.delete_update import check_no_evolution, check_not_named, read_distinct_names
 from sleeper_nb.sql.expressions import read_expression
 from sleeper_nb.sql.foreign_statements import to_add_new_rows, to_update_rows
-from sleeper_nb.sql.grammar import Name, StatementReader, begins_query, is_name, opens_query
-from sleeper_nb.sql.statement import QueryPart, Slice, Statement
+from sleeper_nb.sql.grammar import StatementReader, begins_query, is_name, opens_query
+from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import CLOSING, skip_brackets, spells
 
 _HINT: Final = "write INSERT INTO t SELECT …, INSERT INTO t (a, b) VALUES (…) or INSERT INTO t BY NAME SELECT …"
@@ -24,81 +35,18 @@ _OVERWRITE_HINT: Final = "write INSERT OVERWRITE t SELECT …, or INSERT OVERWRI
 _DEFAULT: Final = "DEFAULT"
 
 
-@dataclass(frozen=True, slots=True)
-class DefaultValue:
-    """``DEFAULT`` in a row of VALUES: where it begins, and which value of the row it is, from 0."""
-
-    at: int
-    place: int
-
-
-@dataclass(frozen=True, slots=True)
-class InsertRows:
-    """``INSERT INTO t``: the rows of a query, by position or by name, for all columns or for some.
-
-    No engine takes the `defaults` of a VALUES in a query: `with_values` gives the query that one runs.
-    """
-
-    table: Name
-    query: QueryPart
-    columns: tuple[Name, ...] | None = None
-    by_name: bool = False
-    defaults: tuple[DefaultValue, ...] = ()
-
-    def with_values(self, statement: Statement, values: Sequence[str]) -> Composition:
-        """Return the query with a text in place of each of its defaults."""
-        left_out = [(self.query.start, self.query.end), *((each.at, each.at + len(_DEFAULT)) for each in self.defaults)]
-        pieces: list[Piece] = []
-        begin = 0
-        for (start, end), text in zip([*left_out, (len(statement.text), 0)], ["", *values, ""], strict=True):
-            first, after = statement.index_from(begin), statement.index_from(start)
-            pieces += [statement.between(first, after)] if first < after else []
-            pieces += [text] if text else []
-            begin = end
-        return Composition(tuple(pieces))
-
-
-@dataclass(frozen=True, slots=True)
-class ReplacedWhere:
-    """``REPLACE WHERE condition``: the rows that meet it; every new row must meet it too."""
-
-    condition: Slice
-
-
-@dataclass(frozen=True, slots=True)
-class ReplacedByColumns:
-    """``REPLACE USING (a, b)``: the rows that are equal to a new row on these columns."""
-
-    columns: tuple[Name, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ReplacedAll:
-    """``INSERT OVERWRITE``: every row of the table."""
-
-
-@dataclass(frozen=True, slots=True)
-class OverwriteRows:
-    """``INSERT INTO t REPLACE …`` and ``INSERT OVERWRITE t``: the rows of a query take the place of others.
-
-    Parameters
-    ----------
-    insert
-        The new rows.
-    replaced
-        Which rows they replace.
-    named_queries
-        The ``WITH`` before the statement, for subqueries in a condition; `insert.query` has it too.
-    """
-
-    insert: InsertRows
-    replaced: ReplacedWhere | ReplacedByColumns | ReplacedAll
-    named_queries: NamedQueries | None = None
-
-    @property
-    def table(self) -> Name:
-        """The name of the table whose rows are changed."""
-        return self.insert.table
+def query_with_values(insert: InsertRows, statement: Statement, values: Sequence[Any]) -> Composition:
+    """Return the query of an INSERT with a value in place of each of its defaults."""
+    left_out = [(insert.query.start, insert.query.end)]
+    left_out += [(each.at, each.at + len(_DEFAULT)) for each in insert.defaults]
+    pieces: list[Piece] = []
+    begin = 0
+    for number, (start, end) in enumerate([*left_out, (len(statement.text), 0)]):
+        first, after = statement.index_from(begin), statement.index_from(start)
+        pieces += [statement.between(first, after)] if first < after else []
+        pieces += [Given(values[number - 1])] if 0 < number <= len(values) else []
+        begin = end
+    return Composition(tuple(pieces))
 
 
 def read_insert(reader: StatementReader, named: NamedQueries | None) -> InsertRows | OverwriteRows | None:
@@ -116,7 +64,7 @@ def read_insert(reader: StatementReader, named: NamedQueries | None) -> InsertRo
     check_not_named(reader, table, named)
     _check_no_partition(reader, table)
     columns = _columns(reader, _OVERWRITE_HINT)
-    return OverwriteRows(_inserted(reader, table, start, columns, _OVERWRITE_HINT), ReplacedAll(), named)
+    return _overwrite(_inserted(reader, table, start, columns, _OVERWRITE_HINT), ReplacedAll(), named)
 
 
 def _check_no_alternative(reader: StatementReader) -> None:
@@ -156,7 +104,13 @@ def _insert(reader: StatementReader, named: NamedQueries | None, start: int) -> 
     replaced = _replaced(reader, table, at)
     if columns is None and not by_name:
         columns, by_name = _columns(reader, _REPLACE_HINT)
-    return OverwriteRows(_inserted(reader, table, start, (columns, by_name), _REPLACE_HINT), replaced, named)
+    return _overwrite(_inserted(reader, table, start, (columns, by_name), _REPLACE_HINT), replaced, named)
+
+
+def _overwrite(
+    insert: InsertRows, replaced: ReplacedWhere | ReplacedByColumns | ReplacedAll, named: NamedQueries | None
+) -> OverwriteRows:
+    return OverwriteRows(Target(insert.table), insert, replaced, named, insert.written)
 
 
 def _replaced(reader: StatementReader, table: Name, at: int) -> ReplacedWhere | ReplacedByColumns:
@@ -191,7 +145,7 @@ def _inserted(
         raise reader.error("a query or VALUES is expected", hint)
     query, defaults = QueryPart(start, reader.offset), tuple(_defaults(reader))
     _check_end(reader, table)
-    return InsertRows(table, query, *columns, defaults)
+    return InsertRows(table, query, reader.statement.written, *columns, defaults)
 
 
 def _defaults(reader: StatementReader) -> Iterator[DefaultValue]:

@@ -5,13 +5,28 @@ Conditions, values and the source are slices of the statement: the engine reads 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, Literal
+from collections.abc import Sequence
+from typing import Final
 
-from sleeper_nb.sql.delete_update import (
+from sleeper_nb.change.row_changes import (
     Assignment,
+    DeleteRow,
+    DoNothing,
+    InsertAll,
+    InsertColumns,
+    MergeAction,
+    MergeRows,
+    MergeSource,
     NamedQueries,
+    RowKind,
     Target,
+    UpdateAll,
+    UpdateColumns,
+    WhenClause,
+)
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.sql_values import Name, Slice
+from sleeper_nb.sql.delete_update import (
     check_no_evolution,
     check_once,
     read_alias,
@@ -21,12 +36,8 @@ from sleeper_nb.sql.delete_update import (
     read_value,
 )
 from sleeper_nb.sql.expressions import read_expression, skip_closed
-from sleeper_nb.sql.grammar import Name, StatementReader, is_name, opens_query
-from sleeper_nb.sql.statement import Slice
+from sleeper_nb.sql.grammar import StatementReader, is_name, opens_query, placed
 from sleeper_nb.sql.version_clause import read_clause
-
-RowKind = Literal["matched", "not matched", "not matched by source"]
-"""Rows of both sides that match; rows of the source that match none; rows of the table that match none."""
 
 _HINT: Final = "write MERGE INTO t USING s ON t.k = s.k WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
 _SOURCE_HINT: Final = "write USING s, USING s VERSION AS OF 3 AS x, USING 's.parquet' AS x, or USING (SELECT …) AS x"
@@ -36,9 +47,10 @@ _WHEN_HINT: Final = (
 )
 _INSERT_HINT: Final = "write INSERT (a, b) VALUES (s.a, s.b), or INSERT * for all columns by their names"
 
-_WORDS: Final[dict[RowKind, str]] = {
+CLAUSE_WORDS: Final[dict[RowKind, str]] = {
     "matched": "WHEN MATCHED", "not matched": "WHEN NOT MATCHED", "not matched by source": "WHEN NOT MATCHED BY SOURCE",
 }  # fmt: skip
+"""How a clause about rows of a kind begins."""
 _ACTIONS: Final[dict[RowKind, tuple[str, ...]]] = {
     "matched": ("UPDATE", "DELETE", "DO"), "not matched": ("INSERT", "DO"),
     "not matched by source": ("UPDATE", "DELETE", "DO"),
@@ -48,116 +60,6 @@ _ACTION_HINTS: Final[dict[RowKind, str]] = {
     "not matched": "write INSERT (a, b) VALUES (s.a, s.b), INSERT * or DO NOTHING",
     "not matched by source": "write UPDATE SET a = value, DELETE or DO NOTHING",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class MergeSource:
-    """What a table is compared with.
-
-    Parameters
-    ----------
-    relation
-        All of it as written: a table or variable with its version and alias, a file, or a query in brackets.
-    name
-        By what its columns are qualified; None for a file or query without an alias.
-    """
-
-    relation: Slice
-    name: Name | None
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateColumns:
-    """``UPDATE SET a = …``; each value sees the row as it was."""
-
-    assignments: tuple[Assignment, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateAll:
-    """``UPDATE SET *``: every column of the table from the source's column of the same name."""
-
-
-@dataclass(frozen=True, slots=True)
-class InsertColumns:
-    """``INSERT (a, b) VALUES (…)``: a value for each column; other columns have their defaults."""
-
-    assignments: tuple[Assignment, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class InsertAll:
-    """``INSERT *``: every column of the table from the source's column of the same name."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteRow:
-    """``DELETE``."""
-
-
-@dataclass(frozen=True, slots=True)
-class DoNothing:
-    """``DO NOTHING``: the row stays as it is, whatever later clauses say."""
-
-
-MergeAction = UpdateColumns | UpdateAll | InsertColumns | InsertAll | DeleteRow | DoNothing
-
-
-@dataclass(frozen=True, slots=True)
-class WhenClause:
-    """``WHEN … THEN …``: what happens to rows of a kind. The first clause of the kind that a row meets counts.
-
-    Parameters
-    ----------
-    kind
-        Which rows.
-    condition
-        What they also meet; None when all do.
-    action
-        What happens to them.
-    at
-        Where the clause begins.
-    """
-
-    kind: RowKind
-    condition: Slice | None
-    action: MergeAction
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class MergeRows:
-    """``MERGE INTO t USING s ON … WHEN …``.
-
-    Parameters
-    ----------
-    target, source
-        The table, and what it is compared with.
-    condition
-        Which rows match; None with `using`.
-    using
-        ``USING (a, b)``: columns of both sides that are equal in rows that match.
-    clauses
-        What happens, in the order of the statement; at least one.
-    named_queries
-        The ``WITH`` before the statement.
-    """
-
-    target: Target
-    source: MergeSource
-    condition: Slice | None
-    using: tuple[Name, ...]
-    clauses: tuple[WhenClause, ...]
-    named_queries: NamedQueries | None = None
-
-    @property
-    def table(self) -> Name:
-        """The name of the table whose rows are changed."""
-        return self.target.table
-
-    def of_kind(self, kind: RowKind) -> tuple[WhenClause, ...]:
-        """Return the clauses about rows of a kind, in the order of the statement."""
-        return tuple(clause for clause in self.clauses if clause.kind == kind)
 
 
 def read_merge(reader: StatementReader, named: NamedQueries | None) -> MergeRows:
@@ -172,7 +74,8 @@ def read_merge(reader: StatementReader, named: NamedQueries | None) -> MergeRows
     clauses: list[WhenClause] = []
     while reader.spells("WHEN"):
         clauses.append(_clause(reader, target))
-        _check_reached(reader, clauses)
+        if error := not_reached(clauses):
+            raise placed(error, reader.statement, clauses[-1].at)
     if not clauses:
         raise reader.error("WHEN is expected", _WHEN_HINT)
     if reader.spells("RETURNING"):
@@ -180,7 +83,7 @@ def read_merge(reader: StatementReader, named: NamedQueries | None) -> MergeRows
         raise reader.error("MERGE takes no RETURNING", hint, reader.offset)
     if not reader.is_at_end:
         raise reader.error("WHEN or the end of the statement is expected", _WHEN_HINT)
-    return MergeRows(target, source, condition, using, tuple(clauses), named)
+    return MergeRows(target, source, condition, using, tuple(clauses), named, reader.statement.written)
 
 
 def _source(reader: StatementReader, target: Target) -> MergeSource:
@@ -239,12 +142,12 @@ def _clause(reader: StatementReader, target: Target) -> WhenClause:
     kind = _kind(reader)
     condition = None
     if reader.skip("AND"):
-        hint = f"write {_WORDS[kind]} AND condition THEN …"
+        hint = f"write {CLAUSE_WORDS[kind]} AND condition THEN …"
         condition = read_expression(reader, "a condition", hint, stops=frozenset({"THEN", "WHEN"}))
     reader.expect("THEN", hint=_WHEN_HINT)
     if reader.word not in _ACTIONS[kind]:
         known = reader.word in {"UPDATE", "DELETE", "INSERT"}
-        problem = f"{_WORDS[kind]} takes no {reader.word}" if known else "what to do is expected"
+        problem = f"{CLAUSE_WORDS[kind]} takes no {reader.word}" if known else "what to do is expected"
         raise reader.error(problem, _ACTION_HINTS[kind], reader.offset if known else None)
     return WhenClause(kind, condition, _action(reader, kind, target), at)
 
@@ -301,11 +204,11 @@ def _insert(reader: StatementReader, target: Target) -> InsertColumns | InsertAl
     return InsertColumns(tuple(Assignment(*each) for each in zip(columns, values, strict=True)))
 
 
-def _check_reached(reader: StatementReader, clauses: list[WhenClause]) -> None:
-    """Raise when the clause before the last one of the same kind leaves it no rows."""
+def not_reached(clauses: Sequence[WhenClause]) -> InvalidInput | None:
+    """Return the error of a last clause to which an earlier one of the same kind leaves no rows."""
     last = clauses[-1]
-    earlier = next((each for each in clauses[:-1] if each.kind == last.kind and each.condition is None), None)
-    if earlier is not None:
-        words = _WORDS[last.kind]
-        hint = f"write {words} AND condition THEN … before, or put the clause without a condition last"
-        raise reader.error(f"an earlier {words} has no condition, so no row gets here", hint, last.at)
+    if all(each.kind != last.kind or each.condition is not None for each in clauses[:-1]):
+        return None
+    words = CLAUSE_WORDS[last.kind]
+    hint = f"write {words} AND condition THEN … before, or put the clause without a condition last"
+    return InvalidInput(f"an earlier {words} has no condition, so no row gets here", hint=hint)

@@ -40,7 +40,8 @@ def name_error(
         What the statement may read besides.
     """
     if match := _ANY_SYNTAX.search(error.message):
-        hint = syntax_hint(_written(bound), match[1] or match[2])
+        hints = (syntax_hint(each, match[1] or match[2]) for each in _written(bound))
+        hint = next((each for each in hints if each is not None), None)
         if hint is not None:
             return InvalidInput(error.message, hint=hint)
     if match := _NO_COLUMN.search(error.message):
@@ -57,7 +58,7 @@ def name_error(
         message = _UNFINISHED.sub("a condition or value is not finished", error.message)
         return InvalidInput(message, hint="write the condition to its end, such as n > 5; or the value")
     if origin is not None and is_composed and (match := _NO_TABLE.search(error.message)):
-        alias = _alias_of(match[1], origin.written)
+        alias = next(filter(None, (_alias_of(match[1], each) for each in _written(bound))), None)
         return error if alias is None else InvalidInput(error.message, hint=f"it has an alias: write {alias}")
     unknown = bound.absent
     tables = names() if unknown else ()
@@ -74,10 +75,12 @@ def name_error(
     return why or NotFound.of("table", missing, known)
 
 
-def _written(bound: Bound) -> Statement:
-    """Return what the user wrote, also where a query was composed of parts of it."""
-    written = bound.whole or bound.written or bound.statement
-    return written if written.origin is None else written.origin.written
+def _written(bound: Bound) -> list[Statement]:
+    """Return what the user wrote: one statement, or the texts that a query was composed of parts of."""
+    written = bound.written or bound.statement
+    if written.origin is None:
+        return [written]
+    return [Statement.of(each.text, dialect=written.dialect) for each in written.origin.written]
 
 
 def _without_column(name: str, table: str, bound: Bound) -> InvalidInput:
@@ -123,10 +126,13 @@ def _is_compared(error: SleeperError, name: str) -> bool:
     if not caret:
         return True  # where it is written is not known
     before, after = line[: len(caret) - 1], line[len(caret) - 1 :]
+    if after == name and _IS_BEGIN.fullmatch(before):  # all of a new value that Python was given
+        return True
     is_calculated = re.match(rf"{re.escape(name)}\s*[-+*/%]", after)
     return bool(_BEFORE_VALUE.search(before)) and not is_calculated
 
 
+_IS_BEGIN = re.compile(r"LINE \d+: ")
 _BEFORE_VALUE = re.compile(
     r"""(?:[=<>]|\b(?:LIKE|ILIKE|BETWEEN|BETWEEN\s+\S+\s+AND)|\bIN\s*\([^()]*|\bVALUES\b.*[(,])\s*["`]?$""",
     re.IGNORECASE,
@@ -170,6 +176,8 @@ def _perhaps_a_text(error: SleeperError, name: str, bound: Bound) -> SleeperErro
 
 def _alias_of(name: str, statement: Statement) -> str | None:
     """Return the alias that a statement which changes rows gives to its table of a name; None when it gives none."""
+    if statement.words()[:1] not in _CHANGE_ROWS:  # an expression that Python was given
+        return None
     words = [unquote(token, dialect=statement.dialect) for token in statement.tokens[:_FIRST_WORDS]]
     at = next((i for i, word in enumerate(words) if word.casefold() == name.casefold()), len(words))
     after = words[at + 1 : at + 3]
@@ -179,6 +187,7 @@ def _alias_of(name: str, statement: Statement) -> str | None:
     return after[0] if is_alias else None
 
 
+_CHANGE_ROWS = {(word,) for word in ("INSERT", "DELETE", "UPDATE", "MERGE")}
 _FIRST_WORDS = 6
 """The table that is changed is named in so many tokens from the beginning."""
 

@@ -13,10 +13,10 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Protocol
 
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.sql.tokens import Dialect, Token, TokenKind, tokenize
+from sleeper_nb.model.sql_values import Dialect, QueryPart, Slice, Written
+from sleeper_nb.sql.tokens import Token, TokenKind, tokenize
 
 _START = attrgetter("start")
 _QUOTES = frozenset("\"'`")
@@ -40,22 +40,6 @@ class Replacement:
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
-    """A part of a statement's text, byte for byte, and where it begins, in characters."""
-
-    text: str
-    at: int
-
-    @property
-    def end(self) -> int:
-        """Where it ends."""
-        return self.at + len(self.text)
-
-    def __str__(self) -> str:
-        return self.text
-
-
-@dataclass(frozen=True, slots=True)
 class OriginSpan:
     """A span of a composed text, what was written in its place, and where that begins in the composed text."""
 
@@ -67,7 +51,7 @@ class OriginSpan:
 
 @dataclass(frozen=True, slots=True)
 class TextOrigin:
-    """Where the parts of a statement were in the one that the user wrote.
+    """Where the parts of a statement were in what the user wrote.
 
     Parameters
     ----------
@@ -77,11 +61,15 @@ class TextOrigin:
         Whether there is such text.
     """
 
-    written: Statement
     spans: tuple[OriginSpan, ...]
     is_composed: bool = True
 
-    def place_of(self, offset: int) -> int | None:
+    @property
+    def written(self) -> tuple[Written, ...]:
+        """The texts that the parts are from, each once."""
+        return tuple(dict.fromkeys(span.part.written for span in self.spans))
+
+    def place_of(self, offset: int) -> tuple[Written, int] | None:
         """Return where the user wrote what is at an offset of the composed text; None for text of this package.
 
         What was put around a part, such as a cast, is at the beginning of that part.
@@ -90,7 +78,7 @@ class TextOrigin:
         if span is None:
             return None
         inside = offset - span.part_at
-        return span.part.at + (inside if 0 <= inside < len(span.part.text) else 0)
+        return span.part.written, span.part.at + (inside if 0 <= inside < len(span.part.text) else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +117,11 @@ class Statement:
             text = text[: tokens[count].start]
         return cls(text, dialect, tokens[:count])
 
+    @property
+    def written(self) -> Written:
+        """Its text, as a value that its parts know."""
+        return Written(self.text, self.dialect)
+
     def words(self) -> tuple[str, ...]:
         """Return the text of each token, words in upper case."""
         return tuple([token.word or token.text for token in self.tokens])
@@ -140,7 +133,7 @@ class Statement:
     def between(self, start: int, end: int) -> Slice:
         """Return the text from the token at an index to the one before another index; there is at least one."""
         first = self.tokens[start].start
-        return Slice(self.text[first : self.tokens[end - 1].end], first)
+        return Slice(self.text[first : self.tokens[end - 1].end], first, self.written)
 
     def after(self, at: int) -> Statement:
         """Return the statement that begins with the token at an index; an empty one when there is no such token."""
@@ -168,27 +161,14 @@ class Statement:
         return rewriting.finished()
 
 
-@dataclass(frozen=True, slots=True)
-class QueryPart:
-    """The query in a statement that writes: the whole text without a span, which is of our own grammar."""
-
-    start: int
-    end: int
-
-    def of(self, statement: Statement) -> Statement:
-        """Return the query: every other character of the statement stays as it is."""
-        query = statement.replaced([Replacement(self.start, self.end)])
-        before, after = Slice(statement.text[: self.start], 0), Slice(statement.text[self.end :], self.end)
-        rest = len(query.text) - len(after.text)
-        spans = (OriginSpan(0, self.start, before, 0), OriginSpan(rest, len(query.text), after, rest))
-        return replace(query, origin=TextOrigin(statement, spans, is_composed=False))
-
-
-class SqlPart(Protocol):
-    """How the query that an engine runs is made of a statement."""
-
-    def of(self, statement: Statement, /) -> Statement:
-        """Return the query."""
+def query_in(statement: Statement, part: QueryPart) -> Statement:
+    """Return the query in a statement: every other character of the statement stays as it is."""
+    query = statement.replaced([Replacement(part.start, part.end)])
+    before = Slice(statement.text[: part.start], 0, statement.written)
+    after = Slice(statement.text[part.end :], part.end, statement.written)
+    rest = len(query.text) - len(after.text)
+    spans = (OriginSpan(0, part.start, before, 0), OriginSpan(rest, len(query.text), after, rest))
+    return replace(query, origin=TextOrigin(spans, is_composed=False))
 
 
 class SqlText:
@@ -199,10 +179,10 @@ class SqlText:
     text
         The statement, as the user wrote it.
     part
-        Where the query is in it, or how it is composed of its parts; None when it is one.
+        Where the query is in it; None when it is one.
     """
 
-    def __init__(self, text: str, part: SqlPart | None = None) -> None:
+    def __init__(self, text: str, part: QueryPart | None = None) -> None:
         self.text, self.part = text, part
         self._split: dict[Dialect, Statement] = {}
 
@@ -215,10 +195,10 @@ class SqlText:
     def query(self, dialect: Dialect) -> Statement:
         """Return the query in it; errors as `Statement.of`."""
         whole = self.whole(dialect)
-        return whole if self.part is None else self.part.of(whole)
+        return whole if self.part is None else query_in(whole, self.part)
 
-    def only(self, part: SqlPart) -> SqlText:
-        """Return the same text with the place of its query, or how that is composed."""
+    def only(self, part: QueryPart) -> SqlText:
+        """Return the same text with the place of its query."""
         text = SqlText(self.text, part)
         text._split = self._split
         return text

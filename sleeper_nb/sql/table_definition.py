@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.sql_values import Name, QueryPart
 from sleeper_nb.sql.foreign_statements import no_index
-from sleeper_nb.sql.grammar import Constant, Name, StatementReader, begins_query, opens_query
-from sleeper_nb.sql.statement import QueryPart
+from sleeper_nb.sql.grammar import Constant, StatementReader, begins_query, opens_query
 from sleeper_nb.sql.tokens import skip_brackets
 
 _HINT: Final = "write CREATE TABLE t ROW KEYS (a) [SORT KEYS (b)] [SPLITS (…)] [WITH (property = value)] AS SELECT …"

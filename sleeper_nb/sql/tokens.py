@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.sql_quotes import quoted_name
+from sleeper_nb.model.sql_values import Dialect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-Dialect = Literal["spark", "duckdb"]
 TokenKind = Literal["word", "quoted", "string", "number", "symbol"]
 
 DUCKDB_RESERVED: Final = frozenset({

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.sql_values import Dialect
 from sleeper_nb.sql.statement import Statement
-from sleeper_nb.sql.tokens import Dialect, Token, skip_brackets, spells, unquote
+from sleeper_nb.sql.tokens import Token, skip_brackets, spells, unquote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

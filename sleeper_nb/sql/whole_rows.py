@@ -10,58 +10,60 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from sleeper_nb.change.row_changes import (
+    DeleteRows,
+    Expression,
+    InsertColumns,
+    MergeRows,
+    OverwriteRows,
+    ReplacedWhere,
+    RowChange,
+    UpdateColumns,
+    UpdateRows,
+)
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.sql.delete_update import DeleteRows, UpdateRows
+from sleeper_nb.model.sql_values import Slice
 from sleeper_nb.sql.grammar import placed
-from sleeper_nb.sql.insertion import OverwriteRows, ReplacedWhere
-from sleeper_nb.sql.merge_rows import InsertColumns, MergeRows, UpdateColumns
 from sleeper_nb.sql.references import TableReference, table_references
-from sleeper_nb.sql.statement import Slice, Statement
+from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import Token, skip_brackets, unquote
-from sleeper_nb.sql.writes import RowChange
 
 _QUERIES = frozenset({"SELECT", "FROM", "WITH", "VALUES", "TABLE", "PIVOT", "UNPIVOT"})
 _SET_OPERATIONS = frozenset({"UNION", "INTERSECT", "EXCEPT", "MINUS"})
 
 
-def check_no_whole_rows(change: RowChange, statement: Statement, columns: Collection[str]) -> None:
+def check_no_whole_rows(change: RowChange, columns: Collection[str]) -> None:
     """Raise `InvalidInput` for a row of the table or of the source as a whole.
 
     Parameters
     ----------
-    change, statement
-        What the statement says, and the statement.
+    change
+        The change.
     columns
         The columns of the table: such a name is a column, even if the table has it too.
     """
     names = frozenset(name.casefold() for name in _relations(change)) - {name.casefold() for name in columns}
     for part in _parts(change):
-        if part is None:
+        if not isinstance(part, Slice):
             continue
-        found = _whole_row(Statement.of(part.text, dialect=statement.dialect), names)
+        found = _whole_row(Statement.of(part.text, dialect=part.written.dialect), names)
         if found is not None:
             token, is_in_query = found
             hint = "name the columns that are meant, such as n or t.n"
             if is_in_query and token.kind != "symbol":
                 hint += f"; for a column {token.text} of another table write u.{token.text}"
             error = InvalidInput(f"{token.text} stands for a whole row here", hint=hint)
-            raise placed(error, statement, part.at + token.start)
+            raise placed(error, part.written, part.at + token.start)
 
 
 def _relations(change: RowChange) -> Iterator[str]:
     """Yield the names by which columns are qualified."""
-    match change:
-        case OverwriteRows():
-            yield change.table.text.rpartition(".")[2]
-        case MergeRows(target, source):
-            yield target.name
-            if source.name is not None:
-                yield source.name.text
-        case _:
-            yield change.target.name
+    yield change.target.name
+    if isinstance(change, MergeRows) and change.source.name is not None:
+        yield change.source.name.text
 
 
-def _parts(change: RowChange) -> Iterator[Slice | None]:
+def _parts(change: RowChange) -> Iterator[Expression | None]:
     """Yield the conditions and values."""
     match change:
         case DeleteRows(_, condition):
@@ -75,7 +77,7 @@ def _parts(change: RowChange) -> Iterator[Slice | None]:
                 yield clause.condition
                 if isinstance(clause.action, UpdateColumns | InsertColumns):
                     yield from (each.value for each in clause.action.assignments)
-        case OverwriteRows(_, ReplacedWhere(condition)):
+        case OverwriteRows(replaced=ReplacedWhere(condition)):
             yield condition
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from sleeper_nb.change.row_changes import InsertRows, NamedQueries, OverwriteRows, RowChange, UpdateRows
 from sleeper_nb.errors import Hint, InvalidInput
+from sleeper_nb.model.sql_values import Name, QueryPart
 from sleeper_nb.sql.alteration import AlterTable, read_alter_table
 from sleeper_nb.sql.beginning import end_of_explain
-from sleeper_nb.sql.delete_update import DeleteRows, NamedQueries, UpdateRows, read_delete, read_update
+from sleeper_nb.sql.delete_update import read_delete, read_update
 from sleeper_nb.sql.foreign_statements import (
     refuse_copy,
     refuse_optimize,
@@ -23,11 +25,11 @@ from sleeper_nb.sql.foreign_statements import (
     refuse_upsert,
     refuse_vacuum,
 )
-from sleeper_nb.sql.grammar import Constant, Name, StatementReader
-from sleeper_nb.sql.insertion import InsertRows, OverwriteRows, read_insert
-from sleeper_nb.sql.merge_rows import MergeRows, read_merge
+from sleeper_nb.sql.grammar import Constant, StatementReader
+from sleeper_nb.sql.insertion import read_insert
+from sleeper_nb.sql.merge_rows import read_merge
 from sleeper_nb.sql.references import names_of_with
-from sleeper_nb.sql.statement import QueryPart, Statement
+from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.table_definition import CreateTable, read_create_table
 
 _LISTED: Final = "CALL sys.help() lists the procedures"
@@ -75,9 +77,6 @@ class CallProcedure:
     named: tuple[tuple[Name, Constant], ...]
 
 
-RowChange = DeleteRows | UpdateRows | MergeRows | OverwriteRows
-"""A statement that changes or deletes rows."""
-
 Change = (
     CreateTable
     | InsertRows
@@ -114,7 +113,7 @@ class WritingStatement:
     @property
     def query(self) -> QueryPart | None:
         """The query in it whose rows are loaded, if there is one."""
-        change = self.change.insert if isinstance(self.change, OverwriteRows) else self.change
+        change = self.change.rows if isinstance(self.change, OverwriteRows) else self.change
         return change.query if isinstance(change, CreateTable | InsertRows) else None
 
 

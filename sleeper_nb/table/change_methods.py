@@ -1,4 +1,4 @@
-"""What the methods of a table that change rows stand for: a statement for each, with its parameters and rows."""
+"""What the methods of a table that change rows stand for: a change as a value, with its parameters and rows."""
 
 from __future__ import annotations
 
@@ -9,9 +9,28 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.change.change import ChangeReport
+from sleeper_nb.change.row_changes import (
+    Assignment,
+    DeleteRows,
+    DoNothing,
+    Given,
+    InsertColumns,
+    MergeRows,
+    MergeSource,
+    NewRows,
+    OverwriteRows,
+    ReplacedAll,
+    ReplacedRegions,
+    ReplacedWhere,
+    RowChange,
+    SourceColumn,
+    Target,
+    UpdateColumns,
+    UpdateRows,
+    WhenClause,
+)
 from sleeper_nb.engines.components import OpenTable
-from sleeper_nb.errors import Action, Hint, InvalidInput
+from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound
 from sleeper_nb.load.conform import (
     MISSING,
     Conversion,
@@ -28,35 +47,23 @@ from sleeper_nb.load.row_checks import values_text
 from sleeper_nb.load.source_files import SourceFile, hidden_note
 from sleeper_nb.load.sources import opened_sources, read_source
 from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.sql_values import Dialect, Name, Slice
 from sleeper_nb.query import Engine, Queries
 from sleeper_nb.read.scan_plan import regions_of
 from sleeper_nb.report import counted
 from sleeper_nb.sql.binding import lookup_in
-from sleeper_nb.sql.tokens import Dialect
+from sleeper_nb.sql.expressions import assignments_of, expression_of
 from sleeper_nb.sql.variables import Variables
 from sleeper_nb.storage.filesystem import Storage
-from sleeper_nb.table.changing import (
-    AskSource,
-    BoundRowStatement,
-    RowStatement,
-    SourceRows,
-    change_of,
-    hints_of_change,
-)
-from sleeper_nb.table.merge_builder import MergeBuilder
-from sleeper_nb.table.row_statements import (
-    NEW_ROWS,
-    ParameterizedSql,
-    StatementWriter,
-    in_regions,
-)
+from sleeper_nb.table.changing import BoundChange, hints_of_change
+from sleeper_nb.table.merge_builder import SOURCE_NAME, TARGET_NAME, MergeBuilder
 from sleeper_nb.table_at import TableAt
 from sleeper_nb.versions.resolve import Resolved
 
 
 @dataclass(frozen=True, slots=True)
-class RowStatements:
-    """Makes the changes that methods of a table are about, by a statement for each.
+class ChangeMethods:
+    """Makes the changes that the methods of a table are about.
 
     Parameters
     ----------
@@ -71,48 +78,55 @@ class RowStatements:
     params: Mapping[str, Any] | None = None
     data: Mapping[str, Any] | None = None
 
-    def delete(self, where: str | None) -> BoundRowStatement:
+    def delete(self, where: str | None) -> BoundChange:
         """Return a deletion."""
-        return self._change("delete", self._writer.delete(where))
+        return self._bound("delete", DeleteRows(self._target, self._condition(where)))
 
-    def update(self, updates: Mapping[str, str], new_values: Mapping[str, Any], where: str | None) -> BoundRowStatement:
-        """Return an update."""
-        statement = self._writer.update(updates, new_values, where, self.params or {})
-        return self._change("update", statement.text, statement.parameters, conversion=by_new_value)
+    def update(self, updates: Mapping[str, str], new_values: Mapping[str, Any], where: str | None) -> BoundChange:
+        """Return an update; `updates` are expressions of SQL, `new_values` Python values."""
+        _check_one_value_each(updates, new_values)
+        assigned = assignments_of(updates, self._dialect)
+        assigned += tuple(Assignment(Name(name), Given(value)) for name, value in new_values.items())
+        change = UpdateRows(self._target, assigned, self._condition(where))
+        return self._bound("update", change, conversion=by_new_value)
 
-    def upsert(self, data: Any, on: Sequence[str] | None, options: LoadOptions = AS_IT_IS) -> BoundRowStatement:
+    def upsert(self, data: Any, on: Sequence[str] | None, options: LoadOptions = AS_IT_IS) -> BoundChange:
         """Return an upsert."""
-        columns, names = self._on(on), self.table.store.load().schema.names
-        _check_same_columns(data, columns, None if options.matching.renames_columns else names)
-        rows, extra = self._rows(data, options)
-        statement = self._writer.upsert(columns, rows.column_names)
+        schema = self.table.store.load().schema
+        columns = _on(on, schema)
+        _check_same_columns(data, columns, None if options.matching.renames_columns else schema.names)
+        rows, extra = self._rows(data, schema, options)
+        keys = self._equal(columns, rows, schema)
         _check_has_values(rows, columns)
-        _check_each_once(rows, columns, self._on(None))
-        return self._change("upsert", statement, data={NEW_ROWS: rows}, remarks=(_matched_by(columns), *extra))
+        _check_each_once(rows, columns, _on(None, schema))
+        given = [Assignment(Name(each), SourceColumn(SOURCE_NAME, each)) for each in rows.column_names]
+        named = {key.text for key in keys}
+        changed = tuple(each for each in given if each.column.text not in named)
+        clauses = (
+            WhenClause("matched", None, UpdateColumns(changed) if changed else DoNothing()),
+            WhenClause("not matched", None, InsertColumns(tuple(given))),
+        )
+        merge = MergeRows(self._merged, _new_source(rows), None, keys, clauses)
+        return self._bound("upsert", merge, (_matched_by(columns), *extra))
 
     def merge(self, data: Any, on: Sequence[str] | None, predicate: str | None) -> MergeBuilder:
         """Return the builder of a merge."""
         if on is not None and predicate is not None:
             raise InvalidInput("a merge takes columns or a predicate, not both", hint="omit one of them")
-        state = self.table.store.load()
-        columns = self._on(on) if predicate is None else []
+        schema = self.table.store.load().schema
+        columns = _on(on, schema) if predicate is None else []
         _check_same_columns(data, columns)
         with hints_of_change(self.table.name, by_hand):
-            (rows, left_out), writer = source_given(data, state.schema, self.table.store.storage), self._writer
+            rows, left_out = source_given(data, schema, self.table.store.storage)
         if predicate is None:
-            match = writer.equal(columns, rows.column_names)
+            match, keys = None, self._equal(columns, rows, schema)
             _check_has_values(rows, columns)
         else:
-            match = writer.expression(predicate, "a predicate")
-
+            match, keys = expression_of(predicate, "a predicate", self._dialect), ()
         remarks = (*([_matched_by(columns)] if columns else []), *left_out)
-
-        def run(text: str, *, dry_run: bool, force: bool, message: str | None, job_id: str | None) -> ChangeReport:
-            change = self._change("merge", text, data={NEW_ROWS: rows}, remarks=remarks)
-            return change.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
-
-        known = {name.casefold() for name in state.schema.names}
-        return MergeBuilder(writer, run, match, [name for name in rows.column_names if name.casefold() in known])
+        merge = self._bound("merge", MergeRows(self._merged, _new_source(rows), match, keys, ()), remarks)
+        known = {name.casefold() for name in schema.names}
+        return MergeBuilder(merge, tuple(name for name in rows.column_names if name.casefold() in known))
 
     def overwrite(
         self,
@@ -121,69 +135,101 @@ class RowStatements:
         keys: Any,
         region: Mapping[str, Any] | str | None,
         options: LoadOptions = AS_IT_IS,
-    ) -> BoundRowStatement:
+    ) -> BoundChange:
         """Return an overwrite."""
         schema = self.table.store.load().schema
-        regions = regions_of(schema, keys, region)
-        if regions is not None and where is not None:
+        regions, condition = regions_of(schema, keys, region), self._condition(where)
+        if regions is not None and condition is not None:
             raise InvalidInput("overwrite takes a condition, or keys or a region", hint="omit one of them")
-        part = ParameterizedSql(where) if where is not None else None
-        if regions is not None:
-            part = in_regions(regions, schema, self._dialect)
-        statement = self._writer.overwrite(None if part is None else part.text)
-        parameters = {} if part is None else part.parameters
-        rows, extra = self._rows(data, options)
-        new_rows = SourceRows(rows)
-        return self._change("overwrite", statement, parameters, new_rows=lambda _: new_rows, remarks=extra)
+        replaced = ReplacedAll() if condition is None else ReplacedWhere(condition)
+        rows, extra = self._rows(data, schema, options)
+        part = replaced if regions is None else ReplacedRegions(tuple(regions))
+        return self._bound("overwrite", OverwriteRows(self._target, NewRows(rows), part), extra)
 
     @property
     def _dialect(self) -> Dialect:
         return "spark" if self.engine == "spark" else "duckdb"
 
     @property
-    def _writer(self) -> StatementWriter:
-        return StatementWriter(self.table.name, self.table.store.load().schema, self._dialect)
+    def _target(self) -> Target:
+        return Target(Name(self.table.name))
 
-    def _on(self, on: Sequence[str] | None) -> list[str]:
-        """Return the columns by which rows match; row keys alone would make equal what differs in sort keys."""
-        if on is not None and not on:
-            raise InvalidInput("on names no column", hint="name the columns by which rows match, or omit it")
-        if on is not None:
-            return list(on)
-        schema = self.table.store.load().schema
-        return [key.name for key in schema.row_keys] if schema.unique_keys else list(schema.sort_order)
+    @property
+    def _merged(self) -> Target:
+        return Target(Name(self.table.name), Name(TARGET_NAME))
 
-    def _rows(self, data: Any, options: LoadOptions) -> tuple[pa.Table, tuple[str, ...]]:
+    def _condition(self, where: str | None) -> Slice | None:
+        return None if where is None else expression_of(where, "a condition", self._dialect)
+
+    def _equal(self, on: Sequence[str], rows: pa.Table, schema: Schema) -> tuple[Name, ...]:
+        """Return the columns on which a row of the table and a new row are equal; raise where either lacks one."""
+        keys = [self._own(name, schema) for name in on]
+        given = {name.casefold() for name in rows.column_names}
+        missing = next((key for key in keys if key.casefold() not in given), None)
+        if missing is not None:
+            left = [key for key in keys if key.casefold() in given]
+            others = Action(f"--on {','.join(left) or 'a,b'}", f"on={left or ['a', 'b']!r}")
+            hint = ("add the column, or name the columns by which rows match: ", others)
+            raise InvalidInput(f"the rows have no column {missing!r}, by which they are matched", hint=hint)
+        return tuple(map(Name, keys))
+
+    def _own(self, name: str, schema: Schema) -> str:
+        found = next((each for each in schema.names if each.casefold() == name.casefold()), None)
+        if found is None:
+            raise NotFound.of("column", name, schema.names, where=f" of table {self.table.name!r}")
+        return found
+
+    def _rows(self, data: Any, schema: Schema, options: LoadOptions) -> tuple[pa.Table, tuple[str, ...]]:
         """Return new rows in the types of the table: the columns that they have, under the table's names; and notes."""
         with hints_of_change(self.table.name, None):
-            return rows_given(data, self.table.store.load().schema, self.table.store.storage, options)
+            return rows_given(data, schema, self.table.store.storage, options)
 
-    def _own(self, name: str) -> TableAt | None:
+    def _version_of(self, name: str) -> TableAt | None:
         is_own = name.casefold() == self.table.name.casefold()
         return TableAt(self.table, Resolved(self.table.store.head())) if is_own else None
 
-    def _change(
-        self,
-        operation: str,
-        text: str,
-        parameters: Mapping[str, Any] | None = None,
-        *,
-        data: Mapping[str, Any] | None = None,
-        new_rows: AskSource | None = None,
-        conversion: Conversion = by_statement,
-        remarks: Sequence[str] = (),
-    ) -> BoundRowStatement:
+    def _bound(
+        self, operation: str, change: RowChange, remarks: Sequence[str] = (), conversion: Conversion = by_statement
+    ) -> BoundChange:
         queries = Queries(
             engine=self.engine,
             engines=self.table.components.engines,
             clock=self.table.components.clock,
-            lookup=lookup_in(self._own),
+            lookup=lookup_in(self._version_of),
             tables=lambda: (self.table.name,),
-            parameters={**(self.params or {}), **(parameters or {})},
-            data={**(self.data or {}), **(data or {})},
+            parameters=self.params or {},
+            data=self.data or {},
         )
-        asked = RowStatement.of(text, queries, conversion)
-        return change_of(self.table, operation, asked, new_rows, remarks)
+        return BoundChange(self.table, operation, change, queries, tuple(remarks), conversion)
+
+
+def _new_source(rows: pa.Table) -> MergeSource:
+    return MergeSource(NewRows(rows), Name(SOURCE_NAME))
+
+
+def _on(on: Sequence[str] | None, schema: Schema) -> list[str]:
+    """Return the columns by which rows match; row keys alone would make equal what differs in sort keys."""
+    if on is not None and not on:
+        raise InvalidInput("on names no column", hint="name the columns by which rows match, or omit it")
+    if on is not None:
+        return list(on)
+    return [key.name for key in schema.row_keys] if schema.unique_keys else list(schema.sort_order)
+
+
+def _check_one_value_each(updates: Mapping[str, Any], new_values: Mapping[str, Any]) -> None:
+    """Raise when an update sets no column, or one twice, or by something that is no text of SQL."""
+    if not updates and not new_values:
+        example = Action('--set "fare = fare * 1.1"', "updates={'fare': 'fare * 1.1'}, or new_values={'fare': 9.5}")
+        raise InvalidInput("update sets no column", hint=("add ", example))
+    if twice := sorted(updates.keys() & new_values.keys()):
+        raise InvalidInput(
+            f"column {twice[0]!r} gets two values",
+            hint=("name it once: ", Action("--set or --value", "in updates or in new_values")),
+        )
+    wrong = next((name for name, value in updates.items() if not isinstance(value, str)), None)
+    if wrong is not None:
+        hint = f"new_values={{{wrong!r}: {updates[wrong]!r}}} sets a Python value"
+        raise InvalidInput(f"the new value of {wrong!r} in updates is no SQL", hint=hint)
 
 
 def _matched_by(columns: Sequence[str]) -> str:

@@ -7,11 +7,11 @@ from sleeper_nb.errors import Action, ConfirmationNeeded, InvalidInput
 from sleeper_nb.maintain.online import check_online
 from sleeper_nb.progress import finishing
 from sleeper_nb.report import counted
-from sleeper_nb.table.changing import BoundRowStatement
+from sleeper_nb.table.changing import BoundChange
 
 
 def purge(
-    deletion: BoundRowStatement, *, dry_run: bool, force: bool, message: str | None = None, job_id: str | None = None
+    deletion: BoundChange, *, dry_run: bool, force: bool, message: str | None = None, job_id: str | None = None
 ) -> PurgeReport:
     """Delete rows, and all versions, savepoints and files that have them; or return what would be deleted.
 

@@ -14,6 +14,7 @@ from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import read_consistently
 from sleeper_nb.change.change import ChangeReport
 from sleeper_nb.change.purge import PurgeReport
+from sleeper_nb.change.row_changes import RowChange
 from sleeper_nb.changes import Changes
 from sleeper_nb.display.listings import Pictured
 from sleeper_nb.engines.components import OpenTable
@@ -58,7 +59,7 @@ from sleeper_nb.model.snapshots import (
 )
 from sleeper_nb.model.state import TableState
 from sleeper_nb.progress import BackgroundJob, finishing
-from sleeper_nb.query import Engine
+from sleeper_nb.query import Engine, Queries
 from sleeper_nb.read.column_profile import ColumnProfile
 from sleeper_nb.read.export import ExportReport
 from sleeper_nb.read.job_tracking import LISTED_JOBS, Which, jobs_of, list_jobs
@@ -67,9 +68,9 @@ from sleeper_nb.report import Answer, Grid, Listing, Report, Stacked
 from sleeper_nb.scan import Scan
 from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.state_store.state_store_base import StateStore
-from sleeper_nb.table import changing, configuring, loading, maintaining, purging, version_history, watching
-from sleeper_nb.table.change_methods import RowStatements
-from sleeper_nb.table.changing import AskSource, RowStatement
+from sleeper_nb.table import configuring, loading, maintaining, purging, version_history, watching
+from sleeper_nb.table.change_methods import ChangeMethods
+from sleeper_nb.table.changing import BoundChange
 from sleeper_nb.table.folder_watch import DEFAULT_EVERY, WatchedFolder, WatchReport
 from sleeper_nb.table.merge_builder import MergeBuilder
 from sleeper_nb.table.version_history import ChosenRows
@@ -864,7 +865,7 @@ class Table(Report):
         ConflictError
             When other writers changed the same rows in each of ten attempts.
         """
-        statement = RowStatements(self._opened, engine, params, data).delete(where)
+        statement = ChangeMethods(self._opened, engine, params, data).delete(where)
         if purge:
             return purging.purge(statement, dry_run=dry_run, force=force, message=message, job_id=job_id)
         return statement.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
@@ -903,7 +904,7 @@ class Table(Report):
         ConfirmationNeeded, InvalidInput, ConflictError
             As `delete`; also when a new value does not fit its column, or breaks a rule of the table.
         """
-        statement = RowStatements(self._opened, engine, params, data)
+        statement = ChangeMethods(self._opened, engine, params, data)
         change = statement.update(updates or {}, new_values or {}, where)
         return change.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
 
@@ -942,7 +943,7 @@ class Table(Report):
         ConflictError
             As `delete`. Rows that others add meanwhile are seen: two upserts never both insert a key.
         """
-        change = RowStatements(self._opened, engine).upsert(data, on, LoadOptions.of(options))
+        change = ChangeMethods(self._opened, engine).upsert(data, on, LoadOptions.of(options))
         return change.run(dry_run=dry_run, force=True, message=message, job_id=job_id)
 
     @checked
@@ -969,7 +970,7 @@ class Table(Report):
         engine
             Which engine finds the rows.
         """
-        return RowStatements(self._opened, engine).merge(data, on, predicate)
+        return ChangeMethods(self._opened, engine).merge(data, on, predicate)
 
     @checked
     def overwrite(
@@ -1008,15 +1009,15 @@ class Table(Report):
         ConfirmationNeeded, InvalidInput, ConflictError
             As `delete`; also when a new row is outside the part, or does not fit the table.
         """
-        statement = RowStatements(self._opened, engine, params)
+        statement = ChangeMethods(self._opened, engine, params)
         change = statement.overwrite(data, where, keys, region, LoadOptions.of(options))
         return change.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
 
     @checked
     def run_change(
         self,
-        asked: RowStatement,
-        new_rows: AskSource | None = None,
+        change: RowChange,
+        queries: Queries,
         *,
         dry_run: bool = False,
         force: bool = False,
@@ -1024,8 +1025,8 @@ class Table(Report):
         job_id: str | None = None,
     ) -> ChangeReport:
         """Run a statement that changes rows of the table, as `Session.sql` reads it."""
-        change = changing.change_of(self._opened, asked.operation, asked, new_rows)
-        return change.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
+        bound = BoundChange.of(self._opened, change, queries)
+        return bound.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
 
     # Change properties and columns.
 

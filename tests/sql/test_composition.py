@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sleeper_nb as sl
+from sleeper_nb.change.row_changes import DeleteRows, Given, MergeRows, UpdateColumns, UpdateRows
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.sql_values import Slice, Written
 from sleeper_nb.query import Queries
 from sleeper_nb.sql.binding import lookup_in
-from sleeper_nb.sql.composition import Around, Composition, Piece, QuotedName, in_brackets
-from sleeper_nb.sql.delete_update import DeleteRows, UpdateRows
-from sleeper_nb.sql.merge_rows import MergeRows, UpdateColumns
-from sleeper_nb.sql.statement import Slice, SqlText, Statement
+from sleeper_nb.sql.composition import Around, Composition, GivenMap, Piece, QuotedName, in_brackets
+from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import tokenize
 from sleeper_nb.sql.writes import read_writing_statement
 from tests.support.engines import ENGINES
@@ -36,7 +36,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sl.Session]:
 def found(session: sl.Session, sql: str, engine: Any, **parameters: object) -> list[tuple[Any, ...]]:
     """The rows that a statement changes, and the new values of an update or merge, as an engine finds them."""
     statement = Statement.of(sql, dialect="spark" if engine == "spark" else "duckdb")
-    composed = SqlText(sql).only(Composition(tuple(pieces(read_writing_statement(statement).change))))
+    composed = Composition(tuple(pieces(read_writing_statement(statement).change)))
     queries = Queries(
         engine=engine,
         parameters=parameters,
@@ -58,7 +58,8 @@ def pieces(change: DeleteRows | UpdateRows | MergeRows) -> Iterator[Piece]:
     if isinstance(action, UpdateRows | UpdateColumns):
         for each in action.assignments:
             yield from (",", Around("CAST((", each.value, ") AS INT)"), "AS", QuotedName(each.column.text))
-    yield from ("FROM", Slice(change.table.text, change.table.at), "AS", target)
+    table = change.target.table
+    yield from ("FROM", Slice(table.text, table.at, change.written), "AS", target)
     if isinstance(change, MergeRows):
         yield from ("JOIN", change.source.relation, "ON", in_brackets(change.condition))
         if change.clauses[0].condition is not None:
@@ -130,26 +131,31 @@ def test_an_error_of_a_cast_around_a_value_is_shown_at_the_value(session):
 
 
 def test_an_error_of_text_that_the_user_did_not_write_has_no_place(session):
-    statement = "DELETE FROM t WHERE k = 1"
-    composition = Composition(("SELECT nope(k) FROM t WHERE", in_brackets(Slice("k = 1", 20))))
-    query = composition.of(Statement.of(statement, dialect="duckdb"))
+    written = Written("DELETE FROM t WHERE k = 1", "duckdb")
+    query = Composition(("SELECT nope(k) FROM t WHERE", in_brackets(Slice("k = 1", 20, written)))).query("duckdb")
     assert query.text == "SELECT nope(k) FROM t WHERE (k = 1)"
     places = [query.origin.place_of(query.text.index(each)) for each in ("nope", "t WHERE", "(k = 1", "k = 1", "1)")]
-    assert places == [None, None, 20, 20, 24]
-    assert query.origin.place_of(len(query.text) - 1) == 20
+    assert places == [None, None, (written, 20), (written, 20), (written, 24)]
+    assert query.origin.place_of(len(query.text) - 1) == (written, 20)
 
 
-def test_a_part_of_another_statement_is_refused():
-    statement = Statement.of(r"UPDATE t SET a = 'it\'s', b = 'x'", dialect="spark")
+def test_a_part_that_another_engine_reads_otherwise_is_refused():
+    statement = Statement.of(r"UPDATE t SET a = 'it\'s', b = 'it\'s'", dialect="spark")
     value = read_writing_statement(statement).change.assignments[0].value
     assert value.text == r"'it\'s'"
     composition = Composition(("SELECT", value, "FROM t"))
-    assert composition.of(statement).text == r"SELECT 'it\'s' FROM t"
+    assert composition.query("spark").text == r"SELECT 'it\'s' FROM t"
     with pytest.raises(InvalidInput, match="no part of the statement as duckdb reads it") as caught:
-        composition.of(Statement.of(r"UPDATE t SET a = 'it\'s', b = 'x', c = '", dialect="duckdb"))
+        composition.query("duckdb")
     assert "engine" in caught.value.hint
-    with pytest.raises(InvalidInput, match="no part"):
-        composition.of(Statement.of("UPDATE t SET a = 1", dialect="spark"))
+
+
+def test_python_values_are_parameters_with_names_that_the_user_has_not():
+    composition = Composition(("SELECT", Given(5), ",", GivenMap((("a", None), ("b", 2)))))
+    query = composition.of("duckdb", {"sleeper_value_1"})
+    assert query.statement.text == "SELECT :sleeper_value_0 , map(:sleeper_value_2, :sleeper_value_3)"
+    assert query.values == {"sleeper_value_0": 5, "sleeper_value_2": ["a", "b"], "sleeper_value_3": [None, 2]}
+    assert list(composition.of("spark").values.values()) == [5, "a", None, "b", 2]
 
 
 @given(st.text(alphabet="ab1 ()'\",.-/*\n:@é", max_size=40), st.data(), st.sampled_from(["duckdb", "spark"]))
@@ -163,7 +169,7 @@ def test_parts_stay_byte_for_byte_and_their_places_are_known(text, data, dialect
     ends = data.draw(st.lists(st.integers(0, len(statement.tokens) - 1), min_size=2, max_size=2).map(sorted))
     part = statement.between(ends[0], ends[1] + 1)
     try:
-        query = Composition(("SELECT", QuotedName('a"b'), ",", Around("CAST(", part, " AS INT)"), part)).of(statement)
+        query = Composition(("SELECT", QuotedName('a"b'), ",", Around("CAST(", part, " AS INT)"), part)).query(dialect)
     except InvalidInput:
         return
     assert query.text.count(part.text) >= 2
@@ -171,6 +177,6 @@ def test_parts_stay_byte_for_byte_and_their_places_are_known(text, data, dialect
     for span in query.origin.spans:
         assert query.text[span.part_at : span.part_at + len(part.text)] == part.text
         for offset in range(len(part.text)):
-            place = query.origin.place_of(span.part_at + offset)
-            assert place == part.at + offset
+            written, place = query.origin.place_of(span.part_at + offset)
+            assert (written.text, place) == (statement.text, part.at + offset)
             assert text[place] == query.text[span.part_at + offset]

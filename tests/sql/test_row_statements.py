@@ -6,19 +6,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sleeper_nb.errors import InvalidInput
-from sleeper_nb.sql.delete_update import DeleteRows, UpdateRows
-from sleeper_nb.sql.insertion import InsertRows, OverwriteRows, ReplacedAll, ReplacedByColumns, ReplacedWhere
-from sleeper_nb.sql.merge_rows import (
+from sleeper_nb.change.row_changes import (
     DeleteRow,
+    DeleteRows,
     DoNothing,
     InsertAll,
     InsertColumns,
+    InsertRows,
     MergeRows,
+    OverwriteRows,
+    ReplacedAll,
+    ReplacedByColumns,
+    ReplacedWhere,
     UpdateAll,
     UpdateColumns,
+    UpdateRows,
 )
-from sleeper_nb.sql.statement import Slice, Statement
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.sql_values import Slice
+from sleeper_nb.sql.statement import Statement, query_in
 from sleeper_nb.sql.writes import read_writing_statement
 
 DIALECTS = ("duckdb", "spark")
@@ -88,7 +94,7 @@ def refused(sql, dialect="duckdb"):
 def test_delete(sql, dialect, table, alias, condition):
     change = read(sql, dialect)
     assert isinstance(change, DeleteRows)
-    assert (change.table.text, text(change.target.alias), text(change.condition)) == (table, alias, condition)
+    assert (change.target.table.text, text(change.target.alias), text(change.condition)) == (table, alias, condition)
     assert change.named_queries is None
 
 
@@ -149,7 +155,7 @@ def test_sources_of_a_merge(source, dialect, relation, name):
     assert (change.condition.text, change.using) == ("t.k = 1", ())
     by_names = read(f"MERGE INTO t USING {source} USING (k, n) WHEN MATCHED THEN DELETE", dialect)
     assert (by_names.condition, [str(each) for each in by_names.using]) == (None, ["k", "n"])
-    assert by_names.source == change.source
+    assert (by_names.source.relation.text, by_names.source.name) == (relation, change.source.name)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -238,9 +244,9 @@ def test_rows_that_replace_others(sql, dialect, replaced, columns, by_name, quer
         case ReplacedAll():
             found = None
     assert found == replaced
-    insert = change.insert
+    insert = change.rows
     assert (insert.columns and [str(each) for each in insert.columns], insert.by_name) == (columns, by_name)
-    assert insert.query.of(Statement.of(sql, dialect=dialect)).text == query
+    assert query_in(Statement.of(sql, dialect=dialect), insert.query).text == query
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -252,8 +258,8 @@ def test_a_with_before_a_statement_is_kept_for_its_subqueries(dialect):
         assert (change.named_queries.text.text, change.named_queries.names) == (names, ("delete", "b c"))
     sql = f"{names} INSERT INTO t REPLACE WHERE k IN (SELECT n FROM delete) SELECT n FROM delete"
     replace = read(sql, dialect)
-    assert replace.named_queries == delete.named_queries
-    query = replace.insert.query.of(Statement.of(sql, dialect=dialect))
+    assert (replace.named_queries.text.text, replace.named_queries.names) == (names, ("delete", "b c"))
+    query = query_in(Statement.of(sql, dialect=dialect), replace.rows.query)
     assert query.text == f"{names} SELECT n FROM delete"
     assert isinstance(read(f"{names} INSERT INTO t SELECT n FROM delete", dialect), InsertRows)
 

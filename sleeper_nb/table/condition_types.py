@@ -6,52 +6,42 @@ binder tells the type of an expression over tables without rows. Spark refuses s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Final
 
 import pyarrow as pa
 
+from sleeper_nb.change.row_changes import RowChange
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.schema import Schema
-from sleeper_nb.query.result import QueryResult
-from sleeper_nb.sql.composition import Composition
+from sleeper_nb.model.sql_values import Slice
 from sleeper_nb.sql.found_rows import SOURCE, TARGET, conditions_of
 from sleeper_nb.sql.grammar import placed
-from sleeper_nb.sql.statement import Slice, Statement
-from sleeper_nb.sql.writes import RowChange
-
-RunWithout = Callable[[Composition, Mapping[str, pa.Table]], QueryResult]
-"""Returns the result of a query that reads some tables, without rows, by name; no row is asked for."""
+from sleeper_nb.table.searched_version import SearchedVersion
 
 _CONDITIONS: Final = frozenset({"BOOLEAN", '"NULL"', "boolean", "void"})
 _LONGEST: Final = 40
 """A condition up to so many characters is repeated in a hint."""
 
 
-def check_are_conditions(
-    change: RowChange, statement: Statement, schema: Schema, source: pa.Table | None, run: RunWithout
-) -> None:
+def check_are_conditions(change: RowChange, version: SearchedVersion, source: pa.Table | None) -> None:
     """Raise `InvalidInput` for a condition that is a number, a text or another value.
 
     Parameters
     ----------
-    change, statement
-        What the statement says, and the statement itself for the places of errors.
-    schema, source
-        Of the table, and the rows of a merge's source.
-    run
-        Runs queries.
+    change, version
+        The change, and the version of the table.
+    source
+        The rows of a merge's source.
     """
-    empty = {TARGET: schema.arrow.empty_table()}
+    empty = {TARGET: version.schema.arrow.empty_table()}
     if source is not None:
         empty[SOURCE] = source.slice(0, 0)
     for conditions, query in conditions_of(change):
-        kinds = run(query, empty).kinds
+        kinds = version.unread(query, empty).kinds
         if len(kinds) != len(conditions):  # COLUMNS(*) of DuckDB, which it refuses where one condition is expected
             continue
         wrong = next((pair for pair in zip(conditions, kinds, strict=True) if pair[1] not in _CONDITIONS), None)
         if wrong is not None:
-            raise placed(_no_condition(*wrong), statement, wrong[0].at)
+            raise placed(_no_condition(*wrong), wrong[0].written, wrong[0].at)
 
 
 def _no_condition(condition: Slice, kind: str) -> InvalidInput:

@@ -1,4 +1,4 @@
-"""Make the edit list of a statement that changes rows: ask an engine for places and values, check them, count.
+"""Make the edit list of a change of rows: ask an engine for places and values, check them, count.
 
 The engine decides which rows meet a condition and what a value is. Here is decided what follows: which clause of a
 merge counts, which rows go and come, and what is refused. Nothing is written.
@@ -6,9 +6,8 @@ merge counts, which rows go and come, and what is refused. Nothing is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,17 +15,39 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.change.edit_list import EditList
+from sleeper_nb.change.row_changes import (
+    Assignment,
+    DeleteRow,
+    DeleteRows,
+    DoNothing,
+    Expression,
+    Given,
+    InsertAll,
+    InsertColumns,
+    MergeRows,
+    OverwriteRows,
+    ReplacedAll,
+    ReplacedByColumns,
+    ReplacedRegions,
+    ReplacedWhere,
+    RowChange,
+    SourceColumn,
+    Target,
+    UpdateAll,
+    UpdateColumns,
+    UpdateRows,
+    WhenClause,
+)
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.load.conform import no_place
 from sleeper_nb.load.row_checks import values_text
-from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Member, Schema
+from sleeper_nb.model.sql_values import Name
 from sleeper_nb.model.transactions import EditCounts
 from sleeper_nb.read.live_rows import Positions
 from sleeper_nb.read.scan_plan import FILE_NUMBER, POSITION
 from sleeper_nb.report import counted, values_of
-from sleeper_nb.sql.composition import Composition, QuotedName
-from sleeper_nb.sql.delete_update import Assignment, DeleteRows, Target, UpdateRows
+from sleeper_nb.sql.composition import Composition, GivenMap
 from sleeper_nb.sql.expressions import names_in
 from sleeper_nb.sql.found_rows import (
     ACTION,
@@ -41,24 +62,14 @@ from sleeper_nb.sql.found_rows import (
     new_rows_outside,
     old_column,
     rows_equal_to_new,
+    rows_in_regions,
     updated_rows,
     value_column,
 )
-from sleeper_nb.sql.grammar import Name, placed
-from sleeper_nb.sql.insertion import OverwriteRows, ReplacedAll, ReplacedByColumns, ReplacedWhere
-from sleeper_nb.sql.merge_rows import (
-    DeleteRow,
-    DoNothing,
-    InsertAll,
-    InsertColumns,
-    MergeRows,
-    UpdateAll,
-    UpdateColumns,
-    WhenClause,
-)
-from sleeper_nb.sql.statement import Slice, Statement
+from sleeper_nb.sql.grammar import E, placed
 from sleeper_nb.sql.whole_rows import check_no_whole_rows
-from sleeper_nb.sql.writes import RowChange
+from sleeper_nb.table.condition_types import check_are_conditions
+from sleeper_nb.table.searched_version import FoundRows, Place, SearchedVersion
 
 _Mask = npt.NDArray[np.bool_]
 _FILE_BITS = 40
@@ -66,59 +77,20 @@ _FILE_BITS = 40
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FoundRows:
-    """The answer of a query about the rows of a table.
-
-    Parameters
-    ----------
-    rows
-        The answer.
-    filenames
-        The data files that `FILE_NUMBER` counts.
-    watched
-        The regions in which rows were looked for.
-    """
-
-    rows: pa.Table
-    filenames: Sequence[str]
-    watched: tuple[Region, ...]
-
-
-Ask = Callable[[Composition, Mapping[str, pa.Table]], FoundRows]
-"""Answers a query on the version; the mapping has rows that it reads by name."""
-Place = Callable[[int], str]
-"""Names a row in errors."""
-Fit = Callable[[pa.Table, Place], pa.Table]
-"""Returns rows as the table has them; raises for a value that does not fit, naming its row, and for a broken rule."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class EditFinder:
-    """Finds what a statement changes in one version.
+    """Finds what a change is about in one version.
 
     Parameters
     ----------
-    change, statement, table
-        What the statement says, the statement itself for the places of errors, and the table's name.
-    schema, filenames
-        The version's schema; returns all its data files as a scan of all rows counts them.
-    ask, fit
-        Answer queries on the version; make rows fit the table.
+    change, version
+        The change, and the version of the table.
     source
         The rows of a merge's source, numbered in `SOURCE_ROW`; of an overwrite, the new rows as they fit the table.
-    check
-        Raises for a statement that means something else than it seems to, before rows are read.
     """
 
     change: RowChange
-    statement: Statement
-    table: str
-    schema: Schema
-    filenames: Callable[[], Sequence[str]]
-    ask: Ask
-    fit: Fit
+    version: SearchedVersion
     source: pa.Table | None = None
-    check: Callable[[], None] = lambda: None
 
     def find(self) -> EditList:
         """Return what changes.
@@ -129,11 +101,12 @@ class EditFinder:
             When the statement names no column, or a row as a whole; several source rows change one row, or a new value
             does not fit.
         """
-        check_no_whole_rows(self.change, self.statement, self.schema.names)
-        self.check()
+        check_no_whole_rows(self.change, self.schema.names)
+        if self.version.dialect == "duckdb" and self.version.searched is None:
+            check_are_conditions(self.change, self.version, self.source)
         match self.change:
             case DeleteRows() as delete:
-                found = self.ask(deleted_rows(delete), {})
+                found = self.version.answered(deleted_rows(delete), {})
                 removed = _by_file(found.rows, found.filenames)
                 counts = EditCounts(deleted=found.rows.num_rows)
                 return EditList(removed, self._no_rows, counts, found.watched)
@@ -145,8 +118,17 @@ class EditFinder:
                 return self._overwritten(overwrite)
 
     @property
+    def schema(self) -> Schema:
+        """The schema of the version."""
+        return self.version.schema
+
+    @property
     def _no_rows(self) -> pa.Table:
         return self.schema.arrow.empty_table()
+
+    def _placed(self, error: E, at: int) -> E:
+        """Return an error with its place in the statement, if there is one."""
+        return error if self.change.written is None else placed(error, self.change.written, at)
 
     # UPDATE
 
@@ -154,11 +136,11 @@ class EditFinder:
         assigned = self._assigned(update.assignments, update.target)
         values = {name: value for name, value in assigned.items() if value is not None}
         others = [name for name in self.schema.names if name not in assigned]
-        found = self.ask(updated_rows(update, values, others), {})
+        found = self.version.answered(updated_rows(update, values, others), {})
         given = found.rows.drop_columns([FILE_NUMBER, POSITION])
         if given.column_names != [*values, *others]:  # COLUMNS(*) of DuckDB
             raise InvalidInput("a value of SET is several columns", hint="write one value for each column")
-        rows = self.fit(self._with_defaults(given, assigned), self._place_of(given.select(others)))
+        rows = self.version.fitted(self._with_defaults(given, assigned), self._place_of(given.select(others)))
         counts = EditCounts(updated=found.rows.num_rows)
         return EditList(_by_file(found.rows, found.filenames), rows, counts, found.watched)
 
@@ -171,8 +153,21 @@ class EditFinder:
         for each in assignments:
             name = each.column if target is None else target.own(each.column, self.schema.names)
             self._check_not_of_struct(name, target)
-            assigned[self._column(name)] = each.value
+            column = self._column(name)
+            if column in assigned:
+                twice = InvalidInput(f"column {each.column.text!r} gets two values", hint="name each column once")
+                raise self._placed(twice, each.column.at)
+            assigned[column] = self._as_map(column, each.value)
         return assigned
+
+    def _as_map(self, column: str, value: Expression | None) -> Value | None:
+        """Return the value of a column, a Python value of a map as one."""
+        if not isinstance(value, Given) or not isinstance(value.value, dict | list):
+            return value
+        kind = next(field.type.name for field in self.schema.fields if field.name == column)
+        pairs = list(value.value.items() if isinstance(value.value, dict) else value.value)
+        is_map = kind == "map" and pairs and all(isinstance(each, list | tuple) and len(each) == 2 for each in pairs)
+        return GivenMap(tuple((key, item) for key, item in pairs)) if is_map else value
 
     def _check_not_of_struct(self, name: Name, target: Target | None) -> None:
         """Raise when a name is that of a field of a struct, and say how the whole struct is assigned."""
@@ -185,20 +180,21 @@ class EditFinder:
         changed = rest.partition(".")[0].casefold()
         values = {member.name: "…" if target is None or member.name.casefold() == changed
                   else f"{target.name}.{struct.name}.{member.name}" for member in members}  # fmt: skip
-        if self.statement.dialect == "spark":
+        written = self.change.written
+        if (self.version.dialect if written is None else written.dialect) == "spark":
             whole = f"named_struct({', '.join(f'{each!r}, {value}' for each, value in values.items())})"
         else:
             whole = f"{{{', '.join(f'{each!r}: {value}' for each, value in values.items())}}}"
         problem = f"field {rest!r} of {struct.name!r} cannot be set alone"
         alone = InvalidInput(problem, hint=f"set all of {struct.name!r}: {struct.name} = {whole}")
-        raise placed(alone, self.statement, name.at)
+        raise self._placed(alone, name.at)
 
     def _column(self, name: Name) -> str:
         column = next((each for each in self.schema.names if each.casefold() == name.text.casefold()), None)
         if column is not None:
             return column
-        missing = NotFound.of("column", name.text, self.schema.names, where=f" of table {self.table!r}")
-        raise placed(missing, self.statement, name.at)
+        missing = NotFound.of("column", name.text, self.schema.names, where=f" of table {self.version.table.name!r}")
+        raise self._placed(missing, name.at)
 
     def _place_of(self, rows: pa.Table) -> Place:
         """Return what names a row by its key, which users know; nothing does where a part of the key is not known."""
@@ -253,7 +249,7 @@ class EditFinder:
 
     def _results(self, query: Composition, rows: Mapping[str, pa.Table]) -> FoundRows:
         """Return the answer of a query of a merge, with a column for each part of its results."""
-        found = self.ask(query, rows)
+        found = self.version.answered(query, rows)
         if RESULT not in found.rows.column_names:
             return found
         result, answer = found.rows[RESULT], found.rows.drop_columns([RESULT])
@@ -283,13 +279,13 @@ class EditFinder:
         assert self.source is not None  # noqa: S101 - as in `_merged`
         known = {name.casefold(): name for name in self.source.column_names}
         source = SOURCE if merge.source.name is None else merge.source.name.text
-        values: dict[str, Any] = {}
+        values: dict[str, Value] = {}
         for name in self.schema.names:
             if name.casefold() not in known:
                 hint = "name the columns that the source has: UPDATE SET a = s.a, INSERT (a, b) VALUES (s.a, s.b)"
                 missing = InvalidInput(f"the source has no column {name!r}, which * needs", hint=hint)
-                raise placed(missing, self.statement, clause.at)
-            values[name] = (QuotedName(source), ".", QuotedName(known[name.casefold()]))
+                raise self._placed(missing, clause.at)
+            values[name] = SourceColumn(source, known[name.casefold()])
         return values
 
     def _check_unambiguous(self, acting: pa.Table, deletes: _Mask, merge: MergeRows) -> None:
@@ -303,7 +299,7 @@ class EditFinder:
         row = acting.slice(int(order[wrong[0]]), 1).to_pylist()[0]
         key = {field.name: row[old_column(field.name)] for field in self.schema.row_keys}
         raise InvalidInput(
-            f"several rows of the source match the row of table {self.table!r} with {values_text(key)}",
+            f"several rows of the source match the row of table {self.version.table.name!r} with {values_text(key)}",
             hint=self._by_all_keys(merge)
             or "keep one row of the source for each row of the table, such as the newest: "
             "QUALIFY row_number() OVER (PARTITION BY the keys ORDER BY the time DESC) = 1",
@@ -315,7 +311,7 @@ class EditFinder:
         keys = [key.name for key in self.schema.row_keys] if self.schema.unique_keys else list(self.schema.sort_order)
         named = {name.text.casefold() for name in merge.using}
         if merge.condition is not None:
-            named |= names_in(self.statement, merge.condition)
+            named |= names_in(merge.condition)
         known = {name.casefold(): name for name in self.source.column_names}
         if {key.casefold() for key in keys} <= named or not all(key.casefold() in known for key in keys):
             return ""
@@ -338,7 +334,7 @@ class EditFinder:
             if isinstance(clause.action, UpdateColumns):
                 columns = self._defaults_of(clause.action, merge.target, columns, part.num_rows)
             old = {name: part[old_column(name)] for name in self.schema.names if old_column(name) in part.column_names}
-            parts.append(self.fit(pa.table(columns), self._place_of(pa.table(old))))
+            parts.append(self.version.fitted(pa.table(columns), self._place_of(pa.table(old))))
         return pa.concat_tables(parts) if parts else self._no_rows
 
     def _defaults_of(
@@ -365,13 +361,13 @@ class EditFinder:
                 part = found.filter(pc.equal(found[ACTION], at))
                 values = queries.values[at]
                 rows = pa.table({name: part[value_column(at, name)] for name in values})
-                parts += [self.fit(rows, self._place_of(rows))] if part.num_rows else []
+                parts += [self.version.fitted(rows, self._place_of(rows))] if part.num_rows else []
         return pa.concat_tables(parts) if parts else self._no_rows
 
     def _others(self, queries: MergeQueries, pairs: FoundRows) -> FoundRows:
         """Return the rows of the table that match no row of the source, with the action for each."""
         # the pairs were looked for in fewer files, perhaps, so theirs have other numbers
-        counted_here = {name: number for number, name in enumerate(self.filenames())}
+        counted_here = {name: number for number, name in enumerate(self.version.filenames)}
         numbers = np.array([counted_here[name] for name in pairs.filenames], np.int32)
         places = _distinct_places(pairs.rows).select([FILE_NUMBER, POSITION])
         files = numbers[places[FILE_NUMBER].to_numpy()] if places.num_rows else numbers[:0]
@@ -383,31 +379,36 @@ class EditFinder:
 
     def _overwritten(self, overwrite: OverwriteRows) -> EditList:
         assert self.source is not None  # noqa: S101 - whoever runs an overwrite reads its rows first
-        target = Target(overwrite.table)
+        target = overwrite.target
         match overwrite.replaced:
             case ReplacedAll():
-                found = self.ask(deleted_rows(DeleteRows(target, None)), {})
-            case ReplacedWhere(condition):
-                self._check_meet(overwrite, condition, target)
-                found = self.ask(deleted_rows(DeleteRows(target, condition, overwrite.named_queries)), {})
+                found = self.version.answered(deleted_rows(DeleteRows(target, None)), {})
+            case ReplacedRegions(regions) as replaced:
+                self._check_inside(overwrite, replaced)
+                found = self.version.answered(rows_in_regions(target.name, regions, self.schema), {})
+            case ReplacedWhere(condition) as replaced:
+                self._check_inside(overwrite, replaced)
+                found = self.version.answered(deleted_rows(DeleteRows(target, condition, overwrite.named_queries)), {})
             case ReplacedByColumns(names):
                 columns = [self._column(name) for name in names]
                 self._check_not_null(columns)
-                found = self.ask(rows_equal_to_new(target.name, columns), {SOURCE: self.source})
+                found = self.version.answered(rows_equal_to_new(target.name, columns), {SOURCE: self.source})
         counts = EditCounts(inserted=self.source.num_rows, deleted=found.rows.num_rows)
         removed = _by_file(found.rows, found.filenames)
         return EditList(removed, self.source, counts, found.watched, self.source.num_rows)
 
-    def _check_meet(self, overwrite: OverwriteRows, condition: Slice, target: Target) -> None:
-        """Raise when a new row does not meet the condition by which others are replaced: the next run would add it."""
+    def _check_inside(self, overwrite: OverwriteRows, replaced: ReplacedWhere | ReplacedRegions) -> None:
+        """Raise when a new row is not in the part that is replaced: the next run would add it."""
         assert self.source is not None  # noqa: S101 - as in `_overwritten`
-        query = new_rows_outside(condition, target.name, overwrite.named_queries)
-        outside = self.ask(query, {SOURCE: self.source}).rows
+        query = new_rows_outside(replaced, overwrite.target.name, overwrite.named_queries, self.schema)
+        outside = self.version.answered(query, {SOURCE: self.source}).rows
         if outside.num_rows:
             row = outside.slice(0, 1).to_pylist()[0]
             problem = f"{counted(outside.num_rows, 'new row')} outside of the part that is replaced"
-            hint = f"such as {values_text(row)}; give only rows that meet its condition"
-            raise placed(InvalidInput(problem, hint=hint), self.statement, condition.at)
+            error = InvalidInput(problem, hint=f"such as {values_text(row)}; give only rows that meet its condition")
+            if isinstance(replaced, ReplacedWhere):
+                placed(error, replaced.condition.written, replaced.condition.at)
+            raise error
 
     def _check_not_null(self, columns: Sequence[str]) -> None:
         assert self.source is not None  # noqa: S101 - as in `_overwritten`

@@ -1,0 +1,342 @@
+"""Changes of rows as values: which rows of a table are deleted, updated, merged or replaced, and by what.
+
+The methods of a table build them, and SQL is parsed into them; an engine finds the rows. An expression is a part of
+what the user wrote, a column of the new rows, or a Python value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from sleeper_nb.model.partitions import Region
+from sleeper_nb.model.sql_values import Name, QueryPart, Slice, Written
+
+
+@dataclass(frozen=True, slots=True)
+class SourceColumn:
+    """A column of the source of a merge."""
+
+    relation: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A Python value in the place of an expression."""
+
+    value: Any
+
+
+Expression = Slice | SourceColumn | Given
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The table whose rows are changed.
+
+    Parameters
+    ----------
+    table
+        Its name, in one piece.
+    alias
+        By what else its columns are qualified.
+    """
+
+    table: Name
+    alias: Name | None = None
+
+    @property
+    def name(self) -> str:
+        """By what its columns are qualified: the alias, or the last part of its name."""
+        return self.table.text.rpartition(".")[2] if self.alias is None else self.alias.text
+
+    def own(self, column: Name, columns: Collection[str]) -> Name:
+        """Return the name of a column of the target without a qualifier: ``a`` for ``t.a``.
+
+        Parameters
+        ----------
+        column
+            The name as written, perhaps after the table's name or alias and a dot.
+        columns
+            The columns of the table.
+        """
+        qualifier, _, rest = column.text.partition(".")
+        known = {name.casefold() for name in columns}
+        is_qualified = rest and self.is_called(qualifier) and rest.partition(".")[0].casefold() in known
+        return Name(rest, column.at) if is_qualified else column
+
+    def is_called(self, name: str) -> bool:
+        """Return whether columns may be qualified with a name, in any case."""
+        return name.casefold() == self.name.casefold()
+
+
+@dataclass(frozen=True, slots=True)
+class NamedQueries:
+    """``WITH a AS (…), b AS (…)`` before a statement, and the names in it."""
+
+    text: Slice
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """``SET a = value``.
+
+    Parameters
+    ----------
+    column
+        The column as written, perhaps after the table's name (`Target.own`).
+    value
+        Its new value; None for DEFAULT.
+    """
+
+    column: Name
+    value: Expression | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRows:
+    """``DELETE FROM t WHERE …``.
+
+    Parameters
+    ----------
+    target
+        The table.
+    condition
+        Which rows; None for all.
+    named_queries
+        The ``WITH`` before the statement, for its subqueries.
+    written
+        The statement that says it; None for a change that was built by Python, as of the other changes.
+    """
+
+    target: Target
+    condition: Slice | None
+    named_queries: NamedQueries | None = None
+    written: Written | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateRows:
+    """``UPDATE t SET a = … WHERE …``.
+
+    Parameters
+    ----------
+    target
+        The table.
+    assignments
+        The new values; each sees the row as it was.
+    condition, named_queries, written
+        As of `DeleteRows`.
+    """
+
+    target: Target
+    assignments: tuple[Assignment, ...]
+    condition: Slice | None
+    named_queries: NamedQueries | None = None
+    written: Written | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NewRows:
+    """Rows that Python gives."""
+
+    rows: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class MergeSource:
+    """What a table is compared with.
+
+    Parameters
+    ----------
+    relation
+        Rows; or as written: a table or variable with its version and alias, a file, or a query in brackets.
+    name
+        By what its columns are qualified; None for a file or query without an alias.
+    """
+
+    relation: Slice | NewRows
+    name: Name | None
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateColumns:
+    """``UPDATE SET a = …``; each value sees the row as it was."""
+
+    assignments: tuple[Assignment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateAll:
+    """``UPDATE SET *``: every column of the table from the source's column of the same name."""
+
+
+@dataclass(frozen=True, slots=True)
+class InsertColumns:
+    """``INSERT (a, b) VALUES (…)``: a value for each column; other columns have their defaults."""
+
+    assignments: tuple[Assignment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InsertAll:
+    """``INSERT *``: every column of the table from the source's column of the same name."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRow:
+    """``DELETE``."""
+
+
+@dataclass(frozen=True, slots=True)
+class DoNothing:
+    """``DO NOTHING``: the row stays as it is, whatever later clauses say."""
+
+
+MergeAction = UpdateColumns | UpdateAll | InsertColumns | InsertAll | DeleteRow | DoNothing
+
+RowKind = Literal["matched", "not matched", "not matched by source"]
+"""Rows of both sides that match; rows of the source that match none; rows of the table that match none."""
+
+
+@dataclass(frozen=True, slots=True)
+class WhenClause:
+    """``WHEN … THEN …``: what happens to rows of a kind. The first clause of the kind that a row meets counts.
+
+    Parameters
+    ----------
+    kind
+        Which rows.
+    condition
+        What they also meet; None when all do.
+    action
+        What happens to them.
+    at
+        Where the clause begins.
+    """
+
+    kind: RowKind
+    condition: Slice | None
+    action: MergeAction
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRows:
+    """``MERGE INTO t USING s ON … WHEN …``.
+
+    Parameters
+    ----------
+    target, source
+        The table, and what it is compared with.
+    condition
+        Which rows match; None with `using`.
+    using
+        ``USING (a, b)``: columns of both sides that are equal in rows that match.
+    clauses
+        What happens, in the order of the statement; at least one when it runs.
+    named_queries, written
+        As of `DeleteRows`.
+    """
+
+    target: Target
+    source: MergeSource
+    condition: Slice | None
+    using: tuple[Name, ...]
+    clauses: tuple[WhenClause, ...]
+    named_queries: NamedQueries | None = None
+    written: Written | None = None
+
+    def of_kind(self, kind: RowKind) -> tuple[WhenClause, ...]:
+        """Return the clauses about rows of a kind, in the order of the statement."""
+        return tuple(clause for clause in self.clauses if clause.kind == kind)
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultValue:
+    """``DEFAULT`` in a row of VALUES: where it begins, and which value of the row it is, from 0."""
+
+    at: int
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class InsertRows:
+    """``INSERT INTO t``: the rows of a query, by position or by name, for all columns or for some.
+
+    Parameters
+    ----------
+    table
+        The table.
+    query, written
+        The query, and the statement that it is in.
+    columns, by_name
+        The columns that are named, in the order of the query's; whether they go by their names.
+    defaults
+        Each DEFAULT of a VALUES, which no engine takes in a query.
+    """
+
+    table: Name
+    query: QueryPart
+    written: Written
+    columns: tuple[Name, ...] | None = None
+    by_name: bool = False
+    defaults: tuple[DefaultValue, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedWhere:
+    """``REPLACE WHERE condition``: the rows that meet it; every new row must meet it too."""
+
+    condition: Slice
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedRegions:
+    """The rows in some regions; every new row must be in one of them too."""
+
+    regions: tuple[Region, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedByColumns:
+    """``REPLACE USING (a, b)``: the rows that are equal to a new row on these columns."""
+
+    columns: tuple[Name, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedAll:
+    """``INSERT OVERWRITE``: every row of the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverwriteRows:
+    """``INSERT INTO t REPLACE …`` and ``INSERT OVERWRITE t``: new rows take the place of others.
+
+    Parameters
+    ----------
+    target
+        The table.
+    rows
+        The new rows.
+    replaced
+        Which rows they replace.
+    named_queries, written
+        As of `DeleteRows`; the query of the new rows has the ``WITH`` too.
+    """
+
+    target: Target
+    rows: NewRows | InsertRows
+    replaced: ReplacedWhere | ReplacedRegions | ReplacedByColumns | ReplacedAll
+    named_queries: NamedQueries | None = None
+    written: Written | None = None
+
+
+RowChange = DeleteRows | UpdateRows | MergeRows | OverwriteRows
+"""What changes or deletes rows."""

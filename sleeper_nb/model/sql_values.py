@@ -1,0 +1,62 @@
+"""Parts of SQL that a user wrote, as values: each knows the text that it is from, and where it begins there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Dialect = Literal["spark", "duckdb"]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A text of SQL as a user wrote it, and which engine's SQL it is."""
+
+    text: str
+    dialect: Dialect
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A part of a text of SQL, byte for byte: a condition, a value, a relation.
+
+    Parameters
+    ----------
+    text
+        The part.
+    at
+        Where it begins, in characters.
+    written
+        All that the user wrote.
+    """
+
+    text: str
+    at: int
+    written: Written = field(repr=False)
+
+    @property
+    def end(self) -> int:
+        """Where it ends."""
+        return self.at + len(self.text)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPart:
+    """The query in a statement that writes: the whole text without a span, which is of our own grammar."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name, without quotes, and where it begins in what a user wrote."""
+
+    text: str
+    at: int = 0
+
+    def __str__(self) -> str:
+        return self.text
