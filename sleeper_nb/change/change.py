@@ -316,7 +316,7 @@ class RowEditor:
     ) -> ChangeReport | None:
         """Return what an attempt on a version gives; None when others took a file of the version away meanwhile."""
         try:
-            with self.held(state.snapshot_id):
+            with self.held(state):
                 return attempt(state)
         except (OutcomeUnknown, NetworkError):
             raise

@@ -17,8 +17,8 @@ from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.versions.row_differences import RowDifference, kind_column
 from sleeper_nb.versions.row_images import image_kinds
 
-Held = Callable[[int], AbstractContextManager[None]]
-"""Protects the files of a snapshot while a block reads them."""
+Held = Callable[[TableState], AbstractContextManager[None]]
+"""Protects the files of a version while a block reads them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +59,7 @@ class PlannedRows:
         schema = self.state.schema
         found: list[pa.RecordBatch] = []
         try:
-            with self.held(self.state.snapshot_id):
+            with self.held(self.state):
                 for name, positions in self.edits.removed.items():
                     found += LiveRows(name, NO_POSITIONS, schema, self.storage, only=positions).batches()
         except NotFound as error:

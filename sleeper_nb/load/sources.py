@@ -203,8 +203,7 @@ def _computed(compute: Callable[[], Any]) -> Any:
 
 def _is_a(data: Any, library: str, name: str) -> bool:
     """Return whether data is an instance of a class of a library, which need not be imported for that."""
-    kinds = type(data).__mro__
-    return any(kind.__name__ == name and kind.__module__.partition(".")[0] == library for kind in kinds)
+    return (library, name) in [(kind.__module__.partition(".")[0], kind.__name__) for kind in type(data).__mro__]
 
 
 _LIBRARIES: Final = frozenset({"pandas", "polars", "pyarrow"})
@@ -212,8 +211,11 @@ _LIBRARIES: Final = frozenset({"pandas", "polars", "pyarrow"})
 
 def _library(data: Any) -> str:
     """Return which of these libraries a class of the data is from, its own or one that it extends; or ""."""
-    homes = (kind.__module__.partition(".")[0] for kind in type(data).__mro__)
-    return next((home for home in homes if home in _LIBRARIES), "")
+    for kind in type(data).__mro__:
+        home = kind.__module__.partition(".")[0]
+        if home in _LIBRARIES:
+            return home
+    return ""
 
 
 def _has_stream(data: Any) -> bool:

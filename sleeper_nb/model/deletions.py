@@ -57,8 +57,11 @@ class DeletionVector:
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> DeletionVector | None:
         """Return the vector that the columns of a reference describe, if there is one."""
-        filename, rows, size, checksum = (row.get(each.name) for each in DELETION_COLUMNS)
-        return None if filename is None else cls(filename, rows or 0, size or 0, checksum)
+        filename = row.get(DELETION_FILE)
+        if filename is None:
+            return None
+        _, rows, size, checksum = (row.get(each.name) for each in DELETION_COLUMNS)
+        return cls(filename, rows or 0, size or 0, checksum)
 
 
 def vectors_of(references: pa.Table) -> Iterable[DeletionVector | None]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -175,15 +176,13 @@ def to_batch(added: Sequence[Addition], schema: pa.Schema) -> pa.RecordBatch:
         values[f"max_{key}"] = [reference.max_key[i] for reference in references]
     of_files = [reference.statistics for reference in references]
     values |= statistics.reference_columns(of_files, statistics.kinds_in(schema))
-    for name in schema.names:
-        if name not in values:
-            values[name] = [getattr(reference, name) for reference in references]
-
-    def column(name: str, kind: pa.DataType) -> pa.Array:
-        return values[name] if isinstance(values[name], pa.Array) else pa.array(values[name], kind)
-
-    # column by column: building rows would take longer where there are many
-    return pa.RecordBatch.from_arrays([column(f.name, f.type) for f in schema], schema=schema)
+    arrays = []
+    for each in schema:  # column by column: building rows would take longer where there are many
+        column = values.get(each.name)
+        if column is None:
+            column = map(attrgetter(each.name), references)
+        arrays.append(column if isinstance(column, pa.Array) else pa.array(column, each.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def stored_files(references: pa.Table) -> pa.Table:

@@ -40,8 +40,8 @@ class Range:
 
     def intersect(self, other: Range) -> Range | None:
         """Return the intersection; None when it is empty."""
-        low = max((b for b in (self.min, other.min) if b is not None), default=None)
-        high = min((b for b in (self.max, other.max) if b is not None), default=None)
+        lows, highs = {self.min, other.min} - {None}, {self.max, other.max} - {None}
+        low, high = max(lows, default=None), min(highs, default=None)  # type: ignore[type-var]
         return None if low is not None and high is not None and low >= high else Range(low, high)  # type: ignore[operator]
 
     def is_one_value(self, key: Field) -> bool:
@@ -76,8 +76,13 @@ class Region:
 
     def intersect(self, other: Region) -> Region | None:
         """Return the intersection; None when it is empty."""
-        ranges = [mine.intersect(theirs) for mine, theirs in zip(self.ranges, other.ranges, strict=True)]
-        return None if any(r is None for r in ranges) else Region(tuple(r for r in ranges if r is not None))
+        ranges = []
+        for mine, theirs in zip(self.ranges, other.ranges, strict=True):
+            both = mine.intersect(theirs)
+            if both is None:
+                return None
+            ranges.append(both)
+        return Region(tuple(ranges))
 
     def overlaps(self, least: Sequence[KeyValue], greatest: Sequence[KeyValue]) -> bool:
         """Return whether keys between the least and the greatest value of each row key can lie in the region."""

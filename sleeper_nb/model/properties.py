@@ -76,7 +76,9 @@ def _one_of(*words: str) -> Callable[[str], str]:
 
 
 def _truth(text: str) -> bool:
-    return _one_of("true", "false")(text) == "true"
+    if text not in {"true", "false"}:
+        raise ValueError(text)
+    return text == "true"
 
 
 def _line(text: str) -> str:

@@ -187,8 +187,12 @@ def reference_fields(columns: Iterable[tuple[str, str]]) -> list[pa.Field]:
 
 def columns_in(schema: pa.Schema) -> dict[str, pa.DataType]:
     """Return the columns whose statistics file references have, by their names in files."""
-    names = (name.removeprefix(NULLS) for name in schema.names if name.startswith(NULLS))
-    return {name: schema.field(f"{MIN}{name}").type for name in names}
+    columns = {}
+    for nulls in schema.names:
+        if nulls.startswith(NULLS):
+            name = nulls.removeprefix(NULLS)
+            columns[name] = schema.field(f"{MIN}{name}").type
+    return columns
 
 
 def reference_names(schema: pa.Schema) -> frozenset[str]:

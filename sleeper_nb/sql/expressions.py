@@ -13,7 +13,7 @@ from sleeper_nb.change.row_changes import Assignment
 from sleeper_nb.model.sql_values import Dialect, Name, Slice
 from sleeper_nb.sql.grammar import StatementReader
 from sleeper_nb.sql.statement import Statement
-from sleeper_nb.sql.tokens import CLOSING, Token, quote_name, spells, tokenize, unquote
+from sleeper_nb.sql.tokens import CLOSING, Token, quote_name, skip_brackets, spells, tokenize, unquote
 
 _CLOSERS: Final = frozenset(CLOSING.values())
 
@@ -23,6 +23,11 @@ _OPERATORS: Final = frozenset({
     "CASE", "WHEN", "THEN", "ELSE", "INTERVAL",
 })  # fmt: skip
 """Words after which an operand follows, so that the next word is a name."""
+
+_COMPARISONS: Final = frozenset({"=", "==", "<", ">", "<=", ">=", "<>", "!="})
+_LOGIC: Final = frozenset({"AND", "OR", "NOT", "IN", "IS", "LIKE", "ILIKE", "BETWEEN"})
+"""Operators whose value is true or false."""
+_CHANGES_TYPE: Final = frozenset({"CASE", "COLLATE"})
 
 _CLAUSES: Final = frozenset({
     "AS", "BY", "CLUSTER", "DISTRIBUTE", "EXCEPT", "FETCH", "FROM", "GROUP", "HAVING", "INSERT", "INTERSECT", "INTO",
@@ -112,6 +117,31 @@ def names_in(part: Slice) -> frozenset[str]:
     dialect = part.written.dialect
     names = (each for each in tokenize(part.text, dialect=dialect) if each.kind in {"word", "quoted"})
     return frozenset(unquote(each, dialect=dialect).casefold() for each in names)
+
+
+def is_plainly_condition(part: Slice) -> bool:
+    """Return whether an expression is true or false by its outermost operator: ``n > 5``, ``a = b AND c IN (1, 2)``.
+
+    False where that is not plain: then an engine tells the type.
+    """
+    tokens = tokenize(part.text, dialect=part.written.dialect)
+    is_condition, at, sign = False, 0, ""
+    while at < len(tokens):
+        token = tokens[at]
+        if token.symbol in CLOSING:
+            at = skip_brackets(tokens, at)
+            continue
+        if token.word in _CHANGES_TYPE or token.symbol == "::":
+            return False
+        sign += token.symbol if token.symbol not in {",", "."} else ""
+        at += 1
+        if at < len(tokens) and token.symbol and tokens[at].symbol and tokens[at].start == token.end:
+            continue  # the operator goes on
+        if "->" in sign:
+            return False
+        is_condition |= sign.rstrip("+-") in _COMPARISONS or (token.word in _LOGIC and not _is_field(tokens, at - 1))
+        sign = ""
+    return is_condition
 
 
 def literals_in(part: Slice) -> frozenset[str]:

@@ -147,21 +147,17 @@ class MergeQueries:
         chosen = [*_places(self._target), *self._results("not matched by source")]
         chosen += self._old_values("not matched by source")
         matched = QuotedName("sleeper:m")
-        equal = _joined(
-            [((matched, ".", QuotedName(each)), _column(self._target, each)) for each in _PLACES], "=", "AND"
-        )
+        equal = _equal(((matched, ".", QuotedName(each)), _column(self._target, each)) for each in _PLACES)
         without = ("WHERE NOT EXISTS (SELECT 1 FROM", QuotedName(MATCHED), "AS", matched, "WHERE", *equal, ")")
         return self._query(chosen, (*_from(self._target), *without))
 
     def _query(self, chosen: Sequence[tuple[Sequence[Piece], str]], rest: Sequence[Piece]) -> Composition:
         return Composition((*_with(self.merge.named_queries), "SELECT", *_list(chosen), *rest))
 
-    def _condition(self) -> Iterator[Piece]:
+    def _condition(self) -> Sequence[Piece]:
         if self.merge.condition is not None:
-            yield in_brackets(self.merge.condition)
-            return
-        pairs = [(_column(self._target, each.text), _column(self._source, each.text)) for each in self.merge.using]
-        yield from _joined(pairs, "=", "AND")
+            return [in_brackets(self.merge.condition)]
+        return _equal((_column(self._target, each.text), _column(self._source, each.text)) for each in self.merge.using)
 
     def _old_values(self, kind: RowKind) -> list[tuple[Sequence[Piece], str]]:
         """Return the values that the rows have: keys, and the columns that an update of the kind leaves as they are."""
@@ -205,7 +201,7 @@ class MergeQueries:
 def rows_equal_to_new(target: str, columns: Collection[str]) -> Composition:
     """Return the query of the places of the table's rows that are equal to a new row on some columns."""
     new = QuotedName("sleeper:new")
-    equal = _joined([((new, ".", QuotedName(each)), _column(target, each)) for each in columns], "=", "AND")
+    equal = _equal(((new, ".", QuotedName(each)), _column(target, each)) for each in columns)
     exists = ("WHERE EXISTS (SELECT 1 FROM", QuotedName(SOURCE), "AS", new, "WHERE", *equal, ")")
     return Composition(("SELECT", *_list(_places(target)), *_from(target), *exists))
 
@@ -242,18 +238,24 @@ def _in_regions(target: str, regions: Sequence[Region], schema: Schema) -> Itera
         yield "FALSE"
 
 
-def conditions_of(change: RowChange) -> Iterator[tuple[tuple[Slice, ...], Composition]]:
-    """Yield the conditions of a statement, and a query with a column for each; its tables need no rows."""
+Conditions = tuple[tuple[Slice, ...], tuple[Piece, ...]]
+"""Conditions, and the tables that they are about."""
+
+
+def conditions_of(change: RowChange) -> Iterator[Conditions]:
+    """Yield the conditions of a change, with the tables that they are about."""
     match change:
-        case DeleteRows(condition=Slice() as condition) | UpdateRows(condition=Slice() as condition):
-            yield _typed(change.named_queries, (condition,), _from(change.target.name))
-        case OverwriteRows(replaced=ReplacedWhere(condition)):
-            yield _typed(change.named_queries, (condition,), _from(change.target.name))
+        case (
+            DeleteRows(condition=Slice() as condition)
+            | UpdateRows(condition=Slice() as condition)
+            | OverwriteRows(replaced=ReplacedWhere(condition))
+        ):
+            yield (condition,), _from(change.target.name)
         case MergeRows():
             yield from _conditions_of_merge(change)
 
 
-def _conditions_of_merge(merge: MergeRows) -> Iterator[tuple[tuple[Slice, ...], Composition]]:
+def _conditions_of_merge(merge: MergeRows) -> Iterator[Conditions]:
     target = _from(merge.target.name)
     source = (QuotedName(SOURCE), "AS", QuotedName(SOURCE if merge.source.name is None else merge.source.name.text))
     tables: Mapping[RowKind, tuple[Piece, ...]] = {
@@ -263,14 +265,14 @@ def _conditions_of_merge(merge: MergeRows) -> Iterator[tuple[tuple[Slice, ...], 
         conditions = [merge.condition] if kind == "matched" else []
         conditions += [clause.condition for clause in merge.of_kind(kind)]
         if found := tuple(filter(None, conditions)):
-            yield _typed(merge.named_queries, found, relations)
+            yield found, relations
 
 
-def _typed(
-    named: NamedQueries | None, conditions: tuple[Slice, ...], tables: Sequence[Piece]
-) -> tuple[tuple[Slice, ...], Composition]:
-    chosen = [((in_brackets(each),), f"condition {number}") for number, each in enumerate(conditions)]
-    return conditions, Composition((*_with(named), "SELECT", *_list(chosen), *tables))
+def values_of(named: NamedQueries | None, conditions: Conditions) -> Composition:
+    """Return the query with a column for each of some conditions; its tables need no rows."""
+    parts, tables = conditions
+    chosen = [((in_brackets(each),), f"condition {number}") for number, each in enumerate(parts)]
+    return Composition((*_with(named), "SELECT", *_list(chosen), *tables))
 
 
 def _struct(fields: Mapping[str, Sequence[Piece]]) -> Iterator[Piece]:
@@ -309,15 +311,16 @@ def _value(value: Value) -> tuple[Piece, ...]:
     return (in_brackets(value),) if isinstance(value, Slice) else (value,)
 
 
-def _list(chosen: Iterable[tuple[Sequence[Piece], str]]) -> Iterator[Piece]:
-    for number, (pieces, name) in enumerate(chosen):
-        if number:
-            yield ","
-        yield from (*pieces, "AS", QuotedName(name))
+def _list(chosen: Iterable[tuple[Sequence[Piece], str]]) -> list[Piece]:
+    pieces: list[Piece] = []
+    for value, name in chosen:
+        pieces += [*([","] if pieces else []), *value, "AS", QuotedName(name)]
+    return pieces
 
 
-def _joined(pairs: Sequence[tuple[Sequence[Piece], Sequence[Piece]]], sign: str, between: str) -> Iterator[Piece]:
-    for number, (left, right) in enumerate(pairs):
-        if number:
-            yield between
-        yield from (*left, sign, *right)
+def _equal(pairs: Iterable[tuple[Sequence[Piece], Sequence[Piece]]]) -> list[Piece]:
+    """Return the condition that both of each pair are equal."""
+    pieces: list[Piece] = []
+    for left, right in pairs:
+        pieces += [*(["AND"] if pieces else []), *left, "=", *right]
+    return pieces

@@ -108,9 +108,11 @@ def tokenize(sql: str, *, dialect: Dialect) -> tuple[Token, ...]:
             continue
         if match is None or match["symbol"] in {"'", '"', "`"}:
             raise _unclosed(sql, at, "quote")
-        at = match.end()
+        start, at = match.span()
         if match.lastgroup != "skip":
-            tokens.append(Token.of(_KINDS[str(match.lastgroup)], match.group(), match.start()))
+            kind, text = _KINDS[str(match.lastgroup)], match.group()
+            word, symbol = text.upper() if kind == "word" else "", text if kind == "symbol" else ""
+            tokens.append(Token(kind, text, start, at, word, symbol))  # not `of`: calls would take a third more time
     return tuple(tokens)
 
 

@@ -235,9 +235,9 @@ class BoundChange:
         )
 
     @contextmanager
-    def _held(self, snapshot_id: int) -> Iterator[None]:
-        leases, size = self.table.components.leases, self.table.store.load().totals().bytes
-        guard = ReadGuard(leases, self.table.store.table_id, snapshot_id, False, size, self.table.name)  # noqa: FBT003
+    def _held(self, state: TableState) -> Iterator[None]:
+        leases, size = self.table.components.leases, state.totals().bytes
+        guard = ReadGuard(leases, self.table.store.table_id, state.snapshot_id, False, size, self.table.name)  # noqa: FBT003
         with guard.during(self.operation):
             yield
 

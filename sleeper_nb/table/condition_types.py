@@ -1,7 +1,8 @@
 """Refuse a condition of a change that is no condition, such as the name of a column, before any row is read.
 
 DuckDB takes numbers for true or false, so ``DELETE FROM t WHERE id`` would delete every row whose id is not 0. Its
-binder tells the type of an expression over tables without rows. Spark refuses such conditions itself.
+binder tells the type of an expression over tables without rows, where its operators do not. Spark refuses such
+conditions itself.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import pyarrow as pa
 from sleeper_nb.change.row_changes import RowChange
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.sql_values import Slice
-from sleeper_nb.sql.found_rows import SOURCE, TARGET, conditions_of
+from sleeper_nb.sql.expressions import is_plainly_condition
+from sleeper_nb.sql.found_rows import SOURCE, TARGET, conditions_of, values_of
 from sleeper_nb.sql.grammar import placed
 from sleeper_nb.table.searched_version import SearchedVersion
 
@@ -35,8 +37,11 @@ def check_are_conditions(change: RowChange, version: SearchedVersion, source: pa
     empty = {TARGET: version.schema.arrow.empty_table()}
     if source is not None:
         empty[SOURCE] = source.slice(0, 0)
-    for conditions, query in conditions_of(change):
-        kinds = version.unread(query, empty).kinds
+    for asked in conditions_of(change):
+        conditions, _ = asked
+        if all(map(is_plainly_condition, conditions)):
+            continue
+        kinds = version.unread(values_of(change.named_queries, asked), empty).kinds
         if len(kinds) != len(conditions):  # COLUMNS(*) of DuckDB, which it refuses where one condition is expected
             continue
         wrong = next((pair for pair in zip(conditions, kinds, strict=True) if pair[1] not in _CONDITIONS), None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -76,7 +77,7 @@ _FILE_BITS = 40
 """A place as one number has the file above so many bits of the position."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class EditFinder:
     """Finds what a change is about in one version.
 
@@ -117,7 +118,7 @@ class EditFinder:
             case OverwriteRows() as overwrite:
                 return self._overwritten(overwrite)
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         """The schema of the version."""
         return self.version.schema

@@ -24,6 +24,7 @@ from sleeper_nb.change.row_changes import (
 )
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.sql_values import Slice
+from sleeper_nb.sql.expressions import expression_of, is_plainly_condition
 from sleeper_nb.sql.statement import Statement, query_in
 from sleeper_nb.sql.writes import read_writing_statement
 
@@ -488,3 +489,16 @@ def test_any_words_are_read_or_refused_with_a_hint(begin, words, dialect):
             depth -= token.text in {")", "]"}
             assert depth >= 0
         assert depth == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "is_plain"),
+    [
+        ("k = 5", True), ("k=-5", True), ("a <> b", True), ("n > 5 AND b", True), ("k IN (1, 2)", True),
+        ("[1] = x", True), ("NOT k", True), ("k IS NULL", True), ("t.k BETWEEN 1 AND 3", True),
+        ("id", False), ("t.is", False), ("n << 2", False), ("n <-> m", False), ("(n = 1)::INT", False),
+        ("f(a = 1)", False), ("x -> x = 1", False), ("CASE WHEN a = 1 THEN 2 END", False), ("true", False),
+    ],
+)  # fmt: skip
+def test_a_condition_is_known_by_its_outermost_operator(text, is_plain):
+    assert is_plainly_condition(expression_of(text, "a condition", "duckdb")) == is_plain

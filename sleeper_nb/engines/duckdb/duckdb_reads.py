@@ -235,6 +235,7 @@ def judged(connection: duckdb.DuckDBPyConnection, statement: Statement) -> Query
         return _without_tree(connection, explain, explained)
     _check_count(tree["statements"])
     nodes = tree_nodes(tree)
+    names = frozenset(map(last_name, nodes))
     files, parameters = _files(nodes)
     only_planned = bool(explain) and "ANALYZE" not in explain.upper()
     is_partial = only_planned or _may_leave_rows(nodes)
@@ -245,10 +246,10 @@ def judged(connection: duckdb.DuckDBPyConnection, statement: Statement) -> Query
         parameters,
         columns=_columns(nodes),
         is_partial=is_partial,
-        time_functions=time_functions(map(last_name, nodes)),
+        time_functions=time_functions(names),
         has_conditions=any(map(_has_condition, nodes)),
         unstable=unstable_function(nodes),
-        lists_names=any(map(_lists_names, nodes)),
+        lists_names=not _OF_SEARCH_PATH.isdisjoint(names) or any(map(_lists_names, nodes)),
         selection=_selection(tree["statements"][0]["node"], nodes),
     )
 
@@ -256,7 +257,8 @@ def judged(connection: duckdb.DuckDBPyConnection, statement: Statement) -> Query
 def _selection(query: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """Return the node of a query that reads one table once, with a ``WHERE`` as its only condition; None of another."""
     table = query.get("from_table") or {}
-    is_single = query["type"] == "SELECT_NODE" and sum(str(each.get("type")).endswith("_NODE") for each in nodes) == 1
+    queries = [each for each in nodes if str(each.get("type")).endswith("_NODE")]
+    is_single = query["type"] == "SELECT_NODE" and len(queries) == 1
     is_plain = table.get("type") == "BASE_TABLE" and not any(table.get(key) for key in _CHANGES_ROWS)
     has_where = [key for key in _CONDITIONS if query.get(key) is not None] == ["where_clause"]
     return query if is_single and is_plain and has_where and not query.get("sample") else None
@@ -264,17 +266,17 @@ def _selection(query: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]]) -> 
 
 def _has_condition(node: Mapping[str, Any]) -> bool:
     """Return whether a node of a query has a condition, also that of a join by the names of columns."""
-    is_written = any(node.get(key) is not None for key in _CONDITIONS)
-    return is_written or bool(node.get("using_columns")) or node.get("ref_type") == "NATURAL"
+    written = [key for key in _CONDITIONS if node.get(key) is not None]
+    return bool(written) or bool(node.get("using_columns")) or node.get("ref_type") == "NATURAL"
 
 
 def _lists_names(node: Mapping[str, Any]) -> bool:
-    """Return whether a node reads what DuckDB knows of its tables, views and schemas."""
+    """Return whether a node names what DuckDB knows of its tables, views and schemas."""
     if node.get("type") == "SHOW_REF":
         return node["show_type"] not in {"DESCRIBE", "SUMMARY"}
     name = str(node.get("table_name") or node.get("function_name") or "").lower()
     is_of_schema = str(node.get("schema_name")).lower() in {"information_schema", "pg_catalog"}
-    return is_of_schema or name.startswith(_OF_CATALOG) or last_name(node) in _OF_SEARCH_PATH
+    return is_of_schema or name.startswith(_OF_CATALOG)
 
 
 _OF_CATALOG: Final = ("duckdb_", "pg_", "pragma_", "sqlite_")
