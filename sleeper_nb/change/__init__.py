@@ -1,1 +1,1 @@
-"""From an edit list to deletion vectors, new files and one commit; purges."""
+"""Changes of rows as values; from an edit list to deletion vectors, new files and one commit; purges."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import pyarrow as pa
-
-from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.sql_values import Name, QueryPart, Slice, Written
+
+if TYPE_CHECKING:  # the command line reads statements, and loads nothing heavy
+    import pyarrow as pa
+
+    from sleeper_nb.model.partitions import Region
 
 
 @dataclass(frozen=True, slots=True)
