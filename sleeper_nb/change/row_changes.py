@@ -38,15 +38,7 @@ Expression = Slice | SourceColumn | Given
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The table whose rows are changed.
-
-    Parameters
-    ----------
-    table
-        Its name, in one piece.
-    alias
-        By what else its columns are qualified.
-    """
+    """The table whose rows are changed, and by what else its columns are qualified."""
 
     table: Name
     alias: Name | None = None
@@ -57,15 +49,7 @@ class Target:
         return self.table.text.rpartition(".")[2] if self.alias is None else self.alias.text
 
     def own(self, column: Name, columns: Collection[str]) -> Name:
-        """Return the name of a column of the target without a qualifier: ``a`` for ``t.a``.
-
-        Parameters
-        ----------
-        column
-            The name as written, perhaps after the table's name or alias and a dot.
-        columns
-            The columns of the table.
-        """
+        """Return the name of one of the target's columns without a qualifier: ``a`` for ``t.a``."""
         qualifier, _, rest = column.text.partition(".")
         known = {name.casefold() for name in columns}
         is_qualified = rest and self.is_called(qualifier) and rest.partition(".")[0].casefold() in known
@@ -86,15 +70,7 @@ class NamedQueries:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """``SET a = value``.
-
-    Parameters
-    ----------
-    column
-        The column as written, perhaps after the table's name (`Target.own`).
-    value
-        Its new value; None for DEFAULT.
-    """
+    """``SET a = value``: a column, perhaps after the table's name (`Target.own`); the value None is DEFAULT."""
 
     column: Name
     value: Expression | None
@@ -124,17 +100,7 @@ class DeleteRows:
 
 @dataclass(frozen=True, slots=True)
 class UpdateRows:
-    """``UPDATE t SET a = … WHERE …``.
-
-    Parameters
-    ----------
-    target
-        The table.
-    assignments
-        The new values; each sees the row as it was.
-    condition, named_queries, written
-        As of `DeleteRows`.
-    """
+    """``UPDATE t SET a = … WHERE …``; each new value sees the row as it was."""
 
     target: Target
     assignments: tuple[Assignment, ...]
@@ -208,19 +174,7 @@ RowKind = Literal["matched", "not matched", "not matched by source"]
 
 @dataclass(frozen=True, slots=True)
 class WhenClause:
-    """``WHEN … THEN …``: what happens to rows of a kind. The first clause of the kind that a row meets counts.
-
-    Parameters
-    ----------
-    kind
-        Which rows.
-    condition
-        What they also meet; None when all do.
-    action
-        What happens to them.
-    at
-        Where the clause begins.
-    """
+    """``WHEN … THEN …``: what happens to rows of a kind. The first clause of the kind that a row meets counts."""
 
     kind: RowKind
     condition: Slice | None
@@ -271,16 +225,7 @@ class DefaultValue:
 class InsertRows:
     """``INSERT INTO t``: the rows of a query, by position or by name, for all columns or for some.
 
-    Parameters
-    ----------
-    table
-        The table.
-    query, written
-        The query, and the statement that it is in.
-    columns, by_name
-        The columns that are named, in the order of the query's; whether they go by their names.
-    defaults
-        Each DEFAULT of a VALUES, which no engine takes in a query.
+    No engine takes the `defaults` of a VALUES in a query: `query_with_values` gives the query that one runs.
     """
 
     table: Name
@@ -321,16 +266,7 @@ class ReplacedAll:
 class OverwriteRows:
     """``INSERT INTO t REPLACE …`` and ``INSERT OVERWRITE t``: new rows take the place of others.
 
-    Parameters
-    ----------
-    target
-        The table.
-    rows
-        The new rows.
-    replaced
-        Which rows they replace.
-    named_queries, written
-        As of `DeleteRows`; the query of the new rows has the ``WITH`` too.
+    The query of the new rows has the `named_queries` too.
     """
 
     target: Target
@@ -342,3 +278,27 @@ class OverwriteRows:
 
 RowChange = DeleteRows | UpdateRows | MergeRows | OverwriteRows
 """What changes or deletes rows."""
+
+
+def conditions_of(change: RowChange) -> tuple[Slice, ...]:
+    """Return all conditions of a change that a user wrote."""
+    match change:
+        case DeleteRows() | UpdateRows():
+            found = [change.condition]
+        case MergeRows():
+            found = [change.condition, *(clause.condition for clause in change.clauses)]
+        case OverwriteRows(replaced=ReplacedWhere(condition)):
+            found = [condition]
+        case _:
+            found = []
+    return tuple(each for each in found if each is not None)
+
+
+def values_of(change: RowChange) -> tuple[Expression, ...]:
+    """Return all new values of a change."""
+    if isinstance(change, UpdateRows):
+        assignments = [change.assignments]
+    else:
+        actions = (clause.action for clause in change.clauses) if isinstance(change, MergeRows) else ()
+        assignments = [each.assignments for each in actions if isinstance(each, UpdateColumns | InsertColumns)]
+    return tuple(each.value for group in assignments for each in group if each.value is not None)

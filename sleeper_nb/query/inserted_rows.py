@@ -25,17 +25,7 @@ from sleeper_nb.sql.statement import SqlText, Statement
 def inserted_rows(
     insert: InsertRows, text: SqlText, table: str, schema: Schema, queries: Queries
 ) -> tuple[QueryResult, tuple[str, ...]]:
-    """Return the result of the query of an INSERT, and the columns of the table that its columns go into.
-
-    Parameters
-    ----------
-    insert, text
-        What the statement says, and the statement.
-    table, schema
-        The table's name, and its current schema.
-    queries
-        Run the query.
-    """
+    """Return the result of the query of an INSERT, and the columns of the table that its columns go into."""
     query: SqlText | Composition = text.only(insert.query)
     if insert.defaults:
         values = default_values(insert, table, schema)

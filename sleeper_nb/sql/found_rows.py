@@ -18,7 +18,6 @@ from sleeper_nb.change.row_changes import (
     Given,
     MergeRows,
     NamedQueries,
-    OverwriteRows,
     ReplacedRegions,
     ReplacedWhere,
     RowChange,
@@ -28,6 +27,7 @@ from sleeper_nb.change.row_changes import (
     UpdateColumns,
     UpdateRows,
     WhenClause,
+    conditions_of,
 )
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
@@ -242,33 +242,23 @@ Conditions = tuple[tuple[Slice, ...], tuple[Piece, ...]]
 """Conditions, and the tables that they are about."""
 
 
-def conditions_of(change: RowChange) -> Iterator[Conditions]:
-    """Yield the conditions of a change, with the tables that they are about."""
-    match change:
-        case (
-            DeleteRows(condition=Slice() as condition)
-            | UpdateRows(condition=Slice() as condition)
-            | OverwriteRows(replaced=ReplacedWhere(condition))
-        ):
-            yield (condition,), _from(change.target.name)
-        case MergeRows():
-            yield from _conditions_of_merge(change)
-
-
-def _conditions_of_merge(merge: MergeRows) -> Iterator[Conditions]:
-    target = _from(merge.target.name)
-    source = (QuotedName(SOURCE), "AS", QuotedName(SOURCE if merge.source.name is None else merge.source.name.text))
+def conditions_by_tables(change: RowChange) -> Iterator[Conditions]:
+    """Yield the conditions of a change, perhaps none, with the tables that they are about."""
+    target = _from(change.target.name)
+    if not isinstance(change, MergeRows):
+        yield conditions_of(change), target
+        return
+    source = (QuotedName(SOURCE), "AS", QuotedName(SOURCE if change.source.name is None else change.source.name.text))
     tables: Mapping[RowKind, tuple[Piece, ...]] = {
         "matched": (*target, "CROSS JOIN", *source), "not matched": ("FROM", *source), "not matched by source": target,
     }  # fmt: skip
     for kind, relations in tables.items():
-        conditions = [merge.condition] if kind == "matched" else []
-        conditions += [clause.condition for clause in merge.of_kind(kind)]
-        if found := tuple(filter(None, conditions)):
-            yield found, relations
+        conditions = [change.condition] if kind == "matched" else []
+        conditions += [clause.condition for clause in change.of_kind(kind)]
+        yield tuple(each for each in conditions if each is not None), relations
 
 
-def values_of(named: NamedQueries | None, conditions: Conditions) -> Composition:
+def query_of_conditions(named: NamedQueries | None, conditions: Conditions) -> Composition:
     """Return the query with a column for each of some conditions; its tables need no rows."""
     parts, tables = conditions
     chosen = [((in_brackets(each),), f"condition {number}") for number, each in enumerate(parts)]

@@ -10,17 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from sleeper_nb.change.row_changes import (
-    DeleteRows,
-    Expression,
-    InsertColumns,
-    MergeRows,
-    OverwriteRows,
-    ReplacedWhere,
-    RowChange,
-    UpdateColumns,
-    UpdateRows,
-)
+from sleeper_nb.change.row_changes import MergeRows, RowChange, conditions_of, values_of
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.sql_values import Slice
 from sleeper_nb.sql.grammar import placed
@@ -43,7 +33,7 @@ def check_no_whole_rows(change: RowChange, columns: Collection[str]) -> None:
         The columns of the table: such a name is a column, even if the table has it too.
     """
     names = frozenset(name.casefold() for name in _relations(change)) - {name.casefold() for name in columns}
-    for part in _parts(change):
+    for part in (*conditions_of(change), *values_of(change)):
         if not isinstance(part, Slice):
             continue
         found = _whole_row(Statement.of(part.text, dialect=part.written.dialect), names)
@@ -61,24 +51,6 @@ def _relations(change: RowChange) -> Iterator[str]:
     yield change.target.name
     if isinstance(change, MergeRows) and change.source.name is not None:
         yield change.source.name.text
-
-
-def _parts(change: RowChange) -> Iterator[Expression | None]:
-    """Yield the conditions and values."""
-    match change:
-        case DeleteRows(_, condition):
-            yield condition
-        case UpdateRows(_, assignments, condition):
-            yield condition
-            yield from (each.value for each in assignments)
-        case MergeRows():
-            yield change.condition
-            for clause in change.clauses:
-                yield clause.condition
-                if isinstance(clause.action, UpdateColumns | InsertColumns):
-                    yield from (each.value for each in clause.action.assignments)
-        case OverwriteRows(replaced=ReplacedWhere(condition)):
-            yield condition
 
 
 Found = tuple[Token, bool]

@@ -47,7 +47,7 @@ from sleeper_nb.load.row_checks import values_text
 from sleeper_nb.load.source_files import SourceFile, hidden_note
 from sleeper_nb.load.sources import opened_sources, read_source
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.model.sql_values import Dialect, Name, Slice
+from sleeper_nb.model.sql_values import Name, Slice
 from sleeper_nb.query import Engine, Queries
 from sleeper_nb.read.scan_plan import regions_of
 from sleeper_nb.report import counted
@@ -85,7 +85,7 @@ class ChangeMethods:
     def update(self, updates: Mapping[str, str], new_values: Mapping[str, Any], where: str | None) -> BoundChange:
         """Return an update; `updates` are expressions of SQL, `new_values` Python values."""
         _check_one_value_each(updates, new_values)
-        assigned = assignments_of(updates, self._dialect)
+        assigned = assignments_of(updates, self._queries.dialect)
         assigned += tuple(Assignment(Name(name), Given(value)) for name, value in new_values.items())
         change = UpdateRows(self._target, assigned, self._condition(where))
         return self._bound("update", change, conversion=by_new_value)
@@ -122,7 +122,7 @@ class ChangeMethods:
             match, keys = None, self._equal(columns, rows, schema)
             _check_has_values(rows, columns)
         else:
-            match, keys = expression_of(predicate, "a predicate", self._dialect), ()
+            match, keys = expression_of(predicate, "a predicate", self._queries.dialect), ()
         remarks = (*([_matched_by(columns)] if columns else []), *left_out)
         merge = self._bound("merge", MergeRows(self._merged, _new_source(rows), match, keys, ()), remarks)
         known = {name.casefold() for name in schema.names}
@@ -147,10 +147,6 @@ class ChangeMethods:
         return self._bound("overwrite", OverwriteRows(self._target, NewRows(rows), part), extra)
 
     @property
-    def _dialect(self) -> Dialect:
-        return "spark" if self.engine == "spark" else "duckdb"
-
-    @property
     def _target(self) -> Target:
         return Target(Name(self.table.name))
 
@@ -159,7 +155,7 @@ class ChangeMethods:
         return Target(Name(self.table.name), Name(TARGET_NAME))
 
     def _condition(self, where: str | None) -> Slice | None:
-        return None if where is None else expression_of(where, "a condition", self._dialect)
+        return None if where is None else expression_of(where, "a condition", self._queries.dialect)
 
     def _equal(self, on: Sequence[str], rows: pa.Table, schema: Schema) -> tuple[Name, ...]:
         """Return the columns on which a row of the table and a new row are equal; raise where either lacks one."""
@@ -191,7 +187,11 @@ class ChangeMethods:
     def _bound(
         self, operation: str, change: RowChange, remarks: Sequence[str] = (), conversion: Conversion = by_statement
     ) -> BoundChange:
-        queries = Queries(
+        return BoundChange(self.table, operation, change, self._queries, tuple(remarks), conversion)
+
+    @property
+    def _queries(self) -> Queries:
+        return Queries(
             engine=self.engine,
             engines=self.table.components.engines,
             clock=self.table.components.clock,
@@ -200,7 +200,6 @@ class ChangeMethods:
             parameters=self.params or {},
             data=self.data or {},
         )
-        return BoundChange(self.table, operation, change, queries, tuple(remarks), conversion)
 
 
 def _new_source(rows: pa.Table) -> MergeSource:

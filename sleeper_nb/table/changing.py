@@ -23,10 +23,11 @@ from sleeper_nb.change.row_changes import (
     NewRows,
     OverwriteRows,
     ReplacedAll,
+    ReplacedByColumns,
     ReplacedRegions,
-    ReplacedWhere,
     RowChange,
     UpdateRows,
+    conditions_of,
 )
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import Action, ConfirmationNeeded, InvalidInput
@@ -210,22 +211,15 @@ class BoundChange:
         Such a condition, for example ``1 = 1``, means what no condition means. One that names a column and that all
         rows meet is not confirmed: a program would stop because of its data.
         """
-        gone = edits.counts.deleted
         match self.change:
             case OverwriteRows(replaced=ReplacedRegions(regions)):
-                has_bounds = any(each != Range() for region in regions for each in region.ranges)
-                return 0 < gone == rows and not has_bounds
-            case DeleteRows(condition=Slice() as condition) | OverwriteRows(replaced=ReplacedWhere(condition)):
-                conditions = [condition]
-            case MergeRows(condition=Slice() as condition, clauses=clauses):
-                conditions = [condition, *(each.condition for each in clauses if each.condition is not None)]
-                gone += edits.counts.updated
-            case UpdateRows(condition=Slice() as condition):
-                conditions, gone = [condition], edits.counts.updated
-            case _:
-                return False
-        columns = {name.casefold() for name in edits.rows.column_names}
-        return 0 < gone == rows and all(names_in(each).isdisjoint(columns) for each in conditions)
+                names_columns = any(each != Range() for region in regions for each in region.ranges)
+            case OverwriteRows(replaced=ReplacedByColumns()) | MergeRows(condition=None):
+                names_columns = True
+            case change:
+                names = frozenset[str]().union(*map(names_in, conditions_of(change)))
+                names_columns = not names.isdisjoint(map(str.casefold, edits.rows.column_names))
+        return not names_columns and 0 < edits.counts.deleted + edits.counts.updated == rows
 
     def _rows_changed(self) -> RowEditor:
         settings, progress = EditSettings.of(self.table.properties), self.table.components.progress

@@ -15,7 +15,7 @@ from sleeper_nb.change.row_changes import RowChange
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.sql_values import Slice
 from sleeper_nb.sql.expressions import is_plainly_condition
-from sleeper_nb.sql.found_rows import SOURCE, TARGET, conditions_of, values_of
+from sleeper_nb.sql.found_rows import SOURCE, TARGET, conditions_by_tables, query_of_conditions
 from sleeper_nb.sql.grammar import placed
 from sleeper_nb.table.searched_version import SearchedVersion
 
@@ -25,23 +25,15 @@ _LONGEST: Final = 40
 
 
 def check_are_conditions(change: RowChange, version: SearchedVersion, source: pa.Table | None) -> None:
-    """Raise `InvalidInput` for a condition that is a number, a text or another value.
-
-    Parameters
-    ----------
-    change, version
-        The change, and the version of the table.
-    source
-        The rows of a merge's source.
-    """
+    """Raise `InvalidInput` for a condition that is a number, a text or another value; `source` is that of a merge."""
     empty = {TARGET: version.schema.arrow.empty_table()}
     if source is not None:
         empty[SOURCE] = source.slice(0, 0)
-    for asked in conditions_of(change):
+    for asked in conditions_by_tables(change):
         conditions, _ = asked
         if all(map(is_plainly_condition, conditions)):
             continue
-        kinds = version.unread(values_of(change.named_queries, asked), empty).kinds
+        kinds = version.unread(query_of_conditions(change.named_queries, asked), empty).kinds
         if len(kinds) != len(conditions):  # COLUMNS(*) of DuckDB, which it refuses where one condition is expected
             continue
         wrong = next((pair for pair in zip(conditions, kinds, strict=True) if pair[1] not in _CONDITIONS), None)

@@ -103,7 +103,7 @@ class EditFinder:
             does not fit.
         """
         check_no_whole_rows(self.change, self.schema.names)
-        if self.version.dialect == "duckdb" and self.version.searched is None:
+        if self.version.of_change.dialect == "duckdb" and self.version.searched is None:
             check_are_conditions(self.change, self.version, self.source)
         match self.change:
             case DeleteRows() as delete:
@@ -182,7 +182,7 @@ class EditFinder:
         values = {member.name: "…" if target is None or member.name.casefold() == changed
                   else f"{target.name}.{struct.name}.{member.name}" for member in members}  # fmt: skip
         written = self.change.written
-        if (self.version.dialect if written is None else written.dialect) == "spark":
+        if (self.version.of_change.dialect if written is None else written.dialect) == "spark":
             whole = f"named_struct({', '.join(f'{each!r}, {value}' for each, value in values.items())})"
         else:
             whole = f"{{{', '.join(f'{each!r}: {value}' for each, value in values.items())}}}"

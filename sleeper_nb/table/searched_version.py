@@ -17,7 +17,6 @@ from sleeper_nb.load.row_checks import opened_checks
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import VersionReference
-from sleeper_nb.model.sql_values import Dialect
 from sleeper_nb.model.state import TableState
 from sleeper_nb.query.queries import Queries
 from sleeper_nb.query.result import QueryResult
@@ -63,26 +62,21 @@ class SearchedVersion:
     ----------
     table, state
         The table, and the version.
-    statement
-        Runs the queries of the statement.
+    of_change
+        Runs the queries of the change.
     searched
         The rows that are looked for, when they are others than the version's: those of a purge.
     """
 
     table: OpenTable
     state: TableState
-    statement: Queries
+    of_change: Queries
     searched: TableState | None = None
 
     @property
     def schema(self) -> Schema:
         """The columns of the rows that are looked for."""
         return self._rows.schema
-
-    @property
-    def dialect(self) -> Dialect:
-        """Which engine's SQL expressions are read as."""
-        return self.statement.dialect
 
     @property
     def filenames(self) -> Sequence[str]:
@@ -94,20 +88,7 @@ class SearchedVersion:
         return self.state if self.searched is None else self.searched
 
     def fitted(self, rows: pa.Table, place: Place = row_number) -> pa.Table:
-        """Return rows as the table has them; they keep its rules.
-
-        Parameters
-        ----------
-        rows
-            The rows.
-        place
-            Names a row in errors.
-
-        Raises
-        ------
-        InvalidInput
-            When a value does not fit, naming its row, or breaks a rule.
-        """
+        """Return rows as the table has them; raise for a value that does not fit, naming its row, and a broken rule."""
         schema = self.state.schema
         fit = compare(RawColumns.of(rows, place), schema).table(schema)
         with opened_checks(self.table.load_checks(schema)) as checks:
@@ -116,7 +97,7 @@ class SearchedVersion:
 
     def queries(self, rows: Mapping[str, pa.Table] = MappingProxyType({})) -> Queries:
         """Return what runs queries that read this version of the table, and some rows by name."""
-        queries, own = self.statement, self._source()
+        queries, own = self.of_change, self._source()
 
         def found(name: str, version: VersionReference | None) -> BoundSource | None:
             if name == TARGET:
