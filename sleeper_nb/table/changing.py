@@ -73,16 +73,6 @@ class SourceRows:
     read_from: tuple[BoundSource, ...] = ()
 
 
-def check_unprocessed(table: OpenTable, state: TableState) -> None:
-    """Raise `InvalidInput` when queries show rows of a version that have no place of their own."""
-    processing = table.processing_of(state)
-    if not processing.is_nothing:
-        raise InvalidInput(
-            f"rows of table {table.name!r} cannot be changed: queries show what is left after {processing}",
-            hint="load rows that change others, or copy the table: CREATE TABLE … AS SELECT",
-        )
-
-
 @contextmanager
 def hints_of_change(table: str, conversion: Conversion | None) -> Iterator[None]:
     """Make the hint of an error about values say what a change of rows of a table takes, not what a load does."""
@@ -240,8 +230,8 @@ class BoundChange:
             return self._found(source, state)
 
     def _found(self, source: Source, state: TableState) -> EditList:
-        check_unprocessed(self.table, state)
         version = SearchedVersion(self.table, state, self.queries)
+        version.check_unprocessed()
         new = source.on(version)
         edits = EditFinder(self.change, version, self._fitting(new.rows, version)).find()
         is_of_snapshot = self.table.properties[CHANGE_ISOLATION] == "snapshot"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Final
 
@@ -54,7 +55,7 @@ class FoundRows:
     watched: tuple[Region, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class SearchedVersion:
     """The version of a table on which a change of its rows is computed.
 
@@ -97,11 +98,12 @@ class SearchedVersion:
 
     def queries(self, rows: Mapping[str, pa.Table] = MappingProxyType({})) -> Queries:
         """Return what runs queries that read this version of the table, and some rows by name."""
-        queries, own = self.of_change, self._source()
+        queries, own = self.of_change, self._source
 
         def found(name: str, version: VersionReference | None) -> BoundSource | None:
             if name == TARGET:
-                return replace(own if self.searched is None else self._searched(own), with_places=True)
+                rows, reader = (own.rows, own.reader) if self.searched is None else (TableRows(self.searched), None)
+                return replace(own, rows=rows, reader=reader, with_places=True)
             has_name = name.casefold() == self.table.name.casefold()
             if has_name and self.searched is not None:
                 # after the deletion it would be answered otherwise, and mean other rows of older versions
@@ -111,6 +113,7 @@ class SearchedVersion:
 
         return replace(queries, lookup=found, data=ChainMap({**rows}, queries.data))  # type: ignore[arg-type]  # only read
 
+    @cached_property
     def _source(self) -> BoundSource:
         store, number = self.table.store, self.state.snapshot_id
         snapshot = store.catalog.snapshot(store.table_id, number)
@@ -118,9 +121,15 @@ class SearchedVersion:
             raise NotFound(f"snapshot {number} of table {self.table.name!r} expired meanwhile", hint="run it again")
         return TableAt(self.table, Resolved(snapshot)).source()
 
-    def _searched(self, own: BoundSource) -> BoundSource:
-        assert self.searched is not None  # noqa: S101 - as in `queries`
-        return replace(own, rows=TableRows(self.searched), reader=None)
+    def check_unprocessed(self) -> None:
+        """Raise `InvalidInput` when queries show rows of the version that have no place of their own."""
+        rows = self._source.rows
+        if isinstance(rows, TableRows) and not rows.processing.is_nothing:
+            raise InvalidInput(
+                f"rows of table {self.table.name!r} cannot be changed: queries show what is left after "
+                f"{rows.processing}",
+                hint="load rows that change others, or copy the table: CREATE TABLE … AS SELECT",
+            )
 
     def read_in(self, source: BoundSource) -> TableRows | None:
         """Return what a source of a query reads of this version; None when it is another version or table."""
