@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from sleeper_nb.model.sql_values import Name, QueryPart, Slice, Written
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:  # the command line reads statements, and loads nothing heavy
     import pyarrow as pa
 
     from sleeper_nb.model.partitions import Region
+
+SOURCE: Final = "sleeper:source"
+"""What queries call the source of a merge, or the new rows of an overwrite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +133,11 @@ class MergeSource:
 
     relation: Slice | NewRows
     name: Name | None
+
+    @property
+    def alias(self) -> str:
+        """By what queries qualify its columns."""
+        return SOURCE if self.name is None else self.name.text
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sleeper_nb.change.row_changes import (
+    SOURCE,
     DeleteRows,
     DoNothing,
     Expression,
@@ -38,8 +39,6 @@ from sleeper_nb.sql.tokens import quote_name
 
 TARGET: Final = "sleeper:target"
 """The table whose rows are changed; its rows have their places in `FILE_NUMBER` and `POSITION`."""
-SOURCE: Final = "sleeper:source"
-"""The source of a merge, or the new rows of an overwrite; its rows are numbered in `SOURCE_ROW`."""
 MATCHED: Final = "sleeper:matched"
 """The places of the rows of the table that match a row of the source."""
 SOURCE_ROW: Final = "sleeper:row"
@@ -125,22 +124,18 @@ class MergeQueries:
     def _target(self) -> str:
         return self.merge.target.name
 
-    @property
-    def _source(self) -> str:
-        return SOURCE if self.merge.source.name is None else self.merge.source.name.text
-
     def matches(self) -> Composition:
         """Return the query of all pairs of rows that match: places, number of the source row, action, values."""
-        chosen = [*_places(self._target), (_column(self._source, SOURCE_ROW), SOURCE_ROW)]
+        chosen = [*_places(self._target), (_column(self.merge.source.alias, SOURCE_ROW), SOURCE_ROW)]
         chosen += self._results("matched")
         chosen += self._old_values("matched")
-        source = ("JOIN", QuotedName(SOURCE), "AS", QuotedName(self._source))
+        source = ("JOIN", QuotedName(SOURCE), "AS", QuotedName(self.merge.source.alias))
         return self._query(chosen, (*_from(self._target), *source, "ON", *self._condition()))
 
     def inserts(self) -> Composition:
         """Return the query of the action and values of the source rows that match no row; `SOURCE` has only these."""
-        chosen = [(_column(self._source, SOURCE_ROW), SOURCE_ROW), *self._results("not matched")]
-        return self._query(chosen, ("FROM", QuotedName(SOURCE), "AS", QuotedName(self._source)))
+        chosen = [(_column(self.merge.source.alias, SOURCE_ROW), SOURCE_ROW), *self._results("not matched")]
+        return self._query(chosen, ("FROM", QuotedName(SOURCE), "AS", QuotedName(self.merge.source.alias)))
 
     def others(self) -> Composition:
         """Return the query of the places, action and values of the table's rows that match no row of the source."""
@@ -157,7 +152,9 @@ class MergeQueries:
     def _condition(self) -> Sequence[Piece]:
         if self.merge.condition is not None:
             return [in_brackets(self.merge.condition)]
-        return _equal((_column(self._target, each.text), _column(self._source, each.text)) for each in self.merge.using)
+        return _equal(
+            (_column(self._target, each.text), _column(self.merge.source.alias, each.text)) for each in self.merge.using
+        )
 
     def _old_values(self, kind: RowKind) -> list[tuple[Sequence[Piece], str]]:
         """Return the values that the rows have: keys, and the columns that an update of the kind leaves as they are."""
@@ -248,7 +245,7 @@ def conditions_by_tables(change: RowChange) -> Iterator[Conditions]:
     if not isinstance(change, MergeRows):
         yield conditions_of(change), target
         return
-    source = (QuotedName(SOURCE), "AS", QuotedName(SOURCE if change.source.name is None else change.source.name.text))
+    source = (QuotedName(SOURCE), "AS", QuotedName(change.source.alias))
     tables: Mapping[RowKind, tuple[Piece, ...]] = {
         "matched": (*target, "CROSS JOIN", *source), "not matched": ("FROM", *source), "not matched by source": target,
     }  # fmt: skip

@@ -260,16 +260,12 @@ class BoundChange:
     def _files_with_rows(self, state: TableState, searched: TableState) -> frozenset[str]:
         """Return the data files with rows that a deletion is about; what its condition reads besides is of `state`."""
         version = SearchedVersion(self.table, state, self.queries, searched)
-        return frozenset(EditFinder(self.change, version).find().removed)
+        return frozenset(EditFinder(self.change, version, pa.table({})).find().removed)
 
-    def _fitting(self, rows: pa.Table, version: SearchedVersion) -> pa.Table | None:
-        match self.change:
-            case OverwriteRows():
-                return version.fitted(rows)
-            case MergeRows():
-                return rows.append_column(SOURCE_ROW, pa.array(np.arange(rows.num_rows), pa.int64()))
-            case _:
-                return None
+    def _fitting(self, rows: pa.Table, version: SearchedVersion) -> pa.Table:
+        if isinstance(self.change, OverwriteRows):
+            return version.fitted(rows)
+        return rows.append_column(SOURCE_ROW, pa.array(np.arange(rows.num_rows), pa.int64()))
 
     # What follows a change.
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from sleeper_nb.change.edit_list import EditList
 from sleeper_nb.change.row_changes import (
+    SOURCE,
     Assignment,
     DeleteRow,
     DeleteRows,
@@ -43,25 +44,27 @@ from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.load.conform import no_place
 from sleeper_nb.load.row_checks import values_text
 from sleeper_nb.model.schema import Member, Schema
-from sleeper_nb.model.sql_values import Name
+from sleeper_nb.model.sql_values import Name, Slice
 from sleeper_nb.model.transactions import EditCounts
 from sleeper_nb.read.live_rows import Positions
 from sleeper_nb.read.scan_plan import FILE_NUMBER, POSITION
 from sleeper_nb.report import counted, values_of
 from sleeper_nb.sql.composition import Composition, GivenMap
-from sleeper_nb.sql.expressions import names_in
+from sleeper_nb.sql.expressions import is_plainly_condition, names_in
 from sleeper_nb.sql.found_rows import (
     ACTION,
     MATCHED,
     RESULT,
-    SOURCE,
     SOURCE_ROW,
+    TARGET,
     MergeQueries,
     Value,
     Values,
+    conditions_by_tables,
     deleted_rows,
     new_rows_outside,
     old_column,
+    query_of_conditions,
     rows_equal_to_new,
     rows_in_regions,
     updated_rows,
@@ -69,10 +72,12 @@ from sleeper_nb.sql.found_rows import (
 )
 from sleeper_nb.sql.grammar import E, placed
 from sleeper_nb.sql.whole_rows import check_no_whole_rows
-from sleeper_nb.table.condition_types import check_are_conditions
 from sleeper_nb.table.searched_version import FoundRows, Place, SearchedVersion
 
 _Mask = npt.NDArray[np.bool_]
+_CONDITIONS = frozenset({"BOOLEAN", '"NULL"', "boolean", "void"})
+_LONGEST = 40
+"""A condition up to so many characters is repeated in a hint."""
 _FILE_BITS = 40
 """A place as one number has the file above so many bits of the position."""
 
@@ -86,12 +91,13 @@ class EditFinder:
     change, version
         The change, and the version of the table.
     source
-        The rows of a merge's source, numbered in `SOURCE_ROW`; of an overwrite, the new rows as they fit the table.
+        The rows of a merge's source, numbered in `SOURCE_ROW`; of an overwrite, the new rows as they fit the table; of
+        another change, none.
     """
 
     change: RowChange
     version: SearchedVersion
-    source: pa.Table | None = None
+    source: pa.Table
 
     def find(self) -> EditList:
         """Return what changes.
@@ -104,7 +110,7 @@ class EditFinder:
         """
         check_no_whole_rows(self.change, self.schema.names)
         if self.version.of_change.dialect == "duckdb" and self.version.searched is None:
-            check_are_conditions(self.change, self.version, self.source)
+            self._check_are_conditions()
         match self.change:
             case DeleteRows() as delete:
                 found = self.version.answered(deleted_rows(delete), {})
@@ -117,6 +123,25 @@ class EditFinder:
                 return self._merged(merge)
             case OverwriteRows() as overwrite:
                 return self._overwritten(overwrite)
+
+    def _check_are_conditions(self) -> None:
+        """Raise for a condition that is a number, a text or another value, before any row is read.
+
+        DuckDB takes numbers for true or false, so ``DELETE FROM t WHERE id`` would delete every row whose id is not 0.
+        Its binder tells the type of an expression over tables without rows, where its operators do not. Spark refuses
+        such conditions itself.
+        """
+        empty = {TARGET: self._no_rows, SOURCE: self.source.slice(0, 0)}
+        for asked in conditions_by_tables(self.change):
+            conditions, _ = asked
+            if all(map(is_plainly_condition, conditions)):
+                continue
+            kinds = self.version.unread(query_of_conditions(self.change.named_queries, asked), empty).kinds
+            if len(kinds) != len(conditions):  # COLUMNS(*) of DuckDB, which it refuses where one condition is expected
+                continue
+            for condition, kind in zip(conditions, kinds, strict=True):
+                if kind not in _CONDITIONS:
+                    raise placed(_no_condition(condition, kind), condition.written, condition.at)
 
     @cached_property
     def schema(self) -> Schema:
@@ -220,7 +245,6 @@ class EditFinder:
     # MERGE
 
     def _merged(self, merge: MergeRows) -> EditList:
-        assert self.source is not None  # noqa: S101 - whoever runs a merge reads its source first
         keys = [key.name for key in self.schema.row_keys]
         queries = MergeQueries(merge, self._values_of_clauses(merge), self.schema.names, keys)
         pairs = self._results(queries.matches(), {SOURCE: self.source})
@@ -277,16 +301,14 @@ class EditFinder:
         return found
 
     def _all_from_source(self, merge: MergeRows, clause: WhenClause) -> Values:
-        assert self.source is not None  # noqa: S101 - as in `_merged`
         known = {name.casefold(): name for name in self.source.column_names}
-        source = SOURCE if merge.source.name is None else merge.source.name.text
         values: dict[str, Value] = {}
         for name in self.schema.names:
             if name.casefold() not in known:
                 hint = "name the columns that the source has: UPDATE SET a = s.a, INSERT (a, b) VALUES (s.a, s.b)"
                 missing = InvalidInput(f"the source has no column {name!r}, which * needs", hint=hint)
                 raise self._placed(missing, clause.at)
-            values[name] = SourceColumn(source, known[name.casefold()])
+            values[name] = SourceColumn(merge.source.alias, known[name.casefold()])
         return values
 
     def _check_unambiguous(self, acting: pa.Table, deletes: _Mask, merge: MergeRows) -> None:
@@ -308,7 +330,6 @@ class EditFinder:
 
     def _by_all_keys(self, merge: MergeRows) -> str:
         """Return the hint to match by all keys; "" if the statement names all of them, or the source lacks one."""
-        assert self.source is not None  # noqa: S101 - as in `_merged`
         keys = [key.name for key in self.schema.row_keys] if self.schema.unique_keys else list(self.schema.sort_order)
         named = {name.text.casefold() for name in merge.using}
         if merge.condition is not None:
@@ -316,8 +337,7 @@ class EditFinder:
         known = {name.casefold(): name for name in self.source.column_names}
         if {key.casefold() for key in keys} <= named or not all(key.casefold() in known for key in keys):
             return ""
-        source = SOURCE if merge.source.name is None else merge.source.name.text
-        equal = (f"{merge.target.name}.{key} = {source}.{known[key.casefold()]}" for key in keys)
+        equal = (f"{merge.target.name}.{key} = {merge.source.alias}.{known[key.casefold()]}" for key in keys)
         return f"match rows by all keys: ON {' AND '.join(equal)}"
 
     def _new_values(self, rows: pa.Table, merge: MergeRows, queries: MergeQueries) -> pa.Table:
@@ -348,7 +368,6 @@ class EditFinder:
 
     def _inserted(self, merge: MergeRows, queries: MergeQueries, pairs: pa.Table) -> pa.Table:
         """Return the rows to insert for rows of the source that match none."""
-        assert self.source is not None  # noqa: S101 - as in `_merged`
         if not any(isinstance(clause.action, InsertColumns | InsertAll) for clause in merge.clauses):
             return self._no_rows
         matched = pc.is_in(self.source[SOURCE_ROW], value_set=pairs[SOURCE_ROW].combine_chunks())
@@ -379,7 +398,6 @@ class EditFinder:
     # INSERT OVERWRITE and INSERT … REPLACE
 
     def _overwritten(self, overwrite: OverwriteRows) -> EditList:
-        assert self.source is not None  # noqa: S101 - whoever runs an overwrite reads its rows first
         target = overwrite.target
         match overwrite.replaced:
             case ReplacedAll():
@@ -400,7 +418,6 @@ class EditFinder:
 
     def _check_inside(self, overwrite: OverwriteRows, replaced: ReplacedWhere | ReplacedRegions) -> None:
         """Raise when a new row is not in the part that is replaced: the next run would add it."""
-        assert self.source is not None  # noqa: S101 - as in `_overwritten`
         query = new_rows_outside(replaced, overwrite.target.name, overwrite.named_queries, self.schema)
         outside = self.version.answered(query, {SOURCE: self.source}).rows
         if outside.num_rows:
@@ -412,13 +429,20 @@ class EditFinder:
             raise error
 
     def _check_not_null(self, columns: Sequence[str]) -> None:
-        assert self.source is not None  # noqa: S101 - as in `_overwritten`
         for name in columns:
             if self.source[name].null_count:
                 raise InvalidInput(
                     f"{counted(self.source[name].null_count, 'new row')} with NULL in {name!r} of REPLACE USING",
                     hint="NULL is equal to nothing: select only rows that have a value",
                 )
+
+
+def _no_condition(condition: Slice, kind: str) -> InvalidInput:
+    from sleeper_nb.engines.duckdb.conditions import type_name
+
+    is_short = len(condition.text) <= _LONGEST and "\n" not in condition.text
+    hint = f"compare it: {condition.text} = …" if is_short else "compare it with a value: … = 5"
+    return InvalidInput(f"the condition is a value of type {type_name(kind)}, not true or false", hint=hint)
 
 
 def _numbers(rows: pa.Table) -> npt.NDArray[np.int64]:
