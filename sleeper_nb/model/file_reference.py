@@ -107,8 +107,8 @@ def files_schema(schema: Schema) -> pa.Schema:
 def key_names(columns: pa.Schema) -> list[str]:
     """Return the row keys whose values columns of references have."""
     others = statistics.reference_names(columns)
-    least = (name for name in columns.names if name.startswith(statistics.MIN) and name not in others)
-    return [name.removeprefix(statistics.MIN) for name in least]
+    least = statistics.MIN
+    return [name.removeprefix(least) for name in columns.names if name.startswith(least) and name not in others]
 
 
 def without_statistics(references: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:

@@ -147,9 +147,8 @@ class Queries:
             chosen.name, self.lookup, self.tables, lambda each: runner.value(binder.bind(each)), kept, variables
         )
         if isinstance(text, Composition):
-            query = text.of(chosen.name, self.parameters)
-            given = replace(runner, parameters={**self.parameters, **query.values})
-            return given.run(binder.bind(query.statement))
+            query, values = text.of(chosen.name, self.parameters)
+            return replace(runner, parameters={**self.parameters, **values}).run(binder.bind(query))
         if text.part is None:
             return self._whole(text.whole(chosen.name), runner, binder)
         return runner.run(binder.bind(text.query(chosen.name)))

@@ -9,7 +9,7 @@ A condition or value goes between brackets (`in_brackets`): in them it is one ex
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -57,14 +57,6 @@ Piece = str | Slice | Around | QuotedName | InDialect | Given | GivenMap
 
 
 @dataclass(frozen=True, slots=True)
-class ComposedQuery:
-    """A query in one engine's SQL, and its Python values by the names of their parameters."""
-
-    statement: Statement
-    values: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class Composition:
     """A query made of pieces, which are written one after another with a space between them."""
 
@@ -76,8 +68,8 @@ class Composition:
         parts = (each.part if isinstance(each, Around) else each for each in self.pieces)
         return tuple(dict.fromkeys(each.written for each in parts if isinstance(each, Slice)))
 
-    def of(self, dialect: Dialect, taken: Collection[str] = ()) -> ComposedQuery:
-        """Return the query in an engine's SQL.
+    def of(self, dialect: Dialect, taken: Collection[str] = ()) -> tuple[Statement, dict[str, Any]]:
+        """Return the query in an engine's SQL, and its Python values by the names of their parameters.
 
         Parameters
         ----------
@@ -120,11 +112,11 @@ class Composition:
             texts.append(text)
             at += len(text) + 1
         query = Statement.of(" ".join(texts), dialect=dialect)
-        return ComposedQuery(Statement(query.text, dialect, query.tokens, TextOrigin(tuple(spans))), values)
+        return Statement(query.text, dialect, query.tokens, TextOrigin(tuple(spans))), values
 
     def query(self, dialect: Dialect) -> Statement:
         """Return the query in an engine's SQL; errors as `of`."""
-        return self.of(dialect).statement
+        return self.of(dialect)[0]
 
 
 def in_brackets(part: Slice) -> Around:

@@ -7,7 +7,7 @@ subquery, a name means such a row too, unless the subquery has a table of that n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from sleeper_nb.change.row_changes import MergeRows, RowChange, conditions_of, values_of
@@ -32,7 +32,9 @@ def check_no_whole_rows(change: RowChange, columns: Collection[str]) -> None:
     columns
         The columns of the table: such a name is a column, even if the table has it too.
     """
-    names = frozenset(name.casefold() for name in _relations(change)) - {name.casefold() for name in columns}
+    relations = [change.target.name]
+    relations += [change.source.name.text] if isinstance(change, MergeRows) and change.source.name is not None else []
+    names = frozenset(map(str.casefold, relations)) - {name.casefold() for name in columns}
     for part in (*conditions_of(change), *values_of(change)):
         if not isinstance(part, Slice):
             continue
@@ -44,13 +46,6 @@ def check_no_whole_rows(change: RowChange, columns: Collection[str]) -> None:
                 hint += f"; for a column {token.text} of another table write u.{token.text}"
             error = InvalidInput(f"{token.text} stands for a whole row here", hint=hint)
             raise placed(error, part.written, part.at + token.start)
-
-
-def _relations(change: RowChange) -> Iterator[str]:
-    """Yield the names by which columns are qualified."""
-    yield change.target.name
-    if isinstance(change, MergeRows) and change.source.name is not None:
-        yield change.source.name.text
 
 
 Found = tuple[Token, bool]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 from sleeper_nb.arguments import checked
 from sleeper_nb.change.change import ChangeReport
@@ -29,8 +28,6 @@ from sleeper_nb.table.changing import BoundChange
 
 SOURCE_NAME, TARGET_NAME = "source", "target"
 """How expressions call the new rows, and the table."""
-_KINDS: Final[tuple[RowKind, ...]] = ("matched", "not matched", "not matched by source")
-_MATCHED, _NOT_MATCHED, _BY_SOURCE = _KINDS
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -57,41 +54,41 @@ class MergeBuilder:
     @checked
     def when_matched_update(self, updates: Mapping[str, str], predicate: str | None = None) -> MergeBuilder:
         """Update rows that match: `updates` has an expression of SQL for each column, such as ``"source.fare"``."""
-        return self._with(_MATCHED, predicate, UpdateColumns(self._assigned(updates)))
+        return self._with("matched", predicate, UpdateColumns(self._assigned(updates)))
 
     @checked
     def when_matched_update_all(self, predicate: str | None = None, except_cols: Sequence[str] = ()) -> MergeBuilder:
         """Update all columns of rows that match from the source's columns of the same names, but for some."""
-        return self._with(_MATCHED, predicate, UpdateColumns(self._all(except_cols)))
+        return self._with("matched", predicate, UpdateColumns(self._all(except_cols)))
 
     @checked
     def when_matched_delete(self, predicate: str | None = None) -> MergeBuilder:
         """Delete rows that match."""
-        return self._with(_MATCHED, predicate, DeleteRow())
+        return self._with("matched", predicate, DeleteRow())
 
     @checked
     def when_not_matched_insert(self, updates: Mapping[str, str], predicate: str | None = None) -> MergeBuilder:
         """Insert rows of the source that match none: `updates` has an expression for each column."""
-        return self._with(_NOT_MATCHED, predicate, InsertColumns(self._assigned(updates)))
+        return self._with("not matched", predicate, InsertColumns(self._assigned(updates)))
 
     @checked
     def when_not_matched_insert_all(
         self, predicate: str | None = None, except_cols: Sequence[str] = ()
     ) -> MergeBuilder:
         """Insert rows of the source that match none, with all their columns but for some."""
-        return self._with(_NOT_MATCHED, predicate, InsertColumns(self._all(except_cols)))
+        return self._with("not matched", predicate, InsertColumns(self._all(except_cols)))
 
     @checked
     def when_not_matched_by_source_update(
         self, updates: Mapping[str, str], predicate: str | None = None
     ) -> MergeBuilder:
         """Update rows of the table that match no row of the source; this reads the whole table."""
-        return self._with(_BY_SOURCE, predicate, UpdateColumns(self._assigned(updates)))
+        return self._with("not matched by source", predicate, UpdateColumns(self._assigned(updates)))
 
     @checked
     def when_not_matched_by_source_delete(self, predicate: str | None = None) -> MergeBuilder:
         """Delete rows of the table that match no row of the source; this reads the whole table."""
-        return self._with(_BY_SOURCE, predicate, DeleteRow())
+        return self._with("not matched by source", predicate, DeleteRow())
 
     @checked
     def execute(

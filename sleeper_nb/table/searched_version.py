@@ -101,9 +101,12 @@ class SearchedVersion:
         queries, own = self.of_change, self._source
 
         def found(name: str, version: VersionReference | None) -> BoundSource | None:
+            if name in rows:
+                return None
             if name == TARGET:
-                rows, reader = (own.rows, own.reader) if self.searched is None else (TableRows(self.searched), None)
-                return replace(own, rows=rows, reader=reader, with_places=True)
+                if self.searched is None:
+                    return replace(own, with_places=True)
+                return replace(own, rows=TableRows(self.searched), reader=None, with_places=True)
             has_name = name.casefold() == self.table.name.casefold()
             if has_name and self.searched is not None:
                 # after the deletion it would be answered otherwise, and mean other rows of older versions
@@ -145,13 +148,7 @@ class SearchedVersion:
 
     def unread(self, query: Composition, rows: Mapping[str, pa.Table]) -> QueryResult:
         """Return the result of a query about some rows by name, also of the table that is changed."""
-        queries = self.queries(rows)
-        lookup = queries.lookup
-
-        def found(name: str, version: VersionReference | None) -> BoundSource | None:
-            return None if name in rows else lookup(name, version)
-
-        return replace(queries, lookup=found, dry_run=True).run(query)
+        return replace(self.queries(rows), dry_run=True).run(query)
 
     def answered(self, query: Composition, rows: Mapping[str, pa.Table]) -> FoundRows:
         """Answer a query about the rows of the version."""

@@ -152,10 +152,10 @@ def test_a_part_that_another_engine_reads_otherwise_is_refused():
 
 def test_python_values_are_parameters_with_names_that_the_user_has_not():
     composition = Composition(("SELECT", Given(5), ",", GivenMap((("a", None), ("b", 2)))))
-    query = composition.of("duckdb", {"sleeper_value_1"})
-    assert query.statement.text == "SELECT :sleeper_value_0 , map(:sleeper_value_2, :sleeper_value_3)"
-    assert query.values == {"sleeper_value_0": 5, "sleeper_value_2": ["a", "b"], "sleeper_value_3": [None, 2]}
-    assert list(composition.of("spark").values.values()) == [5, "a", None, "b", 2]
+    query, values = composition.of("duckdb", {"sleeper_value_1"})
+    assert query.text == "SELECT :sleeper_value_0 , map(:sleeper_value_2, :sleeper_value_3)"
+    assert values == {"sleeper_value_0": 5, "sleeper_value_2": ["a", "b"], "sleeper_value_3": [None, 2]}
+    assert list(composition.of("spark")[1].values()) == [5, "a", None, "b", 2]
 
 
 @given(st.text(alphabet="ab1 ()'\",.-/*\n:@é", max_size=40), st.data(), st.sampled_from(["duckdb", "spark"]))
