@@ -294,12 +294,12 @@ def conditions_of(change: RowChange) -> tuple[Slice, ...]:
         case DeleteRows() | UpdateRows():
             found = [change.condition]
         case MergeRows():
-            found = [change.condition, *(clause.condition for clause in change.clauses)]
+            found = [change.condition, *[clause.condition for clause in change.clauses]]
         case OverwriteRows(replaced=ReplacedWhere(condition)):
             found = [condition]
         case _:
             found = []
-    return tuple(each for each in found if each is not None)
+    return tuple([each for each in found if each is not None])
 
 
 def values_of(change: RowChange) -> tuple[Expression, ...]:

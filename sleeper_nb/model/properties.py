@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
@@ -279,14 +280,7 @@ Origin = Literal["table", "instance", "default"]
 
 @dataclass(frozen=True, slots=True)
 class _Properties:
-    """The values that are set; all others have their default.
-
-    Parameters
-    ----------
-    texts
-        The texts of the values, by name.
-    parsed
-        Values by name and text; a text that is not among them is parsed once, here.
+    """The texts of the values that are set, by name; all others have their default.
 
     Raises
     ------
@@ -295,22 +289,19 @@ class _Properties:
     """
 
     texts: Mapping[str, str]
-    parsed: Mapping[tuple[str, str], Any] = field(default_factory=dict, kw_only=True, compare=False, repr=False)
 
     defined: ClassVar[Mapping[str, Property]]
 
     def __post_init__(self) -> None:
-        parsed = {}
-        for each in self.texts.items():
-            parsed[each] = self.parsed[each] if each in self.parsed else self._value(*each)
-        object.__setattr__(self, "parsed", parsed)
+        for name, text in self.texts.items():
+            self._check(name, text)
 
     @classmethod
-    def _value(cls, name: str, text: str) -> Any:
+    def _check(cls, name: str, text: str) -> None:
         if name not in cls.defined:
             raise NotFound.of("property", name, cls.defined)
         try:
-            return cls.defined[name].parse(text)
+            _parsed(cls.defined[name], text)
         except SleeperError as error:  # its message is more precise than `kind`
             raise type(error)(f"property {name}: {error.message}", hint=error.hint_parts) from error
         except ValueError as error:
@@ -319,9 +310,7 @@ class _Properties:
             raise InvalidInput(f"property {name} cannot be {shown}", hint=hint) from error
 
     def __getitem__(self, name: str) -> Any:
-        text = self.text(name)
-        key = name, text
-        return self.parsed[key] if key in self.parsed else self.defined[name].parse(text)
+        return _parsed(self.defined[name], self.text(name))
 
     def values(self, *names: str) -> tuple[Any, ...]:
         """Return the values of several properties."""
@@ -338,14 +327,20 @@ class _Properties:
     @classmethod
     def from_text(cls, content: str, source: str = "the properties") -> Self:
         """Read the content of a ``.properties`` file; errors name the line and the `source`, such as the file."""
-        texts, parsed = {}, {}
+        texts = {}
         for entry in entries(content, source):
             try:
-                parsed[entry.name, entry.value] = cls._value(entry.name, entry.value)
+                cls._check(entry.name, entry.value)
             except SleeperError as error:
                 raise type(error)(f"line {entry.line} of {source}: {error.message}", hint=error.hint_parts) from error
             texts[entry.name] = entry.value
-        return cls(texts, parsed=parsed)
+        return cls(texts)
+
+
+@lru_cache(maxsize=1024)
+def _parsed(known: Property, text: str) -> Any:
+    """Return the value of a text, which is parsed once however many tables have it."""
+    return known.parse(text)
 
 
 @dataclass(frozen=True, slots=True)
