@@ -4,9 +4,9 @@ Every value is read as text and converted by the rules for texts (`casts`). NULL
 default an empty value. A quoted null text is a text; if the column holds neither texts nor bytes, it can only mean NULL
 as well. Bytes are base64, and lists, maps and structs JSON, as an export writes them.
 
-Arrow reads ``"a" b`` as ``a b``, so the quotes of a file are checked while Arrow reads it, block by block. If all of
-them open or close a value or are doubled inside one, the file is well-formed. If one is not, as in ``5" disk``,
-Python's CSV parser decides.
+Arrow reads ``"a" b`` as ``a b``, and a file that was cut inside quotes to its end. So the quotes of a file are checked
+while Arrow reads it, block by block (`Quotes`). If all of them open or close a value or are doubled inside one, the
+file is well-formed unless their number is odd. If one is not, as in ``5" disk``, Python's CSV parser decides.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ import io
 import itertools
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from json import JSONDecodeError
 from typing import Any, Final, Literal, Self
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
@@ -44,7 +43,7 @@ from sleeper_nb.load.conform import (
     row_number,
     with_count,
 )
-from sleeper_nb.load.csv_text import KeptLines, are_comments, as_written_in, hint_for, text_stream
+from sleeper_nb.load.csv_text import KeptLines, Quotes, WatchedText, are_comments, as_written_in, hint_for, text_stream
 from sleeper_nb.load.json_files import parse_json
 from sleeper_nb.load.load_options import EXACT, Matching, nameless
 from sleeper_nb.load.python_values import from_python, prepared
@@ -64,8 +63,6 @@ from sleeper_nb.report import counted, values_of
 logger = logging.getLogger(__name__)
 
 
-_END = "\x1c\x1d\x1e\x1f"
-"""The value of the row that marks the end of a file; none of its characters can be a delimiter."""
 TEXT: Final = "_text"
 """The column of kept-back rows that has a whole line, if its values are too many or too few for the columns."""
 _WRONG_LINE = re.compile(
@@ -117,35 +114,26 @@ def csv_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> I
     wrong_lines = WrongLines(csv_format) if matching.keep_back or matching.list_lines else None
     typed = _TypedCsv(file, csv_format, schema, matching, table_names, wrong_lines)
     quotes = Quotes(csv_format)
-    last: pa.RecordBatch | None = None  # kept back, as the last batch ends with the row that marks the end
+    last: pa.RecordBatch | None = None  # kept back until the quotes of the whole file are known
     start = 0
     try:
-        with (
-            file.open() as stream,
-            closing(_open_csv(stream, names, csv_format, quotes, wrong_lines, surplus=surplus)) as reader,
-        ):
-            for batch in reader:
-                if not batch.num_rows:
-                    continue
+        with closing(_batches(file, names, csv_format, quotes, wrong_lines, surplus=surplus)) as batches:
+            for batch in batches:
                 if last is not None:
                     yield typed.columns(last, start)
                     start += last.num_rows
                 last = typed.without_surplus(batch, start + (last.num_rows if last else 0)) if surplus else batch
     except pa.ArrowInvalid as error:
-        if _END in str(error):
-            raise _ends_inside_quotes(file) from error
+        if quotes.ended and str(error).count(str(csv_format.quote_char)) % 2:  # in the line that the error shows
+            _check_quotes(file, csv_format, quotes)
         wrong = _wrong_line(file, csv_format, error, matching)
         if wrong is None:
             raise
         if wrong_lines is not None:
             wrong.hint = _hint_for_line_that_was_not_passed(file)
         raise wrong from error
-    if last is None or not _has_end_row(last):
-        raise _ends_inside_quotes(file)
-    if not quotes.regular:
-        logger.debug("%s has irregular quotes: checking them with Python's parser", file.label)
-        _check_quotes(file, csv_format)
-    yield typed.columns(last.slice(0, last.num_rows - 1), start)
+    _check_quotes(file, csv_format, quotes)
+    yield typed.columns(_no_rows(typed.names) if last is None else last, start)
     if wrong_lines is not None and wrong_lines.found:
         yield typed.wrong_lines_as_rows() if matching.keep_back else typed.wrong_lines_as_differences()
 
@@ -237,28 +225,23 @@ def csv_sample(file: SourceFile, matching: Matching = EXACT) -> list[tuple[str, 
         _check_delimiter_of_sample(file, first, csv_format)
         wrong, surplus = WrongLines(csv_format), _has_empty_surplus(file, csv_format, names)
         try:
-            with (
-                file.open() as stream,
-                closing(_open_csv(stream, names, csv_format, Quotes(csv_format), wrong, surplus=surplus)) as reader,
-            ):
-                texts = pa.Table.from_batches([next(iter(reader))])
+            with closing(_batches(file, names, csv_format, Quotes(csv_format), wrong, surplus=surplus)) as batches:
+                texts = next(batches, _no_rows(names))
         except pa.ArrowInvalid as error:
             if (of_line := _wrong_line(file, csv_format, error, matching)) is None:
                 raise
             of_line.hint = _hint_for_line_that_was_not_passed(file)
             raise of_line from error
-    rows = texts.num_rows - _has_end_row(texts)
-    if len(wrong.found) > rows:  # the first line is no header; of a few, the load names the first
+    if len(wrong.found) > texts.num_rows:  # the first line is no header; of a few, the load names the first
         bad = wrong.found[0]
         problem = _wrong_number(bad.actual_columns, bad.expected_columns)
         hint = _hint_for_line(bad.text, bad.actual_columns - bad.expected_columns, csv_format, matching)
         raise _line_error(file, csv_format, bad.number or 0, problem, bad.text, hint)
     # between quotes it is a text, unless the column turns out to hold numbers
     nulls = pa.array(csv_format.nulls, pa.string())
-    columns = [column.slice(0, rows).combine_chunks() for column in texts.columns[: len(names)]]
     return [
         (name, pc.if_else(pc.is_in(column, nulls), pa.scalar(None, pa.string()), column))
-        for name, column in zip(names, columns, strict=True)
+        for name, column in zip(names, texts.columns[: len(names)], strict=True)
     ]
 
 
@@ -329,10 +312,9 @@ def csv_rows_at(file: SourceFile, schema: Schema, matching: Matching, rows: Sequ
     names = csv_names(file, csv_format, matching.columns or schema.names)
     wrong, quotes = WrongLines(csv_format), Quotes(csv_format)
     surplus = matching.ignore_extra and _has_empty_surplus(file, csv_format, names)
-    with file.open() as stream, closing(_open_csv(stream, names, csv_format, quotes, wrong, surplus=surplus)) as reader:
-        batches = _CountedRows(reader)
-        found = taken(batches, rows, reader.schema).select(list(range(len(names))))
-    lines = [row - batches.count for row in rows if row >= batches.count]  # if any, all batches were read
+    with closing(_batches(file, names, csv_format, quotes, wrong, surplus=surplus)) as batches:
+        found, count = taken((batch.select(list(range(len(names)))) for batch in batches), rows, _no_rows(names).schema)
+    lines = [row - count for row in rows if row >= count]  # if any, all batches were read
     records = [wrong.record_of(row) for row in rows[: len(rows) - len(lines)]] + [wrong.records[at] for at in lines]
     in_order = sorted(records)
     numbers = dict(zip(in_order, _lines_of(file, csv_format, in_order), strict=False))
@@ -348,29 +330,20 @@ def _longer(column: pa.ChunkedArray, nulls: int) -> pa.ChunkedArray:
     return pa.chunked_array([*column.chunks, pa.nulls(nulls, column.type)], column.type)
 
 
-class _CountedRows:
-    """The batches of a CSV file without the row that marks its end; counts the rows that were read."""
-
-    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
-        self._batches, self.count = batches, 0
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        for batch in self._batches:
-            rows = batch.slice(0, batch.num_rows - _has_end_row(batch))
-            self.count += rows.num_rows
-            yield rows
+def _no_rows(names: Sequence[str]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], pa.string())] * len(names), names=list(names))
 
 
-def _open_csv(
-    stream: Any,
+def _batches(
+    file: SourceFile,
     names: Sequence[str],
     csv_format: CsvFormat,
     quotes: Quotes,
     wrong_lines: WrongLines | None = None,
     *,
     surplus: bool = False,
-) -> csv.CSVStreamingReader:
-    """Return Arrow's reader of a CSV file; every column is text. Without `wrong_lines`, such a line is an error.
+) -> Generator[pa.RecordBatch, None, None]:
+    """Yield what Arrow reads of a CSV file; every column is text. Without `wrong_lines`, such a line is an error.
 
     With `surplus`, there is one more column, which the header does not name.
     """
@@ -396,63 +369,18 @@ def _open_csv(
         quoted_strings_can_be_null=False,
         check_utf8=False,  # the cast does, and names the line and the value
     )
-    text = text_stream(stream, csv_format)
-    if csv_format.header and (len(names) == 1 or surplus):  # where an empty line is a row, it is none above the names
-        text = _FromHeader(text)
-    return csv.open_csv(_WithEndRow(text, names, csv_format, quotes), read, parse, convert)
-
-
-class _FromHeader:
-    """A stream without the empty lines at its beginning."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream, self._began = stream, False
-
-    def read(self, size: int) -> bytes:
-        block = bytes(self._stream.read(size))
-        while block and not self._began:
-            mark = block[: len(codecs.BOM_UTF8)] if block.startswith(codecs.BOM_UTF8) else b""
-            rest = block[len(mark) :].lstrip(b"\r\n")
-            self._began = bool(rest)
-            block = mark + rest if rest else bytes(self._stream.read(size))
-        return block
-
-
-class _WithEndRow(io.RawIOBase):
-    """A stream with one more row at its end. If Arrow does not read it as a row, the file ends inside quotes.
-
-    The row is in the same block as the end of the file, as Arrow accepts no block that is only a part of a row.
-    """
-
-    def __init__(self, stream: Any, names: Sequence[str], csv_format: CsvFormat, quotes: Quotes) -> None:
-        super().__init__()
-        self._stream, self._last_byte, self._ended, self._quotes = stream, b"\n", False, quotes
-        self._next: bytes | None = None
-        self._row = f"{_END}{csv_format.separator * (len(names) - 1)}\n".encode()
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        if self._ended:
-            return b""
-        size = max(1, (BLOCK_BYTES if size < 0 else size) - len(self._row) - 1)  # there is room for the row
-        block = bytes(self._stream.read(size)) if self._next is None else self._next
-        self._next = bytes(self._stream.read(size)) if block else b""
-        if block:
-            self._last_byte = block[-1:]
-            self._quotes.check(block)
-        if self._next:
-            return block
-        self._ended = True
-        self._quotes.end()
-        return block + (self._row if self._last_byte in {b"\n", b"\r"} else b"\n" + self._row)
-
-
-def _has_end_row(rows: pa.RecordBatch | pa.Table) -> bool:
-    """Return whether the row that marks the end of a file is the last one; its text may be of any encoding."""
-    last = rows.column(0)[-1].as_buffer() if rows.num_rows else None
-    return last is not None and last.to_pybytes() == _END.encode()
+    with file.open() as stream:
+        # where an empty line is a row, it is none above the names
+        from_header = csv_format.header and (len(names) == 1 or surplus)
+        text = WatchedText(text_stream(stream, csv_format), quotes, from_header=from_header)
+        try:
+            reader = csv.open_csv(text, read, parse, convert)
+        except pa.ArrowInvalid:
+            if not text.is_empty:
+                raise
+            return
+        with closing(reader):
+            yield from filter(len, reader)
 
 
 def _ends_inside_quotes(file: SourceFile) -> InvalidInput:
@@ -460,12 +388,20 @@ def _ends_inside_quotes(file: SourceFile) -> InvalidInput:
     return InvalidInput(f"{file.label} ends inside quotes", hint=hint)
 
 
-def _check_quotes(file: SourceFile, csv_format: CsvFormat) -> None:
+def _check_quotes(file: SourceFile, csv_format: CsvFormat, quotes: Quotes) -> None:
+    """Raise `InvalidInput` if a file ends inside quotes, or a value continues after its closing quote."""
+    if quotes.are_open:
+        raise _ends_inside_quotes(file)
+    if quotes.regular:
+        return
+    logger.debug("%s has irregular quotes: checking them with Python's parser", file.label)
     with _Records(file, csv_format, strict=True) as records:
         try:
             for _ in records.rows:
                 pass
         except python_csv.Error as error:
+            if "unexpected end" in str(error):
+                raise _ends_inside_quotes(file) from error
             if "expected after" not in str(error):  # a value is longer than Python's parser accepts
                 return
             raise InvalidInput(
@@ -745,51 +681,3 @@ def _decoded(texts: pa.Array, kind: FieldType, decode: Callable[[str], Any]) -> 
         index = first_bad(values, decode_all) or 0
         raise InexactValueError("string", kind, index, values[index]) from error
     return from_python(decoded, kind, base64=from_base64)
-
-
-class Quotes:
-    """Checks the quotes of a CSV file block by block.
-
-    Parameters
-    ----------
-    csv_format
-        The characters between and around values.
-
-    Attributes
-    ----------
-    regular
-        Whether every quote so far opens or closes a value, or is doubled inside one; unknown, so False, where quotes
-        can be escaped.
-    """
-
-    def __init__(self, csv_format: CsvFormat) -> None:
-        self._quote = ord(csv_format.quote_char or "\0")
-        self._may_stand_beside = _byte_set(ord(csv_format.separator), self._quote)
-        self._quote_count, self._byte_before, self._last = 0, b"\n", b""
-        self._none = csv_format.quote_char is None
-        self.regular = self._none or csv_format.escape is None
-
-    def check(self, block: bytes) -> None:
-        """Check the next block."""
-        if self._none or not self.regular or not block:
-            return
-        text = self._byte_before + self._last + block  # the last byte of a block is checked with the next block
-        codes = np.frombuffer(text, np.uint8)
-        places = np.flatnonzero(codes[1:-1] == self._quote) + 1
-        opening, closing = places[self._quote_count % 2 :: 2], places[1 - self._quote_count % 2 :: 2]
-        opens_regularly = self._may_stand_beside[codes[opening - 1]].all()
-        closes_regularly = self._may_stand_beside[codes[closing + 1]].all()
-        self.regular = bool(opens_regularly and closes_regularly)
-        self._quote_count += len(places)
-        self._byte_before, self._last = text[-2:-1], text[-1:]
-
-    def end(self) -> None:
-        """Check the end of the file."""
-        self.check(b"\n")
-
-
-def _byte_set(separator: int, quote: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Return for each byte whether it may stand next to a quote, outside the value that it opens or closes."""
-    allowed = np.zeros(256, np.bool_)
-    allowed[[separator, quote, ord("\n"), ord("\r")]] = True
-    return allowed

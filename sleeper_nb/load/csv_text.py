@@ -12,8 +12,9 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -66,6 +67,7 @@ def _is_number_or_empty(value: str) -> bool:
 
 _BLOCK_BYTES = 4 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LINE_ENDS: Final = (b"\n", b"\r")
 _NUMBERS = frozenset({"tinyint", "smallint", "int", "long", "float", "double", "decimal"})
 _WITH_COMMA = re.compile(r"\s*[+-]?(\d+,?\d*|,\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _WITH_MARK = "write a decimal comma and no points: 1234,5"
@@ -102,6 +104,12 @@ def text_stream(stream: Any, csv_format: CsvFormat) -> Any:
     return KeptLines(stream, csv_format) if csv_format.skip_lines or csv_format.comment else stream
 
 
+def _escapes(csv_format: CsvFormat) -> tuple[bytes, re.Pattern[bytes] | None]:
+    """Return the escape character, and a pattern of it with the byte that it escapes."""
+    escape = (csv_format.escape or "").encode()
+    return escape, re.compile(re.escape(escape) + b".", re.DOTALL) if escape else None
+
+
 class KeptLines(io.RawIOBase):
     """A stream without its first lines and without the lines of comments.
 
@@ -123,8 +131,7 @@ class KeptLines(io.RawIOBase):
         self._stream = io.BufferedReader(stream, _BLOCK_BYTES)
         self._skip, self._comment = csv_format.skip_lines, (csv_format.comment or "").encode()
         self._quote = (csv_format.quote_char or "").encode()
-        escape = re.escape((csv_format.escape or "").encode())
-        self._escaped = re.compile(escape + b".", re.DOTALL) if escape else None
+        _, self._escaped = _escapes(csv_format)
         self._number, self._is_quoted, self._kept, self._at = 0, False, b"", 0
         self.dropped: list[int] = []
 
@@ -169,6 +176,124 @@ class KeptLines(io.RawIOBase):
                 break
             line += 1
         return line
+
+
+class Quotes:
+    """Checks the quotes of a CSV file block by block.
+
+    Parameters
+    ----------
+    csv_format
+        The characters between and around values.
+
+    Attributes
+    ----------
+    regular
+        Whether every quote so far opens or closes a value, or is doubled or escaped inside one.
+    ended
+        Whether the end of the file was checked.
+    """
+
+    def __init__(self, csv_format: CsvFormat) -> None:
+        self._quote = ord(csv_format.quote_char or "\0")
+        self._may_stand_beside = _byte_set(ord(csv_format.separator), self._quote)
+        self._quote_count, self._byte_before, self._last = 0, b"\n", b""
+        self._none = csv_format.quote_char is None
+        self._escape, self._escaped = _escapes(csv_format)
+        self._escape_at_end, self._goes_on = b"", False
+        self.regular, self.ended = True, False
+
+    @property
+    def are_open(self) -> bool:
+        """Whether the file ended inside quotes, or with an escape; quotes that are irregular do not count."""
+        return self.ended and (self._goes_on or (self.regular and self._quote_count % 2 == 1))
+
+    def check(self, block: bytes) -> None:
+        """Check the next block."""
+        if block and self._escaped is not None:
+            block = self._without_escapes(block)
+        if self._none or not self.regular or not block:
+            return
+        text = self._byte_before + self._last + block  # the last byte of a block is checked with the next block
+        codes = np.frombuffer(text, np.uint8)
+        places = np.flatnonzero(codes[1:-1] == self._quote) + 1
+        opening, closing = places[self._quote_count % 2 :: 2], places[1 - self._quote_count % 2 :: 2]
+        opens_regularly = self._may_stand_beside[codes[opening - 1]].all()
+        closes_regularly = self._may_stand_beside[codes[closing + 1]].all()
+        self.regular = bool(opens_regularly and closes_regularly)
+        self._quote_count += len(places)
+        self._byte_before, self._last = text[-2:-1], text[-1:]
+
+    def _without_escapes(self, block: bytes) -> bytes:
+        """Return a block with a letter for each escaped character; an escape at its end is kept for the next block."""
+        assert self._escaped is not None  # noqa: S101 - the caller asked
+        text = self._escaped.sub(b"x", self._escape_at_end + block)
+        self._escape_at_end = self._escape if text.endswith(self._escape) else b""
+        escaped_end = block.endswith(_LINE_ENDS) and not text.endswith(_LINE_ENDS)
+        self._goes_on = escaped_end or bool(self._escape_at_end)
+        return text.removesuffix(self._escape)
+
+    def end(self) -> None:
+        """Check the end of the file."""
+        goes_on = self._goes_on
+        self.check(b"\n")
+        self._goes_on, self.ended = goes_on, True
+
+
+def _byte_set(separator: int, quote: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return for each byte whether it may stand next to a quote, outside the value that it opens or closes."""
+    allowed = np.zeros(256, np.bool_)
+    allowed[[separator, quote, ord("\n"), ord("\r")]] = True
+    return allowed
+
+
+class WatchedText(io.RawIOBase):
+    """The text of a CSV file, whose quotes are checked while it is read, with a line break at its end.
+
+    Parameters
+    ----------
+    stream
+        The text.
+    quotes
+        Checks it.
+    from_header
+        Whether empty lines at its beginning are left out.
+
+    Attributes
+    ----------
+    is_empty
+        Whether nothing was read so far.
+    """
+
+    def __init__(self, stream: Any, quotes: Quotes, *, from_header: bool) -> None:
+        super().__init__()
+        self._stream, self._quotes, self._from_header = stream, quotes, from_header
+        self._next: bytes | None = None
+        self.is_empty = True
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next block; its last one has the line break, as Arrow wants no block that is a part of a line."""
+        size = max(1, (_BLOCK_BYTES if size < 0 else size) - 1)
+        block = self._first(size) if self._next is None else self._next
+        self._next = bytes(self._stream.read(size)) if block else b""
+        self._quotes.check(block)
+        self.is_empty &= not block
+        if self._next or self._quotes.ended:
+            return block
+        self._quotes.end()
+        return block if block.endswith(_LINE_ENDS) or self.is_empty else block + b"\n"
+
+    def _first(self, size: int) -> bytes:
+        block = bytes(self._stream.read(size))
+        mark = _BYTE_ORDER_MARK if block.startswith(_BYTE_ORDER_MARK) else b""
+        rest = block[len(mark) :]
+        while self._from_header and rest and not (rest := rest.lstrip(b"\r\n")):
+            rest = bytes(self._stream.read(size))
+        return mark + rest
 
 
 def as_written_in(csv_format: CsvFormat, texts: pa.Array, target: FieldType) -> pa.Array:

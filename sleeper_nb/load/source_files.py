@@ -663,8 +663,6 @@ _NOT_IN_CP1252 = frozenset({0x81, 0x8D, 0x8F, 0x90, 0x9D})
 
 
 _LOOKED_AT: Final = 64 << 10
-_COMPRESSED: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz"}
-_ZIP: Final = b"PK\x03\x04"
 _JSON: Final = re.compile(r"\s*(\{|\[\s*[\[\{\]])")
 _DELIMITERS: Final = (",", "\t", ";", "|")
 _SAY_IT: Final = ("say its format, such as ", Action("--format csv", "format='csv'"))
@@ -689,15 +687,13 @@ def with_kind(file: SourceFile, given: str | None) -> SourceFile:
         head = bytes(stream.read(_LOOKED_AT))
     if given in {"parquet", "excel"}:
         return replace(file, kind=FileKind(given))
-    if given is None and head.startswith(b"PAR1"):
+    mark = _MARKS.match(head)
+    packed = None if mark is None else mark.lastgroup
+    if given is None and packed == "parquet":
         return replace(file, kind=FileKind("parquet"))
-    if head.startswith(_ZIP):
-        packed = _zipped(file)
-        if packed is None:
-            return replace(file, kind=FileKind("excel"))
-    else:
-        packed = next((name for mark, name in _COMPRESSED.items() if head.startswith(mark)), None)
-    kind = FileKind("csv", packed)
+    if packed == "excel" and (packed := _zipped(file)) is None:
+        return replace(file, kind=FileKind("excel"))
+    kind = FileKind("csv", packed if packed != "parquet" else None)
     return _of_text(replace(file, kind=kind), given)
 
 
@@ -755,8 +751,8 @@ class OriginalRows:
     numbers: Sequence[int]
 
 
-def taken(batches: Iterable[pa.RecordBatch], rows: Sequence[int], schema: pa.Schema) -> pa.Table:
-    """Return the rows of a stream that have some indexes."""
+def taken(batches: Iterable[pa.RecordBatch], rows: Sequence[int], schema: pa.Schema) -> tuple[pa.Table, int]:
+    """Return the rows of a stream that have some indexes, and how many rows were read; all, if some are missing."""
     wanted, start, found = np.asarray(rows, np.int64), 0, []
     for batch in batches:
         here = wanted[(wanted >= start) & (wanted < start + batch.num_rows)] - start
@@ -764,4 +760,4 @@ def taken(batches: Iterable[pa.RecordBatch], rows: Sequence[int], schema: pa.Sch
         start += batch.num_rows
         if start > rows[-1]:
             break
-    return pa.Table.from_batches(found, schema)
+    return pa.Table.from_batches(found, schema), start
