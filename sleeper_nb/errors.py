@@ -339,7 +339,18 @@ class OutcomeUnknown(StorageError):  # noqa: N818
 
 
 class EngineError(SleeperError):
-    """Java, Spark or DuckDB failed, or an optional package is missing."""
+    """Java, Spark or DuckDB failed."""
+
+
+class NotInstalled(EngineError):  # noqa: N818 - as the others
+    """A package is missing that an extra of sleeper-nb installs, such as ``spark`` or ``aws``."""
+
+    @classmethod
+    def of(cls, what: str, extra: str, otherwise: str = "") -> NotInstalled:
+        """Return the error of something that needs an extra; `otherwise` says what else to do."""
+        return cls(
+            f"{what} needs packages that are not installed", hint=f'pip install "sleeper-nb[{extra}]"{otherwise}'
+        )
 
 
 def first_line(error: BaseException) -> str:

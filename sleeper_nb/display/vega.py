@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sleeper_nb.display.chart_marks import LEAST_SPAN, RANGES, Point, edge_text, neighbours_of, span, thinned
 from sleeper_nb.display.figure import clip
-from sleeper_nb.errors import InvalidInput
+from sleeper_nb.errors import InvalidInput, NotInstalled
 from sleeper_nb.report import NULL
 
 if TYPE_CHECKING:
@@ -72,7 +72,10 @@ OTHERS: Final = " others"
 
 def altair_chart(specification: dict[str, Any]) -> AnyChart:
     """Return a chart of Altair of a specification, to change or save."""
-    import altair as alt
+    try:
+        import altair as alt
+    except ImportError as error:
+        raise NotInstalled.of("a chart of Altair, to change or save,", "charts") from error
 
     made: AnyChart = alt.Chart.from_dict(specification)
     return made
@@ -376,8 +379,11 @@ class ChartPicture(NamedTuple):
 
 def picture_of(specification: dict[str, Any]) -> ChartPicture | None:
     """Return the chart as PNG, twice as fine as a page unless that would be large; None when it cannot be made."""
-    import vl_convert
-
+    try:
+        import vl_convert
+    except ImportError:
+        logger.info("a chart is shown without a picture, which needs sleeper-nb[charts]")
+        return None
     version = ".".join(_VEGA_LITE.split(".")[:2])
     try:
         for scale in (2, 1):

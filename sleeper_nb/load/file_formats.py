@@ -23,7 +23,7 @@ from zipfile import BadZipFile, ZipFile
 import pyarrow as pa
 from pyarrow import parquet
 
-from sleeper_nb.errors import Action, EngineError, HintParts, InvalidInput, StorageError
+from sleeper_nb.errors import Action, HintParts, InvalidInput, NotInstalled, StorageError
 from sleeper_nb.load.casts import NUMBERS, InexactValueError, exactly
 from sleeper_nb.load.conform import (
     BadValue,
@@ -224,7 +224,7 @@ def sheet_rows(file: SourceFile) -> tuple[tuple[str | None, ...], list[Row]]:
 
     Raises
     ------
-    EngineError
+    NotInstalled
         When ``openpyxl`` is missing.
     InvalidInput
         When the file has several sheets and none is named, or not the one that is named.
@@ -269,8 +269,7 @@ def _cells(file: SourceFile) -> Iterator[Row]:
         from openpyxl import load_workbook
         from openpyxl.utils.exceptions import InvalidFileException
     except ImportError as error:
-        hint = 'pip install "sleeper-nb[excel]"; or save the sheet as CSV'
-        raise EngineError(f"reading {file.label} needs the package openpyxl", hint=hint) from error
+        raise NotInstalled.of(f"reading {file.label}", "excel", "; or save the sheet as CSV") from error
     try:
         with file.open() as stream:
             content = stream.read()

@@ -25,7 +25,7 @@ from sleeper_nb.admin.ownership import check_warehouse
 from sleeper_nb.arguments import checked
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.spark.file_systems import SCHEMES
-from sleeper_nb.errors import Action, EngineError, SleeperError, hint_text
+from sleeper_nb.errors import Action, EngineError, NotInstalled, SleeperError, hint_text
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.report import Grid, Report, counted, escaped
 from sleeper_nb.storage.aws import Network, in_short
@@ -45,7 +45,10 @@ CLOCK_WARNS, CLOCK_FAILS = timedelta(seconds=30), timedelta(minutes=5)
 """S3 refuses requests of a clock that is 15 minutes apart; readers' leases last as long."""
 _QUICK = 1
 """A quota of lost answers that lets no request be sent again: the doctor says at once that there is no answer."""
-_PACKAGES: Final = ("pyarrow", "duckdb", "datafusion", "pyspark", "boto3")
+_PACKAGES: Final = ("pyarrow", "duckdb", "datafusion")
+_OPTIONAL: Final = {"pyspark": "spark", "boto3": "aws", "altair": "charts", "openpyxl": "excel"}
+"""Packages of extras, and the extra that installs each."""
+_WITHOUT_SPARK: Final = "; loads and DuckDB work without it"
 _ASK_CLUSTER = Action("doctor --cluster", "session.doctor(cluster=True)")
 
 
@@ -247,17 +250,22 @@ def _python(_: Patient) -> Iterator[HealthCheck]:
 
     yield HealthCheck("Python", OK, f"{platform.python_version()}, sleeper-nb {__version__}, {platform.system()}")
     found, missing = [], []
-    for name in _PACKAGES:
+    for name in (*_PACKAGES, *_OPTIONAL):
         try:
             found.append(f"{name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:
             missing.append(name)
-    old = [each for each in _unmet(_PACKAGES) if each.split(">")[0] not in missing]
+    without = [_OPTIONAL[name] for name in missing if name in _OPTIONAL]
+    missing = [name for name in missing if name in _PACKAGES]
+    old = [each for each in _unmet((*_PACKAGES, *_OPTIONAL)) if each.split(">")[0] not in missing]
     if missing or old:
         says = f"missing: {', '.join(missing)}" if missing else f"too old or too new: {', '.join(found)}"
         yield HealthCheck("packages", FAILED, says, (f"pip install {' '.join(map(repr, [*missing, *old]))}",))
     else:
         yield HealthCheck("packages", OK, ", ".join(found))
+    if without:
+        line = f'pip install "sleeper-nb[{",".join(without)}]"'
+        yield HealthCheck("extras", OK, f"not installed: {', '.join(without)}", (line,))
 
 
 def _unmet(names: Sequence[str]) -> list[str]:
@@ -271,7 +279,7 @@ def _unmet(names: Sequence[str]) -> list[str]:
     unmet = []
     for each in map(Requirement, texts):
         try:
-            if each.name in names and each.marker is None:
+            if each.name in names:
                 version = importlib.metadata.version(each.name)
                 unmet += [] if each.specifier.contains(version, prereleases=True) else [f"{each.name}{each.specifier}"]
         except importlib.metadata.PackageNotFoundError:
@@ -288,8 +296,7 @@ def _java(patient: Patient) -> Iterator[HealthCheck]:
     try:
         java = find_java()
     except EngineError as error:
-        without = "; loads and DuckDB work without it"
-        yield HealthCheck("Java", WARNING, f"{error.message}{without}", error.hint_parts)
+        yield HealthCheck("Java", WARNING, f"{error.message}{_WITHOUT_SPARK}", error.hint_parts)
     else:
         ignored = f"; not used: {'; '.join(java.ignored)}" if java.ignored else ""
         yield HealthCheck("Java", OK, f"{java.version} ({java.origin}){ignored}")
@@ -299,7 +306,12 @@ def _spark(patient: Patient) -> Iterator[HealthCheck]:
     from sleeper_nb.engines.spark.gateway import active_session, check_classic
     from sleeper_nb.engines.spark.jvm import spark_home
 
-    home, session = spark_home(), patient.given or active_session()
+    try:
+        home = spark_home()
+    except NotInstalled as error:
+        yield HealthCheck("Spark", WARNING, f"{error.message}{_WITHOUT_SPARK}", error.hint_parts)
+        return
+    session = patient.given or active_session()
     version = _jar_version(home, "spark-core_*.jar")
     if session is not None:
         check_classic(session)

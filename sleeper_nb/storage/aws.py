@@ -18,9 +18,7 @@ logger = logging.getLogger(__name__)
 
 def in_short(error: Exception) -> str:
     """Return the first line of an error; its kind where botocore repeats what its HTTP client was given."""
-    from botocore.exceptions import HTTPClientError
-
-    if type(error) is HTTPClientError:
+    if type(error).__name__ == "HTTPClientError" and type(error).__module__ == "botocore.exceptions":
         return f"its HTTP client failed ({type(_cause_of(error)).__name__})"
     return first_line(error)
 

