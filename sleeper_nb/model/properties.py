@@ -280,7 +280,7 @@ Origin = Literal["table", "instance", "default"]
 
 @dataclass(frozen=True, slots=True)
 class _Properties:
-    """The texts of the values that are set, by name; all others have their default.
+    """The texts of the values that are set, by name; all others have their default, or that of `defaults`.
 
     Raises
     ------
@@ -289,6 +289,7 @@ class _Properties:
     """
 
     texts: Mapping[str, str]
+    defaults: Mapping[str, str] = field(default_factory=dict)
 
     defined: ClassVar[Mapping[str, Property]]
 
@@ -310,15 +311,16 @@ class _Properties:
             raise InvalidInput(f"property {name} cannot be {shown}", hint=hint) from error
 
     def __getitem__(self, name: str) -> Any:
-        return _parsed(self.defined[name], self.text(name))
+        known = self.defined[name]
+        return _parsed(known, self.texts.get(name, self.defaults.get(name, known.default)))
 
     def values(self, *names: str) -> tuple[Any, ...]:
         """Return the values of several properties."""
         return tuple([self[name] for name in names])
 
     def text(self, name: str) -> str:
-        """Return the text of the value that applies."""
-        return self.texts.get(name, self.defined[name].default)
+        """Return the text of the value that applies: the one that is set, that of `defaults`, or the default."""
+        return self.texts.get(name, self.defaults.get(name, self.defined[name].default))
 
     def to_text(self) -> str:
         """Return the content of a ``.properties`` file with the values that are set, ``name=value`` on each line."""
@@ -351,14 +353,9 @@ class TableProperties(_Properties):
     warehouse.
     """
 
-    defaults: Mapping[str, str] = field(default_factory=dict)
     permissions: Permissions = field(default=NOTHING_ALLOWED, compare=False, repr=False)
 
     defined: ClassVar[Mapping[str, Property]] = PROPERTIES
-
-    def text(self, name: str) -> str:
-        """Return the text of the value that applies: the table's, its instance's, or the default."""
-        return self.texts.get(name, self.defaults.get(name, self.defined[name].default))
 
     def check_together(self, source: str = "") -> None:
         """Raise `InvalidInput` when valid values contradict each other.

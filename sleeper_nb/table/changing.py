@@ -65,12 +65,8 @@ _OPERATIONS: Final[Mapping[type, str]] = {
 """What history calls a statement that changes rows."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SourceRows:
-    """The rows of a change's source, and the tables that they were read from."""
-
-    rows: pa.Table
-    read_from: tuple[BoundSource, ...] = ()
+SourceRows = tuple[pa.Table, tuple[BoundSource, ...]]
+"""The rows of a change's source, and the tables that they were read from."""
 
 
 @contextmanager
@@ -98,24 +94,24 @@ class Source:
         """Return the rows for a change of a version; none for a change without new rows."""
         if self._read is not None:
             return self._read
-        found = self._rows(version)
-        if all(version.read_in(each) is None for each in found.read_from):
-            self._read = found
-        return found
+        rows, read_from = self._rows(version)
+        if all(version.read_in(each) is None for each in read_from):
+            self._read = rows, read_from
+        return rows, read_from
 
     def _rows(self, version: SearchedVersion) -> SourceRows:
         match self.change:
             case MergeRows(source=MergeSource(NewRows(rows))) | OverwriteRows(rows=NewRows(rows)):
-                return SourceRows(rows)
+                return rows, ()
             case MergeRows(source=MergeSource(Slice() as relation), named_queries=named):
                 result = version.queries().run(source_rows(relation, named))
-                return SourceRows(result.to_arrow(), result.sources)
+                return result.to_arrow(), result.sources
             case OverwriteRows(rows=InsertRows() as insert):
                 text, table = SqlText(insert.written.text), version.table.name
                 result, names = inserted_rows(insert, text, table, version.schema, version.queries())
-                return SourceRows(result.to_arrow().rename_columns(list(names)), result.sources)
+                return result.to_arrow().rename_columns(list(names)), result.sources
             case _:
-                return SourceRows(pa.table({}))
+                return pa.table({}), ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -201,15 +197,16 @@ class BoundChange:
         Such a condition, for example ``1 = 1``, means what no condition means. One that names a column and that all
         rows meet is not confirmed: a program would stop because of its data.
         """
+        if not 0 < edits.counts.deleted + edits.counts.updated == rows:
+            return False
         match self.change:
             case OverwriteRows(replaced=ReplacedRegions(regions)):
-                names_columns = any(each != Range() for region in regions for each in region.ranges)
+                return all(each == Range() for region in regions for each in region.ranges)
             case OverwriteRows(replaced=ReplacedByColumns()) | MergeRows(condition=None):
-                names_columns = True
+                return False
             case change:
                 names = frozenset[str]().union(*map(names_in, conditions_of(change)))
-                names_columns = not names.isdisjoint(map(str.casefold, edits.rows.column_names))
-        return not names_columns and 0 < edits.counts.deleted + edits.counts.updated == rows
+                return names.isdisjoint(map(str.casefold, edits.rows.column_names))
 
     def _rows_changed(self) -> RowEditor:
         settings, progress = EditSettings.of(self.table.properties), self.table.components.progress
@@ -232,12 +229,12 @@ class BoundChange:
     def _found(self, source: Source, state: TableState) -> EditList:
         version = SearchedVersion(self.table, state, self.queries)
         version.check_unprocessed()
-        new = source.on(version)
-        edits = EditFinder(self.change, version, self._fitting(new.rows, version)).find()
+        rows, read_from = source.on(version)
+        edits = EditFinder(self.change, version, self._fitting(rows, version)).find()
         is_of_snapshot = self.table.properties[CHANGE_ISOLATION] == "snapshot"
         return replace(
             edits,
-            watched=(*edits.watched, *version.watched_in(new.read_from)),
+            watched=(*edits.watched, *version.watched_in(read_from)),
             judged=self._judged(edits.rows, state),
             ignores_added=is_of_snapshot and isinstance(self.change, DeleteRows | UpdateRows),
             is_about_all_rows=self._is_about_all_rows or self._changes_all(edits, state.totals().rows),
