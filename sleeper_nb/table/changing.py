@@ -1,4 +1,4 @@
-"""Change the rows of a table: on the newest version, in one commit, or as a dry run."""
+"""Change the rows of a table: on the newest version, in one commit, or as a dry run; or delete rows for good."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 from sleeper_nb.change.apply_edits import EditSettings
 from sleeper_nb.change.change import ChangeReport, RowEditor
 from sleeper_nb.change.edit_list import EditList
-from sleeper_nb.change.purge import PurgeOfRows
+from sleeper_nb.change.purge import PurgeOfRows, PurgeReport
 from sleeper_nb.change.row_changes import (
     DeleteRows,
     InsertRows,
@@ -40,6 +40,7 @@ from sleeper_nb.load.conform import (
     without_options,
 )
 from sleeper_nb.load.row_checks import NOT_JUDGED, JudgedRows, opened_checks
+from sleeper_nb.maintain.online import check_online
 from sleeper_nb.model.jobs import MadeBefore, check_job_id
 from sleeper_nb.model.partitions import Range
 from sleeper_nb.model.properties import CHANGE_ISOLATION, SAVEPOINT_INTERVAL
@@ -47,9 +48,11 @@ from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.sql_values import Slice
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import EditCounts
+from sleeper_nb.progress import finishing
 from sleeper_nb.query.inserted_rows import inserted_rows
 from sleeper_nb.query.queries import Queries
 from sleeper_nb.read import job_tracking
+from sleeper_nb.report import counted
 from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.sql.expressions import literals_in, names_in
 from sleeper_nb.sql.found_rows import SOURCE_ROW, source_rows
@@ -247,8 +250,49 @@ class BoundChange:
         with opened_checks(self.table.load_checks(state.schema)) as checks:
             return checks.judged(rows, no_place)
 
-    def purge(self) -> PurgeOfRows:
-        """Return the purge of the rows that a deletion is about."""
+    def purge(self, *, dry_run: bool, force: bool, message: str | None, job_id: str | None) -> PurgeReport:
+        """Delete rows, and all versions, savepoints and files that have them; or return what would be deleted.
+
+        Raises
+        ------
+        ConfirmationNeeded
+            When versions, savepoints or all rows would be deleted, without `dry_run` or `force`; it has the plan.
+        StateRuleBroken
+            When the table is offline.
+        StorageError
+            When files to be deleted are reached through a symbolic link; nothing was changed.
+        InvalidInput
+            When the condition is wrong, or a job id is given.
+        """
+        table, rows = self.table, self._purge
+        if job_id is not None:
+            raise InvalidInput("a purge takes no job id", hint="omit it: a purge that is repeated only finishes it")
+        if not dry_run:
+            check_online(table.components.catalog, table.entry, "purging")
+        with finishing(table.components.progress):
+            if not dry_run:
+                rows.check_links()
+            if not dry_run and force:
+                return rows.run(message=message, author=table.components.author)
+            plan = rows.plan()
+            if dry_run:
+                return plan
+            if not plan.needs_confirmation:
+                return rows.run(message=message, author=table.components.author)
+        raise ConfirmationNeeded(
+            f"this deletes {counted(plan.deleted, 'row')} of table {table.name!r} for good, with "
+            f"{counted(len(plan.expired), 'snapshot')} and {counted(len(plan.savepoints), 'savepoint')}",
+            hint=(
+                Action("--force", "force=True"),
+                " does it; ",
+                Action("--dry-run", "dry_run=True"),
+                " shows the plan",
+            ),
+            plan=plan,
+        )
+
+    @property
+    def _purge(self) -> PurgeOfRows:
         change, values = self.change, {str(each) for each in self.queries.parameters.values()}
         if isinstance(change, DeleteRows) and change.condition is not None:
             values |= literals_in(change.condition)

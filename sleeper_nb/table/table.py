@@ -68,7 +68,7 @@ from sleeper_nb.report import Answer, Grid, Listing, Report, Stacked
 from sleeper_nb.scan import Scan
 from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.state_store.state_store_base import StateStore
-from sleeper_nb.table import configuring, loading, maintaining, purging, version_history, watching
+from sleeper_nb.table import configuring, loading, maintaining, version_history, watching
 from sleeper_nb.table.change_methods import ChangeMethods
 from sleeper_nb.table.changing import BoundChange
 from sleeper_nb.table.folder_watch import DEFAULT_EVERY, WatchedFolder, WatchReport
@@ -865,10 +865,10 @@ class Table(Report):
         ConflictError
             When other writers changed the same rows in each of ten attempts.
         """
-        statement = ChangeMethods(self._opened, engine, params, data).delete(where)
+        change = ChangeMethods(self._opened, engine, params, data).delete(where)
         if purge:
-            return purging.purge(statement, dry_run=dry_run, force=force, message=message, job_id=job_id)
-        return statement.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
+            return change.purge(dry_run=dry_run, force=force, message=message, job_id=job_id)
+        return change.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
 
     @checked
     def update(
@@ -904,8 +904,8 @@ class Table(Report):
         ConfirmationNeeded, InvalidInput, ConflictError
             As `delete`; also when a new value does not fit its column, or breaks a rule of the table.
         """
-        statement = ChangeMethods(self._opened, engine, params, data)
-        change = statement.update(updates or {}, new_values or {}, where)
+        methods = ChangeMethods(self._opened, engine, params, data)
+        change = methods.update(updates or {}, new_values or {}, where)
         return change.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
 
     @checked
