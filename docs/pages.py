@@ -33,6 +33,7 @@ WHOLE = {
     "COMPARISON.md": ("comparison", START),
     "docs/types.md": ("reference/types", REFERENCE),
     "ARCHITECTURE.md": ("architecture", PROJECT),
+    "docs/protocol.md": ("protocol", PROJECT),
     "docs/decisions/README.md": ("decisions/index", PROJECT),
     "benchmarks/README.md": ("benchmarks", PROJECT),
     "benchmarks/SITTING.md": ("sitting", PROJECT),
