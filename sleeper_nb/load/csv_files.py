@@ -104,7 +104,8 @@ def csv_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> I
     """
     csv_format = file.csv.for_file(file.path)
     names = csv_names(file, csv_format, matching.columns or schema.names)
-    first_record = names if csv_format.header else _first_record(file, csv_format)
+    first_record = names if csv_format.header else next(iter(_first_records(file, csv_format, 1)), [])
+    _check_is_text(file, first_record)
     _check_no_comment(file, first_record, csv_format)
     _check_delimiter(file, first_record, csv_format, schema)
     table_names = matched_names(names, csv_format, schema, matching)
@@ -261,12 +262,7 @@ def _check_no_comment(file: SourceFile, first: Sequence[str], csv_format: CsvFor
     if not (csv_format.header and csv_format.comment is None and first and first[0].startswith("#")):
         return
     lines = _lines_of_comments(file, csv_format)
-    records: list[list[str]] = []
-    with contextlib.suppress(python_csv.Error), _Records(file, csv_format) as read:
-        for record in filter(None, read.rows):
-            records.append(record)
-            if len(records) == _MOST_COMMENTS + _LOOKED_AT:
-                break
+    records = _first_records(file, csv_format, _MOST_COMMENTS + _LOOKED_AT)
     above = list(itertools.takewhile(lambda record: record[0].startswith("#"), records))
     below = records[len(above) :][:_LOOKED_AT]
     if not lines or not above or len(above) > _MOST_COMMENTS:
@@ -417,7 +413,7 @@ def csv_names(file: SourceFile, csv_format: CsvFormat, of_table: Sequence[str]) 
     with _Records(file, csv_format) as records:
         record = tuple(next(filter(None, records.rows), ()))
     if record:
-        check_is_text(file, _first_bytes(record))
+        _check_is_text(file, record)
         return record
     raise StorageError(f"cannot read {file.label}: the file is empty", hint="leave it out")
 
@@ -440,28 +436,23 @@ def matched_names(names: tuple[str, ...], csv_format: CsvFormat, schema: Schema,
     return matching.names(names, schema) if csv_format.header else names
 
 
-def _first_record(file: SourceFile, csv_format: CsvFormat) -> tuple[str, ...]:
-    """Return the values of the first line; none if the parser cannot read it, as a value may be too long for it."""
-    record: tuple[str, ...] = ()
-    with contextlib.suppress(python_csv.Error), _Records(file, csv_format) as records:
-        record = tuple(next(filter(None, records.rows), ()))
-    check_is_text(file, _first_bytes(record))
-    return record
+def _first_records(file: SourceFile, csv_format: CsvFormat, most: int) -> list[list[str]]:
+    """Return the first records with values; fewer if the parser cannot read one, as a value may be too long for it."""
+    records: list[list[str]] = []
+    with contextlib.suppress(python_csv.Error), _Records(file, csv_format) as read:
+        for record in itertools.islice(filter(None, read.rows), most):
+            records.append(record)  # noqa: PERF402 - those before an error count
+    return records
 
 
-def _first_bytes(record: Sequence[str]) -> bytes:
-    return ",".join(record).encode(errors="surrogateescape")
+def _check_is_text(file: SourceFile, record: Sequence[str]) -> None:
+    check_is_text(file, ",".join(record).encode(errors="surrogateescape"))
 
 
 def _has_empty_surplus(file: SourceFile, csv_format: CsvFormat, names: Sequence[str]) -> bool:
     """Return whether the first row has a value more than there are columns, and this is empty."""
-    with contextlib.suppress(python_csv.Error), _Records(file, csv_format) as records:
-        rows = filter(None, records.rows)
-        if csv_format.header:
-            next(rows, None)
-        row = next(rows, [])
-        return len(row) == len(names) + 1 and not row[-1]
-    return False
+    rows = _first_records(file, csv_format, 1 + csv_format.header)[csv_format.header :]
+    return bool(rows) and len(rows[0]) == len(names) + 1 and not rows[0][-1]
 
 
 def _check_has_header(
@@ -547,7 +538,7 @@ def _line_of(file: SourceFile, csv_format: CsvFormat, row: int) -> str:
 def _lines_of(file: SourceFile, csv_format: CsvFormat, rows: Sequence[int]) -> list[int]:
     """Return the lines on which some rows begin, in order; of those before the first that the parser cannot read."""
     wanted, lines, row, line = set(rows), [], -int(csv_format.header), 1
-    is_one_column = len(_first_record(file, csv_format)) == 1
+    is_one_column = any(len(each) == 1 for each in _first_records(file, csv_format, 1))
     with contextlib.suppress(python_csv.Error, UnicodeDecodeError), _Records(file, csv_format) as records:
         for record in records.rows:
             if record or (is_one_column and row >= 0):  # an empty line is a row of one column, but no name
