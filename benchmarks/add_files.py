@@ -53,7 +53,7 @@ def add(folder: Path, leaves: int) -> float:
         table = session.create_table("t", SCHEMA, split_points=split_points(leaves))
         took = seconds(lambda: table.add_files(folder))
         expected = sum(pq.read_metadata(path).num_rows for path in folder.iterdir())
-        assert table.state.totals().rows == expected
+        assert table.at().state.totals().rows == expected
         return took
 
 

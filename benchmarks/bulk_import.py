@@ -119,7 +119,7 @@ def _compacted(table: sl.Table, made: CheckedLoad) -> str:
     if made.to_merge is None:
         return made.runs
     used = Used()
-    table.compact("all", engine="local")
+    table.maintenance.compact("all", engine="local")
     seconds, cpu = used.until_now()
     return f"compaction {seconds:.1f} s, CPU {sum(cpu.values()):.1f} s"
 

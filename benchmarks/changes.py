@@ -54,17 +54,17 @@ def prepare(folder, rows):
         table = session.create_table("t", sl.Schema({"key": "string"}, values=COLUMNS))
         for number in range(FILES):
             table.ingest(rows_of(number, rows // FILES))
-        before = table.resolved.snapshot_id
+        before = table.at().resolved.snapshot_id
         table.ingest(rows_of(FILES, rows // 100))
-        table.compact("all", engine="local")
-        after = table.resolved.snapshot_id
-        table.split_partitions(at="user-5")
-        return before, after, table.resolved.snapshot_id
+        table.maintenance.compact("all", engine="local")
+        after = table.at().resolved.snapshot_id
+        table.maintenance.split(at="user-5")
+        return before, after, table.at().resolved.snapshot_id
 
 
 def addresses(table, version):
     storage = table.store.storage
-    return [storage.locate(file["filename"]) for file in table.at(version).files()]
+    return [storage.locate(file["filename"]) for file in table.at(version).inspect.files()]
 
 
 def except_all(table, old, new, what):
@@ -128,12 +128,12 @@ def agree(folder):
         with sl.connect(folder) as session:
             table = session.create_table(f"t{number}", schema)
             row = {"key": "k", "number": 1, "price": 1.0, "city": "c", "tags": []}
-            start = table.resolved.snapshot_id
+            start = table.at().resolved.snapshot_id
             table.ingest(pa.Table.from_pylist([row | old], table.schema.arrow))
-            before = table.resolved.snapshot_id
+            before = table.at().resolved.snapshot_id
             table.rollback(start)
             table.ingest(pa.Table.from_pylist([row | new], table.schema.arrow))
-            after = table.resolved.snapshot_id
+            after = table.at().resolved.snapshot_id
             ours, theirs = list(ways_of(table, before, after, after).values())[:2]
             said[name] = {"ours": ours(), "DuckDB": theirs()}
     return said

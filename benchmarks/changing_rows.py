@@ -93,7 +93,7 @@ def sleeper(folder, rows, files, rounds):
         table = session.create_table("t", schema, split_points=points)
         for number in range(files):
             table.ingest(pq.read_table(folder / f"{number:02}.parquet"))
-        first = table.resolved.snapshot_id
+        first = table.at().resolved.snapshot_id
 
         def restore():
             table.rollback(first)
@@ -116,10 +116,10 @@ def sleeper(folder, rows, files, rounds):
         found["delete 1 % scattered"] = timed(rounds, restore, lambda: table.delete("n % 200 = 14"))
         found["peak memory (MB)"] = peak()
         restore()
-        versions = {"before": table.resolved.snapshot_id}
+        versions = {"before": table.at().resolved.snapshot_id}
         versions["after"] = table.delete("n % 200 = 14").snapshot.id
-        table.compact(strategy="all")
-        versions["compacted"] = table.resolved.snapshot_id
+        table.maintenance.compact(strategy="all")
+        versions["compacted"] = table.at().resolved.snapshot_id
         found |= scans_of(session, table, versions, rounds)
     return found
 

@@ -63,9 +63,9 @@ def compacted(folder, which, rows):
     with contextlib.ExitStack() as stack:
         config = config_of(which, Path(folder), stack)
         session = stack.enter_context(sl.connect(folder, spark_config=config))
-        session.table("warm").compact("all", engine=engine)
+        session.table("warm").maintenance.compact("all", engine=engine)
         table, used = session.table("t"), Used()
-        report = table.compact("all", engine=engine)
+        report = table.maintenance.compact("all", engine=engine)
         seconds, cpu = used.until_now()
         assert report.rows == table.scan().count() == rows
     return seconds, sum(cpu.values())

@@ -31,7 +31,7 @@ LINES = {
 def filled(session: sl.Session, count: int) -> None:
     """Make the one table that is looked into, and only the catalog's rows of the others."""
     made = session.create_table("t_00042", sl.Schema({"key": "long"}, values={"value": "string"}))
-    catalog, first = session.components.catalog, made.snapshots()[0]
+    catalog, first = session.components.catalog, made.history()[0]
     for number in (number for number in range(count) if number != 42):
         name = f"t_{number:05}"
         catalog.create_table(TableEntry(f"id-{name}", name), replace(first, commit_id=f"{number:032}"))

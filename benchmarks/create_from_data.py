@@ -33,7 +33,7 @@ def create(data, leaves):
     """Return the seconds in which a table is made of data, and how even its leaves are."""
     with tempfile.TemporaryDirectory() as warehouse, sl.connect(warehouse) as session:
         took = seconds(lambda: session.create_table("t", data=data, row_keys=KEYS, sort_keys=SORT, leaves=leaves))
-        rows = [leaf["rows"] for leaf in session.table("t").leaves()]
+        rows = [leaf["rows"] for leaf in session.table("t").inspect.partitions()]
         return took, max(rows) * len(rows) / sum(rows)
 
 
@@ -48,7 +48,7 @@ def create_as_select(path, leaves):
 def sample(path, leaves):
     """Return the seconds of an estimate of split points."""
     with tempfile.TemporaryDirectory() as warehouse, sl.connect(warehouse) as session:
-        return seconds(lambda: session.estimate_split_points(str(path), KEYS, leaves))
+        return seconds(lambda: session.split_points(str(path), KEYS, leaves))
 
 
 def measured(rows, leaves, rounds):

@@ -51,7 +51,7 @@ class Steps:
             raise SystemExit(f"{name}: {actual:,} rows instead of {rows:,}")
         rate = f"{worked_on / wall / 1e6:6.2f} M rows/s" if worked_on else " " * 15
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
-        files = len({file["filename"] for file in self.table.files()})
+        files = len({file["filename"] for file in self.table.inspect.files()})
         print(f"{name:34} {wall:8.2f} s  CPU {cpu:8.2f} s  {rate}  {files:5,} files  peak {peak:6,.0f} MB", flush=True)
         return found
 
@@ -105,16 +105,16 @@ def life(session: sl.Session, parts: list[Path], given: argparse.Namespace) -> N
     loaded = steps.run("query over all rows", query, total, worked_on=total)
     keys = some_keys(parts[0])
     steps.lookups(f"{len(keys)} lookups, {given.loads} files a leaf", keys, total)
-    steps.run("compact", lambda: table.compact("all"), total, worked_on=total)
+    steps.run("compact", lambda: table.maintenance.compact("all"), total, worked_on=total)
     steps.run("query over all rows, compacted", query, total, worked_on=total)
     steps.lookups(f"{len(keys)} lookups, compacted", keys, total)
 
     most = max(2, total // given.leaves * 3 // 4)
-    steps.run("split each leaf", lambda: table.split_partitions(threshold=most), total)
-    print(f"{'':34} {len(table.leaves()):,} leaves", flush=True)
+    steps.run("split each leaf", lambda: table.maintenance.split(threshold=most), total)
+    print(f"{'':34} {len(table.inspect.partitions()):,} leaves", flush=True)
     steps.lookups(f"{len(keys)} lookups, split", keys, total)
 
-    before = table.resolved.snapshot_id
+    before = table.at().resolved.snapshot_id
     low, high = f"{2**47:012x}", f"{2**47 + 2**48 // 100:012x}"
     in_range = table.scan(region={"key": (low, high)}).count()
     steps.run("delete a range of 1 %", lambda: table.delete(f"key >= '{low}' AND key < '{high}'"), total - in_range)

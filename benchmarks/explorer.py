@@ -68,7 +68,7 @@ def measured(folder):
             raise SystemExit(opened[0].preview.text)
         for tab in (tab for tab in TABS if tab != opened[0].tab):
             found[tab] = seconds(lambda tab=tab: setattr(opened[0], "tab", tab))
-        leaf = session.table("t").partitions.leaves[0].id
+        leaf = session.table("t").at().partition_tree.leaves[0].id
         opened[0].tab = "partitions"
         found["a range of keys"] = seconds(lambda: setattr(opened[0], "partition", leaf))
         return found

@@ -102,7 +102,7 @@ def journeys(folder: Path) -> dict[str, Callable[[], Any]]:
     return {
         "ingest of 6 rows": lambda: session.table("t").ingest(rows),
         "VERSION AS OF on DuckDB": lambda: session.sql("SELECT * FROM t VERSION AS OF 2", engine="duckdb").to_arrow(),
-        "compaction": lambda: session.table("t").compact("all"),
+        "compaction": lambda: session.table("t").maintenance.compact("all"),
         "session.table": lambda: session.table("t"),
         "move of the explorer's slider": moved,
         "click on a tab": clicked,

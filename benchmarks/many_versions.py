@@ -36,7 +36,7 @@ def measure(versions, kind):
         counting = cpu(lambda: duckdb.connect().read_parquet(data).count("*").fetchall())
         print(f"{kind}, {versions:,} versions: load {load:.1f} s")
         print(f"    floors: {len(metadata):,} metadata files {reading:.2f} s, count over data files {counting:.2f} s")
-        table.card()  # imports what is imported once
+        table.describe()  # imports what is imported once
         check = cpu(table.check)
         print(f"    check         {check:.2f} s  {check / reading:.1f} × the metadata files")
         print(f"    timeline      {cpu(lambda: widgets.timeline(session, 't')):.2f} s")

@@ -28,7 +28,7 @@ def ours(stack, folder):
 
 def ours_by_time(stack, folder):
     table = stack.enter_context(sl.connect(folder)).table("t")
-    times = {snapshot.id: snapshot.time for snapshot in table.snapshots()}
+    times = {snapshot.id: snapshot.time for snapshot in table.history()}
     return lambda version: len(table.at(timestamp=times[version]).plan().files)
 
 

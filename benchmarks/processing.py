@@ -70,7 +70,7 @@ def measure(session, name, number, rows, found):
     for what, work in (
         ("scan", lambda: table.scan().to_arrow()),
         ("duckdb key", lambda: session.sql(one, engine="duckdb").to_arrow()),
-        ("compact", lambda: table.compact("all", engine="local")),
+        ("compact", lambda: table.maintenance.compact("all", engine="local")),
     ):
         found.setdefault((what, name), []).append(timed(work))
 

@@ -314,7 +314,7 @@ def compact(session: sl.Session) -> None:
     """Merge the files of the leaf at work."""
     table = session.table("t")
     leaf = first_leaf(table.store.load()).id
-    assert len(table.compact("all", engine="local", partition=leaf).jobs) == 1
+    assert len(table.maintenance.compact("all", engine="local", partition=leaf).jobs) == 1
 
 
 def change(session: sl.Session) -> None:

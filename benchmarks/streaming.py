@@ -79,7 +79,7 @@ def main():
             table.ingest(rows(number, given.rows))
         spark = session.spark().session()
         folder = Path(session.location) / table.entry.id
-        files = [str(folder / file["filename"]) for file in table.files()]
+        files = [str(folder / file["filename"]) for file in table.inspect.files()]
         parquet = spark.read.schema(columns_text(SCHEMA.fields))
         ways = {
             "Spark's Parquet, one batch": lambda: parquet.parquet(*files).write.format("noop").mode("append").save(),

@@ -33,7 +33,7 @@ def filled(folder, state_store, given):
     table = session.create_table("t", sl.Schema({"key": "long"}, values={"value": "string"}), state_store=state_store)
     for number in range(given.snapshots - 1):
         if number % 10 == 9:
-            table.compact("all", engine="local")
+            table.maintenance.compact("all", engine="local")
         else:
             table.ingest(rows(1, number, given.rows))
     for number in range(1, given.snapshots, EACH):
@@ -43,7 +43,7 @@ def filled(folder, state_store, given):
 
 def clauses(session, number):
     """Return the clauses of one round, by what they are called."""
-    head, *older = session.table("t").snapshots()
+    head, *older = session.table("t").history()
     chosen = older[number % len(older)]
     return {
         BARE: "",

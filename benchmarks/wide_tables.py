@@ -53,7 +53,7 @@ def measure(columns, rows, rounds):
         }
         table.ingest(table.scan().to_arrow())
         both = cpu(lambda: table.scan().to_arrow(), rounds)
-        merge = cpu(lambda: table.compact("all", engine="local"), 1)
+        merge = cpu(lambda: table.maintenance.compact("all", engine="local"), 1)
         session.close()
     print(f"{columns:,} columns: duckdb {peer:.3f} s · ingest {load:.3f} s · compaction of two files {merge:.3f} s")
     for name, seconds in {**found, "scan of two files": both}.items():

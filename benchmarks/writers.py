@@ -54,7 +54,7 @@ class Ours:
     def landed(self, folder: Path) -> tuple[int, int]:
         """Return the commits since the table was made, and the rows."""
         with self.connect(folder) as session:
-            head = session.table("t").snapshots()[0]
+            head = session.table("t").history()[0]
             return head.id - 1, head.rows
 
 

@@ -15,8 +15,8 @@ from sleeper_nb.report import Report
 ROOT = Path(__file__).parents[1]
 PAGES = {
     "sessions": ("Sessions", ("connect", "deploy", "doctor", "Session")),
-    "tables": ("Tables", ("Table", "SavepointManager")),
-    "versions": ("Versions, scans and changes", ("TableAt", "Scan", "Changes")),
+    "tables": ("Tables", ("Table", "TableInspect", "Maintenance", "SavepointManager")),
+    "versions": ("Versions, scans and changes", ("TableAt", "Inspect", "Scan", "Changes")),
     "values": ("Schemas, snapshots, savepoints", ()),
     "results": ("Results", ("Report", "Tabular", "TableReport")),
     "errors": ("Errors", ()),
@@ -24,7 +24,7 @@ PAGES = {
 """Titles, and the names that are on a page because it says so. All others find their page by what they are."""
 _LISTS = r"(?:Listing|Pictured)\[(\w+)\]"
 _CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
-_MODIFIERS = {"MergeBuilder"}
+_OTHERS = {"MergeBuilder", "TableInspect", "Inspect", "Maintenance"}
 """What methods return that is neither a result nor the entry of a list."""
 
 
@@ -69,7 +69,7 @@ def _returned_by(cls: type, known: dict[str, str]) -> Iterator[str]:
         annotation = str(function.__annotations__.get("return", ""))
         entries = set(re.findall(_LISTS, annotation))
         for word in re.findall(r"\w+", annotation):
-            if word in known and (word in entries or word in _MODIFIERS or issubclass(_class(word, known), Report)):
+            if word in known and (word in entries or word in _OTHERS or issubclass(_class(word, known), Report)):
                 yield word
 
 

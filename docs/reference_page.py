@@ -18,6 +18,11 @@ from sleeper_nb.errors import ConfirmationNeeded
 from sleeper_nb.load.casts import KINDS, fit
 from sleeper_nb.model.properties import Property
 from sleeper_nb.model.schema import SIMPLE_TYPES
+from sleeper_nb.session import Session
+from sleeper_nb.session.procedures import PROCEDURES
+from sleeper_nb.table import Table
+from sleeper_nb.table.table_inspect import TableInspect
+from sleeper_nb.table.table_maintenance import Maintenance
 
 CAST_TARGETS = (*SIMPLE_TYPES, "decimal", "list", "map", "struct")
 """The columns of the table of casts."""
@@ -82,7 +87,7 @@ column may have a type, `NOT NULL`, `DEFAULT` and `COMMENT`, and a `CHECK` may f
 an empty table; values may be NULL unless they are `NOT NULL` |
 | `INSERT INTO t [(a, b)] SELECT …` or `VALUES (…)`, `INSERT INTO t BY NAME SELECT …` | adds rows, by position or by \
 name; a column that is left out, or `DEFAULT` in `VALUES`, gets its default or NULL |
-| `DELETE FROM t [x] [WHERE …]` | deletes rows, in one commit; as `delete-rows` |
+| `DELETE FROM t [x] [WHERE …]` | deletes rows, in one commit; as `delete` |
 | `UPDATE t [x] SET a = …, b = DEFAULT [WHERE …]` | sets columns, in one commit; as `update`. \
 A struct is set as a whole: `SET s = {'a': 1, 'b': s.b}`, on Spark `named_struct('a', 1, 'b', s.b)` |
 | `MERGE INTO t [x] USING u, 'u.parquet' or (SELECT …) [y] ON … WHEN MATCHED [AND …] THEN UPDATE SET a = y.a, \
@@ -96,7 +101,7 @@ one commit; the first clause that a row meets counts, and several rows of the so
 | `ALTER TABLE t ADD UNIQUE KEYS`, `ALTER TABLE t DROP UNIQUE KEYS` | promises that no two rows have the same \
 row keys, which the rows are checked for; or takes it back |
 | `ALTER TABLE t RENAME TO u`, `ALTER TABLE t SET TBLPROPERTIES (property = value)` | as `rename` and `properties` |
-| `DROP TABLE [IF EXISTS] t`, `TRUNCATE TABLE t` | as `delete` and `reinitialise`, with their confirmation |
+| `DROP TABLE [IF EXISTS] t`, `TRUNCATE TABLE t` | as `drop` and `reinitialise`, with their confirmation |
 | `DESCRIBE HISTORY t [LIMIT 10]`, `SHOW TABLES`, `FROM information_schema.tables` \
 | as `history` and `tables` |
 | `CALL sys.compact('t')`, `CALL sys.rollback(table => 't', version => 3)` | a procedure for each command; \
@@ -150,7 +155,7 @@ def page() -> str:
     """Return the content of the page."""
     rule = ["## Deleting", *_rule()]
     casts = ["## Casts", *_casts()]
-    return "\n".join([_HEAD, *rule, *_commands(), *casts, _sql(), "## Properties", *_properties()])
+    return "\n".join([_HEAD, *_words(), *rule, *_commands(), *casts, _sql(), "## Properties", *_properties()])
 
 
 def _sql() -> str:
@@ -172,6 +177,29 @@ def _rule() -> Iterator[str]:
     yield ""
 
 
+def python_word(command: Command) -> str:
+    """Return the Python call that has the name of a command; empty where only a notebook or a console has it."""
+    name = command.name.replace("-", "_")
+    places = {"table": Table, "table.inspect": TableInspect, "table.maintenance": Maintenance, "session": Session}
+    found = next((place for place, kind in places.items() if hasattr(kind, name)), None)
+    if found is not None:
+        return f"{found}.{name}"
+    return f"session.{name}_table" if hasattr(Session, f"{name}_table") else ""
+
+
+def _words() -> Iterator[str]:
+    procedures = {each.name: each for each in PROCEDURES}
+    yield "## One word in commands, Python and SQL\n"
+    cells = []
+    for command in COMMANDS.commands:
+        procedure = procedures.get(command.name.replace("-", "_"))
+        called = f"`{procedure.signature}`" if procedure else ""
+        word = python_word(command)
+        if word:
+            cells.append((f"`{command.name}`", f"`{word}`", called))
+    yield from _table(("command", "Python", "SQL"), iter(cells))
+
+
 def _commands() -> Iterator[str]:
     for group in COMMANDS.groups:
         yield f"## Commands: {group.title}\n"
@@ -181,8 +209,7 @@ def _commands() -> Iterator[str]:
 
 def _command(command: Command) -> Iterator[str]:
     yield f"### {command.name}"
-    also = f" Also called {', '.join(f'`{name}`' for name in command.aliases)}." if command.aliases else ""
-    yield f"{command.summary[:1].upper()}{command.summary[1:]}.{also}\n"
+    yield f"{command.summary[:1].upper()}{command.summary[1:]}.\n"
     yield f"    {command.usage}\n"
     if command.arguments:
         yield from _table(("argument", "what it is", "default"), map(_argument, command.arguments))

@@ -214,12 +214,12 @@ def run(
     instance = free_instance(folder)
     with connect(folder, instance, progress=watch, clock=clock) as session:
         _load(session, data, watch)
-        files_before = session.table("flights").snapshots()[0].files
+        files_before = session.table("flights").history()[0].files
         watch.update("compacting")
-        compacted = session.table("flights").compact(engine="spark")
+        compacted = session.table("flights").maintenance.compact(engine="spark")
         watch.finish(f"compacted {compacted.rows:,} rows on Spark")
         moments = _ask(session, data, watch)
-        head = session.table("flights").snapshots()[0]
+        head = session.table("flights").history()[0]
     seconds = (clock.now() - began).total_seconds()
     place = folder if "://" in str(folder) else Path(folder).absolute()  # the line may be typed in another folder
     return DemoReport(str(place), instance, moments, files_before, head.files, head.bytes, seconds)
@@ -253,7 +253,7 @@ def _load(session: Session, data: pd.DataFrame, watch: Progress) -> None:
 
 
 def _ask(session: Session, data: pd.DataFrame, watch: Progress) -> tuple[TimeTravelMoment, ...]:
-    history = {snapshot.message: snapshot for snapshot in session.table("flights").snapshots()}
+    history = {snapshot.message: snapshot for snapshot in session.table("flights").history()}
     september = history["September 2013"].time
     questions = (
         ("now", "", 12),

@@ -44,10 +44,10 @@ class Action:
     Parameters
     ----------
     line
-        As it is typed after ``%sleeper`` or ``sleeper``: ``delete trips --force``. One that starts with a dash is an
+        As it is typed after ``%sleeper`` or ``sleeper``: ``drop trips --force``. One that starts with a dash is an
         option of the command that failed.
     python
-        The same in Python: ``session.delete_table('trips', force=True)``; empty for what only faces report.
+        The same in Python: ``session.drop_table('trips', force=True)``; empty for what only faces report.
     """
 
     line: str
@@ -261,10 +261,10 @@ class ConfirmationNeeded(SleeperError):  # noqa: N818
       script without a question, asks on a console only when the table has savepoints.
     - `expire`, `collect-garbage` and `sweep-orphans` delete what the table's properties say is no longer needed. They
       show their plan unless they get `dry_run=False`, typed `--force`. `maintain` does what is due.
-    - `delete-rows`, `update` and `overwrite` of all rows, and their statements in SQL, are confirmed in the same way: a
+    - `delete`, `update` and `overwrite` of all rows, and their statements in SQL, are confirmed in the same way: a
       condition may have been forgotten. So is what reaches all rows by a condition that names no column of the
       table, such as `1 = 1`, also a `MERGE` that deletes. Other changes need no confirmation, such as `upsert`.
-      `rollback` undoes each. A purge (`delete-rows --purge`) cannot be undone: it is confirmed when it deletes versions
+      `rollback` undoes each. A purge (`delete --purge`) cannot be undone: it is confirmed when it deletes versions
       or savepoints, or is about all rows.
     - Changes that can be undone need no confirmation: `rollback`, `alter --drop-column`, `migrate`, `compact`, `split`,
       `apply` and changes of properties delete nothing, and older versions stay as they are.
@@ -314,7 +314,7 @@ class NetworkError(StorageError):
 FREE_SPACE = "free some space, then run it again"
 CHECK = Action("check T", "table.check()")
 DEEP_CHECK = Action("check T --deep", "table.check(deep=True)")
-HISTORY = Action("history T", "table.snapshots()")
+HISTORY = Action("history T", "table.history()")
 SAVEPOINTS = Action("savepoints T", "table.savepoints()")
 """Actions on a table whose name is not known where the error is raised."""
 SAVE_RETAINED = ("save a snapshot that ", HISTORY, " lists")

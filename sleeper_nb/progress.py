@@ -82,7 +82,7 @@ class Watch:
 
 
 class BackgroundJob(Report, Generic[T]):
-    """A handle on work that runs in a thread of its own while the notebook is used. Made by `Table.compact`.
+    """A handle on work that runs in a thread of its own while the notebook is used. Made by `Maintenance.compact`.
 
     Parameters
     ----------

@@ -98,12 +98,17 @@ class TableAt(Report):
         return TableAt(self._opened, self.resolved, now)
 
     @property
+    def inspect(self) -> Inspect:
+        """Lists of what the version is made of."""
+        return Inspect(self._opened, self.resolved, self._read_with)
+
+    @property
     def schema(self) -> Schema:
         """The schema that the version is read with."""
         return self.state.schema
 
     @property
-    def partitions(self) -> PartitionTree:
+    def partition_tree(self) -> PartitionTree:
         """The partition tree of the version."""
         return self.state.tree
 
@@ -118,7 +123,7 @@ class TableAt(Report):
         return self._processing(self.schema)
 
     @checked
-    def at_reference(self, asked: VersionReference | None) -> TableAt:
+    def at(self, asked: VersionReference | None) -> TableAt:
         """Return the table at a version whose reference is parsed already; at this one when None."""
         version = self.resolved
         if asked is not None:
@@ -271,10 +276,6 @@ class TableAt(Report):
                 destination, file_format, delimiter=delimiter, null_text=null_text, header=header, progress=progress
             )
 
-    def fields(self) -> Listing[Field]:
-        """Return the fields that the version is read with: their roles and types, and which may be null."""
-        return field_listing(self)
-
     @checked
     def profile(self, columns: Sequence[str] | None = None, where: str | None = None) -> Listing[ColumnProfile]:
         """Return what the values of each column are like: NULLs, distinct values, bounds, quartiles, a histogram.
@@ -283,27 +284,6 @@ class TableAt(Report):
         a column, and estimated above.
         """
         return self.scan(columns, where).profile()
-
-    def files(self) -> Pictured[dict[str, Any]]:
-        """Return the files that the version reads, below a picture of their keys and of what a compaction would merge.
-
-        They are in the order of their partitions. What would be merged follows from the table's current properties.
-        """
-        store = self._store
-        return self.files_with_claims(store.catalog.claims(store.table_id, store.clock.now()))
-
-    @checked
-    def files_with_claims(self, claimed: Sequence[FileClaim]) -> Pictured[dict[str, Any]]:
-        """Return the files as `files` does, given the current claims of compaction jobs."""
-        strategy, store = self.properties["sleeper.table.compaction.strategy.class"], self._store
-        settings, most = StrategySettings.of(self.properties), store.most_compaction_inputs
-        plan = plan_compaction(self.state, strategy, settings, claimed, store.clock, most)
-        drawn = FilesDrawn.of(self, plan, strategy)
-        return Pictured(FileListing.of(self), drawn.html(), drawn.text())
-
-    def leaves(self) -> Pictured[dict[str, Any]]:
-        """Return the leaf partitions with their regions, files and rows, below a picture of the tree."""
-        return Pictured(leaf_listing(self), partition_map(self), partition_lines(self))
 
     def source(self) -> BoundSource:
         """Return the rows of the version as SQL reads them."""
@@ -324,27 +304,7 @@ class TableAt(Report):
         rows = rows_at(table, self._known)
         return BoundSource(f"{self.name}{definitions.MARK}{table.name}", self.resolved, rows, self._store.storage)
 
-    @checked
-    def inspect(self, sql: str, params: Mapping[str, Any] | None = None) -> Answer:
-        """Query the metadata of the version on DuckDB, in its system tables; Spark is not started.
-
-        They are called ``files``, ``partitions``, ``snapshots``, ``savepoints``, ``schemas``, ``properties`` and
-        ``jobs``, or as in `Session.sql`: ``flights$files``. Another version can be named: ``files@3``. `params` are the
-        values of ``:name``.
-        """
-        # A handle of its own, so that all system tables of this statement are of one moment, and of now.
-        here = TableAt(self._opened, self.resolved, self._read_with)
-        queries = Queries(
-            engine="duckdb",
-            engines=self._opened.components.engines,
-            clock=self._opened.components.clock,
-            lookup=metadata_lookup(here),
-            tables=lambda: tuple(definitions.SYSTEM_TABLES),
-            parameters=params or {},
-        )
-        return queries.run(sql).answer(f"metadata of {self.name} at {here.resolved}")
-
-    def card(self) -> Stacked:
+    def describe(self) -> Stacked:
         """Return the commit or savepoint of the version, the table's totals in it, and its first ten rows."""
         rows, total = self.scan().head(_CARD_ROWS + 1), self.plan().rows
         first = preview(rows, f"{self.name} at {self.resolved}", limit=_CARD_ROWS, total=total)
@@ -421,3 +381,59 @@ class TableAt(Report):
     def _processing_texts(self) -> dict[str, str]:
         """Return the texts of the properties that filter, change or combine rows, even when they are not valid."""
         return {name: text for name in PROCESSING_PROPERTIES if (text := self.answering.texts.get(name))}
+
+
+class Inspect:
+    """Lists what a version of a table is made of; made by `TableAt.inspect`."""
+
+    def __init__(self, opened: OpenTable, resolved: Resolved, read_with: Snapshot | None) -> None:
+        self._opened, self._resolved, self._read_with = opened, resolved, read_with
+
+    def _at(self) -> TableAt:
+        """Return a handle of its own: what one answer shows is of one moment, and of now."""
+        return TableAt(self._opened, self._resolved, self._read_with)
+
+    def fields(self) -> Listing[Field]:
+        """Return the fields that the version is read with: their roles and types, and which may be null."""
+        return field_listing(self._at())
+
+    def files(self) -> Pictured[dict[str, Any]]:
+        """Return the files that the version reads, below a picture of their keys and of what a compaction would merge.
+
+        They are in the order of their partitions. What would be merged follows from the table's current properties.
+        """
+        store = self._opened.store
+        return self.files_with_claims(store.catalog.claims(store.table_id, store.clock.now()))
+
+    @checked
+    def files_with_claims(self, claimed: Sequence[FileClaim]) -> Pictured[dict[str, Any]]:
+        """Return the files as `files` does, given the current claims of compaction jobs."""
+        at, store, properties = self._at(), self._opened.store, self._opened.properties
+        strategy, most = properties["sleeper.table.compaction.strategy.class"], store.most_compaction_inputs
+        plan = plan_compaction(at.state, strategy, StrategySettings.of(properties), claimed, store.clock, most)
+        drawn = FilesDrawn.of(at, plan, strategy)
+        return Pictured(FileListing.of(at), drawn.html(), drawn.text())
+
+    def partitions(self) -> Pictured[dict[str, Any]]:
+        """Return the leaf partitions with their regions, files and rows, below a picture of the tree."""
+        at = self._at()
+        return Pictured(leaf_listing(at), partition_map(at), partition_lines(at))
+
+    @checked
+    def query(self, sql: str, params: Mapping[str, Any] | None = None) -> Answer:
+        """Query the metadata of the version on DuckDB, in its system tables; Spark is not started.
+
+        They are called ``files``, ``partitions``, ``snapshots``, ``savepoints``, ``schemas``, ``properties`` and
+        ``jobs``, or as in `Session.sql`: ``flights$files``. Another version can be named: ``files@3``. `params` are the
+        values of ``:name``.
+        """
+        at = self._at()
+        queries = Queries(
+            engine="duckdb",
+            engines=self._opened.components.engines,
+            clock=self._opened.components.clock,
+            lookup=metadata_lookup(at),
+            tables=lambda: tuple(definitions.SYSTEM_TABLES),
+            parameters=params or {},
+        )
+        return queries.run(sql).answer(f"metadata of {at.name} at {at.resolved}")

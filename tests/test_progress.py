@@ -53,18 +53,18 @@ def data_files(session: sl.Session) -> set[str]:
 
 
 def tracked(table: sl.Table) -> set[str]:
-    return {name.rpartition("/")[2] for name in table.state.files.table["filename"].to_pylist()}
+    return {name.rpartition("/")[2] for name in table.at().state.files.table["filename"].to_pylist()}
 
 
 def test_it_returns_at_once_and_the_notebook_goes_on(trips: sl.Table, monkeypatch: pytest.MonkeyPatch):
     gate = Gate(monkeypatch)
     before = in_order(trips.scan().to_arrow().to_pylist())
-    job = trips.compact("all", background=True)
+    job = trips.maintenance.compact("all", background=True)
     assert gate.reached.wait(30)
     assert (job.done, job.state) == (False, "running")
     assert "compaction of trips, in the background" in repr(job)
     assert "result() waits" in job._repr_html_()
-    assert sorted(one.state for one in trips.jobs("running")) == ["CREATED", "CREATED", "RUNNING"]
+    assert sorted(one.state for one in trips.inspect.jobs("running")) == ["CREATED", "CREATED", "RUNNING"]
     trips.ingest([{"city": "oslo"}])
     with pytest.raises(StillRunning, match="still runs"):
         job.result(timeout=0.01)
@@ -73,37 +73,37 @@ def test_it_returns_at_once_and_the_notebook_goes_on(trips: sl.Table, monkeypatc
     assert (job.done, job.state, len(report.jobs), job.cancel()) == (True, "finished", 3, False)
     assert "finished" in repr(job)
     assert in_order(trips.scan().to_arrow().to_pylist()) == sorted([*before, *in_order([{"city": "oslo"}])])
-    assert {one.state for one in trips.jobs()} == {"FINISHED"}
+    assert {one.state for one in trips.inspect.jobs()} == {"FINISHED"}
 
 
 def test_cancelling_leaves_what_was_committed_and_nothing_else(
     session: sl.Session, trips: sl.Table, monkeypatch: pytest.MonkeyPatch
 ):
     gate = Gate(monkeypatch)
-    job = trips.compact("all", background=True)
+    job = trips.maintenance.compact("all", background=True)
     assert gate.reached.wait(30)
     threading.Timer(0.05, gate.open.set).start()
     assert job.cancel()
     with pytest.raises(Cancelled):
         job.result()
     assert job.state == "cancelled"
-    assert trips.resolved.snapshot_id == 3
-    assert {one.state for one in trips.jobs()} == {"CANCELLED"}
+    assert trips.at().resolved.snapshot_id == 3
+    assert {one.state for one in trips.inspect.jobs()} == {"CANCELLED"}
     assert data_files(session) == tracked(trips)
-    assert len(trips.compact("all").jobs) == 3  # no claim is left
+    assert len(trips.maintenance.compact("all").jobs) == 3  # no claim is left
     assert job.cancel()
 
 
 def test_an_error_is_kept_and_raised_where_it_is_waited_for(trips: sl.Table, monkeypatch: pytest.MonkeyPatch):
     gate = Gate(monkeypatch, StorageError("the disk is gone"))
-    job = trips.compact("all", background=True)
+    job = trips.maintenance.compact("all", background=True)
     gate.open.set()
     for _ in range(2):
         with pytest.raises(StorageError, match="the disk is gone"):
             job.result(timeout=30)
     assert job.state == "failed"
     assert "the disk is gone" in repr(job)
-    assert [one.reason for one in trips.jobs("failed")] == ["the disk is gone"]
+    assert [one.reason for one in trips.inspect.jobs("failed")] == ["the disk is gone"]
 
 
 def test_closing_the_session_cancels_it_and_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -112,29 +112,29 @@ def test_closing_the_session_cancels_it_and_waits(tmp_path: Path, monkeypatch: p
     for _ in range(2):
         table.ingest([{"city": "rome"}])
     gate = Gate(monkeypatch)
-    job = table.compact("all", background=True)
+    job = table.maintenance.compact("all", background=True)
     assert gate.reached.wait(30)
     threading.Timer(0.05, gate.open.set).start()
     session.close()
     assert (job.done, job.state) == (True, "cancelled")
     with sl.connect(tmp_path) as again:
         assert data_files(again) == tracked(again.table("trips"))
-        assert len(again.table("trips").compact("all").jobs) == 1
+        assert len(again.table("trips").maintenance.compact("all").jobs) == 1
 
 
 def test_two_at_once_share_no_file(trips: sl.Table):
-    jobs = [trips.compact("all", background=True) for _ in range(2)]
+    jobs = [trips.maintenance.compact("all", background=True) for _ in range(2)]
     reports = [job.result(timeout=30) for job in jobs]
     assert sum(len(report.jobs) for report in reports) == 3
     assert trips.scan().count() == 6
 
 
 def test_what_cannot_begin_is_refused_at_once(trips: sl.Table):
-    trips.set_online(False)
+    trips.maintenance.offline()
     with pytest.raises(sl.StateRuleBroken):
-        trips.compact(background=True)
+        trips.maintenance.compact(background=True)
     with pytest.raises(InvalidInput, match="engine is one of 'auto', 'spark', 'local', not the string"):
-        trips.compact(engine="fast", background=True)
+        trips.maintenance.compact(engine="fast", background=True)
 
 
 def test_the_command_returns_the_handle_in_a_notebook_and_is_refused_on_the_console(
@@ -171,7 +171,7 @@ def slow(*arguments, **options):
         yield batch
 
 compaction.leaf_rows = slow
-table.compact("all", background=True)
+table.maintenance.compact("all", background=True)
 assert reached.wait(30)
 """
 
@@ -180,7 +180,7 @@ def test_a_process_that_ends_cancels_it_first(session: sl.Session, trips: sl.Tab
     folder = str(Path(session.location).parent)
     ended = subprocess.run([sys.executable, "-c", ENDS, folder], capture_output=True, text=True, timeout=60, check=True)
     assert ended.stderr == ""
-    assert {one.state for one in trips.jobs()} <= {"CANCELLED", "FINISHED"}
-    assert "CANCELLED" in {one.state for one in trips.jobs()}
+    assert {one.state for one in trips.inspect.jobs()} <= {"CANCELLED", "FINISHED"}
+    assert "CANCELLED" in {one.state for one in trips.inspect.jobs()}
     assert data_files(session) == tracked(trips)
     assert not trips.store.catalog.claims(trips.entry.id, session.components.clock.now())

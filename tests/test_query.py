@@ -24,7 +24,7 @@ def session(tmp_path, request):
             table.ingest([{"city": city, "at": datetime(2026, 1, 1, tzinfo=UTC), "fare": number, "note": "it's"}])
             if number == 2:
                 table.create_savepoint("before-fix")
-        table.compact("all", engine="local")
+        table.maintenance.compact("all", engine="local")
         yield opened
 
 

@@ -171,8 +171,8 @@ def test_each_ingest_is_one_snapshot_and_no_rows_are_none(trips):
     assert trips.ingest(rows("rome", "oslo")).id == 2
     assert trips.ingest(pd.DataFrame(rows("lima"))).id == 3
     assert trips.ingest([]).id == 3
-    assert [snapshot.rows for snapshot in trips.snapshots()] == [3, 2, 0]
-    assert [snapshot.added_rows for snapshot in trips.snapshots()] == [1, 2, 0]
+    assert [snapshot.rows for snapshot in trips.history()] == [3, 2, 0]
+    assert [snapshot.added_rows for snapshot in trips.history()] == [1, 2, 0]
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_rows_that_do_not_fit_add_nothing(session, trips, data, words):
     before = files_of(session)
     with pytest.raises(sl.InvalidInput, match=words):
         trips.ingest(data)
-    assert trips.snapshots()[0].id == 1
+    assert trips.history()[0].id == 1
     assert files_of(session) == before
 
 
@@ -197,7 +197,7 @@ def test_a_version_is_read_as_it_was(trips):
     for city in ("rome", "oslo", "lima"):
         trips.ingest(rows(city))
     old = trips.at(3)
-    trips.compact("all", engine="local")
+    trips.maintenance.compact("all", engine="local")
     assert old.scan().count() == trips.at("snapshot.3").scan().count() == 2
     assert trips.scan(version=2).to_pandas()["city"].tolist() == ["rome"]
     assert not hasattr(old, "ingest")
@@ -226,10 +226,10 @@ def test_savepoint_outlives_expiry_and_garbage_collection(session, trips):
     trips.ingest(rows("rome", "zagreb"))
     savepoint = trips.create_savepoint("keep", "for the report")
     trips.ingest(rows("oslo"))
-    trips.compact("all", engine="local")
+    trips.maintenance.compact("all", engine="local")
     session.components.clock.advance(timedelta(days=30))
-    trips.expire_snapshots(dry_run=False, num_retained_min=1)
-    trips.collect_garbage(dry_run=False, delay=timedelta(0))
+    trips.maintenance.expire(dry_run=False, num_retained_min=1)
+    trips.maintenance.collect_garbage(dry_run=False, delay=timedelta(0))
     assert sorted(trips.scan(version="savepoint.keep").to_pandas()["city"]) == ["rome", "zagreb"]
     assert trips.at(timestamp=savepoint.snapshot_time).resolved.version == savepoint
     trips.delete_savepoint("keep", force=True)
@@ -265,15 +265,15 @@ def test_dry_runs_change_nothing_and_equal_the_real_run(session, trips):
     for city in ("rome", "oslo", "lima", "rome"):
         trips.ingest(rows(city))
     before = files_of(session)
-    plan = trips.compact("all", dry_run=True)
+    plan = trips.maintenance.compact("all", dry_run=True)
     assert files_of(session) == before
-    done = trips.compact("all", engine="local")
+    done = trips.maintenance.compact("all", engine="local")
     assert [job.filenames for job in done.jobs] == [job.filenames for job in plan.jobs]
     session.components.clock.advance(timedelta(days=30))
-    would = trips.expire_snapshots(num_retained_min=1)
-    assert would.expired == trips.expire_snapshots(dry_run=False, num_retained_min=1).expired
-    would = trips.collect_garbage(delay=timedelta(0))
-    did = trips.collect_garbage(dry_run=False, delay=timedelta(0))
+    would = trips.maintenance.expire(num_retained_min=1)
+    assert would.expired == trips.maintenance.expire(dry_run=False, num_retained_min=1).expired
+    would = trips.maintenance.collect_garbage(delay=timedelta(0))
+    did = trips.maintenance.collect_garbage(dry_run=False, delay=timedelta(0))
     assert (would.data_files, would.metadata_files) == (did.data_files, did.metadata_files)
     assert would.data_files
     assert not set(would.data_files) & {name.partition("/")[2] for name in files_of(session)}
@@ -281,18 +281,25 @@ def test_dry_runs_change_nothing_and_equal_the_real_run(session, trips):
 
 def test_metadata_parquet_answers_sql_without_spark(trips):
     trips.ingest(rows("rome", "oslo", "alba"))
-    answer = trips.inspect("SELECT partition_id, rows, min_city FROM files ORDER BY min_city").to_dict()
+    answer = trips.inspect.query("SELECT partition_id, rows, min_city FROM files ORDER BY min_city").to_dict()
     assert answer["min_city"] == ["alba", "oslo"]
-    assert trips.inspect("SELECT count(*) AS n FROM partitions WHERE leaf_partition").to_dict() == {"n": [3]}
-    assert trips.at(1).inspect("SELECT count(*) AS n FROM files").to_dict() == {"n": [0]}
-    assert trips.inspect("SELECT max(snapshot_id) AS n FROM snapshots").to_dict() == {"n": [2]}
+    assert trips.inspect.query("SELECT count(*) AS n FROM partitions WHERE leaf_partition").to_dict() == {"n": [3]}
+    assert trips.at(1).inspect.query("SELECT count(*) AS n FROM files").to_dict() == {"n": [0]}
+    assert trips.inspect.query("SELECT max(snapshot_id) AS n FROM snapshots").to_dict() == {"n": [2]}
     with pytest.raises(sl.InvalidInput, match="DuckDB: "):
-        trips.inspect("SELECT nothing FROM files")
+        trips.inspect.query("SELECT nothing FROM files")
 
 
 def test_values_show_themselves_escaped(session, trips):
     trips.ingest(rows("<script>alert(1)</script>"), message="<b>bold</b>")
-    for value in (session.tables(), trips, trips.snapshots(), trips.files(), trips.leaves(), trips.scan()):
+    for value in (
+        session.tables(),
+        trips,
+        trips.history(),
+        trips.inspect.files(),
+        trips.inspect.partitions(),
+        trips.scan(),
+    ):
         html = value._repr_html_()
         assert "<script" not in html
         assert "<b>bold" not in html

@@ -62,16 +62,16 @@ def test_a_table_in_a_bucket_is_used_like_one_in_a_folder(connect, request, engi
         table = session.table("trips")
         assert session.location.startswith("s3://")
         assert table.scan(keys="bern").count() == 2
-        assert table.compact(strategy="all").snapshots
+        assert table.maintenance.compact(strategy="all").snapshots
         assert table.scan().to_pandas()["city"].tolist() == ["bern", "bern", "rome"]
         assert table.scan(version="savepoint.kept").count() == 2
         both = "SELECT count(*) - (SELECT count(*) FROM trips VERSION AS OF 'savepoint.kept') AS more FROM trips"
         assert session.sql(both, engine=engine).to_pandas()["more"].tolist() == [1]
         loads = "spark" if spark else "local"
         table.bulk_import([{"city": "zug", "fare": 3.0}], engine=loads)
-        assert table.compact(strategy="all", engine=loads).snapshots
+        assert table.maintenance.compact(strategy="all", engine=loads).snapshots
         assert (table.scan().to_spark() if spark else table.scan()).count() == 4
-        assert [s.operation for s in table.snapshots()][-1] == "create"
+        assert [s.operation for s in table.history()][-1] == "create"
 
 
 def test_an_instance_can_be_opened_before_it_has_anything(connect):
@@ -85,7 +85,7 @@ def most_merged(session: sl.Session) -> int:
     table = session.create_table("trips", SCHEMA, state_store="DynamoDBStateStore")
     for fare in range(13):
         table.ingest([{"city": "rome", "fare": float(fare)}])
-    return max(len(job.inputs) for job in table.compact(strategy="all", dry_run=True).jobs)
+    return max(len(job.inputs) for job in table.maintenance.compact(strategy="all", dry_run=True).jobs)
 
 
 def test_an_instance_property_limits_what_a_transaction_of_dynamodb_holds(connect):
@@ -165,7 +165,7 @@ def test_a_deleted_table_leaves_nothing_in_the_bucket_and_nothing_in_dynamodb(co
         session.reinitialise_table("trips", delete_partitions=True, force=True)
         catalog, store = session.components.catalog, session.store_of("trips")
         parts = store._tables.all
-        assert session.delete_table("trips", force=True).savepoints == ("kept",)
+        assert session.drop_table("trips", force=True).savepoints == ("kept",)
         assert [list(rows.query()) for rows in parts] == [[], [], []]
         assert not list(catalog.rows(trips.entry.id).query())
         assert not [file for file in session._storage.list() if trips.entry.id in file.path]
@@ -187,7 +187,7 @@ def test_instances_of_a_bucket_are_listed_and_opened_by_commands(connect, moto, 
         with context.instance(other) as second:
             assert second.components.property_files.instance[TRANSACTION_ITEMS] == 25
         session.table("trips").set_properties({"snapshot.num-retained.min": "3"})
-        assert session.table("trips").properties["snapshot.num-retained.min"] == 3
+        assert session.table("trips").at().properties["snapshot.num-retained.min"] == 3
         with pytest.raises(NotFound):
             context.instance("nowhere")
 
@@ -212,7 +212,7 @@ def test_a_table_has_a_bucket_and_metadata_tables_of_its_own(connect, moto):
         table.ingest([{"city": "rome", "fare": 1.0}, {"city": "bern", "fare": None}])
         table.create_savepoint("kept")
         table.ingest([{"city": "bern", "fare": 2.0}])
-        table.compact("all", engine="local")
+        table.maintenance.compact("all", engine="local")
         paths = [file.path for file in open_storage(f"s3://{bucket}", AwsTarget(endpoint_url=moto.endpoint_url)).list()]
         assert paths
         assert all(path.startswith(f"some/where/{table.entry.id}/") for path in paths)
@@ -243,18 +243,18 @@ def test_files_of_another_bucket_are_added_where_they_are(connect, moto: Server)
         (total,) = session.sql("SELECT sum(fare) AS s FROM trips", engine="duckdb").to_arrow()["s"].to_pylist()
         assert total == 6
         assert table.check(deep=True).ok
-        table.compact("all", engine="local")
+        table.maintenance.compact("all", engine="local")
         assert table.scan().count() == 6
         with pytest.raises(StorageError, match="not below"):
             table.store.storage.delete(f"s3://{lake}/in/a.parquet")
-        first = table.snapshots()[-2]
+        first = table.history()[-2]
         assert table.at(first.id).scan().count() == 6
         with place.output("in/a.parquet") as stream:
             pq.write_table(pa.table(sorted_rows).replace_schema_metadata({"a": "b"}), stream)
         with pytest.raises(StorageError, match=r"a\.parquet"):
             table.at(first.id).scan().to_arrow()
         assert not table.check().ok
-        session.delete_table("trips", force=True)
+        session.drop_table("trips", force=True)
     assert [file.path for file in place.list("in")] == ["in/a.parquet", "in/b.parquet"]
 
 
@@ -266,5 +266,5 @@ def test_a_second_demo_in_a_bucket_takes_another_instance(moto: Server, monkeypa
     with sl.connect(bucket, first) as session:
         session.create_table("flights", SCHEMA)
         assert free_instance(bucket) == f"demo-{int(first.rpartition('-')[2]) + 1 if '-' in first else 2}"
-        session.delete_table("flights", force=True)
+        session.drop_table("flights", force=True)
     assert free_instance(bucket) == first

@@ -23,9 +23,9 @@ from sleeper_nb.tabular import Items, Tabular
 from tests.support.garbage import young_garbage
 
 ITEMS = (
-    "session.tables()", "session.jobs()", "session.property_values()", "table.jobs()", "table.snapshots()",
-    "table.savepoints()", "table.files()", "table.at(2).files()", "table.leaves()", "table.fields()",
-    "table.property_values()", "table.profile()", "table.leases()", "table.diff(2).files",
+    "session.tables()", "session.jobs()", "session.properties()", "table.inspect.jobs()", "table.history()",
+    "table.savepoints()", "table.inspect.files()", "table.at(2).inspect.files()", "table.inspect.partitions()",
+    "table.inspect.fields()", "table.properties()", "table.profile()", "table.inspect.leases()", "table.diff(2).files",
     "table.rollback(2, dry_run=True).undone_snapshots()",
 )  # fmt: skip
 """Tables that are also sequences of values."""
@@ -33,23 +33,24 @@ READ_LATER = (
     "table.scan()", "table.scan(['v'], 'k > 3', limit=4)", "table.scan(keys=[1, 7])", "table.at(2).scan()",
     "table.changes(2).added", "table.changes(2).removed", "table.changes(2).rows()",
     "session.sql('SELECT * FROM t', engine='duckdb')", "session.sql('SHOW TABLES', engine='duckdb')",
-    "table.partitions",
+    "table.at().partition_tree",
 )  # fmt: skip
 REPORTS = (
-    "table.inspect('SELECT * FROM files')", "table.diff(2)", "table.check()", "table.compact('all', dry_run=True)",
-    "table.compact('size-ratio', dry_run=True)", "table.split_partitions(dry_run=True)",
-    "table.split_partitions(at=2, dry_run=True)", "table.maintain(dry_run=True)", "table.expire_snapshots()",
-    "session.status()", "table.sweep_orphans()", "table.alter({'w': 'int?'}, dry_run=True)",
+    "table.inspect.query('SELECT * FROM files')", "table.diff(2)", "table.check()",
+    "table.maintenance.compact('all', dry_run=True)",
+    "table.maintenance.compact('size-ratio', dry_run=True)", "table.maintenance.split(dry_run=True)",
+    "table.maintenance.split(at=2, dry_run=True)", "table.maintain(dry_run=True)", "table.maintenance.expire()",
+    "session.status()", "table.maintenance.sweep_orphans()", "table.alter({'w': 'int?'}, dry_run=True)",
     "table.ingest([{'k': 1, 'v': 'a'}], dry_run=True)", "table.ingest([{'k': 'x'}], dry_run=True)",
     "table.add_files(table.store.storage.locate('data'), dry_run=True)",
-    "table.export(folder)", "session.maintain(dry_run=True)", "session.estimate_split_points([{'k': 1}], ['k'], 2)",
+    "table.export(folder)", "session.maintain(dry_run=True)", "session.split_points([{'k': 1}], ['k'], 2)",
     "session.apply({'tables': {'new': {'row-keys': {'k': 'int'}}}}, dry_run=True)",
     "session.sql('INSERT INTO t SELECT * FROM t WHERE k > 100', engine='duckdb')",
     "table.delete('k > 3', dry_run=True)", "table.delete('k > 3', purge=True, dry_run=True)",
     "table.upsert([{'k': 1, 'v': 'a'}], dry_run=True)",
     "session.sql('SELECT * FROM t', engine='duckdb').cost()",
     "session.sql('SELECT * FROM t', engine='duckdb').explain()", "describe_properties()", "table.scan().plan()",
-    "table.watch_folder(watched, once=True, every=timedelta(milliseconds=1), skip_bad=True)",
+    "table.watch(watched, once=True, every=timedelta(milliseconds=1), skip_bad=True)",
 )  # fmt: skip
 ON_SPARK = ("session.sql('SELECT * FROM t', engine='spark')",)
 VALUES = (*ITEMS, *READ_LATER, *REPORTS, *(pytest.param(each, marks=pytest.mark.spark) for each in ON_SPARK))
@@ -202,7 +203,7 @@ MANY_TYPES = """SELECT CAST(1.25 AS DECIMAL(20, 3)) AS d, TIMESTAMPTZ '2026-11-0
     9223372036854775807 AS big, CAST(NULL AS VARCHAR) AS nothing"""
 
 
-@pytest.mark.parametrize("name", ["session.sql(MANY_TYPES, engine='duckdb')", "table.inspect(MANY_TYPES)"])
+@pytest.mark.parametrize("name", ["session.sql(MANY_TYPES, engine='duckdb')", "table.inspect.query(MANY_TYPES)"])
 def test_a_relation_has_the_values_and_types_that_the_rows_have(session: sl.Session, name: str):
     value: Any = eval(name, {"session": session, "table": session.table("t"), "MANY_TYPES": MANY_TYPES})  # noqa: S307
     expected = duckdb.sql(MANY_TYPES)
@@ -222,7 +223,7 @@ def test_rows_of_one_name_are_told_apart_or_refused(session: sl.Session):
         value.to_polars,
         value.to_dict,
         lambda: list(value),
-        session.table("t").inspect("SELECT 1 AS a, 2 AS a").to_polars,
+        session.table("t").inspect.query("SELECT 1 AS a, 2 AS a").to_polars,
     ):
         with pytest.raises(InvalidInput, match="two columns are called 'a'"):
             read()
@@ -297,10 +298,10 @@ def test_polars_gets_no_dates_and_times_that_it_panics_over(session: sl.Session)
 
 def test_a_listing_gives_the_values_of_its_cells(session: sl.Session):
     table = session.table("t")
-    assert table.leaves().to_arrow()["bytes"].type == pa.int64()
-    assert table.snapshots().to_arrow().num_rows == len(table.snapshots())
-    assert table.inspect("SELECT rows FROM files ORDER BY rows").to_arrow()["rows"].to_pylist() == [1, 5, 5]
-    assert len(table.inspect("SELECT rows FROM files")) == 3
+    assert table.inspect.partitions().to_arrow()["bytes"].type == pa.int64()
+    assert table.history().to_arrow().num_rows == len(table.history())
+    assert table.inspect.query("SELECT rows FROM files ORDER BY rows").to_arrow()["rows"].to_pylist() == [1, 5, 5]
+    assert len(table.inspect.query("SELECT rows FROM files")) == 3
 
 
 def test_polars_reads_rows_as_a_frame(session: sl.Session):

@@ -67,15 +67,15 @@ logger = logging.getLogger(__name__)
 _ONCE = (
     "split points are read only when the table is created",
     (
-        Action("split {table} --at KEY", "table.split_partitions(at=KEY)"),
+        Action("split {table} --at KEY", "table.maintenance.split(at=KEY)"),
         ", or reinitialise the table, which deletes all rows",
     ),
 )
-_MIGRATE = Action("migrate {table} --to {value}", "session.migrate_state_store('{table}', '{value}')")
+_MIGRATE = Action("migrate {table} --to {value}", "session.migrate('{table}', '{value}')")
 _ALTER = Action("alter {table} …", "table.alter(…)")
 _RENAME = Action("rename {table} {value}", "session.rename_table('{table}', '{value}')")
-_ONLINE = Action("online {table}", "table.set_online()")
-_OFFLINE = Action("offline {table}", "table.set_online(False)")
+_ONLINE = Action("online {table}", "table.maintenance.online()")
+_OFFLINE = Action("offline {table}", "table.maintenance.offline()")
 _FIXED: dict[str, tuple[str, HintParts]] = {
     STATE_STORE: ("the metadata must be moved, with its history", (_MIGRATE,)),
     SPLITS_FILE: _ONCE,

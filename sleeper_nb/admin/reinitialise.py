@@ -138,7 +138,7 @@ class ReinitialiseReport(Report):
     def _fate_of_snapshots(self) -> str:
         if not (self.dry_run and self.snapshots):
             return cell_text(self.snapshots)
-        keeping = Action(f"delete-rows {self.table} --force", "table.delete(force=True)").text(self.prefix)
+        keeping = Action(f"delete {self.table} --force", "table.delete(force=True)").text(self.prefix)
         rest = " (savepoints can)" if self.savepoints else ""
         return f"{self.snapshots:,}: can no longer be read{rest}; to keep them: {keeping}"
 

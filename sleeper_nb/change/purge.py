@@ -204,7 +204,7 @@ class PurgeReport(TableReport):
     def _footer(self) -> str:
         strays = ""
         if self.strays:
-            sweep = Action(f"sweep-orphans {self.table}", "table.sweep_orphans(dry_run=False)")
+            sweep = Action(f"sweep-orphans {self.table}", "table.maintenance.sweep_orphans(dry_run=False)")
             files = counted(self.strays, "data file")
             strays = f"{files} of no version, not searched: {sweep.text(self.prefix)} when no writer is at work"
         if self.dry_run:

@@ -1,7 +1,8 @@
-"""`delete-rows`, `update`, `upsert` and `overwrite`: rows that change, in one commit each."""
+"""`delete`, `update`, `upsert` and `overwrite`: rows that change, in one commit each."""
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 from dataclasses import replace
 from functools import partial
@@ -13,15 +14,17 @@ from sleeper_nb.commands.command import (
     MESSAGE,
     REGION,
     TABLE,
+    TypedLine,
     command,
     flag,
+    in_quotes,
     option,
     positional,
 )
 from sleeper_nb.commands.confirm import change_confirmed, line_again, shown_change
 from sleeper_nb.commands.context import Context, split_names
 from sleeper_nb.commands.load import MATCHING_OPTIONS, READING_OPTIONS, load_options, source_of
-from sleeper_nb.errors import Action, InvalidInput
+from sleeper_nb.errors import Action, Hint, InvalidInput
 from sleeper_nb.report import Answer, nothing_done
 
 if TYPE_CHECKING:
@@ -50,8 +53,34 @@ PLANNED_ROWS = flag("--rows", "with --dry-run: show the rows that would change, 
 OF_A_CHANGE = (MESSAGE, JOB_ID, ENGINE, DRY_RUN, PLANNED_ROWS)
 
 
+def to_where(line: TypedLine) -> Hint | None:
+    """Return the hint of ``delete t WHERE …``, or of ``delete table t``."""
+    words = [word.casefold() for word in line.words]
+    if words[0] == "table" and len(words) > 1:
+        return "write ", Action(f"drop {line.one_by_one(1)}")
+    table = 1 if words[0] == "from" else 0
+    begins = words[table + 1 : table + 2]
+    start = table + (2 if begins in (["where"], ["--where"]) else 1)
+    if len(words) <= start or words[table].startswith("-") or words[start].startswith("-"):
+        return None
+    condition = line.joined(start)
+    if start == table + 1 and not re.search(r"[=<>]|\b(in|is|like|between)\b", condition, re.IGNORECASE):
+        return None
+    return "to delete rows: ", Action(f"delete {line.words[table]} --where {in_quotes(condition)}")
+
+
+def _check_condition(arguments: Namespace) -> None:
+    """Refuse ``delete t`` by itself: it says neither which rows, nor whether the table is meant."""
+    if arguments.where is None and not (arguments.force or arguments.dry_run):
+        rows, table = Action(f"delete {arguments.table} --force"), Action(f"drop {arguments.table}")
+        raise InvalidInput(
+            "delete needs --where, a condition on the rows",
+            hint=("to delete all rows: ", rows, "; to delete the table itself: ", table),
+        )
+
+
 @command(
-    "delete-rows",
+    "delete",
     "delete rows that match a condition; older versions keep them, unless they are purged",
     TABLE,
     ROWS_WHERE,
@@ -59,17 +88,19 @@ OF_A_CHANGE = (MESSAGE, JOB_ID, ENGINE, DRY_RUN, PLANNED_ROWS)
     PURGE,
     replace(ALL_ROWS, help="delete all rows, or purge; without it, a notebook shows the plan and a console asks"),
     examples=(
-        'delete-rows trips --where "fare < 0" --dry-run',
-        'delete-rows trips --where "fare < 0" --dry-run --rows',
-        'delete-rows trips --where "fare < 0" -m "no refunds"',
-        'delete-rows trips --where "fare > (SELECT 5 * avg(fare) FROM trips)"',
-        "delete-rows trips --force",
-        "delete-rows trips --where \"city = 'Rome'\" --purge --dry-run",
-        "delete-rows trips --where \"city = 'Rome'\" --purge --force",
+        'delete trips --where "fare < 0" --dry-run',
+        'delete trips --where "fare < 0" --dry-run --rows',
+        'delete trips --where "fare < 0" -m "no refunds"',
+        'delete trips --where "fare > (SELECT 5 * avg(fare) FROM trips)"',
+        "delete trips --force",
+        "delete trips --where \"city = 'Rome'\" --purge --dry-run",
+        "delete trips --where \"city = 'Rome'\" --purge --force",
     ),
-    words=("remove", "remove-rows", "drop-rows", "delete-from", "erase", "purge", "privacy", "gdpr", "forget"),
+    words=("delete-rows", "remove-rows", "drop-rows", "delete-from", "erase", "purge", "privacy", "gdpr", "forget"),
+    check=_check_condition,
+    instead=to_where,
 )
-def delete_rows(context: Context, arguments: Namespace) -> ChangeReport | PurgeReport | Answer:
+def delete(context: Context, arguments: Namespace) -> ChangeReport | PurgeReport | Answer:
     table, where = context.table(arguments.table), arguments.where
     options = {**_names(context), **_options(context, arguments)}
     if arguments.purge:

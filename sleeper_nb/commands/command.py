@@ -255,8 +255,6 @@ class Command:
         Called with the context and the parsed arguments; returns the value that is shown, and prints nothing.
     examples
         As they are typed after ``%sleeper``; what follows a line break is the body of the cell.
-    aliases
-        Other names for it.
     words
         Words of other tools, for which "did you mean" names this command.
     body
@@ -280,7 +278,6 @@ class Command:
     arguments: tuple[Argument, ...]
     run: Callable[[Context, Namespace], Any]
     examples: tuple[str, ...]
-    aliases: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     body: bool = False
     reads_only: bool = False
@@ -317,11 +314,6 @@ class Command:
         return _BRIEF_ENDS.split(self.summary)[0]
 
     @property
-    def title(self) -> str:
-        """Its name and aliases."""
-        return ", ".join((self.name, *self.aliases))
-
-    @property
     def positionals(self) -> tuple[Argument, ...]:
         """The positional arguments, without the rest of the line."""
         return tuple(a for a in self.arguments if not a.is_option and a.kind != "sql")
@@ -342,7 +334,6 @@ def command(
     summary: str,
     *arguments: Argument,
     examples: tuple[str, ...],
-    aliases: tuple[str, ...] = (),
     words: tuple[str, ...] = (),
     body: bool = False,
     reads_only: bool = False,
@@ -361,7 +352,6 @@ def command(
             arguments,
             run,
             examples,
-            aliases,
             words,
             body,
             reads_only,

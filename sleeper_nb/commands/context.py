@@ -173,7 +173,7 @@ class Context:
     def table_at(self, text: str, schema: Literal["own", "current"] | None = None) -> TableAt:
         """Return the version that ``T`` or ``T@REF`` names, read with its own schema or the current one."""
         name, reference = split_reference(text)
-        return self.opened().table(name).at_reference(reference, schema or "own")
+        return self.opened().table(name).at(reference, schema=schema or "own")
 
     def own_variables(self) -> dict[str, Any]:
         """Return the variables that the user made."""

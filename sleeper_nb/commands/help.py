@@ -86,7 +86,7 @@ def _fold_row(name: str, text: str, width: int) -> Iterator[str]:
 def overview(groups: tuple[CommandGroup, ...], prefix: str) -> HelpPage:
     """Return one section for each group of commands, as they are typed after `prefix`."""
     sections = [
-        Grid(("", ""), tuple((command.title, command.brief) for command in group.commands), group.title)
+        Grid(("", ""), tuple((command.name, command.brief) for command in group.commands), group.title)
         for group in groups
     ]
     if not prefix.startswith("%"):
@@ -110,7 +110,7 @@ def describe(command: Command, prefix: str) -> HelpPage:
         rows += [("", line) for line in body]
     if not prefix.startswith("%"):
         rows += [(EXAMPLE, f"{prefix} {example}") for example in command.on_console]
-    return HelpPage((Grid(("", ""), tuple(rows), f"{command.title}: {command.summary}"),))
+    return HelpPage((Grid(("", ""), tuple(rows), f"{command.name}: {command.summary}"),))
 
 
 def _argument_row(argument: Argument) -> tuple[str, str]:

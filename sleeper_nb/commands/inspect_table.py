@@ -71,7 +71,7 @@ def check(context: Context, arguments: Namespace) -> CheckReport:
     reads_only=True,
 )
 def files(context: Context, arguments: Namespace) -> Pictured[dict[str, Any]]:
-    return context.table_at(arguments.table).files()
+    return context.table_at(arguments.table).inspect.files()
 
 
 @command(
@@ -83,7 +83,7 @@ def files(context: Context, arguments: Namespace) -> Pictured[dict[str, Any]]:
     reads_only=True,
 )
 def partitions(context: Context, arguments: Namespace) -> Pictured[dict[str, Any]]:
-    return context.table_at(arguments.table).leaves()
+    return context.table_at(arguments.table).inspect.partitions()
 
 
 @command(
@@ -101,7 +101,7 @@ def partitions(context: Context, arguments: Namespace) -> Pictured[dict[str, Any
     reads_only=True,
 )
 def inspect(context: Context, arguments: Namespace) -> Answer:
-    return context.table_at(arguments.table).inspect(arguments.statement, context.own_variables())
+    return context.table_at(arguments.table).inspect.query(arguments.statement, context.own_variables())
 
 
 @command(
@@ -121,7 +121,7 @@ def jobs(context: Context, arguments: Namespace) -> Any:
     if arguments.running and arguments.failed:
         raise InvalidInput("a job cannot be both running and failed", hint="give --running or --failed")
     which: Which = "running" if arguments.running else "failed" if arguments.failed else "all"
-    source = context.opened() if arguments.table is None else context.table(arguments.table)
+    source = context.opened() if arguments.table is None else context.table(arguments.table).inspect
     if arguments.watch and (arguments.running or arguments.failed or arguments.limit is not None):
         raise InvalidInput("--watch follows all running jobs", hint="leave out --running, --failed and --limit")
     if arguments.watch:
@@ -160,6 +160,6 @@ def _watch_jobs(context: Context, table: str | None) -> Any:
 def leases(context: Context, arguments: Namespace) -> Listing[Lease] | Answer:
     table = context.table(arguments.table)
     if arguments.release is None:
-        return table.leases()
-    ended = table.release_lease(arguments.release)
+        return table.inspect.leases()
+    ended = table.maintenance.release_lease(arguments.release)
     return Answer(Grid((), (), footer=f"released lease {ended.id} on snapshot {ended.snapshot_id} of {table.name}"))

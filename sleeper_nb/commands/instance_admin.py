@@ -187,8 +187,8 @@ def rename_table(context: Context, arguments: Namespace) -> Table:
 )
 def delete_table(context: Context, arguments: Namespace) -> DeletionReport:
     session = context.instance(arguments.instance_id)
-    delete = partial(session.delete_table, arguments.table)
-    return delete_confirmed(context, session, arguments, delete, lambda plan: plan.table)
+    drop = partial(session.drop_table, arguments.table)
+    return delete_confirmed(context, session, arguments, drop, lambda plan: plan.table)
 
 
 @command(

@@ -177,7 +177,7 @@ def ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | Wa
     if arguments.dry_run:
         plan: Any = add(data, dry_run=True)
         return plan  # type: ignore[no-any-return]
-    before = table.resolved.snapshot_id
+    before = table.at().resolved.snapshot_id
     with _noting_snapshot(context, table, before):
         snapshot: Snapshot = add(data, message=arguments.message, job_id=arguments.job_id)
     if snapshot.id == before and not isinstance(snapshot, MadeBefore):
@@ -193,7 +193,7 @@ def _noting_snapshot(context: Context, table: Table, before: int) -> Iterator[No
         yield
     except KeyboardInterrupt as stop:
         with suppress(SleeperError):  # a catalog that cannot be reached: the interrupt is what counts
-            now = table.resolved.snapshot_id
+            now = table.at().resolved.snapshot_id
             lists = f"{context.prefix} history {table.name} lists what was committed"
             is_still = f"Table {table.name} is still at snapshot {before}."
             is_now = f"Table {table.name} was at snapshot {before}, and is at snapshot {now}: {lists}."
@@ -212,7 +212,7 @@ def _watch(context: Context, arguments: Namespace) -> WatchReport:
         if getattr(arguments, name):
             shown = arguments.source[0] if name == "source" else f"--{name.replace('_', '-')}"
             raise InvalidInput(f"{shown} cannot be combined with --watch", hint=reason)
-    return context.table(arguments.table).watch_folder(
+    return context.table(arguments.table).watch(
         arguments.watch,
         once=arguments.once,
         every=_every(arguments.every),
@@ -237,7 +237,7 @@ def _every(text: str | None) -> timedelta:
 def _check_without_watch(arguments: Namespace) -> None:
     for name in ("once", "skip_bad", "every"):
         if getattr(arguments, name):
-            hint = ("add ", Action("--watch DIR", "table.watch_folder(…)"))
+            hint = ("add ", Action("--watch DIR", "table.watch(…)"))
             raise InvalidInput(f"--{name.replace('_', '-')} is for a watch of a folder", hint=hint)
 
 
@@ -272,7 +272,7 @@ def add_files(context: Context, arguments: Namespace) -> Snapshot | AddFilesPlan
     add = partial(table.add_files, arguments.files, copy=arguments.copy, move=arguments.move)
     if arguments.dry_run:
         return add(dry_run=True)
-    before = table.resolved.snapshot_id
+    before = table.at().resolved.snapshot_id
     with _noting_snapshot(context, table, before):
         snapshot = add(message=arguments.message, job_id=arguments.job_id)
     if snapshot.id == before and not isinstance(snapshot, MadeBefore):

@@ -81,7 +81,7 @@ def compact(context: Context, arguments: Namespace) -> Any:
     table = context.table(arguments.table)
     began = context.opened().components.clock.now()
     is_watched = arguments.watch and context.follows_widgets and not arguments.dry_run
-    job = table.compact(
+    job = table.maintenance.compact(
         arguments.strategy,
         engine=arguments.engine,
         dry_run=arguments.dry_run,
@@ -114,7 +114,7 @@ def compact(context: Context, arguments: Namespace) -> Any:
 def split(context: Context, arguments: Namespace) -> SplitReport:
     if arguments.auto and arguments.at is not None:
         raise InvalidInput("split takes --at or --auto, not both", hint="leave one of them out")
-    return context.table(arguments.table).split_partitions(
+    return context.table(arguments.table).maintenance.split(
         arguments.dry_run,
         at=arguments.at,
         key=arguments.key,
@@ -149,7 +149,7 @@ def _how_long_they_stay(line: TypedLine) -> Hint | None:
     instead=_how_long_they_stay,
 )
 def expire(context: Context, arguments: Namespace) -> ExpiryReport:
-    return context.table(arguments.table).expire_snapshots(_is_dry_run(arguments))
+    return context.table(arguments.table).maintenance.expire(_is_dry_run(arguments))
 
 
 @command(
@@ -159,11 +159,10 @@ def expire(context: Context, arguments: Namespace) -> ExpiryReport:
     DRY_RUN,
     FORCE,
     examples=("collect-garbage trips", "collect-garbage trips --force"),
-    aliases=("gc",),
-    words=("vacuum", "clean", "cleanup"),
+    words=("gc", "vacuum", "clean", "cleanup"),
 )
 def collect_garbage(context: Context, arguments: Namespace) -> GarbageReport:
-    return context.table(arguments.table).collect_garbage(_is_dry_run(arguments))
+    return context.table(arguments.table).maintenance.collect_garbage(_is_dry_run(arguments))
 
 
 @command(
@@ -184,7 +183,7 @@ def sweep_orphans(context: Context, arguments: Namespace) -> OrphanReport:
         age = None if arguments.older_than is None else parse_duration(arguments.older_than)
     except ValueError as error:
         raise InvalidInput(f"{arguments.older_than!r} is not a duration", hint="write 3d, 36h or PT90M") from error
-    return context.table(arguments.table).sweep_orphans(_is_dry_run(arguments), older_than=age)
+    return context.table(arguments.table).maintenance.sweep_orphans(_is_dry_run(arguments), older_than=age)
 
 
 def _is_dry_run(arguments: Namespace) -> bool:
@@ -214,6 +213,6 @@ def online(context: Context, arguments: Namespace) -> Answer:
 
 
 def set_online(table: Table, *, online: bool) -> Answer:
-    table.set_online(online)
+    (table.maintenance.online if online else table.maintenance.offline)()
     state = "online" if online else "offline: reads and ingests still work, and maintenance skips it"
     return Answer(Grid((), (), footer=f"{table.name} is {state}"))

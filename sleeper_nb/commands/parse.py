@@ -102,15 +102,17 @@ class CommandTable:
     def __init__(self, groups: tuple[CommandGroup, ...]) -> None:
         self.groups = groups
         self.commands = tuple(command for group in groups for command in group.commands)
-        self.by_name = {name: command for command in self.commands for name in (command.name, *command.aliases)}
+        self.by_name = {command.name: command for command in self.commands}
 
     def find(self, word: str, following: Sequence[str] = ()) -> Command:
-        """Return a command by its name or alias; `NotFound` suggests a command for a misspelt word or a synonym.
+        """Return a command by its name; `NotFound` suggests a command for a misspelt word or a synonym.
 
         Or for the word that follows, where a table was written before the command.
         """
         if word in self.by_name:
             return self.by_name[word]
+        if word == "show" and following and following[0] in self.by_name:
+            raise NotFound(f"no command {word!r}", hint=("did you mean ", Action(following[0]), "?"))
         synonyms = [command.name for command in self.commands if word.lower() in command.words]
         if synonyms:
             raise NotFound(f"no command {word!r}", hint=f"did you mean {' or '.join(map(repr, synonyms))}?")

@@ -1,7 +1,8 @@
-"""`sql`, `scan`, `get` and `explore`: the rows of tables, at any version."""
+"""`sql`, `scan` and `explore`: the rows of tables, at any version."""
 
 from __future__ import annotations
 
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from sleeper_nb.commands.command import (
     TypedLine,
     command,
     flag,
+    in_quotes,
     option,
     positional,
 )
@@ -35,6 +37,7 @@ from sleeper_nb.sql.writes import is_writing
 if TYPE_CHECKING:
     from sleeper_nb.query import QueryResult
     from sleeper_nb.scan import Scan
+    from sleeper_nb.table_at import TableAt
 
 NO_ROW = "reads no row"
 BY_TYPES = ""
@@ -191,66 +194,62 @@ def _rows_of(context: Context, result: QueryResult, arguments: Namespace) -> Any
     return context.shown(result)
 
 
-def _to_get(line: TypedLine) -> Hint | None:
-    """Return the hint of ``scan t --keys HA``, as the option is named in Python."""
+def _to_key(line: TypedLine) -> Hint | None:
+    """Return the hint of ``scan t --keys HA``, as the argument is named in Python."""
     option = next((i for i, word in enumerate(line.words) if word in {"--key", "--keys"}), None)
     if option is None or option == 0 or option + 1 == len(line.words):
         return None
-    return "write ", Action(f"get {line.words[0]} {line.one_by_one(option + 1)}")
+    return "write ", Action(f"scan {line.words[0]} {line.one_by_one(option + 1)}")
 
 
 @command(
     "scan",
-    "show rows of a version",
+    "show rows of a version: all, those with a key, those of a region, or those that meet a condition",
     VERSION,
+    positional("key", "a key: the values of the row keys in their order, or of the first few", metavar="KEY", many=True,
+               optional=True),
     *ROW_OPTIONS,
     examples=(
         "scan trips",
+        "scan trips London",
         'scan trips@12 --columns city,fare --where "fare < 0" --limit 20',
         "scan trips@12 --schema current",
         'scan trips --where "fare < 0" --as pandas',
         'scan flights --region "carrier=[AA,DL) flight=[1,100]" --explain',
     ),
-    words=("head", "rows", "peek"),
+    words=("head", "rows", "peek", "get", "lookup", "find"),
     reads_only=True,
-    instead=_to_get,
-)
+    instead=_to_key,
+)  # fmt: skip
 def scan(context: Context, arguments: Namespace) -> Any:
     at = context.table_at(arguments.table, arguments.schema)
     columns = split_names(arguments.columns)
-    rows = at.scan(columns, arguments.where, region=arguments.region, limit=arguments.limit)
+    if arguments.key and arguments.region is not None:
+        raise InvalidInput("scan takes a key or --region, not both", hint="leave one of them out")
+    key, region = _key(at, arguments.table, arguments.key), arguments.region
+    rows = at.scan(columns, arguments.where, keys=key, region=region, limit=arguments.limit)
     return _scanned(context, rows, arguments)
 
 
-@command(
-    "get",
-    "show the rows with a key: the values of all row keys, or of the first few; or those of a region",
-    VERSION,
-    positional("key", "the values, in the order of the row keys", metavar="KEY", many=True, optional=True),
-    *ROW_OPTIONS,
-    examples=("get trips London", "get flights@12 UA 1545", 'get flights --region "carrier=[AA,DL)" --limit 5'),
-    words=("lookup", "find"),
-    reads_only=True,
-)
-def get(context: Context, arguments: Namespace) -> Any:
+def _key(at: TableAt, typed: str, words: list[str]) -> tuple[Any, ...] | None:
+    """Return the key that some words are, the values of the first row keys; None without any. `typed` is the table."""
     from sleeper_nb.model.keys import parse_key
 
-    at = context.table_at(arguments.table, arguments.schema)
     fields = at.schema.row_keys
-    names = ", ".join(f"{field.name} {field.text}" for field in fields)
-    named = [word.partition("=") for word in arguments.key]
+    named = [word.partition("=") for word in words]
     if named and [name for name, _, _ in named] == [field.name for field in fields[: len(named)]]:
-        by_position = Action(f"get {arguments.table} {typed_line(value for _, _, value in named)}")
-        raise InvalidInput("get takes the values alone, in the order of the row keys", hint=("write ", by_position))
-    if len(arguments.key) > len(fields):
-        count = len(arguments.key)
-        raise InvalidInput(f"{count} values are too many for a key of {at.name!r}", hint=f"its row keys are {names}")
-    if bool(arguments.key) == (arguments.region is not None):
-        raise InvalidInput("get takes either a key or --region", hint=f"the row keys are {names}")
-    key = tuple(parse_key(field, word, what="key") for field, word in zip(fields, arguments.key, strict=False))
-    columns, region = split_names(arguments.columns), arguments.region
-    rows = at.scan(columns, arguments.where, keys=key or None, region=region, limit=arguments.limit)
-    return _scanned(context, rows, arguments)
+        by_position = Action(f"scan {typed} {typed_line(value for _, _, value in named)}")
+        raise InvalidInput("a key is its values alone, in the order of the row keys", hint=("write ", by_position))
+    text = " ".join(words)
+    condition = re.fullmatch(r"(?:where\s+)?((\w+)\s*(?:[<>=!]|\b(?:in|is|like|between)\b).*)", text, re.IGNORECASE)
+    if condition and condition[2] in at.schema.names:
+        with_where = Action(f"scan {typed} --where {in_quotes(condition[1])}")
+        raise InvalidInput(f"{text!r} is a condition, not a key", hint=("write ", with_where))
+    if len(words) > len(fields):
+        names = ", ".join(f"{field.name} {field.text}" for field in fields)
+        message = f"{len(words)} values are too many for a key of {at.name!r}"
+        raise InvalidInput(message, hint=f"its row keys are {names}")
+    return tuple(parse_key(field, word, what="key") for field, word in zip(fields, words, strict=False)) or None
 
 
 def _scanned(context: Context, rows: Scan, arguments: Namespace) -> Any:

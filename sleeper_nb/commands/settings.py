@@ -60,9 +60,9 @@ def properties(context: Context, arguments: Namespace) -> Listing[PropertyValue]
     changes = _parse_changes(words, arguments.unset)
     names = [*(text.partition("=")[0].strip() for text in words), *arguments.unset]
     if not changes:
-        return target.property_values(names)
+        return target.properties(names)
     changed = target.set_properties(changes)
-    return changed if set(names) == set(changes) else target.property_values(names)
+    return changed if set(names) == set(changes) else target.properties(names)
 
 
 def _accept_file(context: Context, table: str | None, words: list[str], unset: list[str]) -> Listing[PropertyValue]:
@@ -155,4 +155,4 @@ def migrate(context: Context, arguments: Namespace) -> Snapshot:
                 f"migrate {table.name} --to {next(name for name in STATE_STORES if name != table.state_store)}"
             ),
         )
-    return context.opened().migrate_state_store(table.name, arguments.to, message=arguments.message)
+    return context.opened().migrate(table.name, arguments.to, message=arguments.message)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from argparse import Namespace
@@ -12,18 +11,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sleeper_nb.commands.change_rows import to_where
 from sleeper_nb.commands.command import (
     COLUMNS,
     CONFIRMED,
     DRY_RUN,
     MESSAGE,
+    SCHEMA,
     TABLE,
     VERSION,
     WHERE,
     TypedLine,
     command,
     flag,
-    in_quotes,
     option,
     positional,
 )
@@ -42,9 +42,8 @@ if TYPE_CHECKING:
     from sleeper_nb.admin.split_points_estimate import SplitPointsEstimate
     from sleeper_nb.model.schema import Field, Schema
     from sleeper_nb.read.column_profile import ColumnProfile
-    from sleeper_nb.report import Listing
+    from sleeper_nb.report import Listing, Stacked
     from sleeper_nb.table import Table
-    from sleeper_nb.table_at import TableAt
     from sleeper_nb.widgets.form import CreateForm
 
 OLD_NAME = positional("old", "the table", "table", metavar="OLD")
@@ -111,8 +110,7 @@ def _columns_in_a_cell(line: TypedLine) -> Hint | None:
         "create --form",
         "create sales --set sleeper.table.aggregations=sum(fare)\ncity STRING KEY, fare DOUBLE",
     ),
-    aliases=("add",),
-    words=("make", "new", "init", "create-table", "new-table"),
+    words=("add", "make", "new", "init", "create-table", "new-table"),
     body=True,
     warehouse="new",
     free="form",
@@ -210,7 +208,7 @@ def _outside_brackets(text: str) -> list[str]:
 )  # fmt: skip
 def split_points(context: Context, arguments: Namespace) -> SplitPointsEstimate:
     sources = [source_of(context, word) for word in arguments.source]
-    found: SplitPointsEstimate = context.opened().estimate_split_points(
+    found: SplitPointsEstimate = context.opened().split_points(
         sources[0] if len(sources) == 1 else sources,
         split_names(arguments.keys) or (),
         arguments.leaves,
@@ -264,25 +262,31 @@ def _read_schema(path: str) -> str:
 
 @command(
     "describe",
-    "show the columns and the size of a table",
+    "show one version: its commit or savepoint, the columns and the size of the table, and its first rows",
     VERSION,
-    flag("--fields", "list the fields instead: roles, types, and which may be null", answer="lists the fields"),
-    flag(
-        "--profile",
-        "read the rows: nulls, distinct values, bounds, quartiles and a histogram of each column",
-        answer="describes the values",
-    ),
-    replace(COLUMNS, only_with="--profile"),
-    replace(WHERE, only_with="--profile"),
-    examples=("describe trips", "describe trips@12", "describe trips --fields", "describe trips --profile"),
-    words=("desc", "schema", "info", "summarize", "statistics"),
+    flag("--fields", "list the fields instead: roles, types, and which may be null"),
+    SCHEMA,
+    examples=("describe trips", "describe trips@12", "describe trips@before-fix", "describe trips --fields"),
+    words=("desc", "schema", "info", "show", "card"),
     reads_only=True,
 )
-def describe(context: Context, arguments: Namespace) -> TableAt | Listing[Field] | Listing[ColumnProfile]:
-    at = context.table_at(arguments.table)
-    if arguments.profile:
-        return at.profile(split_names(arguments.columns), arguments.where)
-    return at.fields() if arguments.fields else at
+def describe(context: Context, arguments: Namespace) -> Stacked | Listing[Field]:
+    at = context.table_at(arguments.table, arguments.schema)
+    return at.inspect.fields() if arguments.fields else at.describe()
+
+
+@command(
+    "profile",
+    "read the rows of a version: nulls, distinct values, bounds, quartiles and a histogram of each column",
+    VERSION,
+    COLUMNS,
+    WHERE,
+    examples=("profile trips", "profile trips@12 --columns fare,tip"),
+    words=("summarize", "statistics", "histogram"),
+    reads_only=True,
+)
+def profile(context: Context, arguments: Namespace) -> Listing[ColumnProfile]:
+    return context.table_at(arguments.table).profile(split_names(arguments.columns), arguments.where)
 
 
 def _to_widen(line: TypedLine) -> Hint | None:
@@ -426,37 +430,20 @@ def rename(context: Context, arguments: Namespace) -> Table:
     return context.opened().rename_table(arguments.old, arguments.new)
 
 
-def _to_delete_rows(line: TypedLine) -> Hint | None:
-    """Return the hint of ``delete t WHERE …``, which is about rows, or of ``drop table t``."""
-    words = [word.casefold() for word in line.words]
-    if words[0] == "table" and len(words) > 1:
-        return "write ", Action(f"delete {line.one_by_one(1)}")
-    table = 1 if words[0] == "from" else 0
-    begins = words[table + 1 : table + 2]
-    start = table + (2 if begins in (["where"], ["--where"]) else 1)
-    if len(words) <= start or words[table].startswith("-") or words[start].startswith("-"):
-        return None
-    condition = line.joined(start)
-    if start == table + 1 and not re.search(r"[=<>]|\b(in|is|like|between)\b", condition, re.IGNORECASE):
-        return None
-    return "to delete rows: ", Action(f"delete-rows {line.words[table]} --where {in_quotes(condition)}")
-
-
 @command(
-    "delete",
-    "delete a table permanently; shows the plan, until --force",
+    "drop",
+    "drop a table: delete it permanently; shows the plan, until --force",
     TABLE,
     DRY_RUN,
     CONFIRMED,
-    examples=("delete trips", "delete trips --force"),
-    aliases=("drop",),
+    examples=("drop trips", "drop trips --force"),
     words=("rm", "remove", "destroy"),
-    instead=_to_delete_rows,
+    instead=to_where,
 )
-def delete(context: Context, arguments: Namespace) -> DeletionReport:
+def drop(context: Context, arguments: Namespace) -> DeletionReport:
     session = context.opened()
-    delete_table = partial(session.delete_table, arguments.table)
-    return delete_confirmed(context, session, arguments, delete_table, lambda plan: plan.table)
+    drop_table = partial(session.drop_table, arguments.table)
+    return delete_confirmed(context, session, arguments, drop_table, lambda plan: plan.table)
 
 
 @command(

@@ -12,7 +12,6 @@ from sleeper_nb.commands.command import (
     DRY_RUN,
     LIMIT,
     REGION,
-    SCHEMA,
     TABLE,
     VERSION,
     WHERE,
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from sleeper_nb.display.listings import Pictured
     from sleeper_nb.model.savepoints import Savepoint
     from sleeper_nb.model.snapshots import Snapshot
-    from sleeper_nb.report import Listing, Stacked
+    from sleeper_nb.report import Listing
     from sleeper_nb.table import Table
     from sleeper_nb.versions.delete_savepoint import SavepointDeletion
     from sleeper_nb.versions.diff import Diff
@@ -50,25 +49,7 @@ if TYPE_CHECKING:
     reads_only=True,
 )
 def history(context: Context, arguments: Namespace) -> Pictured[Snapshot]:
-    return context.table(arguments.table).snapshots(arguments.limit)
-
-
-@command(
-    "show",
-    "show one version: its commit or savepoint, the table at that time, and its first rows",
-    VERSION,
-    SCHEMA,
-    examples=("show trips@12", "show trips@before-fix"),
-    words=("card",),
-    reads_only=True,
-)
-def show(context: Context, arguments: Namespace) -> Stacked:
-    try:
-        return context.table_at(arguments.table, arguments.schema).card()
-    except NotFound as error:
-        if arguments.table.casefold() in {"tables", "instances"}:  # as in SHOW TABLES
-            error.hint = ("did you mean ", Action(arguments.table.casefold()), "?")
-        raise
+    return context.table(arguments.table).history(arguments.limit)
 
 
 _RANGE = re.compile(r"(v?\d+)(?:\.{2,3}|:)(v?\d+)")
@@ -142,7 +123,7 @@ def create_savepoint(context: Context, arguments: Namespace) -> Savepoint | Answ
         of = f"of snapshot {present.saved_snapshot_id}"
         footer = f"savepoint {present.name!r} exists already, {of}; nothing was made"
         return Answer(Grid((), (), footer=footer))
-    snapshot = None if reference is None else table.at_reference(reference).resolved.snapshot_id
+    snapshot = None if reference is None else table.at(reference).resolved.snapshot_id
     return table.create_savepoint(arguments.name, arguments.message, snapshot, if_not_exists=arguments.if_not_exists)
 
 
@@ -228,7 +209,7 @@ def rollback(context: Context, arguments: Namespace) -> RollbackReport:
         rollback_to, listing = Action(f"rollback {table.name} 12"), Action(f"history {table.name}")
         hint = (rollback_to, ", or a savepoint's name; ", listing, " lists them")
         raise InvalidInput("rollback needs a version", hint=hint)
-    return table.rollback_to(reference, dry_run=arguments.dry_run, message=arguments.message)
+    return table.rollback(reference, dry_run=arguments.dry_run, message=arguments.message)
 
 
 @command(

@@ -112,11 +112,11 @@ class CheckReport(TableReport):
         if self.orphans:
             size = Bytes(sum(file.bytes for file in self.orphans))
             unnamed = f"{counted(len(self.orphans), 'file')} of {size}"
-            sweep = Action(f"sweep-orphans {self.table}", "table.sweep_orphans()")
+            sweep = Action(f"sweep-orphans {self.table}", "table.maintenance.sweep_orphans()")
             notes.append(f"no version names {unnamed} (not a fault): {sweep.text(self.prefix)} lists them")
         if self.without_checksum:
             files = counted(self.without_checksum, "data file")
-            compact = Action(f"compact {self.table} --strategy all", "table.compact('all')")
+            compact = Action(f"compact {self.table} --strategy all", "table.maintenance.compact('all')")
             notes.append(f"{files} of an older release without a checksum: {compact.text(self.prefix)} adds it")
         if self.rows_without_checksum:
             rows = counted(self.rows_without_checksum, "row")

@@ -32,7 +32,7 @@ def check_online(catalog: Catalog, table: TableEntry, work: str) -> None:
     """
     if not is_online(catalog, table.id):
         name = table.name
-        online, dry_run = Action(f"online {name}", "table.set_online()"), Action("--dry-run", "dry_run=True")
+        online, dry_run = Action(f"online {name}", "table.maintenance.online()"), Action("--dry-run", "dry_run=True")
         raise StateRuleBroken(
             f"table {name!r} is offline: {work} is not allowed",
             hint=(online, " puts it online; ", dry_run, " shows what would be done"),

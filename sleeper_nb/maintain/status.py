@@ -99,12 +99,12 @@ class Housekeeping:
 
 _partition_of = attrgetter("partition_id")
 _METHODS = {
-    "online": "set_online()",
-    "split": "split_partitions()",
-    "compact": "compact()",
+    "online": "maintenance.online()",
+    "split": "maintenance.split()",
+    "compact": "maintenance.compact()",
     "maintain": "maintain()",
-    "expire": "expire_snapshots(dry_run=False)",
-    "collect-garbage": "collect_garbage(dry_run=False)",
+    "expire": "maintenance.expire(dry_run=False)",
+    "collect-garbage": "maintenance.collect_garbage(dry_run=False)",
 }
 
 

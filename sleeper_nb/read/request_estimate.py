@@ -76,7 +76,7 @@ class CommitCosts:
     def change(self, files: int, leaves: int) -> RequestEstimate:
         """Return what a change costs that takes rows out of so many files, and brings rows to so many leaves."""
         puts, units = self._commit(files + leaves, files)
-        return RequestEstimate(files + leaves + puts, 3 + 6 * files, units, 9)
+        return RequestEstimate(files + leaves + puts, 3 + 6 * files, units, 5)
 
     def _commit(self, added: int, removed: int) -> tuple[int, int]:
         """Return the objects and write units of one commit."""

@@ -1,4 +1,4 @@
-"""Rename, delete, reinitialise, migrate and declare the tables of an instance."""
+"""Rename, drop, reinitialise, migrate and declare the tables of an instance."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def rename(tables: TableOpener, old: str, new: str) -> None:
     logger.info("renamed table %s (%s) to %s", entry.name, entry.id, new)
 
 
-def delete(tables: TableOpener, name: str, *, force: bool, dry_run: bool) -> DeletionReport:
-    """Delete a table with `force`; return the plan with `dry_run`; otherwise raise `ConfirmationNeeded` with it."""
+def drop(tables: TableOpener, name: str, *, force: bool, dry_run: bool) -> DeletionReport:
+    """Drop a table with `force`; return the plan with `dry_run`; otherwise raise `ConfirmationNeeded` with it."""
     catalog, files, clock = tables.components.catalog, tables.components.property_files, tables.components.clock
     if force and not dry_run:
         deletion.finish_deletions(catalog, files, clock)
@@ -98,7 +98,7 @@ def reinitialise(
 
 
 def migrate(tables: TableOpener, name: str, to: str, *, message: str | None) -> Snapshot:
-    """Move the metadata of a table to another state store; errors are those of `Session.migrate_state_store`."""
+    """Move the metadata of a table to another state store; errors are those of `Session.migrate`."""
     table, files = tables.named(name), tables.components.property_files
     with files.with_commit(table.entry.id, {STATE_STORE: to}) as announce:
         snapshot = migration.migrate_state_store(

@@ -179,7 +179,7 @@ def _settings(tables: TableOpener, new: NewTable, schema: Schema) -> TableProper
         kept = {name: text for name, text in before.texts.items() if name not in {SPLITS_FILE, SPLITS_BASE64}}
         settings = replace(before, texts={**kept, **new.properties})
         if new.state_store not in (None, before[STATE_STORE]):
-            hint = Action(f"migrate {new.name} --to {new.state_store}", f"session.migrate_state_store({new.name!r}, …)")
+            hint = Action(f"migrate {new.name} --to {new.state_store}", f"session.migrate({new.name!r}, …)")
             raise InvalidInput(f"table {new.name!r} has another state store, {before[STATE_STORE]}", hint=hint)
     else:
         _check_name_is_free(new.name, components.catalog.tables())

@@ -29,7 +29,7 @@ from sleeper_nb.maintain.service_lease import MAINTENANCE, RENEWED_AFTER, HeldSe
 from sleeper_nb.model.jobs import ServiceLease
 from sleeper_nb.report import counted
 from sleeper_nb.session.table_opener import TableOpener
-from sleeper_nb.table.maintaining import maintain
+from sleeper_nb.table.table_maintenance import maintain
 
 logger = logging.getLogger(__name__)
 

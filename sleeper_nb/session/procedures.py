@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from operator import attrgetter
 from typing import Any, Final, Literal
 
 from sleeper_nb.errors import InvalidInput, NotFound
@@ -27,7 +28,7 @@ class Procedure:
     name
         As it is written after ``sys.``.
     method
-        The method's name.
+        The method's name, after ``inspect.`` or ``maintenance.`` if it is one of those.
     arguments
         Names of its arguments, in order; ``table`` first when it is a method of `Table`.
     summary
@@ -37,8 +38,6 @@ class Procedure:
         by a ``dry_run`` that is the default until a deletion is confirmed.
     of_session
         Whether it is a method of `Session`; otherwise of `Table`.
-    given
-        Arguments that the procedure itself gives.
     """
 
     name: str
@@ -47,7 +46,6 @@ class Procedure:
     summary: str
     confirmation: Confirmation = ""
     of_session: bool = False
-    given: tuple[tuple[str, object], ...] = ()
 
     @property
     def signature(self) -> str:
@@ -108,7 +106,7 @@ class Procedure:
         if self.confirmation == "force":
             arguments["force"] = force
         converted = {name: _converted(name, value) for name, value in arguments.items()}
-        answer = getattr(owner, self.method)(**dict(self.given), **converted)
+        answer = attrgetter(self.method)(owner)(**converted)
         return answer if isinstance(answer, Report) else Answer(Grid((), (), footer=f"{self.name}: done"))
 
 
@@ -140,32 +138,32 @@ PROCEDURES: Final = (
     Procedure("savepoints", "savepoints", ("table", "with_bytes"), "list the savepoints"),
     Procedure("rollback", "rollback", ("table", "version", "timestamp", "message"), "restore an older version",
               "dry_run"),
-    Procedure("history", "snapshots", ("table", "limit"), "list the snapshots"),
-    Procedure("compact", "compact", ("table", "strategy", "engine", "partition"), "merge files", "dry_run"),
-    Procedure("split", "split_partitions", ("table", "at", "key", "partition", "threshold"),
+    Procedure("history", "history", ("table", "limit"), "list the snapshots"),
+    Procedure("compact", "maintenance.compact", ("table", "strategy", "engine", "partition"), "merge files", "dry_run"),
+    Procedure("split", "maintenance.split", ("table", "at", "key", "partition", "threshold"),
               "split leaf partitions", "dry_run"),
-    Procedure("expire", "expire_snapshots", ("table", "time_retained", "num_retained_min", "num_retained_max"),
+    Procedure("expire", "maintenance.expire", ("table", "time_retained", "num_retained_min", "num_retained_max"),
               "expire old snapshots; with force", "not dry_run"),
-    Procedure("collect_garbage", "collect_garbage", ("table", "delay"), "delete unused files; with force",
+    Procedure("collect_garbage", "maintenance.collect_garbage", ("table", "delay"), "delete unused files; with force",
               "not dry_run"),
-    Procedure("sweep_orphans", "sweep_orphans", ("table", "older_than"), "delete files of failed writers; with force",
-              "not dry_run"),
+    Procedure("sweep_orphans", "maintenance.sweep_orphans", ("table", "older_than"),
+              "delete files of failed writers; with force", "not dry_run"),
     Procedure("maintain", "maintain", ("table",), "do what is due", "dry_run"),
     Procedure("maintain_all", "maintain", (), "do what is due on all tables", "dry_run", of_session=True),
     Procedure("status", "status", ("table",), "show the state, and what is due"),
     Procedure("check", "check", ("table", "deep"), "look for damage"),
-    Procedure("jobs", "jobs", ("table", "which", "limit"), "list the jobs"),
-    Procedure("leases", "leases", ("table",), "list the versions that readers hold"),
-    Procedure("release_lease", "release_lease", ("table", "lease"), "end a lease"),
-    Procedure("online", "set_online", ("table",), "include the table in maintenance"),
-    Procedure("offline", "set_online", ("table",), "exclude the table from maintenance", given=(("online", False),)),
-    Procedure("properties", "property_values", ("table", "names"), "show properties"),
+    Procedure("jobs", "inspect.jobs", ("table", "which", "limit"), "list the jobs"),
+    Procedure("leases", "inspect.leases", ("table",), "list the versions that readers hold"),
+    Procedure("release_lease", "maintenance.release_lease", ("table", "lease"), "end a lease"),
+    Procedure("online", "maintenance.online", ("table",), "include the table in maintenance"),
+    Procedure("offline", "maintenance.offline", ("table",), "exclude the table from maintenance"),
+    Procedure("properties", "properties", ("table", "names"), "show properties"),
     Procedure("accept_properties", "accept_properties", ("table",), "accept a property file that was edited"),
     Procedure("rename", "rename_table", ("old", "new"), "rename a table", of_session=True),
-    Procedure("delete", "delete_table", ("name",), "delete a table for good", "force", of_session=True),
+    Procedure("drop", "drop_table", ("name",), "drop a table", "force", of_session=True),
     Procedure("reinitialise", "reinitialise_table", ("name", "delete_partitions", "split_points"),
               "delete all contents of a table", "force", of_session=True),
-    Procedure("migrate", "migrate_state_store", ("name", "to", "message"), "move the metadata to another state store",
+    Procedure("migrate", "migrate", ("name", "to", "message"), "move the metadata to another state store",
               of_session=True),
 )  # fmt: skip
 

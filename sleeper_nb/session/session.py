@@ -337,7 +337,7 @@ class Session:
         return table
 
     @checked
-    def estimate_split_points(
+    def split_points(
         self,
         data: Any,
         row_keys: Sequence[str],
@@ -396,8 +396,8 @@ class Session:
         return self.table(new)
 
     @checked
-    def delete_table(self, name: str, force: bool = False, dry_run: bool = False) -> DeletionReport:
-        """Delete a table for good, with all its data, metadata, snapshots and savepoints; its name is free again.
+    def drop_table(self, name: str, force: bool = False, dry_run: bool = False) -> DeletionReport:
+        """Drop a table for good, with all its data, metadata, snapshots and savepoints; its name is free again.
 
         Commits and reads that are under way on the table fail, and their errors say why. A deletion that was
         interrupted is finished by the next one, of any table, and by `Session.maintain`.
@@ -420,7 +420,7 @@ class Session:
         StorageError
             When files could not be deleted; the table is gone all the same.
         """
-        return administration.delete(self._tables, name, force=force, dry_run=dry_run)
+        return administration.drop(self._tables, name, force=force, dry_run=dry_run)
 
     @checked
     def reinitialise_table(
@@ -479,7 +479,7 @@ class Session:
         )
 
     @checked
-    def migrate_state_store(self, name: str, to: str, *, message: str | None = None) -> Snapshot:
+    def migrate(self, name: str, to: str, *, message: str | None = None) -> Snapshot:
         """Move the metadata of a table to another state store; sessions that use the table follow by themselves.
 
         One commit moves it. Snapshots and savepoints stay, and can be read as before.
@@ -533,7 +533,7 @@ class Session:
     # The instance.
 
     @checked
-    def property_values(self, names: Iterable[str] = ()) -> Listing[PropertyValue]:
+    def properties(self, names: Iterable[str] = ()) -> Listing[PropertyValue]:
         """Return properties of the instance, their defaults, and where each was set.
 
         Parameters
@@ -541,7 +541,7 @@ class Session:
         names
             Which; without names, the instance's own, and the defaults that it sets for its tables.
         """
-        return self._property_values(names, "")
+        return self._list_properties(names, "")
 
     @checked
     def set_properties(self, changes: Mapping[str, str | None]) -> Listing[PropertyValue]:
@@ -567,9 +567,9 @@ class Session:
         own = [name for name in changes if name in INSTANCE_PROPERTIES]
         verb = "takes" if len(own) == 1 else "take"
         footer = f"{', '.join(own)} {verb} effect when the warehouse is next opened" if own else ""
-        return self._property_values(changes, footer)
+        return self._list_properties(changes, footer)
 
-    def _property_values(self, names: Iterable[str], footer: str) -> Listing[PropertyValue]:
+    def _list_properties(self, names: Iterable[str], footer: str) -> Listing[PropertyValue]:
         self._check_open()
         values = property_listing.instance_values(self.components.property_files.instance, names)
         return property_listing.list_values(values, f"properties of instance {self.instance}", footer)
@@ -592,7 +592,7 @@ class Session:
 
     @checked
     def jobs(self, which: job_tracking.Which = "all", *, limit: int = job_tracking.LISTED_JOBS) -> Listing[Job]:
-        """Return the newest runs of the jobs of all tables, newest first; otherwise as `Table.jobs`."""
+        """Return the newest runs of the jobs of all tables, newest first; otherwise as `Table.inspect.jobs`."""
         catalog, now = self.components.catalog, self.components.clock.now()
         runs = (
             (entry, job)
@@ -787,9 +787,10 @@ class Session:
     def duckdb_connection(self) -> duckdb.DuckDBPyConnection:
         """The DuckDB connection of the relations that scans give in this thread (`Scan.to_duckdb`).
 
-        Whatever is read on it can be joined with them: ``session.duckdb_connection.from_arrow(table.files())``. It runs
-        one statement at a time, has no limits and shows times in UTC. `sql` does not use it, so names that are given
-        to it change no answer. For ibis: ``ibis.duckdb.from_connection(session.duckdb_connection)``, with relations
+        Whatever is read on it can be joined with them:
+        ``session.duckdb_connection.from_arrow(table.inspect.files())``. It runs one statement at a time, has no limits
+        and shows times in UTC. `sql` does not use it, so names that are given to it change no answer. For ibis:
+        ``ibis.duckdb.from_connection(session.duckdb_connection)``, with relations
         that were named by ``session.duckdb_connection.register("flights", relation)``.
         """
         self._check_open()
@@ -819,7 +820,7 @@ class Session:
         table = self._tables.find(name)
         if table is None:
             return None
-        at = table.at_reference(version)
+        at = table.at(version)
         if not mark:
             return at.scan().to_spark()
         from sleeper_nb.engines.spark import frames

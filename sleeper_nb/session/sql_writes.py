@@ -67,6 +67,7 @@ from sleeper_nb.sql.writes import (
     read_writing_statement,
 )
 from sleeper_nb.table import Table
+from sleeper_nb.table.changing import BoundChange
 from sleeper_nb.versions.periodic_savepoints import LoadedAndSaved
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ class SqlWriter:
                 if if_exists and not self._exists(table):
                     return _line(f"there is no table {table}; nothing was changed")
                 with self._placed(table):
-                    return self.session.delete_table(table.text, force=self.force, dry_run=self.dry_run)
+                    return self.session.drop_table(table.text, force=self.force, dry_run=self.dry_run)
             case TruncateTable(table):
                 with self._placed(table):
                     return self.session.reinitialise_table(table.text, force=self.force, dry_run=self.dry_run)
@@ -191,7 +192,7 @@ class SqlWriter:
             case CommentOn() as comment:
                 return self._comment(comment)
             case DescribeHistory(table, limit):
-                return self._table(table).snapshots(limit)
+                return self._table(table).history(limit)
             case CallProcedure() as call:
                 return self._call(call)
 
@@ -215,9 +216,9 @@ class SqlWriter:
         return self.queries.run(self.text.only(part))
 
     def _change_rows(self, change: RowChange) -> Report:
-        table = self._table(change.target.table)
-        return table.run_change(
-            change, self.queries, dry_run=self.dry_run, force=self.force, message=self.message, job_id=self.job_id
+        table = self.session.open_table(self._table(change.target.table).name)
+        return BoundChange.of(table, change, self.queries).run(
+            dry_run=self.dry_run, force=self.force, message=self.message, job_id=self.job_id
         )
 
     def _insert(self, insert: InsertRows) -> Report:
@@ -226,7 +227,7 @@ class SqlWriter:
         with _hints_of_statement(), result.rows_to_load(names) as rows:
             if self.dry_run:
                 return _planned(_with_hints_of_statement(table.ingest(rows, job_id=self.job_id, dry_run=True)), result)
-            before = table.resolved.snapshot_id
+            before = table.at().resolved.snapshot_id
             snapshot = table.ingest(rows, message=self.message, job_id=self.job_id)
         is_new = snapshot.id > before and not isinstance(snapshot, MadeBefore)
         added = snapshot.added_rows if is_new else 0  # Spark does not count what it hands over
@@ -288,7 +289,7 @@ class SqlWriter:
             made = self.session.create_table(create.name.text, data=rows, leaves=create.leaves, **options)
         if self.dry_run:
             return _planned(replace(made, choice="ROW KEYS (a, b)"), result)
-        snapshot = made.resolved.version
+        snapshot = made.at().resolved.version
         return InsertedRows(made.name, snapshot.rows, snapshot, result.source_text)
 
     def _choice(self, create: CreateTable, names: Sequence[str]) -> SchemaChoice:

@@ -118,7 +118,7 @@ class ReadableTable(Protocol):
     def name(self) -> str:
         """The table's name."""
 
-    def at_reference(self, reference: VersionReference | None, /) -> ReadableVersion:
+    def at(self, reference: VersionReference | None, /) -> ReadableVersion:
         """Return the version that a statement asks for; the table's own when it asks for none."""
 
 
@@ -498,7 +498,7 @@ def lookup_in(find: Callable[[str], ReadableTable | None]) -> Lookup:
             table = find(base)
             if table is None:
                 return None
-            versions[key] = table.at_reference(reference)
+            versions[key] = table.at(reference)
         return versions[key].system_table(suffix) if mark else versions[key].source()
 
     return source
@@ -517,7 +517,7 @@ def metadata_lookup(table: ReadableTable) -> Lookup:
         if not is_of_table:
             return None
         if reference not in versions:
-            versions[reference] = table.at_reference(reference)
+            versions[reference] = table.at(reference)
         return versions[reference].system_table(suffix)
 
     return source

@@ -86,7 +86,7 @@ def refuse_vacuum(reader: StatementReader) -> None:
         instead = Action("maintain --dry-run", "session.maintain(dry_run=True)")
     else:
         table = _table(reader)
-        instead = Action(f"collect-garbage {table}", f"session.table({table!r}).collect_garbage()")
+        instead = Action(f"collect-garbage {table}", f"session.table({table!r}).maintenance.collect_garbage()")
     raise reader.error("there is no VACUUM", ("to see which old files could be deleted: ", instead), start)
 
 
@@ -96,7 +96,7 @@ def refuse_optimize(reader: StatementReader) -> None:
     reader.skip("OPTIMIZE")
     reader.skip("TABLE")
     table = _table(reader)
-    instead = Action(f"compact {table}", f"session.table({table!r}).compact()")
+    instead = Action(f"compact {table}", f"session.table({table!r}).maintenance.compact()")
     raise reader.error("there is no OPTIMIZE", ("to merge files: ", instead), start)
 
 

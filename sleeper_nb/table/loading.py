@@ -448,8 +448,8 @@ def _merging(table: OpenTable) -> Action:
         logger.warning("table %s: cannot plan the compaction after a load: %s", store.table_id, error.message)
         plan = None
     if plan is not None and plan.jobs:
-        return Action(f"compact {table.name}", "table.compact()")
-    return Action(f"compact {table.name} --strategy all", "table.compact('all')")
+        return Action(f"compact {table.name}", "table.maintenance.compact()")
+    return Action(f"compact {table.name} --strategy all", "table.maintenance.compact('all')")
 
 
 def add_written(table: OpenTable, load: WrittenLoad, write: Callable[[], Iterable[FileReference]]) -> Snapshot:

@@ -11,26 +11,19 @@ from typing import Any, Literal, Unpack, overload
 from sleeper_nb.admin.alter import AlterReport
 from sleeper_nb.admin.property_listing import PropertyValue
 from sleeper_nb.arguments import checked
-from sleeper_nb.catalog.catalog_base import read_consistently
 from sleeper_nb.change.change import ChangeReport
 from sleeper_nb.change.purge import PurgeReport
-from sleeper_nb.change.row_changes import RowChange
 from sleeper_nb.changes import Changes
 from sleeper_nb.display.listings import Pictured
 from sleeper_nb.engines.components import OpenTable
-from sleeper_nb.errors import Action, HintParts, InvalidInput, NotFound, hint_text
+from sleeper_nb.errors import Action, HintParts, InvalidInput, hint_text
 from sleeper_nb.load.add_files import AddFilesPlan
 from sleeper_nb.load.ingest import IngestPlan
 from sleeper_nb.load.load_options import LoadArguments, LoadOptions
-from sleeper_nb.load.split import SplitReport
 from sleeper_nb.maintain.check import check_table
-from sleeper_nb.maintain.collect_garbage import GarbageReport
-from sleeper_nb.maintain.compact import CompactionReport
 from sleeper_nb.maintain.findings import CheckReport
 from sleeper_nb.maintain.maintain import MaintenanceReport
-from sleeper_nb.maintain.online import is_online
 from sleeper_nb.maintain.status import Housekeeping, TableStatus, table_status
-from sleeper_nb.maintain.sweep_orphans import OrphanReport
 from sleeper_nb.model.evolution import (
     AddCheck,
     DropCheck,
@@ -43,10 +36,6 @@ from sleeper_nb.model.evolution import (
     SetUniqueKeys,
     WidenColumn,
 )
-from sleeper_nb.model.jobs import Job, Lease
-from sleeper_nb.model.partitions import PartitionTree
-from sleeper_nb.model.processing import DataProcessing
-from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.schema import Check, Field, Schema, parse_type
 from sleeper_nb.model.snapshots import (
@@ -57,28 +46,24 @@ from sleeper_nb.model.snapshots import (
     parse_reference,
     parse_version,
 )
-from sleeper_nb.model.state import TableState
-from sleeper_nb.progress import BackgroundJob, finishing
-from sleeper_nb.query import Engine, Queries
+from sleeper_nb.progress import finishing
+from sleeper_nb.query import Engine
 from sleeper_nb.read.column_profile import ColumnProfile
 from sleeper_nb.read.export import ExportReport
-from sleeper_nb.read.job_tracking import LISTED_JOBS, Which, jobs_of, list_jobs
-from sleeper_nb.read.scan_plan import ScanPlan
-from sleeper_nb.report import Answer, Grid, Listing, Report, Stacked
+from sleeper_nb.report import Grid, Listing, Report, Stacked
 from sleeper_nb.scan import Scan
-from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.state_store.state_store_base import StateStore
-from sleeper_nb.table import configuring, loading, maintaining, version_history, watching
+from sleeper_nb.table import configuring, loading, version_history, watching
 from sleeper_nb.table.change_methods import ChangeMethods
-from sleeper_nb.table.changing import BoundChange
 from sleeper_nb.table.folder_watch import DEFAULT_EVERY, WatchedFolder, WatchReport
 from sleeper_nb.table.merge_builder import MergeBuilder
+from sleeper_nb.table.table_inspect import TableInspect
+from sleeper_nb.table.table_maintenance import Maintenance, maintain
 from sleeper_nb.table.version_history import ChosenRows
 from sleeper_nb.table_at import TableAt
 from sleeper_nb.versions.create_savepoint import create_savepoint, save_current, savepoint_named
 from sleeper_nb.versions.delete_savepoint import SavepointDeletion
 from sleeper_nb.versions.diff import Diff
-from sleeper_nb.versions.expire import ExpiryReport
 from sleeper_nb.versions.resolve import Resolved, resolve
 from sleeper_nb.versions.roll_back import RollbackReport, roll_back
 from sleeper_nb.versions.savepoint_manager import SavepointManager, list_savepoints
@@ -100,14 +85,19 @@ class Table(Report):
         self.prefix = ""
 
     @property
-    def properties(self) -> TableProperties:
-        """The table's properties, as of when it was opened or when this object last set them."""
-        return self._opened.properties
-
-    @property
     def store(self) -> StateStore:
         """The state store that keeps the table's versions, for readers that plan by themselves."""
         return self._opened.store
+
+    @property
+    def inspect(self) -> TableInspect:
+        """Lists of what the current version is made of, of jobs and of readers."""
+        return TableInspect(self._opened)
+
+    @property
+    def maintenance(self) -> Maintenance:
+        """The single steps of maintenance: `maintain` does those that are due."""
+        return Maintenance(self._opened)
 
     @property
     def state_store(self) -> str:
@@ -119,7 +109,7 @@ class Table(Report):
     @checked
     def at(
         self,
-        version: int | str | None = None,
+        version: int | str | VersionReference | None = None,
         *,
         timestamp: datetime | str | None = None,
         schema: Literal["own", "current"] = "own",
@@ -129,52 +119,25 @@ class Table(Report):
         Parameters
         ----------
         version
-            What can follow ``@``: ``12``, ``"snapshot.12"``, a savepoint's name, or ``"savepoint.3"``. The current
-            version when None.
+            What can follow ``@``: ``12``, ``"snapshot.12"``, a savepoint's name, or ``"savepoint.3"``; also parsed
+            already. The current version when None.
         timestamp
             Instead: the newest version at or before a moment; UTC unless it has a zone.
         schema
             ``"own"`` reads the version with the schema that it had; ``"current"`` with the current one.
         """
-        return self.at_reference(_reference(version, timestamp), schema)
-
-    @checked
-    def at_reference(self, asked: VersionReference | None, schema: Literal["own", "current"] = "own") -> TableAt:
-        """Return the table at a version whose reference is parsed already; the current one when None. See `at`."""
+        asked = _reference(version, timestamp)
         at = TableAt(self._opened, resolve(self.store.catalog, self.entry.id, self.name, asked))
         # The current version has the current schema: looking that up again could find a later one.
         return at if asked is None or schema == "own" else at.in_schema(schema)
 
     def _current(self) -> TableAt:
-        return TableAt(self._opened, self.resolved)
-
-    def _version(self, version: int | str | None) -> TableAt:
-        return self._current() if version is None else self.at_reference(parse_reference(version))
-
-    @property
-    def resolved(self) -> Resolved:
-        """The current version, looked up each time."""
-        return Resolved(self.store.head())
-
-    @property
-    def state(self) -> TableState:
-        """The partitions and file references of the current version."""
-        return self._current().state
+        return TableAt(self._opened, Resolved(self.store.head()))
 
     @property
     def schema(self) -> Schema:
         """The schema of the current version."""
         return self._current().schema
-
-    @property
-    def partitions(self) -> PartitionTree:
-        """The partition tree of the current version."""
-        return self._current().partitions
-
-    @property
-    def processing(self) -> DataProcessing:
-        """The filters, iterator and aggregations that queries apply to the rows."""
-        return self._current().processing
 
     # Read the current version.
 
@@ -216,46 +179,13 @@ class Table(Report):
             delimiter=delimiter, null_text=null_text, header=header,
         )  # fmt: skip
 
-    def plan(self) -> ScanPlan:
-        """Return which files a query of the whole current version opens."""
-        return self._current().plan()
-
-    def fields(self) -> Listing[Field]:
-        """Return the fields of the current version: their roles and types, and which may be null."""
-        return self._current().fields()
-
     def profile(self, columns: Sequence[str] | None = None, where: str | None = None) -> Listing[ColumnProfile]:
         """Return what the values of each column of the current version are like, as `TableAt.profile` does."""
         return self._current().profile(columns, where)
 
-    def files(self) -> Pictured[dict[str, Any]]:
-        """Return the files that the current version reads, as `TableAt.files` does."""
-        catalog, now = self.store.catalog, self.store.clock.now()
-        # A compaction that commits in between would leave its old inputs without the claim on them.
-        at, claims = read_consistently(self._current, lambda: catalog.claims(self.entry.id, now))
-        return at.files_with_claims(claims)
-
-    def leaves(self) -> Pictured[dict[str, Any]]:
-        """Return the leaf partitions of the current version, as `TableAt.leaves` does."""
-        return self._current().leaves()
-
-    def source(self) -> BoundSource:
-        """Return the rows of the current version as SQL reads them."""
-        return self._current().source()
-
-    @checked
-    def system_table(self, suffix: str) -> BoundSource:
-        """Return the rows of a system table at the current version, as `TableAt.system_table` does."""
-        return self._current().system_table(suffix)
-
-    @checked
-    def inspect(self, sql: str, params: Mapping[str, Any] | None = None) -> Answer:
-        """Query the metadata of the current version on DuckDB, as `TableAt.inspect` does."""
-        return self._current().inspect(sql, params)
-
-    def card(self) -> Stacked:
+    def describe(self) -> Stacked:
         """Return the newest commit, the totals of its version, and the first ten rows."""
-        return self._current().card()
+        return self._current().describe()
 
     def grid(self) -> Grid:
         """Return the totals of the current version."""
@@ -270,7 +200,7 @@ class Table(Report):
     # List, pin, restore and compare versions.
 
     @checked
-    def snapshots(self, limit: int | None = None) -> Pictured[Snapshot]:
+    def history(self, limit: int | None = None) -> Pictured[Snapshot]:
         """Return the retained snapshots, newest first, below a timeline of all snapshots and savepoints.
 
         Parameters
@@ -283,7 +213,7 @@ class Table(Report):
         InvalidInput
             When the limit is less than 1.
         """
-        return version_history.snapshots(self._opened, limit)
+        return version_history.history(self._opened, limit)
 
     @property
     def savepoint_manager(self) -> SavepointManager:
@@ -330,7 +260,7 @@ class Table(Report):
         author = self._opened.components.author
         if snapshot is None:
             return save_current(self.store, name=name, message=message, author=author)
-        saved = self._version(snapshot).resolved
+        saved = self.at(snapshot).resolved
         return create_savepoint(self.store, saved, name=name, message=message, author=author)
 
     @checked
@@ -359,14 +289,14 @@ class Table(Report):
         else:
             text = str(savepoint)
             reference = parse_version(text if text.startswith("savepoint.") else f"savepoint.{text}")
-        version = self.at_reference(reference).resolved.version
+        version = self.at(reference).resolved.version
         assert isinstance(version, Savepoint)  # noqa: S101 - a savepoint's reference resolves to nothing else
         return version_history.delete(self._opened, version, dry_run=dry_run, force=force)
 
     @checked
     def rollback(
         self,
-        version: int | str | None = None,
+        version: int | str | VersionReference | None = None,
         *,
         timestamp: datetime | str | None = None,
         dry_run: bool = False,
@@ -392,16 +322,9 @@ class Table(Report):
         reference = _reference(version, timestamp)
         if reference is None:
             raise InvalidInput(
-                "no version to roll back to", hint=(Action(f"history {self.name}", "table.snapshots()"), " lists them")
+                "no version to roll back to", hint=(Action(f"history {self.name}", "table.history()"), " lists them")
             )
-        return self.rollback_to(reference, dry_run=dry_run, message=message)
-
-    @checked
-    def rollback_to(
-        self, asked: VersionReference, *, dry_run: bool = False, message: str | None = None
-    ) -> RollbackReport:
-        """Roll back to a version whose reference is parsed already; otherwise as `rollback`."""
-        target, author = self.at_reference(asked).resolved, self._opened.components.author
+        target, author = self.at(reference).resolved, self._opened.components.author
         return roll_back(self.store, target, dry_run=dry_run, author=author, message=message)
 
     @checked
@@ -440,9 +363,7 @@ class Table(Report):
             When the condition, the keys or the region do not fit the schema.
         """
         chosen = ChosenRows(where, keys, region)
-        return version_history.changes(
-            self._opened, self._version(from_version), self._version(to_version), chosen, images=images
-        )
+        return version_history.changes(self._opened, self.at(from_version), self.at(to_version), chosen, images=images)
 
     @checked
     def diff(
@@ -463,7 +384,7 @@ class Table(Report):
         With `images`, the report also says how many rows were inserted, updated and deleted, by key.
         """
         chosen = ChosenRows(where, keys, region)
-        return version_history.difference(self._opened, self._version(a), self._version(b), chosen, images=images)
+        return version_history.difference(self._opened, self.at(a), self.at(b), chosen, images=images)
 
     # Load rows.
 
@@ -578,8 +499,11 @@ class Table(Report):
             self._opened, data, given, message=message, job_id=job_id, dry_run=dry_run, quarantine=quarantine
         )
 
+    append = ingest
+    """The word of other table formats for `ingest`."""
+
     @checked
-    def watch_folder(
+    def watch(
         self,
         folder: str | Path,
         *,
@@ -1013,40 +937,10 @@ class Table(Report):
         change = statement.overwrite(data, where, keys, region, LoadOptions.of(options))
         return change.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
 
-    @checked
-    def run_change(
-        self,
-        change: RowChange,
-        queries: Queries,
-        *,
-        dry_run: bool = False,
-        force: bool = False,
-        message: str | None = None,
-        job_id: str | None = None,
-    ) -> ChangeReport:
-        """Run a statement that changes rows of the table, as `Session.sql` reads it."""
-        bound = BoundChange.of(self._opened, change, queries)
-        return bound.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
-
     # Change properties and columns.
 
-    @property
-    def online(self) -> bool:
-        """Whether maintenance may work on the table; offline, it can still be read and loaded."""
-        return is_online(self.store.catalog, self.entry.id)
-
     @checked
-    def set_online(self, online: bool = True) -> None:
-        """Set whether maintenance may work on the table.
-
-        An offline table can be read and loaded as usual. Compaction, splitting, expiry, garbage collection and the
-        sweep of orphans refuse to run, except as dry runs; those that run already are not stopped. This is Sleeper's
-        ``sleeper.table.online``.
-        """
-        self.store.catalog.set_online(self.entry.id, online)
-
-    @checked
-    def property_values(self, names: Iterable[str] = ()) -> Listing[PropertyValue]:
+    def properties(self, names: Iterable[str] = ()) -> Listing[PropertyValue]:
         """Return properties with their values, their defaults, and where each was set; all when no name is given."""
         return configuring.property_values(self._opened, names)
 
@@ -1073,7 +967,7 @@ class Table(Report):
             as the class of the state store: the hint says what to do instead. Nothing is changed then.
         """
         self._opened = configuring.set_properties(self._opened, changes)
-        return self.property_values(changes)
+        return self.properties(changes)
 
     def accept_properties(self) -> Listing[PropertyValue]:
         """Accept the table's property file as it is, after it was changed by hand; return what it sets.
@@ -1086,15 +980,8 @@ class Table(Report):
             When the file cannot be read, or does not fit the schema. Nothing is changed then.
         """
         self._opened = configuring.accept_properties(self._opened)
-        set_here = [name for name in self.properties.defined if name in self.properties.texts]
-        return self.property_values(set_here)
-
-    def property_notes(self) -> tuple[str, ...]:
-        """Return what the table's property file says that does not apply, and whether it was changed by hand.
-
-        The file is read again.
-        """
-        return configuring.property_notes(self._opened, self.store.load())
+        set_here = [name for name in self._opened.properties.defined if name in self._opened.properties.texts]
+        return self.properties(set_here)
 
     @checked
     def alter(
@@ -1178,145 +1065,6 @@ class Table(Report):
 
     # Maintain the table.
 
-    @overload
-    def compact(
-        self,
-        strategy: str | None = None,
-        *,
-        engine: Literal["auto", "spark", "local"] = "auto",
-        dry_run: bool = False,
-        partition: str | None = None,
-        background: Literal[False] = False,
-    ) -> CompactionReport: ...
-
-    @overload
-    def compact(
-        self,
-        strategy: str | None = None,
-        *,
-        engine: Literal["auto", "spark", "local"] = "auto",
-        dry_run: bool = False,
-        partition: str | None = None,
-        background: bool,
-    ) -> CompactionReport | BackgroundJob[CompactionReport]: ...
-
-    @checked
-    def compact(
-        self,
-        strategy: str | None = None,
-        *,
-        engine: Literal["auto", "spark", "local"] = "auto",
-        dry_run: bool = False,
-        partition: str | None = None,
-        background: bool = False,
-    ) -> CompactionReport | BackgroundJob[CompactionReport]:
-        """Merge the files of leaves; no query result changes, and older versions still read the old files.
-
-        Rows that the table's filters drop are removed for good, and rows of equal keys are combined, if its properties
-        say so (`sleeper_nb.model.processing`).
-
-        Parameters
-        ----------
-        strategy
-            ``"size-ratio"``, ``"basic"`` or ``"all"``; the table's property when None.
-        engine
-            ``"spark"`` runs each job as a Spark task, ``"local"`` in process, ``"auto"`` by the size of the inputs.
-        dry_run
-            Only return what would be merged.
-        partition
-            Only the leaf with this id.
-        background
-            Return at once, with a handle: ``done``, ``result()``, ``cancel()``. The work ends with the session.
-        """
-        compact = maintaining.compact_in_background if background else maintaining.compact
-        return compact(self._opened, strategy, engine, dry_run=dry_run, partition=partition)
-
-    @checked
-    def split_partitions(
-        self,
-        dry_run: bool = False,
-        *,
-        at: Any = None,
-        key: str | None = None,
-        partition: str | None = None,
-        threshold: int | None = None,
-    ) -> SplitReport:
-        """Split leaves with too many rows at the median of a row key, in one commit; no data file is rewritten.
-
-        The first row key whose median differs from its least value is used; the parts are split again until each has
-        fewer rows than the threshold (Sleeper's rule, which splits once a run).
-
-        Parameters
-        ----------
-        dry_run
-            Only return what would be split.
-        at
-            Instead, split here whatever the rows: every leaf whose keys lie on both sides of the value.
-        key
-            The row key that `at` is a value of; the first when None.
-        partition
-            Only the leaf with this id.
-        threshold
-            A leaf with so many rows is split; the property ``sleeper.table.partition.splitting.threshold`` when None.
-
-        Raises
-        ------
-        InvalidInput, NotFound
-            When the value splits no leaf, or the row key or partition is unknown. Nothing is changed.
-        """
-        return maintaining.split_partitions(
-            self._opened, dry_run=dry_run, at=at, key=key, partition=partition, threshold=threshold
-        )
-
-    @checked
-    def expire_snapshots(
-        self,
-        dry_run: bool = True,
-        *,
-        time_retained: timedelta | None = None,
-        num_retained_min: int | None = None,
-        num_retained_max: int | None = None,
-    ) -> ExpiryReport:
-        """Expire old snapshots; by default only return which.
-
-        What is None is the table's property: ``snapshot.time-retained`` (7 d), ``snapshot.num-retained.min`` (10) and
-        ``snapshot.num-retained.max``. Savepoints stay, and so do the files that they need.
-        """
-        return maintaining.expire_snapshots(
-            self._opened,
-            dry_run=dry_run,
-            time_retained=time_retained,
-            num_retained_min=num_retained_min,
-            num_retained_max=num_retained_max,
-        )
-
-    @checked
-    def collect_garbage(self, dry_run: bool = True, *, delay: timedelta | None = None) -> GarbageReport:
-        """Delete files that no version needs any more; by default only return which.
-
-        Parameters
-        ----------
-        dry_run
-            Only return what would be deleted.
-        delay
-            How long a file stays after the last reference to it; the property ``sleeper.table.gc.delay.minutes`` (15)
-            when None.
-        """
-        return maintaining.collect_garbage(self._opened, dry_run=dry_run, delay=delay)
-
-    @checked
-    def sweep_orphans(self, dry_run: bool = True, *, older_than: timedelta | None = None) -> OrphanReport:
-        """Delete files that no version ever named, left by failed writers; by default only return which.
-
-        Parameters
-        ----------
-        dry_run
-            Only return what would be deleted.
-        older_than
-            Younger files stay, as a commit under way may need them: 3 days when None, and at least a day.
-        """
-        return maintaining.sweep_orphans(self._opened, dry_run=dry_run, older_than=older_than)
-
     @checked
     def maintain(self, dry_run: bool = False) -> MaintenanceReport:
         """Do what is due now: splitting, compaction as the strategy proposes, a savepoint, expiry, garbage collection.
@@ -1331,50 +1079,13 @@ class Table(Report):
         dry_run
             Only return what would be done.
         """
-        return maintaining.maintain(self._opened, dry_run=dry_run)
+        return maintain(self._opened, dry_run=dry_run)
 
     # Monitor the table.
 
-    @checked
-    def jobs(self, which: Which = "all", *, limit: int = LISTED_JOBS) -> Listing[Job]:
-        """Return the newest runs of the table's jobs, newest first: compactions, bulk imports, ingests with a job id.
-
-        Parameters
-        ----------
-        which
-            ``"all"``, ``"running"``, or ``"failed"``: those that failed, and those whose process is gone.
-        limit
-            The most runs to return. Records are kept for 7 days.
-        """
-        catalog, now = self.store.catalog, self.store.clock.now()
-        pairs = [(self.entry, run) for run in jobs_of(catalog, self.entry.id, which, limit, now)]
-        return list_jobs(f"jobs of {self.name}", pairs, now, with_table=False)
-
-    def leases(self) -> Listing[Lease]:
-        """Return the versions that long readers hold, oldest first; garbage collection keeps their files."""
-        held, now = self.store.catalog.leases(self.entry.id), self.store.clock.now()
-        cells = tuple((e.id, e.snapshot_id, e.purpose, e.author, e.since, e.until, e.has_ended(now)) for e in held)
-        columns = ("lease", "snapshot", "reader", "who", "since", "until", "ended")
-        return Listing(held, columns, cells, f"leases of {self.name}")
-
-    @checked
-    def release_lease(self, lease: str) -> Lease:
-        """End a lease by its id and return it; a reader that still needs it may find a file gone.
-
-        Raises
-        ------
-        NotFound
-            When there is no such lease, or its reader has just renewed it.
-        """
-        catalog = self.store.catalog
-        held = {each.id: each for each in catalog.leases(self.entry.id)}
-        if lease not in held or not catalog.release_lease(self.entry.id, held[lease]):
-            raise NotFound.of("lease", lease, [*held], where=f" of table {self.name!r}")
-        return held[lease]
-
     def status(self) -> TableStatus:
         """Return the table's state, what is due, and what to do next. Nothing is changed, and Spark is not started."""
-        current = table_status(self.store, self.name, Housekeeping.of(self.properties))
+        current = table_status(self.store, self.name, Housekeeping.of(self._opened.properties))
         notes = configuring.property_notes(self._opened, self.store.load(current.snapshot))
         return replace(current, notes=notes)
 
@@ -1392,9 +1103,11 @@ class Table(Report):
         return replace(report, findings=(*report.findings, *configuring.property_findings(self._opened)))
 
 
-def _reference(version: int | str | None, timestamp: datetime | str | None) -> VersionReference | None:
+def _reference(
+    version: int | str | VersionReference | None, timestamp: datetime | str | None
+) -> VersionReference | None:
     if version is not None and timestamp is not None:
         raise InvalidInput("a version and a timestamp were given", hint="give one of them")
     if timestamp is not None:
         return parse_moment(timestamp)
-    return None if version is None else parse_reference(version)
+    return parse_reference(version) if isinstance(version, int | str) else version

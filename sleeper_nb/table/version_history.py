@@ -30,7 +30,7 @@ from sleeper_nb.versions.expire import Retention
 from sleeper_nb.versions.leases import ReadGuard, hold_versions
 
 
-def snapshots(table: OpenTable, limit: int | None) -> Pictured[Snapshot]:
+def history(table: OpenTable, limit: int | None) -> Pictured[Snapshot]:
     """Return the retained snapshots, newest first, below a timeline of them and of the savepoints.
 
     Where one of them changed rows, three columns say how many were inserted, updated and deleted; where the table had

@@ -18,7 +18,7 @@ from sleeper_nb.table.folder_watch import DoneLoad, FolderWatch, WatchedFolder, 
 
 @dataclass(frozen=True, slots=True)
 class WatchRequest:
-    """What a user wants to watch; parameters as of `Table.watch_folder`, and `jobs`, with which job ids begin."""
+    """What a user wants to watch; parameters as of `Table.watch`, and `jobs`, with which job ids begin."""
 
     folder: WatchedFolder
     every: timedelta

@@ -138,7 +138,10 @@ def delete_savepoint(store: StateStore, savepoint: Savepoint) -> None:
     except StorageError as error:
         raise StorageError(
             f"savepoint {savepoint_label(savepoint)} is deleted, but its file is still there: {error.message}",
-            hint=(Action("sweep-orphans T", "table.sweep_orphans()"), " deletes the file once it is old enough"),
+            hint=(
+                Action("sweep-orphans T", "table.maintenance.sweep_orphans()"),
+                " deletes the file once it is old enough",
+            ),
         ) from error
 
 

@@ -165,8 +165,8 @@ def watch(
     table
         The table whose jobs are shown; those of all tables when None.
     work
-        A handle of work in the background, as ``table.compact(background=True)`` returns it; watched until it ends.
-        None watches all running jobs until none is left.
+        A handle of work in the background, as ``table.maintenance.compact(background=True)`` returns it; watched until
+        it ends. None watches all running jobs until none is left.
     since
         Jobs created at or after this moment are shown even when they have ended; now, when None.
 

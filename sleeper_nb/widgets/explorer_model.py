@@ -345,17 +345,17 @@ class ShownVersion:
         reference = f"{name}@{self.number}"
         match tab:
             case "schema":
-                return _shown(f"%sleeper describe {reference} --fields", at.fields().grid())
+                return _shown(f"%sleeper describe {reference} --fields", at.inspect.fields().grid())
             case "rows":
                 return _shown(f"%sleeper scan {reference}", at.scan().grid())
             case "partitions":
-                leaves = at.leaves()
+                leaves = at.inspect.partitions()
                 return _shown(f"%sleeper partitions {reference}", leaves.grid(), leaves.picture)
             case "files":
-                files = at.files()
+                files = at.inspect.files()
                 return _shown(f"%sleeper files {reference}", files.grid(), files.picture)
             case "history":
-                return _shown(f"%sleeper history {name}", self._table.snapshots().grid())
+                return _shown(f"%sleeper history {name}", self._table.history().grid())
             case "savepoints":
                 return _shown(f"%sleeper savepoints {name}", self._table.savepoints().grid())
             case "sql":

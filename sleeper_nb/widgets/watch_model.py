@@ -242,7 +242,7 @@ class JobsModel:
 
     def _expected(self, entry: TableEntry, claims: list[FileClaim]) -> dict[str, int]:
         """Return the rows of the inputs of each job, as far as they are files of the current version."""
-        files = self._session.table(entry.name).state.files.active_without_statistics
+        files = self._session.table(entry.name).at().state.files.active_without_statistics
         rows = {}
         for claim in claims:
             own = pc.and_(

@@ -160,9 +160,9 @@ def test_a_migration_takes_the_schemas_along(tmp_path: Path):
         table.ingest([{"k": "a", "a": 1, "b": None}])
         for i, to in enumerate(("TransactionLogStateStore", "S3StateStore")):
             table.alter({f"c{i}": "int?"})
-            session.migrate_state_store("t", to)
+            session.migrate("t", to)
             table.alter(rename_columns={f"c{i}": f"d{i}"})
-        assert [len(table.at(s.id).schema.names) for s in table.snapshots()] == [5, 5, 5, 4, 4, 4, 3, 3]
+        assert [len(table.at(s.id).schema.names) for s in table.history()] == [5, 5, 5, 4, 4, 4, 3, 3]
         assert table.scan().to_arrow().to_pylist() == [{"k": "a", "a": 1, "b": None, "d0": None, "d1": None}]
 
 
@@ -357,11 +357,11 @@ def test_arrow_and_duckdb_read_each_version_with_its_own_columns_or_those_of_now
         assert read(table.scan(where="b > 0 or n = 1", columns=["k", "extra"])) == [
             {"k": "a", "extra": None}, {"k": "c", "extra": [1, 2]},
         ]  # fmt: skip
-        table.compact("all")
+        table.maintenance.compact("all")
 
 
 def test_the_schemas_that_versions_have_are_listed(table: Any):
-    rows = table.inspect("SELECT schema_id, len(fields) AS n FROM schemas ORDER BY 1").to_dict()
+    rows = table.inspect.query("SELECT schema_id, len(fields) AS n FROM schemas ORDER BY 1").to_dict()
     assert rows == {"schema_id": [1, 2], "n": [3, 4]}
 
 
@@ -384,7 +384,7 @@ def test_versions_are_compared_in_the_columns_of_the_newer_one(table: Any):
     for changes in (table.changes(2, 4), table.changes(4, 2)):
         assert "of t · shown with the columns of snapshot 4, because the columns differ · reads" in repr(changes.rows())
     assert "columns" not in repr(table.changes(4).rows())
-    table.compact("all")
+    table.maintenance.compact("all")
     for a, b in ((2, 3), (4, 5)):
         done = table.diff(a, b)
         assert (done.rows_added, done.rows_removed) == (0, 0)
@@ -421,7 +421,7 @@ def test_a_rollback_keeps_the_columns_of_now(table: Any):
     assert (in_keys(table.scan().to_arrow()), on_duckdb(table.scan())) == (THEN, THEN)
     assert table.rollback(2).is_nothing
     assert in_keys(table.scan(version=4).to_arrow()) == NOW
-    table.compact("all")
+    table.maintenance.compact("all")
     assert on_duckdb(table.scan()) == THEN
 
 
@@ -435,7 +435,7 @@ def test_what_a_table_filters_and_combines_cannot_be_taken_from_it(tmp_path: Pat
         summed = session.create_table("summed", schema, properties={AGGREGATIONS: "max(at),sum(n)"})
         with pytest.raises(InvalidInput, match="no aggregation can combine the nulls"):
             summed.alter({"note": "string?"})
-        assert summed.resolved.version.id == 1
+        assert summed.at().resolved.version.id == 1
 
 
 def test_the_command_does_what_python_does(tmp_path: Path):
@@ -453,8 +453,8 @@ def test_the_command_does_what_python_does(tmp_path: Path):
         assert done.after.to_dict()["values"] == {"n": "int", "c": "string?", "note": "string?", "p": "decimal(9,2)?"}
         assert (done.snapshot.message, run("scan trips@2").to_dict()["b"]) == ("why", ["x"])
         assert run("scan trips@2 --schema current").to_dict()["c"] == ["x"]
-        assert run("get trips@2 a --schema current").to_dict()["note"] == [None]
-        assert "note string?" in repr(run("show trips@2 --schema current"))
+        assert run("scan trips@2 a --schema current").to_dict()["note"] == [None]
+        assert "note string?" in repr(run("describe trips@2 --schema current"))
         run(f"export trips@2 {tmp_path}/x.csv --schema current")
         assert (tmp_path / "x.csv").read_text().startswith('"k","n","c","note","p"')
         run("alter trips --drop-column c --drop-column note")
@@ -503,7 +503,7 @@ def test_spark_reads_what_the_others_read(tmp_path: Path, spark_engine: Any):
         table.bulk_import([NOW[1]])
         assert in_keys(table.scan(version=2).to_spark().toArrow()) == OLD
         assert in_keys(table.scan(version=2, schema="current").to_spark().toArrow()) == THEN
-        table.compact("all", engine="spark", partition=table.partitions.leaves[0].id)
+        table.maintenance.compact("all", engine="spark", partition=table.at().partition_tree.leaves[0].id)
         scan = table.scan()
         assert in_keys(scan.to_spark().toArrow()) == in_keys(scan.to_arrow()) == NOW
         for where in ("n > 1 and b is null", "b > 0 or n = 1"):

@@ -15,7 +15,7 @@ def test_a_reinitialised_table_keeps_the_columns_that_it_was_altered_to(session)
     table.ingest([{"city": "rome", "fare": 1.0}])
     table.alter({"note": "string?"}, {"fare": "price"})
     altered = table.schema
-    assert session.table("trips").properties[TABLE_SCHEMA] == altered
+    assert session.table("trips").at().properties[TABLE_SCHEMA] == altered
     session.reinitialise_table("trips", force=True)
     assert session.table("trips").schema == altered
     assert session.table("trips").scan().count() == 0

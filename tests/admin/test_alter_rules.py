@@ -67,18 +67,18 @@ def test_a_default_applies_to_the_new_name_of_a_column(table):
 
 
 def test_not_null_needs_rows_without_null(table):
-    before = table.snapshots()[0].id
+    before = table.history()[0].id
     refused(
         lambda: table.alter(not_null={"fare": True}), InvalidInput,
         r"column 'fare' is NULL in a row of the table: id = 'k', fare = NULL; nothing was changed",
     )  # fmt: skip
     refused(lambda: table.alter(not_null={"fare": True}, dry_run=True), InvalidInput, "id = 'k'")
-    assert table.snapshots()[0].id == before
+    assert table.history()[0].id == before
     table.alter(not_null={"n": True})
     refused(lambda: table.ingest([{"id": "z", "n": None}]), InvalidInput, "column 'n' has 1 null")
     refused(lambda: table.ingest([{"id": "z"}]), InvalidInput, "missing column 'n'")
     table.ingest([{"id": "z", "n": 3}])
-    table.compact("all", engine="local")
+    table.maintenance.compact("all", engine="local")
     assert table.scan(["n"]).to_arrow()["n"].to_pylist() == [1, 2, 3]
     assert table.check(deep=True).findings == ()
     table.alter(not_null={"n": False})
@@ -110,7 +110,7 @@ def test_a_check_needs_rows_that_meet_it(table):
     table.alter(checks={"p_positive": None})
     table.ingest([{"id": "b", "p": -1.0}])
     table.rollback(2)
-    assert table.plan().rows == 2
+    assert table.at().plan().rows == 2
 
 
 def test_a_check_reads_only_files_that_may_break_it(session):
@@ -118,7 +118,7 @@ def test_a_check_reads_only_files_that_may_break_it(session):
     table.set_properties({"sleeper.table.statistics.columns": "n"})
     table.ingest([{"id": "a", "n": 1}])
     table.ingest([{"id": "b", "n": 100}])
-    for file in table.files():
+    for file in table.inspect.files():
         table.store.storage.delete(file["filename"])
     table.alter(checks={"small": "n < 1000"})  # the files are gone: their statistics are enough
     refused(lambda: table.alter(checks={"smaller": "n < 50"}), NotFound, "not found|no file|does not exist|gone")
@@ -128,7 +128,7 @@ def test_rows_that_no_partition_reads_count_for_not_null(session):
     """Engines read whole row groups; a column without NULL must have none there."""
     table = session.create_table("u", SCHEMA)
     table.ingest([{"id": "a", "n": None}, {"id": "z", "n": 1}])
-    table.split_partitions(at="m")
+    table.maintenance.split(at="m")
     refused(lambda: table.alter(not_null={"n": True}), InvalidInput, "id = 'a'")
 
 

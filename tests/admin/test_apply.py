@@ -46,7 +46,7 @@ def file(tmp_path):
 
 def state_of(session):
     return {
-        table.name: (table.schema, table.resolved.snapshot_id, table.properties, table.state.tree)
+        table.name: (table.schema, table.at().resolved.snapshot_id, table.at().properties, table.at().state.tree)
         for table in session.tables()
     }
 
@@ -59,9 +59,9 @@ def test_declared_tables_are_made_and_again_nothing_changes(session, file):
     assert done.plans == planned.plans
     trips = session.table("trips")
     assert trips.schema == sl.Schema({"city": "string"}, {"pickup": "timestamp"}, {"fare": "double?"})
-    assert (trips.properties[DELAY], trips.properties["snapshot.time-retained"].days) == (30, 30)
-    assert trips.state.tree.split_points() == ("g", "n")
-    assert session.table("sales").state.tree.split_points() == (5, 10)
+    assert (trips.at().properties[DELAY], trips.at().properties["snapshot.time-retained"].days) == (30, 30)
+    assert trips.at().state.tree.split_points() == ("g", "n")
+    assert session.table("sales").at().state.tree.split_points() == (5, 10)
     before = state_of(session)
     assert session.apply(file).to_dict()["tables"] == {"trips": "nothing", "sales": "nothing"}
     assert state_of(session) == before
@@ -75,18 +75,18 @@ def test_properties_that_differ_are_changed_and_others_are_left(session, file):
     assert f"{DELAY}=30 (was 5)" in repr(planned)
     assert "not declared, so not changed: mine" in repr(planned)
     assert "nothing was changed" in repr(planned)
-    assert session.table("trips").properties[DELAY] == 5
+    assert session.table("trips").at().properties[DELAY] == 5
     assert session.apply(file).to_dict()["tables"] == {"trips": "change", "sales": "nothing"}
-    assert session.table("trips").properties[DELAY] == 30
-    assert session.table("trips").properties["snapshot.num-retained.min"] == 3
+    assert session.table("trips").at().properties[DELAY] == 30
+    assert session.table("trips").at().properties["snapshot.num-retained.min"] == 3
     assert session.apply(file).to_dict()["tables"] == {"trips": "nothing", "sales": "nothing"}
 
 
 def test_a_tree_that_was_split_since_is_left_as_it_is(session, file):
     session.apply(file)
-    session.table("trips").split_partitions(at="z")
+    session.table("trips").maintenance.split(at="z")
     assert session.apply(file).to_dict()["tables"]["trips"] == "nothing"
-    assert session.table("trips").state.tree.split_points() == ("g", "n", "z")
+    assert session.table("trips").at().state.tree.split_points() == ("g", "n", "z")
 
 
 @pytest.mark.parametrize(

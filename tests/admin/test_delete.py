@@ -37,7 +37,7 @@ def test_a_renamed_table_keeps_its_rows_history_and_savepoints(session, trips):
     before = files_in(session)
     renamed = session.rename_table("TRIPS", "journeys")
     assert (renamed.name, renamed.scan().count()) == ("journeys", 2)
-    assert [s.id for s in renamed.snapshots()] == [2, 1]
+    assert [s.id for s in renamed.history()] == [2, 1]
     assert [s.name for s in renamed.savepoints()] == ["kept"]
     assert files_in(session) == before
     assert trips.ingest(rows_of("b")).id == 3  # a table that was opened before goes on
@@ -63,7 +63,7 @@ def test_without_force_the_plan_is_shown_and_nothing_goes(session, trips):
     trips.create_savepoint()
     session.components.leases.take(trips.entry.id, 1, "sql")
     before = files_in(session)
-    plan = session.delete_table("trips", dry_run=True)
+    plan = session.drop_table("trips", dry_run=True)
     assert (plan.dry_run, plan.rows, plan.snapshots, plan.savepoints) == (True, 2, 2, ("kept", "2"))
     files = {path for path in before if path.startswith(trips.entry.id)}
     assert (plan.files, plan.bytes) == (
@@ -85,8 +85,8 @@ def test_a_deleted_table_leaves_nothing_and_its_name_is_free(session, trips):
     trips.create_savepoint("kept")
     session.components.leases.take(trips.entry.id, 2, "export")
     with pytest.raises(sl.ConfirmationNeeded, match=r"\(kept\); reads that fail: ada: export of snapshot 2"):
-        session.delete_table("trips")
-    report = session.delete_table("trips", force=True)
+        session.drop_table("trips")
+    report = session.drop_table("trips", force=True)
     assert (report.dry_run, report.savepoints) == (False, ("kept",))
     assert report.broken_reads == ("ada: export of snapshot 2",)
     assert "deleted table trips" in repr(report)
@@ -95,23 +95,29 @@ def test_a_deleted_table_leaves_nothing_and_its_name_is_free(session, trips):
     assert not (Path(session.location) / trips.entry.id).exists()
     assert other.scan().count() == 1
     with pytest.raises(sl.NotFound, match="'trips'"):
-        session.delete_table("trips", force=True)
+        session.drop_table("trips", force=True)
     again = session.create_table("trips", KEYED)
-    assert (again.scan().count(), again.snapshots()[0].id) == (0, 1)
+    assert (again.scan().count(), again.history()[0].id) == (0, 1)
 
 
 def test_who_uses_a_deleted_table_is_told(session, trips):
     scan, result = trips.scan(), session.sql("select * from trips", engine="duckdb")
     lazy = scan.to_polars(lazy=True)
     other = session.table("trips").at(1)
-    session.delete_table("trips", force=True)
+    session.drop_table("trips", force=True)
     for use in (scan.to_arrow, scan.head, result.to_arrow):
         with pytest.raises(sl.NotFound, match="'trips' was deleted while it was being read"):
             use()
     with pytest.raises(Exception, match="'trips' was deleted while it was being read"):  # as Polars raises it
         lazy.collect()
     trips.store.history.states = LastUsed(8)  # as another session, which remembers nothing
-    for use in (trips.snapshots, trips.compact, trips.create_savepoint, other.scan, lambda: trips.ingest(rows_of("b"))):
+    for use in (
+        trips.history,
+        trips.maintenance.compact,
+        trips.create_savepoint,
+        other.scan,
+        lambda: trips.ingest(rows_of("b")),
+    ):
         with pytest.raises(sl.NotFound):
             use()
     assert files_in(session) == set()
@@ -121,7 +127,7 @@ def test_an_ingest_that_a_deletion_overtakes_fails_and_leaves_no_file(session, t
     commit = trips.store.commit
 
     def late(*arguments, **options):
-        session.delete_table("trips", force=True)
+        session.drop_table("trips", force=True)
         return commit(*arguments, **options)
 
     monkeypatch.setattr(trips.store, "commit", late)
@@ -137,7 +143,7 @@ def test_a_deletion_that_did_not_end_is_finished_by_the_next_run(session, trips,
     assert [table.name for table in session.tables()] == ["other"]
     assert trips.entry.id in {path.split("/")[0] for path in files_in(session)}
     if finish == "delete":
-        session.delete_table("other", force=True)
+        session.drop_table("other", force=True)
     else:
         session.maintain(dry_run=True)
         assert session.components.catalog.deleted()
@@ -154,7 +160,7 @@ def test_files_that_cannot_be_deleted_are_told_of_and_go_later(session, trips, m
     with monkeypatch.context() as broken_now:
         broken_now.setattr(session._storage, "delete_all", broken)
         with pytest.raises(sl.StorageError, match="'trips' is deleted, but some of its files"):
-            session.delete_table("trips", force=True)
+            session.drop_table("trips", force=True)
     assert not session.tables()
     session.maintain()
     assert files_in(session) == set()
@@ -163,8 +169,8 @@ def test_files_that_cannot_be_deleted_are_told_of_and_go_later(session, trips, m
 def test_a_damaged_table_can_be_deleted(session, trips):
     for path in Path(session.location).rglob("*.p*"):
         path.unlink()
-    session.delete_table("trips", dry_run=True)
-    session.delete_table("trips", force=True)
+    session.drop_table("trips", dry_run=True)
+    session.drop_table("trips", force=True)
     assert files_in(session) == set()
 
 
@@ -174,7 +180,7 @@ def test_listing_and_maintenance_pass_over_a_table_that_is_deleted_meanwhile(ses
 
     def late(entry):
         if entry.name == "trips":
-            session.delete_table("trips", force=True)
+            session.drop_table("trips", force=True)
         return opened(entry)
 
     session._tables.open = late

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def test_a_line_that_was_taken_out_by_hand_changes_no_answer_and_is_told(session
     table = session.table("t")
     assert visits(table) == [3]
     assert session.sql("SELECT visits FROM t", engine="duckdb").to_arrow()["visits"].to_pylist() == [3]
-    table.compact("all")
+    table.maintenance.compact("all")
     assert visits(table) == [3]
     for said in (repr(table), repr(table.status()), repr(table.check())):
         assert f"does not set {AGGREGATIONS}" in said
@@ -97,7 +98,7 @@ def test_a_change_by_command_is_a_version_and_older_ones_keep_their_answers(sess
     table.create_savepoint("summed")
     changed = table.set_properties({AGGREGATIONS: "max(visits)"})
     assert [each.value for each in changed] == ["max(visits)"]
-    head = table.snapshots()[0]
+    head = table.history()[0]
     assert (head.operation, head.id) == ("properties", 5)
     assert (visits(table), visits(table, 4), visits(table, "savepoint.summed"), visits(table, 3)) == (
         [1],
@@ -115,10 +116,10 @@ def test_a_change_by_command_is_a_version_and_older_ones_keep_their_answers(sess
     assert table.check(deep=True).ok
     table.rollback(4)
     assert visits(table) == [1, 1, 1]  # rows are those of then; properties stay
-    table.expire_snapshots(dry_run=False, num_retained_min=1, num_retained_max=1)
+    table.maintenance.expire(dry_run=False, num_retained_min=1, num_retained_max=1)
     assert visits(table, "savepoint.summed") == [3]
     table.set_properties({"snapshot.time-retained": "3 d"})
-    assert table.snapshots()[0].id == 6  # it changes no answer, so it makes no version
+    assert table.history()[0].id == 6  # it changes no answer, so it makes no version
     assert table.check().ok
 
 
@@ -138,7 +139,7 @@ def test_a_setting_that_was_edited_by_hand_counts_and_is_told_until_it_is_accept
     with file_of(session).open("a") as stream:
         stream.write("snapshot.time-retained=3 d\n")
     table = session.table("t")
-    assert table.properties.text("snapshot.time-retained") == "3 d"
+    assert table.at().properties.text("snapshot.time-retained") == "3 d"
     (finding,) = table.check().findings
     assert "was changed by hand" in finding.what
     table.set_properties({"snapshot.num-retained.min": "3"})
@@ -176,10 +177,10 @@ def test_settings_of_a_commit_count_before_their_file_can_be_written(session: sl
         table.set_properties({AGGREGATIONS: "sum(visits)", "snapshot.time-retained": "3 d"})
         table.alter(comments={"visits": "each day"})
         opened = session.table("t")
-        assert (visits(opened), opened.properties.text("snapshot.time-retained")) == ([2], "3 d")
-        assert [each.operation for each in opened.snapshots()[:2]] == ["alter", "properties"]
+        assert (visits(opened), opened.at().properties.text("snapshot.time-retained")) == ([2], "3 d")
+        assert [each.operation for each in opened.history()[:2]] == ["alter", "properties"]
         assert file_of(session).read_text() == before
-    assert session.table("t").property_notes() == ()
+    assert session.table("t").status().notes == ()
     assert "snapshot.time-retained=3 d" in file_of(session).read_text()
     assert "each day" in file_of(session).read_text()
 
@@ -198,7 +199,7 @@ def test_every_flip_of_a_properties_file_is_found_and_no_answer_changes(session:
     for at in flips(file_of(session)):
         try:
             table = session.table("t")
-            notes = table.property_notes()
+            notes = table.status().notes
         except SleeperError as error:
             found.append("table-" in error.message)
         else:
@@ -212,8 +213,8 @@ def test_every_flip_of_a_properties_file_is_found_and_no_answer_changes(session:
 
 def test_migration_and_alteration_write_the_file_themselves(session: sl.Session):
     table = summed(session)
-    session.migrate_state_store("t", "TransactionLogStateStore")
-    assert session.table("t").properties.text(STATE_STORE) == "TransactionLogStateStore"
+    session.migrate("t", "TransactionLogStateStore")
+    assert session.table("t").at().properties.text(STATE_STORE) == "TransactionLogStateStore"
     session.table("t").set_properties({AGGREGATIONS: None})
     table = session.table("t")
     table.alter(add_columns={"note": "string?"})
@@ -229,7 +230,7 @@ def test_a_filter_that_came_later_leaves_old_versions_alone(session: sl.Session)
     assert (table.scan().count(), table.scan(version=2).count()) == (0, 1)
 
 
-@pytest.mark.parametrize("work", ["expire_snapshots", "collect_garbage", "maintain"])
+@pytest.mark.parametrize("work", ["maintenance.expire", "maintenance.collect_garbage", "maintain"])
 def test_nothing_is_deleted_by_a_properties_file_that_was_cut(session: sl.Session, work: str):
     """Of a cut file the last lines are lost: those that say how long versions stay."""
     table = session.create_table("t", SCHEMA, properties={"snapshot.num-retained.min": "100"})
@@ -238,12 +239,12 @@ def test_nothing_is_deleted_by_a_properties_file_that_was_cut(session: sl.Sessio
     without(path, "snapshot.num-retained.min")
     assert TABLE_SCHEMA in path.read_text()
     table = session.table("t")
-    getattr(table, work)(dry_run=True)
+    attrgetter(work)(table)(dry_run=True)
     with pytest.raises(ConfirmationNeeded, match="was changed by hand, or damaged"):
-        getattr(table, work)(dry_run=False)
-    assert [each.id for each in table.snapshots()] == [2, 1]
+        attrgetter(work)(table)(dry_run=False)
+    assert [each.id for each in table.history()] == [2, 1]
     table.accept_properties()
-    getattr(table, work)(dry_run=False)
+    attrgetter(work)(table)(dry_run=False)
 
 
 class Looking:
@@ -298,7 +299,7 @@ def test_a_file_whose_checksum_cannot_be_recorded_stays_as_it_was_or_counts(sess
     )
     with contextlib.suppress(StorageError):
         failing.change(table_id, {"snapshot.time-retained": "3 d"})
-    assert session.table("t").properties.text("snapshot.time-retained") == ("7 d" if fails_at == 1 else "3 d")
+    assert session.table("t").at().properties.text("snapshot.time-retained") == ("7 d" if fails_at == 1 else "3 d")
     assert session.table("t").check().ok
     session.table("t").set_properties({"snapshot.time-retained": "4 d"})
     assert session.table("t").check().ok

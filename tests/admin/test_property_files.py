@@ -34,13 +34,13 @@ def file_of(session, table):
 
 
 def test_a_value_is_the_tables_or_the_instances_or_the_default(session, trips):
-    assert trips.properties[DELAY] == 45
+    assert trips.at().properties[DELAY] == 45
     trips.set_properties({BATCH: "5"})
-    origins = {each.name: (each.value, each.origin) for each in trips.property_values()}
+    origins = {each.name: (each.value, each.origin) for each in trips.properties()}
     assert set(origins) == set(PROPERTIES)
     assert (origins[DELAY], origins[BATCH]) == (("45", "instance"), ("5", "table"))
     assert origins["snapshot.num-retained.min"] == ("10", "default")
-    rows = trips.inspect("select key, value, is_set from properties where is_set or value = '45'").to_dict()
+    rows = trips.inspect.query("select key, value, is_set from properties where is_set or value = '45'").to_dict()
     assert dict(zip(rows["key"], rows["value"], strict=True))[DELAY] == "45"
     assert dict(zip(rows["key"], rows["is_set"], strict=True))[DELAY] is False
 
@@ -49,9 +49,13 @@ def test_a_change_counts_from_the_next_time_the_table_is_opened(session, trips):
     before = session.table("trips")
     changed = trips.set_properties({DELAY: "5"})
     assert [(each.name, each.value, each.default, each.origin) for each in changed] == [(DELAY, "5", "15", "table")]
-    assert (trips.properties[DELAY], session.table("trips").properties[DELAY], before.properties[DELAY]) == (5, 5, 45)
+    assert (
+        trips.at().properties[DELAY],
+        session.table("trips").at().properties[DELAY],
+        before.at().properties[DELAY],
+    ) == (5, 5, 45)
     session.table("trips").set_properties({DELAY: None})
-    assert session.table("trips").properties[DELAY] == 45
+    assert session.table("trips").at().properties[DELAY] == 45
 
 
 def test_what_an_instance_is_told_is_in_its_file_and_counts_for_its_tables(tmp_path, session, trips):
@@ -61,13 +65,13 @@ def test_what_an_instance_is_told_is_in_its_file_and_counts_for_its_tables(tmp_p
     told = session.set_properties(changes)
     assert [(each.name, each.value, each.origin) for each in told] == [(n, t, "instance") for n, t in changes.items()]
     assert config.read_text() == "# mine\n" + "".join(f"{name}={text}\n" for name, text in changes.items())
-    assert session.table("trips").properties[DELAY] == 50
+    assert session.table("trips").at().properties[DELAY] == 50
     with sl.connect(tmp_path) as again:
-        assert [each.value for each in again.property_values(changes)] == ["50", "false"]
+        assert [each.value for each in again.properties(changes)] == ["50", "false"]
     session.set_properties(dict.fromkeys(changes))
     assert config.read_text() == "# mine\n"
-    assert session.table("trips").properties[DELAY] == 15
-    assert [each.origin for each in session.property_values(["sleeper.storage.sync"])] == ["default"]
+    assert session.table("trips").at().properties[DELAY] == 15
+    assert [each.origin for each in session.properties(["sleeper.storage.sync"])] == ["default"]
 
 
 def test_an_instance_without_a_file_of_properties_can_be_told_some(tmp_path):
@@ -99,7 +103,7 @@ def test_a_wrong_change_of_an_instance_changes_nothing(session, name, value, err
     assert config.read_text() == before
     if value is None or error is NotFound:
         with pytest.raises(NotFound) as caught:
-            session.property_values([name])
+            session.properties([name])
         assert (caught.value.message, caught.value.hint) == (message, hint)
 
 
@@ -113,7 +117,7 @@ def test_what_a_user_wrote_into_the_file_stays(session, trips):
     assert path.read_text() == (
         f"{kept}{BATCH}=8\nsnapshot.time-retained = \\\n  3 d\nsleeper.table.iterator.config=\\u00E9\\\\x\n"
     )
-    assert session.table("trips").properties["sleeper.table.iterator.config"] == "é\\x"
+    assert session.table("trips").at().properties["sleeper.table.iterator.config"] == "é\\x"
 
 
 @pytest.mark.parametrize(
@@ -126,12 +130,12 @@ def test_what_a_user_wrote_into_the_file_stays(session, trips):
         (
             {"sleeper.table.statestore.classname": "TransactionLogStateStore"},
             InvalidInput,
-            "session.migrate_state_store('trips', 'TransactionLogStateStore')",
+            "session.migrate('trips', 'TransactionLogStateStore')",
         ),
         ({"sleeper.table.splits.file": "a.txt"}, InvalidInput, "reinitialise"),
         ({"sleeper.table.schema": "{}"}, InvalidInput, "table.alter(…)"),
         ({"sleeper.table.name": "other"}, InvalidInput, "session.rename_table('trips', 'other')"),
-        ({"sleeper.table.online": "false"}, InvalidInput, "table.set_online(False)"),
+        ({"sleeper.table.online": "false"}, InvalidInput, "table.maintenance.offline()"),
     ],
 )
 def test_a_change_that_cannot_be_changes_nothing_and_says_what_to_type(session, trips, changes, error, said):
@@ -160,7 +164,7 @@ def test_an_instance_chooses_the_state_store_of_new_tables(tmp_path):
         assert session.create_table("b", SUMMED, state_store="S3StateStore").state_store == "S3StateStore"
         own = {"sleeper.table.statestore.classname": "S3StateStore"}
         assert session.create_table("c", SUMMED, properties=own).state_store == "S3StateStore"
-        shown = {each.name: each.origin for each in session.property_values()}
+        shown = {each.name: each.origin for each in session.properties()}
         assert shown["sleeper.default.table.statestore.classname"] == "instance"
         assert set(INSTANCE_PROPERTIES) < set(shown)
     with sl.connect(tmp_path) as session:

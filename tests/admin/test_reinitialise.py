@@ -37,8 +37,8 @@ def edit_schema(session, table, schema):
 def test_contents_go_and_name_id_properties_and_partitions_stay(session, trips):
     report = session.reinitialise_table("TRIPS", force=True)
     again = session.table("trips")
-    assert (again.entry, again.properties, again.schema) == (trips.entry, trips.properties, KEYED)
-    assert (again.scan().count(), len(again.partitions.leaves), [s.id for s in again.snapshots()]) == (0, 2, [3])
+    assert (again.entry, again.at().properties, again.schema) == (trips.entry, trips.at().properties, KEYED)
+    assert (again.scan().count(), len(again.at().partition_tree.leaves), [s.id for s in again.history()]) == (0, 2, [3])
     assert "deleted all contents of table trips" in repr(report)
     assert again.ingest(rows_of("b"), job_id="load 1").id == 3  # its id stays done
     assert again.ingest(rows_of("b"), job_id="load 2").id == 4
@@ -63,7 +63,7 @@ def test_a_schema_that_was_edited_in_the_properties_file_counts_from_then_on(ses
     assert "the new one of the properties file" in repr(plan)
     assert session.reinitialise_table("trips", force=True).new_schema
     again = session.table("trips")
-    assert (again.schema, again.snapshots()[0].schema_id) == (other, 2)
+    assert (again.schema, again.history()[0].schema_id) == (other, 2)
     again.ingest([{"key": "a", "n": 1, "at": 5, "fare": 1.5}])
     assert again.scan().to_pandas()["fare"].tolist() == [1.5]
     assert not session.reinitialise_table("trips", force=True).new_schema
@@ -114,9 +114,9 @@ def test_new_partitions_are_cut_where_asked_or_as_the_properties_say(session, tr
 
     def leaves(**options):
         session.reinitialise_table("other", delete_partitions=True, force=True, **options)
-        return len(session.table("other").partitions.leaves)
+        return len(session.table("other").at().partition_tree.leaves)
 
-    assert len(trips.partitions.leaves) == 4
+    assert len(trips.at().partition_tree.leaves) == 4
     assert leaves(split_points=["m"]) == 2
     assert leaves(splits_file=str(points), strings_base64=True) == 3
     assert leaves(split_points=[]) == 1
@@ -141,7 +141,7 @@ def _written(folder):
 def test_split_points_that_cannot_be_change_nothing(session, trips, options, words):
     with pytest.raises(sl.SleeperError, match=words):
         session.reinitialise_table("trips", force=True, **options)
-    assert (trips.scan().count(), trips.snapshots()[0].id) == (2, 2)
+    assert (trips.scan().count(), trips.history()[0].id) == (2, 2)
 
 
 def test_a_table_with_savepoints_says_so_and_needs_force(session, trips):

@@ -62,8 +62,8 @@ def read(table: sl.Table, expected: list[dict[str, Any]]) -> None:
 
 def test_every_reader_reads_older_files_with_the_wider_types(table: sl.Table):
     read(table, EXPECTED)
-    table.compact("all")
-    assert len(table.files()) == 1
+    table.maintenance.compact("all")
+    assert len(table.inspect.files()) == 1
     read(table, EXPECTED)
     assert table.check(deep=True).findings == ()
 
@@ -75,7 +75,7 @@ def test_older_versions_keep_their_types_and_are_compared_with_the_wider_ones(ta
     assert "column 'n' was changed from int to long" in repr(table.diff(2))
     assert in_keys(table.changes(2).added.to_arrow(), table.schema) == EXPECTED[2:]
     assert table.changes(2).removed.to_arrow().num_rows == 0
-    table.compact("all")
+    table.maintenance.compact("all")
     assert (table.diff(2, 3).rows_added, table.diff(2, 3).rows_removed) == (0, 0)
     assert (table.diff(2, 5).rows_added, table.diff(2, 5).rows_removed) == (2, 0)
     table.rollback(2)
@@ -86,7 +86,7 @@ def test_statistics_of_files_stay_right_and_leave_files_out(table: sl.Table):
     assert len(table.scan(where="n > 1000").plan().files) == 1
     assert len(table.scan(where="t < 100").plan().files) == 1
     assert table.scan(where="n > 1099511627776").plan().files == ()
-    table.compact("all")
+    table.maintenance.compact("all")
     assert table.scan(where="n > 1099511627776").plan().files == ()
 
 
@@ -140,7 +140,7 @@ def test_what_cannot_be_wider_says_why_and_changes_nothing(tmp_path: Path, argum
         for dry_run in (True, False):
             with pytest.raises(sl.SleeperError, match=words):
                 table.alter(**arguments, dry_run=dry_run)
-        assert len(table.snapshots()) == 1
+        assert len(table.history()) == 1
 
 
 def test_what_a_table_filters_cannot_be_widened_but_what_it_sums_can(tmp_path: Path):

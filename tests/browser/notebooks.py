@@ -29,7 +29,7 @@ for month in range(1, 5):
         message=f"month {month} <script>document.title = 'broken'</script>",
     )
 flights.create_savepoint("half-year", snapshot=3)
-flights.compact("all", engine="local")
+flights.maintenance.compact("all", engine="local")
 session.create_table("airports", sl.Schema(row_keys={"faa": "string"}, values={"name": "string"}))
 """
 
@@ -59,7 +59,7 @@ session = sl.connect("./warehouse", iterators=["tests.support.iterators:unhurrie
 trips = session.create_table("trips", sl.Schema({"n": "long"}), properties=properties)
 for i in range(2):
     trips.ingest(pa.table({"n": range(i, 1_000_000, 2)}))
-begin = trips.resolved, trips.files().to_dict()
+begin = trips.at().resolved, trips.inspect.files().to_dict()
 """
 """A table whose compaction takes a minute while the file ``slow`` is there; it makes ``begun`` when it merges."""
 

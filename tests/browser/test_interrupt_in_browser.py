@@ -11,7 +11,7 @@ pytestmark = pytest.mark.browser
 COMPACT = "%sleeper compact trips --strategy all --engine"
 LOOK = """
 Path("begun").unlink()
-print("as in the beginning:", (trips.resolved, trips.files().to_dict()) == begin)
+print("as in the beginning:", (trips.at().resolved, trips.inspect.files().to_dict()) == begin)
 %sleeper jobs trips
 """
 FAST = 'Path("slow").unlink()'

@@ -42,11 +42,11 @@ def pictures(tmp_path_factory):
             table.ingest(pa.table({"carrier": [carrier] * 12_345, "flight": range(12_345)}))
             table.create_savepoint(f"year-{carrier}-20131231")
         for leaf in (2, 5):
-            table.split_partitions(at=4407, key="flight", partition=table.leaves()[leaf]["partition_id"])
+            table.maintenance.split(at=4407, key="flight", partition=table.inspect.partitions()[leaf]["partition_id"])
         yield {
-            "partitions": table.leaves().picture,
-            "files": table.files().picture,
-            "timeline": timeline(tuple(table.snapshots()), tuple(table.savepoints()), name="t"),
+            "partitions": table.inspect.partitions().picture,
+            "files": table.inspect.files().picture,
+            "timeline": timeline(tuple(table.history()), tuple(table.savepoints()), name="t"),
         }
 
 

@@ -83,7 +83,7 @@ def strangers(tmp_path):
         table = session.create_table("trips", schema, ["g", "p"])
         table.ingest([{"city": city, "fare": len(city)} for city in ("bern", "oslo", "lisbon", "rome")])
         chart = session.sql("SELECT city, fare FROM trips", engine="duckdb").plot("bar")
-        answers = [table.leaves(), table.files(), table.snapshots(), table.scan()]
+        answers = [table.inspect.partitions(), table.inspect.files(), table.history(), table.scan()]
         bundles = [{"text/html": answer._repr_html_()} for answer in answers]
         bundles.append(chart._repr_mimebundle_()[0])
     path = notebook_of(tmp_path / "strangers.ipynb", *["answer"] * len(bundles))

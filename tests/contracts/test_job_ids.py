@@ -252,7 +252,7 @@ def test_the_same_job_again_returns_its_snapshot_and_says_so(trips: sl.Table):
     assert (again.id, again.message, trips.scan().count()) == (first.id, "why", 2)
     assert "job '2026-11-21/trips' was done before, in snapshot 2. Nothing was changed" in repr(again)
     assert not isinstance(first, MadeBefore)
-    assert [(job.state, job.snapshot_id) for job in trips.jobs()] == [("FINISHED", 2)]
+    assert [(job.state, job.snapshot_id) for job in trips.inspect.jobs()] == [("FINISHED", 2)]
 
 
 def test_the_same_job_after_a_rollback_says_that_its_rows_are_gone(trips: sl.Table):
@@ -278,7 +278,7 @@ def test_a_rollback_to_after_a_job_is_not_said_to_undo_it(trips: sl.Table):
 def test_a_job_whose_files_were_merged_before_a_rollback_may_be_undone(trips: sl.Table):
     trips.ingest([{"city": "rome"}], job_id="merged")
     trips.ingest([{"city": "oslo"}])
-    trips.compact("all", engine="local")
+    trips.maintenance.compact("all", engine="local")
     trips.rollback(1)
     again = repr(trips.ingest([{"city": "rome"}], job_id="merged"))
     assert "The table was rolled back after that, in snapshot 5: if that undid the job, use another job id" in again
@@ -305,5 +305,5 @@ def test_a_failed_job_may_be_run_again(trips: sl.Table):
         trips.ingest([{"town": "rome"}], job_id="once")
     trips.store.clock.sleep(1)
     trips.ingest([{"city": "rome"}], job_id="once")
-    assert [job.state for job in trips.jobs()] == ["FINISHED", "FAILED"]
-    assert "town" in (trips.jobs()[1].reason or "") or "city" in (trips.jobs()[1].reason or "")
+    assert [job.state for job in trips.inspect.jobs()] == ["FINISHED", "FAILED"]
+    assert "town" in (trips.inspect.jobs()[1].reason or "") or "city" in (trips.inspect.jobs()[1].reason or "")

@@ -39,7 +39,7 @@ def _texts(picture):
 
 
 def test_each_file_is_a_bar_with_its_letter_rows_and_bytes(make):
-    picture = make([100], [range(10), *[range(100, 110)] * 4]).files().picture
+    picture = make([100], [range(10), *[range(100, 110)] * 4]).inspect.files().picture
     texts = _texts(picture)
     assert texts[0] == "files of t at snapshot 6"
     assert [text for text in texts if text.endswith("10 rows · SIZE")] == [
@@ -51,7 +51,7 @@ def test_each_file_is_a_bar_with_its_letter_rows_and_bytes(make):
 
 
 def test_the_lines_say_the_same(make):
-    shown = repr(make([100], [range(10), *[range(100, 110)] * 4]).files())
+    shown = repr(make([100], [range(10), *[range(100, 110)] * 4]).inspect.files())
     lines = _SIZE.sub("SIZE", shown).splitlines()
     full = "█" * 24
     assert lines[:4] == ["files of t at snapshot 6", "(-∞, 100)", f"    {full}  10 rows, SIZE", "[100, ∞)"]
@@ -61,7 +61,7 @@ def test_the_lines_say_the_same(make):
 
 
 def test_the_listing_is_below_the_picture_and_is_a_sequence(make):
-    files = make([], [range(3), range(5)]).files()
+    files = make([], [range(3), range(5)]).inspect.files()
     assert [file["rows"] for file in files] == [3, 5]
     assert (files[-1]["max_key"], [file["rows"] for file in files[:1]], len(files)) == (4, [3], 2)
     assert [shown.value for shown in files.to_dict()["max key"]] == [2, 4]
@@ -71,23 +71,23 @@ def test_the_listing_is_below_the_picture_and_is_a_sequence(make):
 
 
 def test_nothing_to_merge_is_said(make):
-    assert "would merge none" in make([], [range(3)]).files().picture
+    assert "would merge none" in make([], [range(3)]).inspect.files().picture
 
 
 def test_a_table_without_files_has_its_picture(make):
-    files = make([1], []).files()
+    files = make([1], []).inspect.files()
     assert _texts(files.picture)[0] == "files of t at snapshot 1"
     assert "0 files in 2 partitions" in repr(files)
 
 
 def test_a_hostile_key_stays_text(make):
-    files = make([HOSTILE], [["a", HOSTILE]], "string").files()
+    files = make([HOSTILE], [["a", HOSTILE]], "string").inspect.files()
     assert "<script" not in files._repr_html_()
     assert any("keys </svg><script>alert(1)" in text for text in _texts(files.picture))
 
 
 def test_many_files_are_a_small_picture_that_says_how_it_was_drawn(make):
-    files = make(list(range(10, 400, 10)), [range(400)] * 5).files()
+    files = make(list(range(10, 400, 10)), [range(400)] * 5).inspect.files()
     assert len(files.picture.encode()) < MAX_BYTES / 2
     assert "drawn as 14 groups of up to 3 partitions" in files.picture
     assert "more than 12 files are drawn as one bar for each merge" in files.picture
@@ -96,14 +96,16 @@ def test_many_files_are_a_small_picture_that_says_how_it_was_drawn(make):
 
 def test_keys_above_a_column_are_whole_or_left_out(make):
     points = [1000, 2500, 10_000, 25_000, 100_000, 250_000, *range(300_000, 1_000_000, 100_000)]
-    texts = _texts(make(points, [range(3)]).files().picture)
+    texts = _texts(make(points, [range(3)]).inspect.files().picture)
     heads = [text for text in texts if text[:1] in "≥<[("]
     assert heads == ["< 1000", "≥ 1000", "≥ 2500", "≥ 10000", "≥ 25000"]
     assert any(text.endswith("in (-∞, 1000)") for text in texts)
 
 
 def test_the_words_of_a_bar_begin_where_it_begins_or_end_where_it_ends(make):
-    picture = make([100, 200, 300], [range(50), range(60, 100), range(95, 100), range(100, 120)]).files().picture
+    picture = (
+        make([100, 200, 300], [range(50), range(60, 100), range(95, 100), range(100, 120)]).inspect.files().picture
+    )
     svg = ET.fromstring(picture).find(".//svg")  # noqa: S314 - our own
     shapes, words = {}, {}
     for group in svg.findall("g"):

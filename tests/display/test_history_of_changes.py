@@ -17,11 +17,11 @@ def table(request, tmp_path):
 
 
 def test_history_counts_the_rows_of_changes(table):
-    assert "inserted" not in table.snapshots().to_dict()
+    assert "inserted" not in table.history().to_dict()
     table.delete("k < 2")
     table.update({"v": "0"}, "k = 3")
     table.upsert([{"k": 3, "v": 1}, {"k": 20, "v": 1}])
-    history = table.snapshots()
+    history = table.history()
     cells = history.to_dict()
     columns = ("operation", "+rows", "inserted", "updated", "deleted")
     assert list(zip(*(cells[name] for name in columns), strict=True)) == [
@@ -38,7 +38,7 @@ def test_history_counts_the_rows_of_changes(table):
     html = history._repr_html_()
     for words in ("upsert 1 inserted, 1 updated row ·", "update 1 row ·", "delete 2 rows ·", "ingest +10 rows ·"):
         assert words in html
-    assert "1 inserted, 1 updated, 0 deleted" in repr(table.snapshots(1)[0])
+    assert "1 inserted, 1 updated, 0 deleted" in repr(table.history(1)[0])
 
 
 def test_the_system_table_has_the_counts(tmp_path):

@@ -51,14 +51,14 @@ def _texts(picture):
 def test_each_leaf_shows_its_range_and_its_rows(table):
     t = table(3)
     t.ingest([{"key": k} for k in range(12)])
-    assert _texts(partition_map(t)) == [
+    assert _texts(partition_map(t.at())) == [
         "split at key = 20", "split at key = 10",
         "(-∞, 10)", "10 rows", "1 file", "[10, 20)", "2 rows", "1 file", "[20, ∞)", "0 rows", "0 files",
     ]  # fmt: skip
 
 
 def test_a_picture_is_named_for_who_cannot_see_it(table):
-    svg = _parsed(partition_map(table(2))).find(".//svg")
+    svg = _parsed(partition_map(table(2).at())).find(".//svg")
     assert svg.get("role") == "img"
     assert svg.find("title").text == "partitions of t at snapshot 1"
 
@@ -66,7 +66,7 @@ def test_a_picture_is_named_for_who_cannot_see_it(table):
 def test_more_leaves_than_fit_are_drawn_in_groups_and_the_picture_says_so(table):
     t = table(1000)
     t.ingest([{"key": k} for k in range(0, 10_000, 7)])
-    picture = partition_map(t)
+    picture = partition_map(t.at())
     assert "1,000 partitions by key · 1,429 rows" in picture
     assert "drawn as 63 groups of up to 16 neighbours" in picture
     assert picture.count("<rect") == 63
@@ -75,7 +75,7 @@ def test_more_leaves_than_fit_are_drawn_in_groups_and_the_picture_says_so(table)
 
 @pytest.mark.parametrize("leaves", [1, 2, 64, 65])
 def test_a_map_of_any_size_is_well_formed_and_small(table, leaves):
-    picture = partition_map(table(leaves))
+    picture = partition_map(table(leaves).at())
     _parsed(picture)
     assert len(picture.encode()) < MAX_BYTES
 
@@ -88,13 +88,13 @@ def _within(picture):
 def test_a_label_is_true_of_its_leaf_or_left_out(tmp_path):
     with sl.connect(tmp_path, clock=ManualClock()) as session:
         t = session.create_table("t", sl.Schema({"carrier": "string", "flight": "long"}, {}), ["B6", "EV", "UA", "WN"])
-        t.split_partitions(at=885, key="flight", partition=t.leaves()[1]["partition_id"])
-        shown = _within(partition_map(t))
+        t.maintenance.split(at=885, key="flight", partition=t.inspect.partitions()[1]["partition_id"])
+        shown = _within(partition_map(t.at()))
         assert shown == ["(-∞, B6) × (-∞, ∞)", "[B6, EV) × [885, ∞)", *(
             f"[{low}, {high}) × (-∞, ∞)" for low, high in (("EV", "UA"), ("UA", "WN"), ("WN", "∞")))]  # fmt: skip
-        t.split_partitions(at=77, key="flight", partition=t.leaves()[-1]["partition_id"])
-        t.split_partitions(at="MQ", partition=t.leaves()[3]["partition_id"])
-        picture = partition_map(t)
+        t.maintenance.split(at=77, key="flight", partition=t.inspect.partitions()[-1]["partition_id"])
+        t.maintenance.split(at="MQ", partition=t.inspect.partitions()[3]["partition_id"])
+        picture = partition_map(t.at())
     assert _within(picture) == ["< B6", "≥ EV", "≥ MQ", "≥ UA"]
     assert "[WN, ∞) × [77, ∞) · 0 rows · 0 files" in _titles(picture)
 
@@ -108,18 +108,18 @@ def test_a_label_is_true_of_its_leaf_or_left_out(tmp_path):
     ],
 )
 def test_no_number_of_a_label_is_cut(table, step, labels):
-    shown = _within(partition_map(table(0, points=[step * i for i in range(1, 11)])))
+    shown = _within(partition_map(table(0, points=[step * i for i in range(1, 11)]).at()))
     assert shown == labels
 
 
 def test_a_text_is_cut_where_no_other_label_is_the_same(table):
     points = ["customer-000000001", "customer-000000002", "supplier-000000001"]
-    shown = _within(partition_map(table(0, kind="string", points=[*points, *"wxyz"])))
+    shown = _within(partition_map(table(0, kind="string", points=[*points, *"wxyz"]).at()))
     assert shown == ["≤ customer-00…", "≥ supplier-00…", "[w, x)", "[x, y)", "[y, z)", "[z, ∞)"]
 
 
 def test_a_hostile_key_stays_text(table):
-    picture = partition_map(table(2, kind="string", points=["</svg><script>alert(1)</script>" + "x" * 10_000]))
+    picture = partition_map(table(2, kind="string", points=["</svg><script>alert(1)</script>" + "x" * 10_000]).at())
     assert "<script" not in picture
     assert "split at key = </svg><script>alert(1)</script>xxx" in _texts(picture)[0]
     assert len(picture.encode()) < MAX_BYTES
@@ -220,7 +220,7 @@ def test_history_has_its_picture_above_the_list(table):
     t = table(1)
     t.ingest([{"key": 1}], message="<b>bold</b>")
     t.create_savepoint("first")
-    history = t.snapshots()
+    history = t.history()
     assert [snapshot.id for snapshot in history] == [2, 1]
     assert history._repr_html_().startswith("<div")
     assert "<svg" in history._repr_html_()

@@ -124,7 +124,7 @@ def test_every_query_gives_the_plain_models_rows_before_and_after_compaction(
                 wanted = sorted((each["visits"], each["page"]) for each in few if each["page"] >= "a")
                 for found in (some.to_arrow(), some.to_duckdb().to_arrow_table()):
                     assert sorted(zip(*found.to_pydict().values(), strict=True)) == wanted
-                table.compact(strategy="all", engine="local")
+                table.maintenance.compact(strategy="all", engine="local")
         assert table.check(deep=True).findings == ()
         assert plain(duckdb_rows(session)) == plain(model)
 
@@ -170,11 +170,15 @@ def test_no_engine_wraps_a_sum_that_does_not_fit(tmp_path: Path, clock: ManualCl
         table = session.create_table("t", schema, properties=aggregations)
         for _ in range(2):
             table.ingest([{"k": "a", "i": 1, "l": 1, "d": Decimal(1), **value}])
-        for run in (table.scan().to_arrow, lambda: duckdb_rows(session), lambda: table.compact("all", engine="local")):
+        for run in (
+            table.scan().to_arrow,
+            lambda: duckdb_rows(session),
+            lambda: table.maintenance.compact("all", engine="local"),
+        ):
             with pytest.raises(InvalidInput, match=r"too large for|out of range|[Cc]ould not cast|can't be cast"):
                 run()
         assert table.scan(columns=["k"]).to_arrow().num_rows == 1
-        assert len(table.files()) == 2
+        assert len(table.inspect.files()) == 2
 
 
 EXAMPLE = [
@@ -202,7 +206,7 @@ def test_spark_gives_the_plain_models_rows_before_and_after_its_compaction(
             assert sorted(each.n for each in some.collect()) == sorted(
                 each["n"] for each in model if each["visits"] > 1 and each["page"] == "é"
             )
-            table.compact(strategy="all", engine="spark")
+            table.maintenance.compact(strategy="all", engine="spark")
         assert table.check(deep=True).findings == ()
 
 
@@ -215,8 +219,8 @@ def test_a_table_whose_rows_are_all_too_old_is_empty_everywhere(tmp_path: Path, 
             assert table.scan().to_arrow().num_rows == 0
             assert duckdb_rows(session) == []
             assert session.sql("select * from t").to_arrow().num_rows == 0
-            table.compact(strategy="all", engine="spark")
-        assert len(table.files()) == 0
+            table.maintenance.compact(strategy="all", engine="spark")
+        assert len(table.inspect.files()) == 0
 
 
 @pytest.mark.spark
@@ -224,19 +228,19 @@ def test_an_error_of_an_iterator_is_short_on_every_engine(tmp_path: Path, clock:
     broken = {**ITERATE, "sleeper.table.iterator.config": "no number"}
     with sl.connect(tmp_path, clock=clock, spark=spark_engine.session(), iterators=ALLOWED) as session:
         table = filled(session, EXAMPLE, broken)
-        head = table.resolved.snapshot_id
+        head = table.at().resolved.snapshot_id
         for run in (
             table.scan().to_arrow,
             lambda: duckdb_rows(session),
             lambda: session.sql("select * from t").to_arrow(),
-            lambda: table.compact(strategy="all", engine="local"),
-            lambda: table.compact(strategy="all", engine="spark"),
+            lambda: table.maintenance.compact(strategy="all", engine="local"),
+            lambda: table.maintenance.compact(strategy="all", engine="spark"),
         ):
             with pytest.raises(InvalidInput, match="at_most' failed: ValueError: invalid literal") as error:
                 run()
             assert error.value.hint == "correct the function; no row was changed"
             assert "\n" not in error.value.message
-        assert table.resolved.snapshot_id == head
+        assert table.at().resolved.snapshot_id == head
 
 
 @pytest.mark.spark
@@ -252,13 +256,13 @@ def test_a_function_of_the_notebook_runs_in_sparks_tasks(
     with sl.connect(tmp_path, clock=clock, spark=spark_engine.session(), iterators=ALLOWED) as session:
         table = filled(session, EXAMPLE, {"sleeper.table.iterator.class.name": "__main__:keep"})
         assert session.sql("select count(*) c from t").to_arrow().to_pylist()[0]["c"] > 0
-        table.compact(strategy="all", engine="spark")
+        table.maintenance.compact(strategy="all", engine="spark")
 
 
 def test_an_old_version_is_read_with_the_processing_of_today(tmp_path: Path, clock: ManualClock):
     with sl.connect(tmp_path, clock=clock, iterators=ALLOWED) as session:
         table = filled(session, EXAMPLE, {**FILTER, **COMBINE})
-        table.compact(strategy="all", engine="local")
+        table.maintenance.compact(strategy="all", engine="local")
         for version in range(2, 5):
             model = expected([each for batch in EXAMPLE[: version - 1] for each in batch], {**FILTER, **COMBINE}, START)
             assert plain(table.at(version).scan().to_arrow().to_pylist()) == plain(model)
@@ -309,4 +313,4 @@ def test_a_table_shows_what_it_does_with_rows(tmp_path: Path, clock: ManualClock
         assert "rows in files" in shown
         assert table.to_dict()["processing"] == {**FILTER, **ITERATE}
         assert "ageOff(at,3600000)" in repr(table.scan().plan())
-        assert table.processing.filters[0].max_age_ms == 3_600_000
+        assert table.at().processing.filters[0].max_age_ms == 3_600_000

@@ -67,8 +67,8 @@ def shared_by_leaves(session: sl.Session) -> sl.Table:
     table.ingest(rows(*range(30)))
     delete_rows(table.store, lambda row: row["k"] in {0, 11, 29})
     table.ingest(rows(*range(30)))
-    table.split_partitions(at=10)
-    table.split_partitions(at=20)
+    table.maintenance.split(at=10)
+    table.maintenance.split(at=20)
     delete_rows(table.store, lambda row: row["k"] in {12, 13})  # the vectors of the leaves differ
     table.ingest(rows(100, 101))
     return table

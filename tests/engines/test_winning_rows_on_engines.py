@@ -66,9 +66,9 @@ def test_queries_and_compactions_in_any_order_give_the_models_rows(
                 table.ingest(pa.Table.from_pylist(loaded, made.schema.arrow))
                 rows = rows + loaded
             else:
-                table.compact(step, engine="local")
+                table.maintenance.compact(step, engine="local")
             wanted = model(rows, made)
-            versions[table.resolved.snapshot_id] = plain(wanted)
+            versions[table.at().resolved.snapshot_id] = plain(wanted)
             assert plain(table.scan().to_arrow().to_pylist()) == plain(wanted)
             assert plain(duckdb_rows(session)) == plain(wanted)
             assert table.scan().count() == duckdb_rows(session, "select count(*) n from t")[0]["n"] == len(wanted)
@@ -108,8 +108,8 @@ def test_three_loads_of_the_same_keys_are_one_row_of_each_key(session: sl.Sessio
     assert names(session) == {"a": "a3", "b": "b3", "c": "c3"}
     assert duckdb_rows(session, "select name from people where id = 'b'") == [{"name": "b3"}]
     assert duckdb_rows(session, "select id from people where name = 'b2'") == []
-    table.compact(strategy, engine="local")
-    (file,) = table.files()
+    table.maintenance.compact(strategy, engine="local")
+    (file,) = table.inspect.files()
     assert file["rows"] == 3
     assert names(session) == {"a": "a3", "b": "b3", "c": "c3"}
     assert [row["name"] for row in table.at(2).scan().to_arrow().to_pylist()] == ["a2", "b2", "c2"]
@@ -117,15 +117,15 @@ def test_three_loads_of_the_same_keys_are_one_row_of_each_key(session: sl.Sessio
 
 def test_a_diff_has_the_row_before_and_the_row_after_a_load_that_changes_it(session: sl.Session):
     table = people(session, DELETING, [person("a", 1, "old"), person("b", 1, "b"), person("c", 5, "newer")])
-    before = table.resolved.snapshot_id
+    before = table.at().resolved.snapshot_id
     table.ingest([person("a", 2, "new"), person("b", 2, gone=True), person("c", 2, "late")])
     changes = table.changes(before)
     assert [row["name"] for row in changes.removed.to_arrow().to_pylist()] == ["old", "b"]
     assert [row["name"] for row in changes.added.to_arrow().to_pylist()] == ["new"]
     diff = table.diff(before)
     assert (diff.rows_added, diff.rows_removed) == (1, 2)
-    merged = table.resolved.snapshot_id
-    table.compact("all", engine="local")
+    merged = table.at().resolved.snapshot_id
+    table.maintenance.compact("all", engine="local")
     assert table.changes(merged).count() == (0, 0)
 
 
@@ -146,15 +146,15 @@ def test_an_older_row_that_comes_late_stays_hidden_after_any_compaction(session:
     old = [person("a", 1, "a"), *(person(f"b{n}", 1, "b") for n in range(50))]
     others = ([person(id_, 1, id_)] for id_ in "cde")
     table = people(session, {**DELETING, AGGREGATIONS: rule}, old, [person("a", 3, gone=True)], *others)
-    table.compact("size-ratio", engine="local")
-    assert sorted(file["rows"] for file in table.files()) == [4, 51]
-    table.compact("all", engine="local")
-    assert [file["rows"] for file in table.files()] == [54]  # one row of each key, also of the deleted one
+    table.maintenance.compact("size-ratio", engine="local")
+    assert sorted(file["rows"] for file in table.inspect.files()) == [4, 51]
+    table.maintenance.compact("all", engine="local")
+    assert [file["rows"] for file in table.inspect.files()] == [54]  # one row of each key, also of the deleted one
     assert "a" not in names(session)
     table.ingest([person("a", 2, "late")])
     assert "a" not in names(session)
-    table.compact("all", engine="local")
-    assert [file["rows"] for file in table.files()] == [54]
+    table.maintenance.compact("all", engine="local")
+    assert [file["rows"] for file in table.inspect.files()] == [54]
     table.ingest([person("a", 4, "back", gone=False)])
     assert names(session)["a"] == "back"
 
@@ -163,8 +163,8 @@ def test_after_a_split_each_leaf_keeps_its_marks(session: sl.Session):
     """A file that a split left to two leaves belongs to both."""
     old = [person(f"a{n}", 2, "a") for n in range(8)]
     table = people(session, DELETING, old, [person("a1", 3, gone=True), person("a6", 3, gone=True)])
-    table.split_partitions(threshold=4)
-    table.compact("all", engine="local")
+    table.maintenance.split(threshold=4)
+    table.maintenance.compact("all", engine="local")
     table.ingest([person(f"a{n}", 1, "late") for n in range(8)])
     assert names(session) == dict.fromkeys(["a0", "a2", "a3", "a4", "a5", "a7"], "a")
 
@@ -178,7 +178,7 @@ def test_values_from_before_a_delete_do_not_come_back(session: sl.Session):
     for _ in range(2):
         assert names(session) == {"a": None, "b": "b"}
         assert duckdb_rows(session, "select town from people order by id") == [{"town": "Bern"}, {"town": "Rom"}]
-        table.compact("all", engine="local")
+        table.maintenance.compact("all", engine="local")
 
 
 def test_a_new_column_has_the_rule_of_all_others(session: sl.Session):
@@ -201,7 +201,7 @@ def test_a_table_shows_its_rules_and_a_version_keeps_them(session: sl.Session):
     assert "last(*,changed_at)" in repr(table)
     assert "aggregations.delete.column" in repr(table)
     assert "last(*,changed_at), deletes by gone" in repr(table.scan().plan())
-    before = table.resolved.snapshot_id
+    before = table.at().resolved.snapshot_id
     table.set_properties({DELETE_COLUMN: None})
     assert names(session) == {"a": None}
     assert table.at(before).scan().count() == 0
@@ -219,13 +219,13 @@ def test_rules_that_do_not_fit_are_refused_and_change_nothing(
     session: sl.Session, changes: dict[str, str], kind: Any, message: str
 ):
     table = people(session, DELETING, [person("a", 1, "a")])
-    head = table.resolved.snapshot_id
+    head = table.at().resolved.snapshot_id
     with pytest.raises(kind, match=message) as error:
         table.set_properties(changes)
     assert error.value.hint
     with pytest.raises(kind, match=message):
         session.create_table("other", PEOPLE, properties={**DELETING, **changes})
-    assert session.table("people").resolved.snapshot_id == head
+    assert session.table("people").at().resolved.snapshot_id == head
     assert len(session.tables()) == 1
 
 
@@ -265,4 +265,4 @@ def test_spark_gives_the_models_rows_before_and_after_its_compactions(
                 (count,) = session.sql("select count(*) c from t").to_arrow().to_pylist()
                 assert count["c"] == len(wanted)
                 if strategy:
-                    table.compact(strategy, engine="spark")
+                    table.maintenance.compact(strategy, engine="spark")

@@ -16,21 +16,21 @@ from sleeper_nb.commands import COMMANDS
 from sleeper_nb.errors import Action, InvalidInput, NotFound, SleeperError, hint_text, show_for
 from sleeper_nb.query import QueryResult
 
-DELETE = Action("delete trips --force", "session.delete_table('trips', force=True)")
+DELETE = Action("drop trips --force", "session.drop_table('trips', force=True)")
 FORCE = Action("--force", "force=True")
 
 
 @pytest.mark.parametrize(
     ("hint", "prefix", "text"),
     [
-        (DELETE, "%sleeper", "%sleeper delete trips --force"),
-        (DELETE, "sleeper", "sleeper delete trips --force"),
-        (DELETE, "", "session.delete_table('trips', force=True)"),
+        (DELETE, "%sleeper", "%sleeper drop trips --force"),
+        (DELETE, "sleeper", "sleeper drop trips --force"),
+        (DELETE, "", "session.drop_table('trips', force=True)"),
         (FORCE, "%sleeper", "--force"),
         (FORCE, "", "force=True"),
         (Action("why"), "", "why"),
         ("free some space", "sleeper", "free some space"),
-        (("add ", FORCE, " or ", DELETE), "%sleeper", "add --force or %sleeper delete trips --force"),
+        (("add ", FORCE, " or ", DELETE), "%sleeper", "add --force or %sleeper drop trips --force"),
         (("add ", FORCE), "", "add force=True"),
     ],
 )
@@ -53,7 +53,7 @@ def test_an_action_survives_a_pickle_and_is_passed_on():
     again = NotFound("still no", hint=(*error.hint_parts, "; and look"))
     again.prefix = "sleeper"
     assert error.hint == f"try {DELETE.python}"
-    assert again.hint == "try sleeper delete trips --force; and look"
+    assert again.hint == "try sleeper drop trips --force; and look"
 
 
 def test_causes_are_shown_for_the_same_face():
@@ -61,7 +61,7 @@ def test_causes_are_shown_for_the_same_face():
     error.__cause__, between.__cause__ = between, InvalidInput("first", hint=DELETE)
     show_for(error, "sleeper")
     assert error.hint == "--force"
-    assert error.__cause__.__cause__.hint == "sleeper delete trips --force"
+    assert error.__cause__.__cause__.hint == "sleeper drop trips --force"
 
 
 ROOT = Path(sleeper_nb.__file__).parent
@@ -147,9 +147,9 @@ def in_python(folder, call):
 FACES = [
     (
         "compact trips",
-        lambda s: s.table("trips").compact(),
+        lambda s: s.table("trips").maintenance.compact(),
         "%sleeper online trips puts it online; --dry-run shows what would be done",
-        "table.set_online() puts it online; dry_run=True shows what would be done",
+        "table.maintenance.online() puts it online; dry_run=True shows what would be done",
     ),
     (
         "ingest trips more.csv",
@@ -191,7 +191,7 @@ def warehouse(tmp_path, monkeypatch):
     with sleeper_nb.connect(tmp_path / "w") as session:
         table = session.create_table("trips", sleeper_nb.Schema({"city": "string"}, {}, {"fare": "long?"}))
         table.ingest([{"city": "lima", "fare": 1}])
-        table.set_online(False)
+        table.maintenance.offline()
     (tmp_path / "more.csv").write_text("city,driver\noslo,Ada\n")
     (tmp_path / "wrong.toml").write_text('[tables.Trips]\nschema = "city STRING KEY, fare LONG NULL"\n')
     return tmp_path
@@ -218,9 +218,9 @@ def test_each_face_shows_the_line_that_is_typed_there(warehouse, shell, capsys, 
 def test_a_report_names_actions_as_its_face_types_them(warehouse, shell, capsys):
     with sleeper_nb.connect(warehouse / "w") as session:
         table = session.table("trips")
-        assert "table.set_online(): it is offline" in repr(table.status())
+        assert "table.maintenance.online(): it is offline" in repr(table.status())
         table.set_properties({"snapshot.num-retained.max": "1", "snapshot.num-retained.min": "1"})
-        assert "nothing was changed; dry_run=False does it" in repr(table.expire_snapshots())
+        assert "nothing was changed; dry_run=False does it" in repr(table.maintenance.expire())
         assert "prefix" not in table.status().to_dict()
     shell.run_line_magic("sleeper", "use ./w")
     assert "%sleeper online trips: it is offline" in repr(shell.run_line_magic("sleeper", "status trips"))

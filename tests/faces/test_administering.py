@@ -160,14 +160,15 @@ def test_a_notebook_is_shown_the_plan_and_the_line_to_run(shell, folder, script)
 
     run("use ./warehouse --instance mine")
     run("create trips", "city STRING KEY")
-    rename, delete, empty = (f"{verb}-table mine" if script else verb for verb in ("rename", "delete", "reinitialise"))
+    made = ("rename-table mine", "delete-table mine", "reinitialise-table mine")
+    rename, drop, empty = made if script else ("rename", "drop", "reinitialise")
     assert run(f"{rename} trips journeys").name == "journeys"
-    plan = run(f"{delete} journeys")
+    plan = run(f"{drop} journeys")
     assert plan.dry_run
-    assert f"nothing was changed; %sleeper {delete} journeys --force does it" in repr(plan)
+    assert f"nothing was changed; %sleeper {drop} journeys --force does it" in repr(plan)
     assert run(f"{empty} journeys").dry_run
     assert not run(f"{empty} journeys --force").dry_run
-    assert not run(f"{delete} journeys --force").dry_run
+    assert not run(f"{drop} journeys --force").dry_run
     assert len(run("tables")) == 0
 
 

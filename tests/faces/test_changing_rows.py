@@ -1,4 +1,4 @@
-"""`delete-rows`, `update`, `upsert` and `overwrite` as they are typed, and what their dry runs say to type next."""
+"""`delete`, `update`, `upsert` and `overwrite` as they are typed, and what their dry runs say to type next."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def line_of(report):
 @pytest.mark.parametrize(
     ("line", "changed"),
     [
-        ('delete-rows trips --where "fare < 0"', (0, 0, 1)),
-        ("""delete-rows trips --where "city = 'London' OR city = :there" """, (0, 0, 2)),
+        ('delete trips --where "fare < 0"', (0, 0, 1)),
+        ("""delete trips --where "city = 'London' OR city = :there" """, (0, 0, 2)),
         ('update trips --set "fare = fare * 1.1" --set "riders = riders + 1" --where "riders > 1"', (0, 2, 0)),
         ('update trips --set fare=0 --set "riders = 0" --where true', (0, 3, 0)),
         ("""update trips --value fare=9 --where "city = 'athens'" """, (0, 1, 0)),
@@ -72,7 +72,7 @@ def line_of(report):
         ("""overwrite trips $more --where "city IN ('Rome', 'Kiev')" """, (2, 0, 1)),
         ('overwrite trips $more --region "city=[K,a)"', (2, 0, 2)),
         ("overwrite trips $more", (2, 0, 3)),
-        ("delete-rows trips", (0, 0, 3)),
+        ("delete trips", (0, 0, 3)),
         ("update trips --set fare=0", (0, 3, 0)),
     ],
 )
@@ -94,8 +94,8 @@ def test_a_dry_run_counts_changes_nothing_and_shows_the_line_that_does_it(typed,
 @pytest.mark.parametrize(
     ("line", "changes"),
     [
-        ('delete-rows trips --where "fare > 0"', [("removed", "London", 4.0), ("removed", "Rome", 6.0)]),
-        ("delete-rows trips", [("removed", "London", 4.0), ("removed", "Rome", 6.0), ("removed", "athens", -2.0)]),
+        ('delete trips --where "fare > 0"', [("removed", "London", 4.0), ("removed", "Rome", 6.0)]),
+        ("delete trips", [("removed", "London", 4.0), ("removed", "Rome", 6.0), ("removed", "athens", -2.0)]),
         ("update trips --set fare=9 --where \"city = 'Rome'\"",
          [("update_preimage", "Rome", 6.0), ("update_postimage", "Rome", 9.0)]),
         ("update trips --value city=Zagreb --where \"city = 'Rome'\"",
@@ -104,7 +104,7 @@ def test_a_dry_run_counts_changes_nothing_and_shows_the_line_that_does_it(typed,
                                 ("update_postimage", "Rome", 7.0)]),
         ("overwrite trips $more --keys Rome,Kiev", [("added", "Kiev", 8.0), ("update_preimage", "Rome", 6.0),
                                                     ("update_postimage", "Rome", 7.0)]),
-        ("delete-rows trips --where \"city = 'Oslo'\"", []),
+        ("delete trips --where \"city = 'Oslo'\"", []),
     ],
 )  # fmt: skip
 def test_a_dry_run_shows_the_rows_that_would_change(typed, rows, shell, line, changes):
@@ -127,12 +127,12 @@ def test_a_dry_run_shows_the_rows_that_would_change(typed, rows, shell, line, ch
 
 def test_rows_are_shown_of_dry_runs_only(typed):
     for line, named in [
-        ("delete-rows trips --rows", "--rows needs --dry-run"),
+        ("delete trips --where true --rows", "--rows needs --dry-run"),
         ("upsert trips $df --rows", "--rows needs --dry-run"),
-        ("delete-rows trips --purge --dry-run --rows", "--rows does not go with --purge"),
+        ("delete trips --purge --dry-run --rows", "--rows does not go with --purge"),
     ]:
         assert named in refused(typed, line).message
-    done = typed('delete-rows trips --where "fare < 0"')
+    done = typed('delete trips --where "fare < 0"')
     with pytest.raises(InvalidInput, match="is no dry run") as caught:
         done.changed_rows()
     assert f"table.changes({done.since}, {done.snapshot.id}, images=True)" in caught.value.hint
@@ -153,7 +153,7 @@ def test_values_and_texts_arrive_as_they_were_typed(typed, rows):
 
 def test_a_change_of_all_rows_is_shown_until_force(typed, rows):
     before = rows()
-    for line in ("delete-rows trips", "update trips --set fare=0", "overwrite trips $df"):
+    for line in ("update trips --set fare=0", "overwrite trips $df"):
         plan = typed(line)
         assert (plan.dry_run, line_of(plan)) == (True, f"{line} --force")
     assert rows() == before
@@ -169,9 +169,9 @@ def test_messages_and_job_ids_are_kept(typed):
 
 
 def test_without_a_row_to_change_there_is_no_new_version(typed):
-    plan = typed('delete-rows trips --where "fare > 99" --dry-run')
+    plan = typed('delete trips --where "fare > 99" --dry-run')
     assert repr(plan).endswith("no row to change")
-    done = typed('delete-rows trips --where "fare > 99"')
+    done = typed('delete trips --where "fare > 99"')
     assert done.snapshot is None
     assert repr(done).endswith("no row to change: the table stays at snapshot 1")
 
@@ -191,7 +191,7 @@ def test_without_a_row_to_change_there_is_no_new_version(typed):
         ),
         ("overwrite trips $df --keys Rome --where true", "takes a condition, or keys or a region", "omit one of them"),
         ("upsert trips df", "no data file 'df'", "write $df for the variable"),
-        ("delete-rows trips@1 --where true", "this works on the current version", "leave out @1"),
+        ("delete trips@1 --where true", "this works on the current version", "leave out @1"),
     ],
 )
 def test_a_wrong_line_says_what_to_type_and_changes_nothing(typed, rows, line, problem, hint):
@@ -233,7 +233,7 @@ def test_a_console_changes_rows_too(folder, sleeper):
     code, out, said = sleeper("sql", "DELETE FROM trips")
     assert (code, "nothing was changed; sleeper sql --force 'DELETE FROM trips' does it" in out) == (1, True)
     assert "hint: sleeper sql --force 'DELETE FROM trips'" in said
-    assert sleeper("delete-rows", "trips", "--where", "fare < 0", "-m", "wrong")[0] == 0
+    assert sleeper("delete", "trips", "--where", "fare < 0", "-m", "wrong")[0] == 0
     assert sleeper("sql", "SELECT count(*) AS n FROM trips")[1].split()[2] == "3"
 
 

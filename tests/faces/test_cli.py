@@ -89,7 +89,7 @@ def test_a_table_from_its_creation_to_its_garbage(trips):
         (["tables"], "trips"),
         (["describe", "trips@1"], "snapshot 1"),
         (["scan", "trips", "--columns", "fare", "--where", "fare > 2"], "2.5"),
-        (["get", "trips", "Lima"], "1 row "),
+        (["scan", "trips", "Lima"], "1 row "),
         (["sql", "--engine", "duckdb", "select", "count(*) as n", "from", "trips"], "3"),
         (["sql", "--engine", "duckdb", "select count(*) as n from trips version as of 1"], "0"),
         (["inspect", "trips", "select status from files group by all"], "ACTIVE"),
@@ -103,8 +103,8 @@ def test_a_table_from_its_creation_to_its_garbage(trips):
         (["compact", "trips", "--strategy", "all", "--engine", "local"], "merged"),
         (["history", "trips"], "first rows"),
         (["history", "trips"], "● ingest 2"),
-        (["show", "trips@2"], "first rows"),
-        (["show", "trips@2"], "3 rows"),
+        (["describe", "trips@2"], "first rows"),
+        (["describe", "trips@2"], "3 rows"),
         (["diff", "trips", "2", "3"], "from snapshot 2 to snapshot 3"),
         (["diff", "trips@2"], "files added and removed"),
         (["diff", "trips", "2", "--rows", "--limit", "2"], "added"),
@@ -113,16 +113,16 @@ def test_a_table_from_its_creation_to_its_garbage(trips):
         (["expire", "trips"], "would expire"),
         (["expire", "trips", "--force"], "expired"),
         (["collect-garbage", "trips"], "would delete"),
-        (["gc", "trips", "--force"], "deleted"),
+        (["collect-garbage", "trips", "--force"], "deleted"),
         (["status", "trips"], "next             nothing to do"),
         (["check", "trips", "--deep"], "all is well"),
         (["migrate", "trips", "--to", "TransactionLogStateStore", "-m", "faster"], "faster"),
         (["status", "trips"], "TransactionLogStateStore on SqliteCatalog"),
         (["check", "trips"], "all is well"),
-        (["help"], "collect-garbage, gc"),
+        (["help"], "collect-garbage"),
         (["help", "ingest"], "sleeper ingest trips $df"),
-        ([], "collect-garbage, gc"),
-        (["--help"], "collect-garbage, gc"),
+        ([], "collect-garbage"),
+        (["--help"], "collect-garbage"),
     ):
         code, out, err = trips(*words)
         assert (code, err) == (0, ""), words
@@ -167,7 +167,7 @@ def test_a_schema_comes_from_the_console_or_as_json(sleeper, monkeypatch, folder
     assert (code, "city string" in out) == (0, True)
     json = '{"rowKeyFields": [{"name": "id", "type": "LongType"}]}'
     (folder / "schema.json").write_text(json)
-    assert "id long" in sleeper("add", "other", "--schema", "schema.json")[1]
+    assert "id long" in sleeper("create", "other", "--schema", "schema.json")[1]
     code, _, err = sleeper("create", "third")
     assert (code, "create needs the columns" in err) == (1, True)
     assert "hint: give --from DATA --keys a,b; or --schema FILE, a file of lines: name TYPE [KEY|SORT] [NULL]" in err
@@ -255,7 +255,7 @@ def test_no_terminal_obeys_control_characters_of_cells_names_and_messages(trips,
     assert (code, err) == (0, "")
     assert out.splitlines()[0].strip() == "n\\x1b[2J"
     assert "a\\x1b]0;mine\\x07b\\u009b\\u202ec" in out
-    code, _, err = trips("show", "no\x1b[2Jtable")
+    code, _, err = trips("describe", "no\x1b[2Jtable")
     assert (code, "\\x1b[2J" in err) == (1, True)
     said = [out, err]
     progress = LineProgress(lambda: sys.stdout, lambda: True)
@@ -316,7 +316,7 @@ def test_an_answer_that_cannot_be_written_is_one_error_and_a_full_disk_stops_no_
     ]
     monkeypatch.setattr(sys, "stderr", os.fdopen(os.open("/dev/full", os.O_WRONLY), "w"))
     LineProgress(lambda: sys.stderr, lambda: True).update("loading")
-    assert cli.main(["show", "nothing"]) == 1
+    assert cli.main(["describe", "nothing"]) == 1
     sys.stderr.close()  # without an error, as when Python ends
 
 
@@ -324,4 +324,4 @@ def test_an_answer_that_cannot_be_written_is_one_error_and_a_full_disk_stops_no_
 def test_streams_that_are_closed_stop_no_command(trips, monkeypatch, name):
     monkeypatch.setattr(sys, name, None)
     assert cli.main(["ingest", "trips", "the rows.csv"]) == 0
-    assert cli.main(["show", "nothing"]) == 1
+    assert cli.main(["describe", "nothing"]) == 1

@@ -181,7 +181,7 @@ def test_8_dead_sessions(trips, shell):
     assert isinstance(error, InvalidInput)
     assert error.message == "the warehouse was closed"
     with pytest.raises(StorageError, match=r"closed with its session\nhint: open the warehouse again"):
-        table.snapshots()
+        table.history()
     trips(error.hint.removeprefix("open it again: "))
     assert [found.name for found in trips("%sleeper tables")] == ["trips"]
 

@@ -82,7 +82,7 @@ def test_files_are_offered(offered, line, expected):
     assert offered(line) == expected
 
 
-WHERE = ('scan trips@1 --where "', 'delete-rows trips --where "', 'update trips --set "fare = 0" --where "',
+WHERE = ('scan trips@1 --where "', 'delete trips --where "', 'update trips --set "fare = 0" --where "',
          'update trips --set "', 'overwrite trips $x --where "', 'export trips out --where "',
          'diff trips 1 --rows --where "')  # fmt: skip
 

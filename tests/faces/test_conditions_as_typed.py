@@ -33,7 +33,7 @@ def counts(report):
 
 
 ALL_ROWS = {
-    "delete-rows orders --where true": (0, 0, 5),
+    "delete orders --where true": (0, 0, 5),
     'update orders --set "city = \'x\'" --where "1 = 1"': (0, 5, 0),
     'overwrite orders $df --where "2 IS NOT NULL"': (5, 0, 5),
     "sql DELETE FROM orders WHERE 1=1": (0, 0, 5),
@@ -58,8 +58,8 @@ def test_what_takes_all_rows_away_is_shown_until_force(typed, count, line):
 @pytest.mark.parametrize(
     "line",
     [
-        'delete-rows orders --where "id > 0"',
-        'delete-rows orders --where "id >= 0"',
+        'delete orders --where "id > 0"',
+        'delete orders --where "id >= 0"',
         "overwrite orders $few --keys 0,1,2,3,4",
         "sql MERGE INTO orders t USING few s ON t.id = s.id + 9 WHEN NOT MATCHED BY SOURCE THEN DELETE",
         "sql MERGE INTO orders t USING df s ON 1=1 WHEN MATCHED AND t.id < 9 THEN DELETE",
@@ -68,7 +68,7 @@ def test_what_takes_all_rows_away_is_shown_until_force(typed, count, line):
         "upsert orders $df",
         "sql INSERT INTO orders REPLACE USING (id) SELECT * FROM df",
         "sql MERGE INTO orders t USING df s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *",
-        "delete-rows orders --where false",
+        "delete orders --where false",
     ],
 )
 def test_nothing_else_is_asked(typed, line):
@@ -81,7 +81,7 @@ def test_a_program_confirms_with_force_and_an_empty_table_has_nothing_to_confirm
         with pytest.raises(ConfirmationNeeded, match="delete would delete all 5 rows of table 'orders'") as caught:
             table.delete("1 = 1", job_id="a")
         assert (counts(caught.value.plan), "force=True" in caught.value.hint) == ((0, 0, 5), True)
-        assert [job.state for job in table.jobs()] == ["CANCELLED"]
+        assert [job.state for job in table.inspect.jobs()] == ["CANCELLED"]
         merge = table.merge([{"id": 9}], predicate="1 = 1").when_matched_delete()
         with pytest.raises(ConfirmationNeeded, match="merge would delete all 5 rows"):
             merge.execute()
@@ -92,9 +92,9 @@ def test_a_program_confirms_with_force_and_an_empty_table_has_nothing_to_confirm
 
 
 NO_CONDITIONS = [
-    ('delete-rows orders --where "id"', "int"),
-    ("delete-rows orders --where city", "string"),
-    ("delete-rows orders --where id+1", "int"),
+    ('delete orders --where "id"', "int"),
+    ("delete orders --where city", "string"),
+    ("delete orders --where id+1", "int"),
     ('update orders --set "city = 1" --where id', "int"),
     ("overwrite orders $few --where id", "int"),
     ("sql DELETE FROM orders WHERE id", "int"),
@@ -130,7 +130,7 @@ def test_a_value_is_no_condition_on_spark_either(typed, count, line):
 @pytest.mark.parametrize("where", ["paid", "NULL", "NOT paid", "paid AND id = :one", ":yes AND id = 1", "id IN (1)"])
 def test_what_is_true_or_false_is_a_condition(typed, shell, where):
     shell.user_ns |= {"one": 1, "yes": True}
-    assert not typed(f'delete-rows orders --where "{where}"').dry_run
+    assert not typed(f'delete orders --where "{where}"').dry_run
 
 
 @pytest.mark.parametrize("line", ["scan orders --where id", "diff orders 1 1 --where id"])

@@ -35,8 +35,8 @@ class Deletion:
 
 
 DELETIONS = {
-    "table": Deletion(lambda s, **o: s.delete_table("t", **o), "delete t", "t"),
-    "table by script": Deletion(lambda s, **o: s.delete_table("t", **o), "delete-table default t", "t"),
+    "table": Deletion(lambda s, **o: s.drop_table("t", **o), "drop t", "t"),
+    "table by script": Deletion(lambda s, **o: s.drop_table("t", **o), "delete-table default t", "t"),
     "contents": Deletion(lambda s, **o: s.reinitialise_table("t", **o), "reinitialise t", "t"),
     "contents by script": Deletion(lambda s, **o: s.reinitialise_table("t", **o), "reinitialise-table default t", "t"),
     "last hold": Deletion(
@@ -45,9 +45,8 @@ DELETIONS = {
     "last hold by id": Deletion(
         lambda s, **o: s.table("t").delete_savepoint(1, **o), "delete-savepoint t --id 1", "old"
     ),
-    "all rows": Deletion(lambda s, **o: s.table("t").delete(**o), "delete-rows t", "t", asks="delete all its rows"),
     "purge": Deletion(
-        lambda s, **o: s.table("t").delete("true", purge=True, **o), "delete-rows t --where true --purge",
+        lambda s, **o: s.table("t").delete("true", purge=True, **o), "delete t --where true --purge",
         "t", asks="delete all of this for good",
     ),
     "new values": Deletion(
@@ -56,10 +55,10 @@ DELETIONS = {
     "new rows": Deletion(
         lambda s, **o: s.table("t").overwrite("new.csv", **o), "overwrite t new.csv", "t", asks="replace all its rows"
     ),
-    "expire": Deletion(lambda s, **o: s.table("t").expire_snapshots(**o), "expire t", cleans=True),
-    "collect": Deletion(lambda s, **o: s.table("t").collect_garbage(**o), "collect-garbage t", cleans=True),
-    "gc": Deletion(lambda s, **o: s.table("t").collect_garbage(**o), "gc t", cleans=True),
-    "sweep": Deletion(lambda s, **o: s.table("t").sweep_orphans(**o), "sweep-orphans t", cleans=True),
+    "expire": Deletion(lambda s, **o: s.table("t").maintenance.expire(**o), "expire t", cleans=True),
+    "collect": Deletion(lambda s, **o: s.table("t").maintenance.collect_garbage(**o), "collect-garbage t", cleans=True),
+    "gc": Deletion(lambda s, **o: s.table("t").maintenance.collect_garbage(**o), "collect-garbage t", cleans=True),
+    "sweep": Deletion(lambda s, **o: s.table("t").maintenance.sweep_orphans(**o), "sweep-orphans t", cleans=True),
 }  # fmt: skip
 
 
@@ -74,16 +73,16 @@ def template(tmp_path_factory):
         table.create_savepoint("old")
         for _ in range(2):
             table.ingest([{"city": "bern", "fare": 2}])
-        table.compact("all", engine="local")
+        table.maintenance.compact("all", engine="local")
         clock.advance(timedelta(days=30))
         table.ingest([{"city": "oslo", "fare": 3}])
         clock.advance(timedelta(days=30))
-        table.expire_snapshots(dry_run=False)
+        table.maintenance.expire(dry_run=False)
         for _ in range(2):
             table.ingest([{"city": "lima", "fare": 4}])
         clock.advance(timedelta(days=30))
         table.set_properties({"snapshot.num-retained.max": "1"})
-        table.compact("all", engine="local")
+        table.maintenance.compact("all", engine="local")
         clock.advance(timedelta(days=30))
         stray = folder / "w" / "default" / table.entry.id / "data" / "partition_x" / "stray.parquet"
         stray.parent.mkdir()
@@ -105,7 +104,7 @@ def state(house) -> Any:
     """What is there: the tables, their versions and savepoints, and all files."""
     files = {str(path.relative_to(house)) for path in house.rglob("*") if path.is_file() and "catalog" not in path.name}
     with sl.connect(house) as session:
-        tables = [(t.name, [s.id for s in t.snapshots()], [p.id for p in t.savepoints()]) for t in session.tables()]
+        tables = [(t.name, [s.id for s in t.history()], [p.id for p in t.savepoints()]) for t in session.tables()]
     return tables, files
 
 

@@ -132,7 +132,7 @@ def all_reads(session):
     assert table.scan(version=2).to_arrow().num_rows == 2
     assert session.sql("SELECT count(*) AS n FROM trips", engine="duckdb").to_arrow()["n"].to_pylist() == [2]
     assert [each.name for each in session.tables()] == ["trips"]
-    assert table.snapshots()
+    assert table.history()
     assert table.status()
     assert table.check().ok
     lazy = table.scan(version=2).to_dataset()  # an old version is held by a lease, which a reader cannot take
@@ -145,7 +145,7 @@ def all_writes(session, state_store):
     table.delete("city = 'rome'", engine="duckdb")
     table.create_savepoint("kept")
     table.set_properties({"snapshot.num-retained.min": "3"})
-    table.compact("all", engine="local")
+    table.maintenance.compact("all", engine="local")
     table.delete_savepoint("kept", force=True)
 
 
@@ -180,9 +180,9 @@ def test_each_role_can_do_its_work_and_a_lesser_one_is_refused_by_the_name_of_th
     with only(place.policy("maintainer")), place.connect() as session:
         if own:
             all_writes(session, state_store)
-        session.delete_table("other", force=True)
-        session.table("trips").collect_garbage(dry_run=False)
-        session.table("trips").expire_snapshots(dry_run=False)
+        session.drop_table("other", force=True)
+        session.table("trips").maintenance.collect_garbage(dry_run=False)
+        session.table("trips").maintenance.expire(dry_run=False)
         assert session.table("trips").scan().count() == 2
 
 
@@ -252,7 +252,7 @@ def test_an_earlier_instance_without_tables_goes_to_the_first_that_makes_one(pla
     place.server.client("s3").create_bucket(Bucket=f"new-{place.name}")
     with place.connect() as session:
         session.create_table("trips", SCHEMA)
-        session.delete_table("trips", force=True)
+        session.drop_table("trips", force=True)
         forget_warehouse(session)
     with other_place(place).connect() as session:
         session.create_table("trips", SCHEMA).ingest(ROWS)

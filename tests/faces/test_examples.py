@@ -45,7 +45,7 @@ LEFT_OUT = {
 }
 BEFORE = {
     "why": ["describe nothing"],
-    "create": ["delete trips --force"],
+    "create": ["drop trips --force"],
     "add-table": ["delete-table demo trips --force", "templates"],
     "online": ["offline trips"],
 }

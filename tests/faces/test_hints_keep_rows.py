@@ -16,12 +16,11 @@ def test_a_transaction_is_replaced_by_a_savepoint_first(refused, statement):
 
 
 DELETIONS = [
-    ("delete trips WHERE day = 2", 'delete-rows trips --where "day = 2"'),
-    ("delete trips day=2", 'delete-rows trips --where "day=2"'),
-    ("delete trips 'day = 2'", 'delete-rows trips --where "day = 2"'),
-    ("drop trips where city = 'rome'", "delete-rows trips --where \"city = 'rome'\""),
-    ('delete trips --where "day = 2"', 'delete-rows trips --where "day = 2"'),
-    ("delete FROM trips WHERE day IS NULL", 'delete-rows trips --where "day IS NULL"'),
+    ("delete trips WHERE day = 2", 'delete trips --where "day = 2"'),
+    ("delete trips day=2", 'delete trips --where "day=2"'),
+    ("drop trips 'day = 2'", 'delete trips --where "day = 2"'),
+    ("drop trips where city = 'rome'", "delete trips --where \"city = 'rome'\""),
+    ("delete FROM trips WHERE day IS NULL", 'delete trips --where "day IS NULL"'),
 ]
 
 
@@ -32,9 +31,20 @@ def test_rows_to_delete_are_not_a_table_to_delete(typed, refused, line, instead)
     typed(f"{instead} --dry-run")
 
 
-@pytest.mark.parametrize("line", ["delete table trips", "delete trips other"])
-def test_other_words_after_delete_are_no_condition(refused, line):
-    assert "delete-rows" not in refused(line)[1]
+@pytest.mark.parametrize("line", ["drop trips other", "delete trips other"])
+def test_other_words_after_drop_and_delete_are_no_condition(refused, line):
+    assert "to delete rows" not in refused(line)[1]
+
+
+def test_delete_alone_says_how_to_delete_all_rows_and_how_to_drop_the_table(typed, refused):
+    message, hint = refused("delete trips")
+    assert message == "delete needs --where, a condition on the rows"
+    assert hint == "to delete all rows: %sleeper delete trips --force; to delete the table itself: %sleeper drop trips"
+    assert typed("delete trips --force --dry-run").deleted == typed("scan trips").count()
+
+
+def test_delete_table_is_drop(refused):
+    assert refused("delete table trips")[1] == "write %sleeper drop trips"
 
 
 def test_rows_that_more_keys_tell_apart_are_not_to_be_dropped(typed, refused):
@@ -70,9 +80,9 @@ def test_a_merge_by_all_keys_keeps_one_row_of_the_source(refused, shell):
 
 
 QUOTES = [
-    ("delete-rows trips --where fare > 10", 'delete-rows trips --where "fare > 10"', "--where"),
-    ("delete-rows trips --where city = 'rome' -m 'no rome'",
-     "delete-rows trips --where \"city = 'rome'\" -m 'no rome'", "--where"),
+    ("delete trips --where fare > 10", 'delete trips --where "fare > 10"', "--where"),
+    ("delete trips --where city = 'rome' -m 'no rome'",
+     "delete trips --where \"city = 'rome'\" -m 'no rome'", "--where"),
     ("scan trips --where fare >10 --limit 1", 'scan trips --where "fare >10" --limit 1', "--where"),
     ("scan trips --where city is not null", 'scan trips --where "city is not null"', "--where"),
     ("update trips --set fare = fare + 1 --where day = 1", 'update trips --set "fare = fare + 1" --where "day = 1"',

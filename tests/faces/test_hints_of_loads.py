@@ -90,9 +90,9 @@ def test_the_plan_of_a_deletion_counts_data_files_apart(typed):
     typed("%sleeper create t --from $events --keys id --by-name")
     assert re.search(r"files +\d+, 1 of them data files", repr(typed("%sleeper sql DROP TABLE t")))
     typed("%sleeper ingest t $events --by-name")
-    typed('%sleeper delete-rows t --where "id = 1"')
+    typed('%sleeper delete t --where "id = 1"')
     in_folder = len(list(Path("warehouse").glob("*/*/data/**/*.parquet")))
-    assert re.search(rf"files +\d+, {in_folder} of them data files", repr(typed("%sleeper delete t")))
+    assert re.search(rf"files +\d+, {in_folder} of them data files", repr(typed("%sleeper drop t")))
 
 
 def test_the_hint_of_a_short_line_of_a_new_table_works(typed, tmp_path):

@@ -45,8 +45,8 @@ def test_a_table_comes_from_edited_templates(demo, folder):
     code, out, _ = demo("add-table", "demo", "edited")
     assert (code, "moment" in out) == (0, True)
     with sl.connect(folder / "warehouse", instance="demo") as session:
-        assert session.table("edited").properties["snapshot.num-retained.min"] == 3
-        assert session.table("edited").properties[DELAY] == 60
+        assert session.table("edited").at().properties["snapshot.num-retained.min"] == 3
+        assert session.table("edited").at().properties[DELAY] == 60
         assert session.table("plain").schema.names == ("key", "timestamp", "value")
 
 

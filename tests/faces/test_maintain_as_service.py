@@ -141,7 +141,7 @@ def test_one_round_after_another_counts_on_in_the_same_file(trips, folder):
     path.unlink()
     assert trips(*once)[0] == 1
     assert sample(path, "maintenance_round_timestamp_seconds", event="succeeded") == 0
-    assert trips("delete", "trips", "--force")[0] == 0
+    assert trips("drop", "trips", "--force")[0] == 0
     assert trips(*once)[0] == 0
     assert "trips" not in path.read_text()
     assert sample(path, "maintenance_rounds_total") == 2

@@ -21,7 +21,7 @@ QUICK = (
     *("%sleeper history t", "%sleeper partitions t", "%sleeper tables", "%sleeper describe nothing"),
 )
 READS = (
-    *("%sleeper get t a", "%sleeper scan t --limit 1"),
+    *("%sleeper scan t a", "%sleeper scan t --limit 1"),
     "%sleeper sql --engine duckdb SELECT sum(v) FROM t WHERE v < :least",
 )
 FEW = 10

@@ -27,7 +27,7 @@ SHOWN = {
     "%sleeper create june --from data/2013-06.parquet --keys": ["table june", "8 leaf partitions", "28,243"],
     "%sleeper sql CREATE TABLE IF NOT EXISTS delays": ["delays", "june at snapshot 1"],
     "%sleeper sql INSERT INTO delays": ["delays", "june at snapshot 1"],
-    "%sleeper delete-rows delays": ["delete", "nothing was changed"],
+    "%sleeper delete delays": ["delete", "nothing was changed"],
     "%sleeper sql UPDATE delays": ["update", "delays"],
     "%sleeper upsert june": ["28,243", "nothing was changed"],
     "%sleeper sql MERGE INTO june": ["merge", "june"],
@@ -39,7 +39,7 @@ SHOWN = {
     "%sleeper create-savepoint": ["savepoint 1 'half-year'", "snapshot 2", "before the summer schedule"],
     "%sleeper ingest flights $july": ["snapshot 3", f"rows +{JULY:,}", "2013-07"],
     "%%sleeper sql\nSELECT now.origin": ["EWR", "JFK", "LGA", "3 rows", "savepoint 1 'half-year'"],
-    "%sleeper describe flights@half-year --profile": ["profile of flights at savepoint 1", "median", "█"],
+    "%sleeper profile flights@half-year": ["profile of flights at savepoint 1", "median", "█"],
     "%sleeper sql SELECT count(*) AS late": ["flights at snapshot 2"],
     "%sleeper sql SELECT count(*) AS not_loaded": ["variable july · duckdb"],
     "%sleeper ingest flights data/2013-01.parquet": ["snapshot 4", f"rows +{JANUARY:,}"],
@@ -47,7 +47,7 @@ SHOWN = {
     "%sleeper diff flights 3 4 --rows": ["added   9E", "from snapshot 3 to snapshot 4"],
     "%sleeper rollback flights 3 --dry-run": ["would roll back to snapshot 3", "January again, by mistake"],
     "%sleeper rollback flights 3": ["rolled back to snapshot 3", f"{FIRST_HALF + JULY:,}"],
-    "%sleeper show flights@2": [f"{FIRST_HALF:,} rows", "9E"],
+    "%sleeper describe flights@2": [f"{FIRST_HALF:,} rows", "9E"],
     "%sleeper sql SELECT savepoint_id": ["half-year", f"{FIRST_HALF}"],
     "%sleeper ingest flights data/2013-": ["rows +", "job id"],
     "%sleeper compact flights --dry-run": ["would merge 18 files into 3"],
@@ -69,7 +69,7 @@ SHOWN = {
     "%sleeper properties flights sleeper.table.gc": ["30", "15"],
     "%sleeper properties flights": ["default", "set by"],
     "%sleeper rename flights us_flights": ["table us_flights"],
-    "%sleeper delete us_flights": ["would delete", "half-year", "--force"],
+    "%sleeper drop us_flights": ["would delete", "half-year", "--force"],
     "%sleeper rename us_flights flights": ["table flights"],
     "%sleeper migrate flights": ["migrate"],
     "%sleeper status flights": ["TransactionLogStateStore", f"{FLIGHTS_OF_2013:,} rows"],
@@ -154,7 +154,7 @@ def test_every_cell_of_the_readme_shows_what_the_text_claims(shell, flights, mon
         run.raise_error()
         (shown,) = (text for beginning, text in SHOWN_IN_README.items() if cell.startswith(beginning))
         assert shown in f"{output.stdout}\n{run.result!r}", cell
-    assert len(shell.user_ns["june"].snapshots()) == 5
+    assert len(shell.user_ns["june"].history()) == 5
     shell.user_ns["session"].close()
 
 

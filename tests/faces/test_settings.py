@@ -63,7 +63,7 @@ def test_a_scan_says_how_many_rows_there_are_where_metadata_tell(run):
     assert run("%sleeper scan numbers --where 'n < 30'").grid().footer.startswith("first 20 rows; there are more · ")
     assert run("%sleeper scan numbers --limit 5").grid().footer.startswith("5 rows · ")
     assert (
-        run("%sleeper get numbers 7").grid().footer.startswith("1 row · numbers at snapshot 2 · 1/2 partitions, 1/2 f")
+        run("%sleeper scan numbers 7").grid().footer.startswith("1 row · numbers at snapshot 2 · 1/2 partitions, 1/2 f")
     )
 
 
@@ -88,7 +88,7 @@ def test_every_command_keeps_its_value_under_a_name(run, shell, line):
 def test_a_value_is_kept_of_a_cell_and_by_assignment_too(run, shell):
     run("%%sleeper create -o made other\nk STRING KEY")
     run("told = %sleeper describe other")
-    assert (shell.user_ns["made"].name, shell.user_ns["told"].name) == ("other", "other")
+    assert (shell.user_ns["made"].name, shell.user_ns["told"].to_dict()["table"]["table"]) == ("other", "other")
 
 
 def test_nothing_is_done_for_a_name_that_cannot_be_one(run, shell):

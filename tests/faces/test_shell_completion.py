@@ -68,9 +68,9 @@ LINES = [
     ("sleeper scan trips --columns city,f", ["city,fare"]),
     ("sleeper upsert trips rows.csv --on p", ["pickup"]),
     ('sleeper scan trips --where "fare > 0 AND c', ["fare > 0 AND city"]),
-    ("sleeper delete-rows trips --where 'fare>", ["fare>city", "fare>pickup", "fare>fare", "fare>tip"]),
+    ("sleeper delete trips --where 'fare>", ["fare>city", "fare>pickup", "fare>fare", "fare>tip"]),
     ('sleeper update trips --set "t', ["tip"]),
-    ("sleeper get trips --region ", ["city="]),
+    ("sleeper scan trips --region ", ["city="]),
     ("sleeper create t --from rows.csv --keys T", ["Town"]),
     ("sleeper properties trips savepoint.num", ["savepoint.num-retained.max"]),
     ('sleeper sql "SELECT fa FROM tr', ["SELECT fa FROM trips"]),
@@ -85,7 +85,7 @@ LINES = [
     ("sleeper scan trips --limit ", []),
     ("sleeper describe nothing@", []),
     ("sleeper nonsense ", []),
-    ("sleeper get trips lima", []),
+    ("sleeper scan trips lima", []),
 ]
 
 

@@ -54,10 +54,10 @@ def test_a_truncation_says_what_it_loses_and_what_keeps_it(typed):
     typed("sql", "CREATE TABLE trips ROW KEYS (city) AS FROM df")
     typed("sql INSERT INTO trips FROM df")
     plan = repr(typed("sql TRUNCATE trips"))
-    assert "2: can no longer be read; to keep them: %sleeper delete-rows trips --force" in plan
+    assert "2: can no longer be read; to keep them: %sleeper delete trips --force" in plan
     typed("create-savepoint trips --name kept")
     assert "can no longer be read (savepoints can)" in repr(typed("sql TRUNCATE trips"))
-    typed("delete-rows trips --force")
+    typed("delete trips --force")
     assert len(typed("history trips")) == 3
 
 

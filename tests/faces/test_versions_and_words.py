@@ -74,7 +74,7 @@ def test_rows_of_a_scan_are_given_as_a_library_has_them(run):
         "city": ["lima", "zagreb"],
         "fare": [1, 2],
     }
-    assert run("%sleeper get trips lima --columns fare --as arrow").to_pydict() == {"fare": [1, 1]}
+    assert run("%sleeper scan trips lima --columns fare --as arrow").to_pydict() == {"fare": [1, 1]}
     with pytest.raises(InvalidInput, match="no form 'panda'"):
         run("%sleeper scan trips --as panda")
 
@@ -132,7 +132,7 @@ def test_a_savepoint_is_offered_by_words_that_name_it_and_no_snapshot(run):
     assert caught.value.hint.startswith("the name of a table alone is its newest version; available: ")
     offered = caught.value.hint.partition("available: ")[2].split(", ")
     assert offered == ["before-fix", "savepoint.1", "savepoint.2"]
-    shown = [run(f"%sleeper describe trips@{word}").resolved.snapshot_id for word in offered]
+    shown = [run(f"%sleeper describe trips@{word}").to_dict()["table"]["version"] for word in offered]
     assert shown == [2, 2, 3]
 
 
@@ -208,8 +208,8 @@ def test_a_savepoint_of_an_older_release_is_read_and_deleted_whatever_its_name(r
     with connect("./warehouse") as session:
         catalog, table_id = session.components.catalog, session.table("trips").entry.id
         catalog.add_savepoint(table_id, replace(made, id=catalog.reserve_savepoint_id(table_id), name=name))
-    assert run(f"%sleeper describe trips@{name}").resolved.snapshot_id == other
-    assert run(f"%sleeper describe trips@savepoint.{name}").resolved.snapshot_id == 3
+    assert run(f"%sleeper describe trips@{name}").to_dict()["table"]["version"] == other
+    assert run(f"%sleeper describe trips@savepoint.{name}").to_dict()["table"]["version"] == 3
     with pytest.raises(NotFound) as caught:
         run("%sleeper describe trips@latest")
     assert f"savepoint.{name}" in caught.value.hint.partition("available: ")[2].split(", ")

@@ -33,6 +33,10 @@ VALUES = {
     "a path": Path("nowhere"), "a schema": SCHEMA, "a slice": slice(1), "an error": ValueError("x"),
     "a generator": (x for x in "ab"),
 }  # fmt: skip
+HOLDERS = (
+    *("session", "table", "version", "scan", "changes", "result", "inspect", "version inspect", "maintenance"),
+    "savepoint manager",
+)
 ONLY_WITH_SPARK = {"spark", "bulk_import", "to_spark", "spark_session"}
 STARTS_SPARK = ("doctor", "a bool")
 """A call that is right, whose Spark would be the second one of a parallel run."""
@@ -58,6 +62,9 @@ def holders(session):
         "scan": table.scan(),
         "changes": table.changes(1, 2),
         "result": session.sql("SELECT * FROM trips", engine="duckdb"),
+        "inspect": table.inspect,
+        "version inspect": table.at(version=2).inspect,
+        "maintenance": table.maintenance,
         "savepoint manager": table.savepoint_manager,
     }
 
@@ -85,12 +92,12 @@ def right(name, parameters):
     if name == "create_table":
         known["name"] = "fresh"
     needed = {p.name: known[p.name] for p in parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL}
-    if name == "watch_folder":  # another call may have made the folder
+    if name == "watch":  # another call may have made the folder
         needed["once"] = True
     return needed | {"schema": SCHEMA} if name == "create_table" else needed
 
 
-@pytest.mark.parametrize("holder", ["session", "table", "version", "scan", "changes", "result", "savepoint manager"])
+@pytest.mark.parametrize("holder", HOLDERS)
 def test_only_errors_of_the_package_come_out_of_public_calls(session, holder):
     wrong = []
     held = holders(session)[holder]
@@ -132,7 +139,7 @@ def mend(session):
     """Take back what a call that was right did to the names of tables."""
     names = versions(session)
     if "fresh" in names:
-        session.delete_table("fresh", force=True)
+        session.drop_table("fresh", force=True)
     if "trips" not in names:
         session.rename_table(next(name for name in names if name != "fresh"), "trips")
 

@@ -40,7 +40,7 @@ def journeys(folder: str) -> dict[str, Callable[[], object]]:
         "ingest": lambda: table.ingest([{"k": 3, "v": "c"}]),
         "update": lambda: table.update({"v": "upper(v)"}, "k = 1"),
         "sql": lambda: session.sql("SELECT sum(k) AS n FROM t VERSION AS OF 2").to_pandas(),
-        "compact": lambda: table.compact("all"),
+        "compact": lambda: table.maintenance.compact("all"),
         "maintain": session.maintain,
         "use": lambda: magic(f"use {folder}"),
         "plot": lambda: magic("sql --plot SELECT v, k FROM t"),

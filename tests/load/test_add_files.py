@@ -66,7 +66,7 @@ def test_files_become_references_of_each_leaf_without_a_copy(session, lake, tmp_
     plan = table.add_files(lake, dry_run=True)
     assert (plan.files, plan.rows, plan.refused) == (2, 200, ())
     assert [leaf.rows for leaf in plan.leaves] == [80, 80, 40]
-    assert table.resolved.snapshot_id == plan.snapshot_id
+    assert table.at().resolved.snapshot_id == plan.snapshot_id
     table.add_files(lake, message="the lake")
     assert content(table) == expected(rows(), rows(100))
     assert not list((tmp_path / "house").rglob("data/**/*.parquet"))
@@ -97,7 +97,7 @@ def test_compaction_writes_its_own_file_and_the_files_stay(session, lake):
     table = session.table("t")
     table.add_files(lake)
     table.create_savepoint("first")
-    table.compact("all", engine="local")
+    table.maintenance.compact("all", engine="local")
     assert content(table) == expected(rows(), rows(100))
     assert not any(name.startswith("/") for name in table.store.load().files.active["filename"].to_pylist())
     assert content(table.at("first")) == expected(rows(), rows(100))
@@ -173,7 +173,7 @@ def test_what_does_not_fit_is_refused_before_anything_changes(session, lake, kin
         pytest.skip("without statistics nothing misleads a reader")
     pq.write_table(changed(kind), lake / "c.parquet", row_group_size=40, write_statistics=statistics)
     table = session.table("t")
-    before = table.resolved.snapshot_id
+    before = table.at().resolved.snapshot_id
     plan = table.add_files(lake, dry_run=True)
     (refusal,) = plan.refused
     assert refusal.problem.startswith(problem)
@@ -182,7 +182,7 @@ def test_what_does_not_fit_is_refused_before_anything_changes(session, lake, kin
     with pytest.raises(InvalidInput, match="1 of 3 files cannot be added, so none was") as error:
         table.add_files(lake)
     assert problem in error.value.message
-    assert table.resolved.snapshot_id == before
+    assert table.at().resolved.snapshot_id == before
 
 
 def test_problems_are_grouped(session, lake):
@@ -218,7 +218,7 @@ def test_a_folder_must_be_allowed_now_and_later(tmp_path, lake):
         for read in (
             lambda: session.table("t").scan().to_arrow(),
             lambda: session.sql("select * from t", engine="duckdb").to_arrow(),
-            lambda: session.table("t").compact("all", engine="local"),
+            lambda: session.table("t").maintenance.compact("all", engine="local"),
         ):
             with pytest.raises(NotAllowed):
                 read()
@@ -247,7 +247,7 @@ def test_a_file_that_was_changed_is_noticed(session, lake, damage):
     for read in (
         lambda: table.scan().to_arrow(),
         lambda: session.sql("select sum(fare) from t", engine="duckdb").to_arrow(),
-        lambda: table.compact("all", engine="local"),
+        lambda: table.maintenance.compact("all", engine="local"),
     ):
         with pytest.raises(NotFound if damage == "gone" else StorageError, match=r"a\.parquet"):
             read()
@@ -259,7 +259,7 @@ def test_a_file_that_was_changed_is_noticed(session, lake, damage):
 
 def test_check_export_and_diff_read_them(session, lake, tmp_path):
     table = session.table("t")
-    before = table.resolved.snapshot_id
+    before = table.at().resolved.snapshot_id
     added = table.add_files(lake)
     assert table.check(deep=True).ok
     table.scan().export(tmp_path / "all.parquet")
@@ -272,10 +272,10 @@ def test_garbage_collection_forgets_them_and_they_stay(tmp_path, lake):
     with sl.connect(tmp_path / "house", data_paths=[lake], clock=clock) as session:
         table = session.create_table("t", SCHEMA, split_points=["c", "p"])
         table.add_files(lake)
-        table.compact("all", engine="local")
+        table.maintenance.compact("all", engine="local")
         clock.advance(timedelta(days=60))
-        table.expire_snapshots(dry_run=False, num_retained_min=1, time_retained=timedelta(0))
-        report = table.collect_garbage(dry_run=False)
+        table.maintenance.expire(dry_run=False, num_retained_min=1, time_retained=timedelta(0))
+        report = table.maintenance.collect_garbage(dry_run=False)
         assert len(report.forgotten) == 2
         assert report.data_files == ()
         assert files_in(lake) == ["a.parquet", "b.parquet"]
@@ -290,21 +290,21 @@ def test_nothing_deletes_them(tmp_path, lake, end):
     clock = ManualClock(START)
     with sl.connect(tmp_path / "house", data_paths=[lake], clock=clock) as session:
         table = session.create_table("t", SCHEMA)
-        first = table.resolved.snapshot_id
+        first = table.at().resolved.snapshot_id
         table.add_files(lake)
         if end == "delete":
-            session.delete_table("t", force=True)
+            session.drop_table("t", force=True)
         elif end == "reinitialise":
             session.reinitialise_table("t", force=True)
         elif end == "rollback":
             table.rollback(first)
         else:
-            table.sweep_orphans(dry_run=False)
+            table.maintenance.sweep_orphans(dry_run=False)
         clock.advance(timedelta(days=60))
         session.maintain(dry_run=False)
         if end != "delete":
-            session.table("t").expire_snapshots(dry_run=False, num_retained_min=1, time_retained=timedelta(0))
-            session.table("t").collect_garbage(dry_run=False)
+            session.table("t").maintenance.expire(dry_run=False, num_retained_min=1, time_retained=timedelta(0))
+            session.table("t").maintenance.collect_garbage(dry_run=False)
         assert files_in(lake) == ["a.parquet", "b.parquet"]
 
 
@@ -349,7 +349,7 @@ def test_files_without_rows_are_left_out(session, lake):
     assert "1 file without rows left out" in repr(table.add_files(lake, dry_run=True))
     table.add_files(lake)
     assert content(table) == expected(rows(), rows(100))
-    before = table.resolved.snapshot_id
+    before = table.at().resolved.snapshot_id
     assert table.add_files(lake / "empty.parquet").id == before
 
 
@@ -367,9 +367,9 @@ def test_files_of_other_writers_are_read_by_all(session, lake, tmp_path):
     found = session.sql("select * from t", engine="duckdb").to_arrow().cast(ARROW)
     assert expected(found) == expected(rows(200), rows(300))
     assert table.check(deep=True).ok
-    table.split_partitions(threshold=40)
+    table.maintenance.split(threshold=40)
     assert content(table) == expected(rows(200), rows(300))
-    table.compact("all", engine="local")
+    table.maintenance.compact("all", engine="local")
     assert content(table) == expected(rows(200), rows(300))
 
 
@@ -415,7 +415,7 @@ def test_the_types_of_arrow_in_a_footer_do_not_matter(session, lake):
     expected_rows = written.cast(schema.arrow).to_pylist()
     assert table.scan().to_arrow().to_pylist() == expected_rows
     assert session.sql("select * from of_arrow order by k", engine="duckdb").to_arrow().to_pylist() == expected_rows
-    table.compact("all", engine="local")
+    table.maintenance.compact("all", engine="local")
     assert table.scan().to_polars().to_dicts() == expected_rows
 
 
@@ -527,14 +527,14 @@ def test_a_split_reads_no_keys_of_a_file_that_was_changed(session, lake):
     path = small(lake / "s.parquet", k=ints(*range(10)), v=ints(*[1] * 10))
     table.add_files(path)
     small(path, k=ints(*range(100, 110)), v=ints(*[1] * 10))
-    before = table.resolved.snapshot_id
+    before = table.at().resolved.snapshot_id
     for split in (
-        lambda: table.split_partitions(threshold=3), lambda: table.split_partitions(at=5),
-        lambda: table.split_partitions(threshold=3, dry_run=True),
+        lambda: table.maintenance.split(threshold=3), lambda: table.maintenance.split(at=5),
+        lambda: table.maintenance.split(threshold=3, dry_run=True),
     ):  # fmt: skip
         with pytest.raises(StorageError, match=r"s\.parquet was changed after it was added"):
             split()
-    assert session.table("s").resolved.snapshot_id == before
+    assert session.table("s").at().resolved.snapshot_id == before
 
 
 UUID = "f47ac10b-58cc-4372-a567-0e02b2c3d479"
@@ -637,12 +637,12 @@ def test_garbage_collection_deletes_moved_files_once_no_version_needs_them(sessi
     table.add_files(lake / "city=nowhere/a.parquet")
     table.add_files(lake / "city=nowhere/b.parquet", move=True)
     moved = own_files(table)
-    table.compact("all", engine="local")
-    assert not table.collect_garbage(dry_run=True).data_files  # the version before needs it
+    table.maintenance.compact("all", engine="local")
+    assert not table.maintenance.collect_garbage(dry_run=True).data_files  # the version before needs it
     session.components.clock.advance(timedelta(days=60))
-    table.expire_snapshots(dry_run=False, num_retained_min=1, time_retained=timedelta(0))
-    assert table.collect_garbage(dry_run=True).data_files == tuple(moved)
-    report = table.collect_garbage(dry_run=False)
+    table.maintenance.expire(dry_run=False, num_retained_min=1, time_retained=timedelta(0))
+    assert table.maintenance.collect_garbage(dry_run=True).data_files == tuple(moved)
+    report = table.maintenance.collect_garbage(dry_run=False)
     assert (report.data_files, len(report.forgotten)) == (tuple(moved), 1)
     assert files_in(lake) == ["a.parquet"]
     assert content(table) == expected(rows(), rows(100))
@@ -700,14 +700,14 @@ def test_a_sweep_meanwhile_spares_files_that_are_being_moved(session, lake, monk
 
     def sweeping(self, change, **options):
         monkeypatch.undo()
-        assert not session.table("t").sweep_orphans(dry_run=True).files
-        assert not session.table("t").sweep_orphans(dry_run=False).files
+        assert not session.table("t").maintenance.sweep_orphans(dry_run=True).files
+        assert not session.table("t").maintenance.sweep_orphans(dry_run=False).files
         return real(self, change, **options)
 
     monkeypatch.setattr(type(table.store), "commit", sweeping)
     table.add_files(lake, move=True)
     assert content(table) == expected(rows(), rows(100))
-    assert not table.sweep_orphans(dry_run=False).files
+    assert not table.maintenance.sweep_orphans(dry_run=False).files
     assert all(Path(table.store.storage.locate(path)).stat().st_mtime > 1 for path in own_files(table))
     assert table.check(deep=True).ok
 
@@ -743,7 +743,7 @@ def test_a_file_that_another_table_or_version_uses_is_not_moved(session, lake):
     table = session.table("t")
     other = session.create_table("other", SCHEMA)
     other.add_files(lake / "city=nowhere/a.parquet")
-    other.compact("all", engine="local")  # only the version before uses it now
+    other.maintenance.compact("all", engine="local")  # only the version before uses it now
     with pytest.raises(InvalidInput, match=r"a\.parquet is used by table 'other' where it is"):
         table.add_files(lake, move=True)
     table.add_files(lake / "city=nowhere/b.parquet")
@@ -768,7 +768,7 @@ def test_a_move_follows_a_split_meanwhile(session, lake, monkeypatch):
 
     def split_first(self, change, **options):
         monkeypatch.undo()
-        session.table("t").split_partitions(threshold=20)
+        session.table("t").maintenance.split(threshold=20)
         return real(self, change, **options)
 
     session.table("t").ingest(rows(500))

@@ -185,7 +185,7 @@ def test_an_interrupt_leaves_no_file(tmp_path: Path, files: Path, step: str) -> 
 def test_the_memory_of_a_task_is_a_property_of_the_table(tmp_path: Path) -> None:
     with sl.connect(tmp_path / "w") as session:
         table = session.create_table("t", SCHEMA, properties={IMPORT_TASK_BYTES: str(16 << 20)})
-        assert IngestSettings.of(table.properties).task_bytes == 16 << 20
+        assert IngestSettings.of(table.at().properties).task_bytes == 16 << 20
         assert table.bulk_import(rows_of(500)).added_rows == 500
         with pytest.raises(sl.InvalidInput, match="16777216"):
             session.create_table("other", SCHEMA, properties={IMPORT_TASK_BYTES: "5"})

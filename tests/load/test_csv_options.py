@@ -163,7 +163,7 @@ def test_compressed_text_is_read(table, tmp_path: Path, compression: str, name: 
     path.write_bytes(path.read_bytes()[:-6])
     with pytest.raises(sl.StorageError, match="cannot read"):
         table.ingest(path)
-    assert table.resolved.snapshot_id == 2
+    assert table.at().resolved.snapshot_id == 2
 
 
 def test_several_xz_streams_are_read_and_nothing_else_may_follow_one(table, tmp_path: Path):
@@ -206,7 +206,7 @@ def test_a_wrong_option_is_refused_by_its_name(table, tmp_path: Path, wrong: dic
         table.ingest(path, **wrong)
     name = next(iter(wrong))
     assert name in error.value.message or name.replace("_", " ") in error.value.message
-    assert table.resolved.snapshot_id == 1
+    assert table.at().resolved.snapshot_id == 1
 
 
 def test_a_wrong_encoding_is_an_error_of_the_file(table, tmp_path: Path):

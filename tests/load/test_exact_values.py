@@ -284,7 +284,7 @@ def test_int96_of_any_year_is_read_in_microseconds(session, tmp_path):
     pq.write_table(written, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
     made = session.create_table("int96", tmp_path / "a.parquet", row_keys=["k"])
     made.bulk_import(tmp_path / "a.parquet", engine="local")
-    made.compact("all", engine="local")
+    made.maintenance.compact("all", engine="local")
     found = made.scan().to_arrow().sort_by("k")
     assert found["v"].to_pylist() == [each for each in moments for _ in range(2)]
     assert found["l"].to_pylist() == [[each] for each in moments for _ in range(2)]

@@ -43,7 +43,7 @@ def source(name: str, folder: Path, columns: dict[str, list[Any]] = COLUMNS) -> 
 
 
 def last(table: sl.Table) -> dict[str, int]:
-    return dict(table.snapshots()[0].broken_expectations)
+    return dict(table.history()[0].broken_expectations)
 
 
 @pytest.mark.parametrize("name", ["rows", "arrow", "x.csv", "x.parquet"])
@@ -59,7 +59,7 @@ def test_rows_that_break_an_expectation_are_loaded_and_counted_in_the_history(ta
     assert f"is broken by {plan.broken[0].place}: delay = -500" in repr(loaded)
     assert ("x.csv" in repr(loaded)) == (name == "x.csv")
     assert (loaded.rows, loaded.broken_expectations, last(table)) == (4, COUNTS, COUNTS)
-    assert f"2 × {DELAY}, 1 × {DEST}" in repr(table.snapshots())
+    assert f"2 × {DELAY}, 1 × {DEST}" in repr(table.history())
 
 
 def test_the_history_tells_expectations_that_all_rows_met_from_none(session, table):
@@ -70,7 +70,7 @@ def test_the_history_tells_expectations_that_all_rows_met_from_none(session, tab
         {"operation": "create", "broken_expectations": None},
         {"operation": "ingest", "broken_expectations": [*NO_ONE.items()]},
     ]
-    assert table.snapshots().to_arrow()["expectations"].to_pylist() == ["met", ""]
+    assert table.history().to_arrow()["expectations"].to_pylist() == ["met", ""]
 
 
 def test_many_files_are_counted_together_and_the_first_is_named(table, tmp_path):
@@ -92,7 +92,7 @@ def test_with_refuse_a_load_with_such_rows_adds_nothing(table, tmp_path, name):
     assert f"expectation '{DELAY}' is broken by " in str(caught.value)
     assert f"expectation '{DEST}' is broken by " in str(caught.value)
     assert "set_properties({'sleeper.table.expect.action': 'count'})" in str(caught.value)
-    assert (table.snapshots()[0].id, table.plan().rows) == (1, 0)
+    assert (table.history()[0].id, table.at().plan().rows) == (1, 0)
     plan = table.ingest(data, dry_run=True)
     assert [(each.column, each.values) for each in plan.differences] == [("expectation", 2), ("expectation", 1)]
     table.ingest([{"id": "a", "delay": 1, "dest": "X"}])
@@ -243,14 +243,14 @@ def test_loads_through_spark_count_and_refuse_the_same(session: sl.Session, tabl
     ):
         with pytest.raises(Exception, match="expectation 'delay BETWEEN"):
             load()
-    assert table.snapshots()[0].id == 3
+    assert table.history()[0].id == 3
     created = session.create_table("u", SCHEMA, data=frame, properties={"sleeper.table.expect": EXPECTED})
     assert last(created) == counts
 
 
 def test_pandas_shows_the_counts(table):
     table.ingest(pd.DataFrame({"id": ["a"], "delay": [5000], "dest": ["x"]}))
-    assert table.snapshots().to_pandas()["expectations"].tolist() == [f"1 × {DELAY}", ""]
+    assert table.history().to_pandas()["expectations"].tolist() == [f"1 × {DELAY}", ""]
 
 
 def test_describe_shows_the_expectations_of_the_current_version(session, table):

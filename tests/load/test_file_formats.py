@@ -180,7 +180,7 @@ def test_a_header_that_has_a_name_twice_is_refused(tmp_path: Path, name: str, tw
         assert {each.problem for each in plan.differences} == problems
         with pytest.raises(sl.InvalidInput, match="occurs twice"):
             table.ingest(path)
-        assert [snapshot.id for snapshot in table.snapshots()] == [1]
+        assert [snapshot.id for snapshot in table.history()] == [1]
 
 
 def test_null_text_and_numbers_mean_what_they_say(tmp_path: Path):

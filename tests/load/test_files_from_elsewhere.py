@@ -165,7 +165,7 @@ def test_what_is_wrong_with_a_file_of_the_web_names_its_address_without_secrets(
         with pytest.raises(kind, match=message) as error:
             table.ingest(f"{address}/{name}?key=secret")
         assert "secret" not in str(error.value)
-    assert table.resolved.snapshot_id == 1
+    assert table.at().resolved.snapshot_id == 1
 
 
 def test_without_a_network_the_error_says_what_to_do(table, server):
@@ -283,7 +283,7 @@ def test_a_file_that_is_no_excel_file_is_refused(table, tmp_path: Path):
     (tmp_path / "a.xlsx").write_bytes(b"x")
     with pytest.raises(sl.StorageError, match="it is not an Excel file"):
         table.ingest(tmp_path / "a.xlsx")
-    assert table.resolved.snapshot_id == 1
+    assert table.at().resolved.snapshot_id == 1
 
 
 def test_a_table_is_created_from_folders_with_values(session, tmp_path: Path):

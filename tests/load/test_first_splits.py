@@ -11,7 +11,7 @@ from sleeper_nb.model.properties import SPLITS_BASE64, SPLITS_FILE
 
 
 def leaves(table: Any) -> list[Any]:
-    return [leaf.region.ranges[0].min for leaf in table.partitions.leaves][1:]
+    return [leaf.region.ranges[0].min for leaf in table.at().partition_tree.leaves][1:]
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_a_table_is_cut_at_the_points_of_its_file(
     properties = {SPLITS_FILE: str(tmp_path / "splits.txt"), SPLITS_BASE64: encoded}
     table = session.create_table("t", sl.Schema({"k": kind}), properties=properties)
     assert leaves(table) == points
-    assert session.table("t").properties[SPLITS_FILE] == str(tmp_path / "splits.txt")
+    assert session.table("t").at().properties[SPLITS_FILE] == str(tmp_path / "splits.txt")
 
 
 @pytest.mark.parametrize(("kind", "given", "points"), [

@@ -178,7 +178,7 @@ def test_pairs_name_columns_of_the_data_and_of_the_table(table, tmp_path: Path, 
         with pytest.raises(sl.NotFound) as error:
             table.ingest(data, columns=wrong, ignore_extra=True)
         assert (error.value.message, error.value.hint) == (message, hint)
-    assert table.resolved.snapshot_id == 1
+    assert table.at().resolved.snapshot_id == 1
 
 
 def test_pairs_name_columns_that_only_some_data_has(table, tmp_path: Path):
@@ -292,7 +292,7 @@ def test_a_cast_on_request_rounds_nothing(table, tmp_path: Path, made: Any):
     assert [(each.column, each.count) for each in plan.differences] == [("seats", "1"), ("day", "2")]
     with pytest.raises(sl.InvalidInput):
         table.ingest(data, cast=True)
-    assert table.resolved.snapshot_id == 1
+    assert table.at().resolved.snapshot_id == 1
 
 
 def test_a_frame_of_a_spreadsheet_loads(table):

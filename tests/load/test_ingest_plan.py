@@ -72,9 +72,9 @@ def test_a_plan_tells_rows_leaves_and_files_and_changes_nothing(table: Table, tm
         ("carrier [DL, UA)", 1),
         ("carrier [UA, ∞)", 2),
     ]
-    assert plan.files == (3 if table.properties[PROPERTY] == "one_file_per_leaf" else 1)
+    assert plan.files == (3 if table.at().properties[PROPERTY] == "one_file_per_leaf" else 1)
     assert everything_below(tmp_path) == before
-    assert table.resolved.snapshot_id == 1
+    assert table.at().resolved.snapshot_id == 1
     assert "5 rows" in repr(plan)
 
 
@@ -103,7 +103,7 @@ def test_a_plan_tells_all_differences_and_a_run_raises_the_first(
         table.ingest(data)
     assert error.value.message == plan.differences[0].error.message
     assert plan.differences[0].change in (error.value.hint or "")
-    assert table.resolved.snapshot_id == 1
+    assert table.at().resolved.snapshot_id == 1
     for difference in plan.differences:
         assert difference.kind in repr(plan)
         assert difference is plan.differences[0] or difference.problem in error.value.place
@@ -179,7 +179,7 @@ def test_a_dry_run_equals_the_real_run(tmp_path_factory: Any, rows: list[Any], s
             assert error.value.message == plan.differences[0].error.message
             return
         made = table.ingest(rows)
-        active = table.state.files.active.to_pylist()
+        active = table.at().state.files.active.to_pylist()
         assert (plan.rows, plan.files) == (made.added_rows, len({row["filename"] for row in active}))
         assert {leaf.partition_id: leaf.rows for leaf in plan.leaves} == {r["partition_id"]: r["rows"] for r in active}
 

@@ -154,7 +154,7 @@ def test_every_input_and_reader_keeps_every_value(made: tuple[Schema, list[dict[
             assert table.diff(1).rows_added == len(rows)
         second = [{**row, "k": row["k"] + len(rows)} for row in rows]
         first.ingest(second)
-        first.compact("all")
+        first.maintenance.compact("all")
         assert rows_of(first) == [*rows, *second]
         assert (first.diff(2).rows_added, first.diff(2).rows_removed) == (len(rows), 0)
         assert first.scan().to_dataset().to_table().sort_by("k").to_pylist() == [*rows, *second]
@@ -218,7 +218,7 @@ def test_older_files_are_read_with_any_wider_type(made: tuple[Schema, list[dict[
             assert found == expected
             assert table.scan().to_dataset().to_table().sort_by("k").to_pylist() == expected
             table.ingest([{"k": 100}])
-            table.compact("all")
+            table.maintenance.compact("all")
             expected = [*expected, {"k": 100, **dict.fromkeys(schema.names[1:])}]
         assert table.at(2).scan().to_arrow().to_pylist() == rows
 

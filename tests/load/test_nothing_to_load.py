@@ -26,4 +26,4 @@ def test_a_load_without_rows_says_so(tmp_path: Path, way: str):
             assert repr(made) == "no rows to add: the table stays at snapshot 2"
         kept = table.ingest(str(tmp_path / "wrong.csv"), quarantine=tmp_path / "kept.parquet")
         assert repr(kept).startswith("no rows to add: the table stays at snapshot 2\n1 row kept back in ")
-        assert (kept.id, kept.kept_back, len(table.snapshots())) == (2, 1, 2)
+        assert (kept.id, kept.kept_back, len(table.history())) == (2, 1, 2)

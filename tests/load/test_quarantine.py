@@ -95,7 +95,7 @@ def test_bad_rows_are_kept_back_with_all_reasons_and_the_others_are_loaded(table
 def test_the_report_and_the_history_say_how_many_rows_were_kept_back_and_where(table, tmp_path):
     bad = tmp_path / "bad.parquet"
     table.ingest(pa.table(COLUMNS), message="third quarter", quarantine=str(bad))
-    assert table.snapshots()[0].message == f"third quarter (4 rows kept back in {bad})"
+    assert table.history()[0].message == f"third quarter (4 rows kept back in {bad})"
     loaded = table.ingest(pa.table(COLUMNS), quarantine=tmp_path / "more.parquet")
     assert f"4 rows kept back in {tmp_path}/more.parquet" in repr(loaded)
 
@@ -108,7 +108,7 @@ def test_the_report_says_why_rows_were_kept_back_and_the_history_does_not(table,
     why = "why: 2 rows: id (string) cannot become int without loss, such as '02'; "
     assert repr(loaded).splitlines()[-1].startswith(why)
     assert repr(loaded).endswith("; 1 more reason in _reason")
-    assert "why" not in repr(table.snapshots())
+    assert "why" not in repr(table.history())
     alone = table.ingest([{"id": 1, "n": None}], quarantine=tmp_path / "more.parquet")
     assert repr(alone).endswith("\nwhy: 1 row: n is NULL")
 
@@ -126,7 +126,7 @@ def test_a_dry_run_counts_them_by_column_with_an_example_and_writes_nothing(tabl
     ]
     assert f"would add 2 rows in 2 files, loaded by this process, and keep 4 rows back in {bad}" in repr(plan)
     assert not bad.exists()
-    assert table.snapshots()[0].id == 1
+    assert table.history()[0].id == 1
     bad.write_bytes(b"")
     with pytest.raises(AlreadyExists):
         table.ingest(data, quarantine=bad, dry_run=True)
@@ -320,7 +320,7 @@ def test_row_keys_that_are_taken_are_kept_back_where_keys_are_unique(session: sl
     plan = table.ingest(data, quarantine=tmp_path / "bad.parquet", dry_run=True)
     assert (plan.rows, plan.kept_back) == (2, 4)
     table.ingest(data, quarantine=tmp_path / "bad.parquet")
-    assert table.plan().rows == 4
+    assert table.at().plan().rows == 4
     reasons = {row["_row"]: row["_reason"] for row in kept(tmp_path / "bad.parquet")}
     assert reasons == {
         2: "the table already has the row key a = 'k', b = 1",

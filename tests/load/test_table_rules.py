@@ -95,7 +95,7 @@ def test_a_row_that_breaks_a_check_is_named_and_nothing_is_loaded(table, tmp_pat
     assert ("line 3" if name == "x.csv" else "line 2" if name == "lines.json" else "") in message
     assert "table.alter(checks={'check_1': None})" in message
     assert "check 'small' (n < 100 OR free = 1) fails for " in message
-    assert (table.snapshots()[0].id, table.plan().rows) == (1, 0)
+    assert (table.history()[0].id, table.at().plan().rows) == (1, 0)
     plan = table.ingest(data, dry_run=True)
     assert [each.column for each in plan.differences] == ["check check_1", "check small"]
 
@@ -164,7 +164,7 @@ def test_loads_of_random_rows_do_what_a_plain_model_says(tmp_path_factory, rows,
         if any(map(is_broken, expected)):
             with pytest.raises(InvalidInput, match="check '"):
                 table.ingest(data)
-            assert table.plan().rows == 0
+            assert table.at().plan().rows == 0
         elif rows or kind == "rows":
             table.ingest(data)
             assert in_order(table.scan().to_arrow().to_pylist()) == in_order(expected)

@@ -306,8 +306,8 @@ def test_rows_of_one_key_in_several_runs_are_combined(session: sl.Session, aggre
     assert loaded.added_files > 4
     for _ in range(2):
         assert session.sql("SELECT x FROM t WHERE key = 'b'").to_arrow()["x"].to_pylist() == [of_b]
-        table.compact("all")
-    assert len(table.files()) == 2
+        table.maintenance.compact("all")
+    assert len(table.inspect.files()) == 2
 
 
 @pytest.mark.usefixtures("many_runs")
@@ -317,7 +317,7 @@ def test_a_key_in_two_runs_is_refused_where_keys_are_unique(session: sl.Session)
     keys = [f"{number:04d}" for number in range(100)]
     with pytest.raises(sl.InvalidInput, match="'0003' occurs 2 times"):
         table.bulk_import(rows_with([*keys[:-1], "0003"], range(100)))
-    assert table.snapshots()[0].id == 1
+    assert table.history()[0].id == 1
     assert not list(Path(session.location).rglob("data/**/*.parquet"))
     assert table.bulk_import(rows_with(keys, range(100))).added_files > 4
     with pytest.raises(sl.InvalidInput, match="is in the table already"):
@@ -331,7 +331,7 @@ def test_expectations_are_counted_once_and_the_note_of_the_runs_stays(session: s
     loaded = table.bulk_import(rows_with(["b", "a"] * 50, range(100)))
     assert dict(loaded.broken_expectations) == {"x < 90": 10}
     assert "expectation 'x < 90' is broken by" in repr(loaded)
-    assert "which compaction merges: table.compact()" in repr(loaded)
+    assert "which compaction merges: table.maintenance.compact()" in repr(loaded)
 
 
 # What users see
@@ -342,15 +342,15 @@ def test_the_report_names_the_compaction_that_merges_the_files(session: sl.Sessi
     table = session.create_table("t", sl.Schema({"key": "string"}, values={"x": "long"}), ["b"])
     loaded = table.bulk_import(rows_with(["a"] * 100, range(100)), merge=False)
     assert loaded.runs == f"up to {loaded.added_files} files of each leaf, which compaction merges"
-    assert repr(loaded).endswith(f"{loaded.runs}: table.compact()")
-    assert table.compact().jobs
+    assert repr(loaded).endswith(f"{loaded.runs}: table.maintenance.compact()")
+    assert table.maintenance.compact().jobs
     few = session.create_table("few", sl.Schema({"key": "string"}, values={"x": "long"}))
     loaded = few.bulk_import(rows_with(["a"] * 21, range(21)), merge=False)
     assert repr(loaded).endswith(f"up to {loaded.added_files} files of each leaf, which compaction merges: "
-                                 "table.compact('all')")  # fmt: skip
+                                 "table.maintenance.compact('all')")  # fmt: skip
     assert 1 < loaded.added_files < 4
-    assert not few.compact(dry_run=True).jobs
-    assert few.compact("all").jobs
+    assert not few.maintenance.compact(dry_run=True).jobs
+    assert few.maintenance.compact("all").jobs
 
 
 def test_one_run_says_nothing(session: sl.Session) -> None:
@@ -369,7 +369,7 @@ def test_a_dry_run_plans_the_files_of_all_runs(session: sl.Session) -> None:
     plan = table.bulk_import(rows, dry_run=True, merge=False)
     of_leaf = plan.files // 2
     assert f"up to {of_leaf} files of each leaf, which compaction merges" in plan.notes
-    assert table.resolved.snapshot_id == 1
+    assert table.at().resolved.snapshot_id == 1
     made = table.bulk_import(rows, merge=False).added_files
     assert made <= plan.files <= 2 * made
     many = rows_with(["b"] * 2_000, range(2_000))
@@ -402,8 +402,8 @@ def test_a_load_that_is_committed_is_no_error_when_what_follows_fails(
     monkeypatch.setattr(table_loading, "plan_compaction", fails)
     table = session.create_table("t", sl.Schema({"key": "string"}, values={"x": "long"}), properties=LONG)
     loaded = table.bulk_import(rows_with(["a"] * 100, range(100)), merge=False, job_id="1")
-    assert "compact t --strategy all" in repr(loaded) or "table.compact('all')" in repr(loaded)
-    assert [job.state for job in table.jobs()] == ["FINISHED"]
+    assert "compact t --strategy all" in repr(loaded) or "table.maintenance.compact('all')" in repr(loaded)
+    assert [job.state for job in table.inspect.jobs()] == ["FINISHED"]
 
 
 @pytest.mark.usefixtures("many_runs")
@@ -419,7 +419,7 @@ def test_loads_that_are_large_and_new_tables_follow_the_property(
         (tmp_path / "in" / f"{number}.csv").write_text("key,x\n" + "".join(f"{n:03d},{n}\n" for n in range(50)))
     monkeypatch.setattr("sleeper_nb.session.creating.is_bulk", lambda _: True)
     created = session.create_table("new", str(tmp_path / "in"), row_keys=["key"], leaves=2, properties=LONG)
-    assert len(created.files()) == 6
+    assert len(created.inspect.files()) == 6
     assert created.scan().count() == 150
 
 

@@ -79,7 +79,7 @@ def states(report: sl.Report) -> dict[str, str]:
 
 def once(table: sl.Table, incoming: Incoming, **options: Any) -> Any:
     table.store.clock.steps += [] if table.store.clock.steps else [lambda: None]
-    report = table.watch_folder(incoming.folder, once=True, **options)
+    report = table.watch(incoming.folder, once=True, **options)
     table.store.clock.steps.clear()
     return report
 
@@ -103,14 +103,14 @@ def test_each_file_is_one_commit_and_is_loaded_once(table, incoming):
     assert [(each.file, each.state, each.rows, each.snapshot_id) for each in report.files] == [
         ("a.csv", "loaded", 1, 2), ("b.csv", "loaded", 2, 3), ("deep/d.csv", "loaded", 1, 4),
     ]  # fmt: skip
-    assert [each.message for each in table.snapshots()][:3] == ["deep/d.csv", "b.csv", "a.csv"]
+    assert [each.message for each in table.history()][:3] == ["deep/d.csv", "b.csv", "a.csv"]
     assert table.store.clock.slept == [10.0]
     again = once(table, incoming, message="daily")
     assert (again.files, again.loaded_before, ids(table)) == ((), 3, ["a", "b", "c", "d"])
     assert "no new file · 3 files loaded before · 0 rows added" in repr(again)
     incoming.write("e.csv", "e,1")
     assert states(once(table, incoming, message="daily")) == {"e.csv": "loaded"}
-    assert table.snapshots()[0].message == "daily: e.csv"
+    assert table.history()[0].message == "daily: e.csv"
 
 
 def test_another_session_goes_on_where_the_first_ended(table, incoming, tmp_path, clock):
@@ -131,7 +131,7 @@ def test_a_file_that_is_being_written_waits_until_it_is_whole(table, incoming, c
         lambda: None,
     ]
     with pytest.raises(KeyboardInterrupt) as caught:
-        table.watch_folder(incoming.folder)
+        table.watch(incoming.folder)
     assert caught.value.__notes__ == ["1 file loaded · 3 rows added"]
     assert ids(table) == ["a", "b", "c"]
 
@@ -140,7 +140,7 @@ def test_one_pass_leaves_files_that_are_still_written_and_says_so(table, incomin
     incoming.write("a.csv", "a,1")
     incoming.write("empty.csv", header="")
     clock.steps = [lambda: incoming.write("a.csv", "a,1", "b,2")]
-    report = table.watch_folder(incoming.folder, once=True)
+    report = table.watch(incoming.folder, once=True)
     assert states(report) == {"a.csv": "being written", "empty.csv": "being written"}
     assert (report.failed, ids(table)) == ((), [])
 
@@ -201,12 +201,12 @@ def test_files_that_are_passed_over_are_counted_once_by_their_endings(tmp_path, 
         table = session.create_table("t", SCHEMA)
         clock.steps = [lambda: None, lambda: None]
         with pytest.raises(KeyboardInterrupt):
-            table.watch_folder(incoming.folder)
+            table.watch(incoming.folder)
         text = "4 files passed over (1 without an ending, 2 .txt, 1 .xlsx): a watch loads files whose names end in"
         assert [line for line in lines.lines if "passed over" in line] == [f"{text} {ENDINGS_TEXT}"]
-        report = table.watch_folder(incoming.folder, once=True)
+        report = table.watch(incoming.folder, once=True)
         assert repr(report).count(text) == 1
-        assert "passed over" not in repr(table.watch_folder(f"{incoming.folder}/*.csv", once=True))
+        assert "passed over" not in repr(table.watch(f"{incoming.folder}/*.csv", once=True))
     assert sum("passed over" in line for line in lines.lines) == 1
 
 
@@ -222,7 +222,7 @@ def test_of_many_endings_those_of_most_files_are_named():
 def test_files_that_come_while_it_waits_are_loaded(table, incoming, clock):
     clock.steps = [lambda: incoming.write("a.csv", "a,1"), lambda: incoming.write("b.csv", "b,1"), lambda: None]
     with pytest.raises(KeyboardInterrupt):
-        table.watch_folder(incoming.folder, every=timedelta(seconds=3))
+        table.watch(incoming.folder, every=timedelta(seconds=3))
     assert (ids(table), clock.slept) == (["a", "b"], [3.0] * 4)
 
 
@@ -261,9 +261,9 @@ def test_a_bad_file_is_tried_again_only_when_it_changed(table, incoming, clock):
     incoming.write("b.csv", "b,x")
     clock.steps = [lambda: None, lambda: None, lambda: incoming.write("b.csv", "b,22"), lambda: None]
     with pytest.raises(KeyboardInterrupt) as caught:
-        table.watch_folder(incoming.folder, skip_bad=True)
+        table.watch(incoming.folder, skip_bad=True)
     assert (caught.value.__notes__, ids(table)) == (["1 file loaded · 1 row added"], ["b"])
-    assert [(run.kind, run.state) for run in table.jobs()] == [("ingest", "FINISHED"), ("ingest", "FAILED")]
+    assert [(run.kind, run.state) for run in table.inspect.jobs()] == [("ingest", "FINISHED"), ("ingest", "FAILED")]
 
 
 def test_bad_rows_go_to_a_folder_of_quarantine(table, incoming, tmp_path):
@@ -418,7 +418,7 @@ def test_a_file_that_changed_after_it_was_loaded_is_named_and_not_loaded_again(t
 def test_job_ids_with_a_name_of_their_own_let_the_folder_move(table, incoming, tmp_path):
     incoming.write("a.csv", "a,1")
     once(table, incoming, job_id="landing")
-    assert table.snapshots()[0].job_id == "landing/a.csv"
+    assert table.history()[0].job_id == "landing/a.csv"
     incoming.folder = incoming.folder.rename(tmp_path / "moved")
     assert once(table, incoming, job_id="landing").loaded_before == 1
 
@@ -434,7 +434,7 @@ def test_a_glob_names_the_files(table, incoming):
     incoming.write("a.csv", "a,1")
     incoming.write("b.tsv", "b\t1", header="id\tn")
     table.store.clock.steps = [lambda: None]
-    report = table.watch_folder(str(incoming.folder / "*.csv"), once=True)
+    report = table.watch(str(incoming.folder / "*.csv"), once=True)
     assert states(report) == {"a.csv": "loaded"}
 
 
@@ -445,10 +445,10 @@ def test_wrong_folders_and_times_are_named(table, incoming, tmp_path):
         (tmp_path / "x.csv", "is a file", f"to watch its folder: {tmp_path}"),
     ):
         with pytest.raises(NotFound, match=message) as caught:
-            table.watch_folder(folder, once=True)
+            table.watch(folder, once=True)
         assert caught.value.hint.startswith(hint)
     with pytest.raises(InvalidInput, match="cannot look every"):
-        table.watch_folder(incoming.folder, every=timedelta(0))
+        table.watch(incoming.folder, every=timedelta(0))
 
 
 def test_a_name_that_no_job_id_can_have_is_a_bad_file(table, incoming):
@@ -468,7 +468,7 @@ def test_a_folder_is_the_same_by_any_address(table, incoming, tmp_path, monkeypa
     monkeypatch.chdir(tmp_path / "work")
     incoming.write("a.csv", "a,1")
     table.store.clock.steps = [lambda: None]
-    report = table.watch_folder(address, once=True)
+    report = table.watch(address, once=True)
     name = "incoming/a.csv" if "in*" in address else "a.csv"
     assert (states(report), ids(table)) == ({name: "loaded"}, ["a"])
     assert once(table, incoming).loaded_before == 1
@@ -478,7 +478,7 @@ def test_a_folder_is_the_same_by_any_address(table, incoming, tmp_path, monkeypa
 def test_files_in_a_folder_that_is_named_as_a_file_are_loaded_once(table, incoming, address):
     incoming.write("out.csv/part-0.csv", "a,1")
     table.store.clock.steps = [lambda: None]
-    report = table.watch_folder(incoming.folder / address, once=True)
+    report = table.watch(incoming.folder / address, once=True)
     assert (states(report), ids(table)) == ({"out.csv/part-0.csv": "loaded"}, ["a"])
 
 
@@ -497,11 +497,11 @@ def test_a_file_that_is_replaced_by_an_older_one_is_named(table, incoming, clock
     incoming.write("a.csv", "a,1")
     clock.steps = [lambda: None, replace_by_older, lambda: None]
     with pytest.raises(KeyboardInterrupt) as caught:
-        table.watch_folder(incoming.folder)
+        table.watch(incoming.folder)
     assert caught.value.__notes__ == ["1 file loaded · 1 file changed since · 1 row added"]
     clock.steps = [lambda: incoming.write("a.csv", "c,3"), lambda: None]
     with pytest.raises(KeyboardInterrupt) as caught:  # also one that an earlier watch has loaded
-        table.watch_folder(incoming.folder)
+        table.watch(incoming.folder)
     assert caught.value.__notes__ == ["1 file changed since · 1 file loaded before · 0 rows added"]
 
 

@@ -182,7 +182,7 @@ def test_a_file_that_the_current_version_uses_is_not_counted_as_kept_back(tmp_pa
     with sl.connect(tmp_path) as session:
         table = session.create_table("t", sl.Schema({"k": "int"}, {}, {}))
         table.ingest([{"k": k} for k in range(100)])
-        table.split_partitions(threshold=10)
-        assert table.collect_garbage(dry_run=dry_run).held == table.status().waiting_files == 0
-        table.compact(strategy="all")
-        assert table.collect_garbage(dry_run=dry_run).held == table.status().waiting_files == 1
+        table.maintenance.split(threshold=10)
+        assert table.maintenance.collect_garbage(dry_run=dry_run).held == table.status().waiting_files == 0
+        table.maintenance.compact(strategy="all")
+        assert table.maintenance.collect_garbage(dry_run=dry_run).held == table.status().waiting_files == 1

@@ -272,21 +272,26 @@ def test_what_finds_nothing_to_merge_because_of_claims_says_so(tmp_path: Path):
         )
         for city in ("athens", "rome", "lima"):
             trips.ingest([{"city": city}])
-        store, leaf = trips.store, trips.state.tree.root.id
-        names = tuple(trips.state.files.active["filename"].to_pylist())
+        store, leaf = trips.store, trips.at().state.tree.root.id
+        names = tuple(trips.at().state.files.active["filename"].to_pylist())
         now = clock.now()
         job = Job(id="lost", kind="compaction", state="RUNNING", created=now, started=now)
         assert store.catalog.claim_files(store.table_id, FileClaim("lost", leaf, names, now + CLAIM_TIME), now, job)
         said = f"3 files are claimed by compaction job lost until {now + CLAIM_TIME:%H:%M:%S} UTC"
-        for report in (trips.compact("all"), trips.compact("all", dry_run=True), trips.status(), trips.maintain()):
+        for report in (
+            trips.maintenance.compact("all"),
+            trips.maintenance.compact("all", dry_run=True),
+            trips.status(),
+            trips.maintain(),
+        ):
             assert said in repr(report)
         assert "nothing to do until the claims" in repr(trips.status())
         assert not trips.maintain(dry_run=True).due
-        assert [one.id for one in trips.jobs("running")] == ["lost"]
+        assert [one.id for one in trips.inspect.jobs("running")] == ["lost"]
         clock.advance(CLAIM_TIME)
-        assert [one.id for one in trips.jobs("failed")] == ["lost"]
+        assert [one.id for one in trips.inspect.jobs("failed")] == ["lost"]
         assert said not in repr(trips.status())
-        done = trips.compact("all")
+        done = trips.maintenance.compact("all")
         assert len(done.jobs) == 1
         assert "claimed" not in repr(done)
 

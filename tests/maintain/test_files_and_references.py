@@ -69,30 +69,32 @@ def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sl.Table]
         table = session.create_table("t", sl.Schema({"key": "string"}, {}, {}), state_store=request.param)
         table.ingest([{"key": key} for key in LETTERS])
         for point in LETTERS[1:]:
-            table.split_partitions(at=point)
+            table.maintenance.split(at=point)
         yield table
 
 
 def test_every_place_says_one_file(shared: sl.Table):
-    size = sum(data_files(shared.state).values())
-    newest = shared.snapshots()[0]
+    size = sum(data_files(shared.at().state).values())
+    newest = shared.history()[0]
     assert (newest.files, newest.bytes, newest.references) == (1, size, 8)
     assert (newest.added_files, newest.removed_files) == (0, 0)
     assert f"8 rows in 1 file (8 references), {Bytes(size)}" in repr(newest)
-    history = shared.snapshots().to_dict()
+    history = shared.history().to_dict()
     assert history["files"][:8] == [1] * 8
     assert history["references"][:8] == [8, 7, 6, 5, 4, 3, 2, 1]
     assert history["+files"][:8] == [0, 0, 0, 0, 0, 0, 0, 1]
     assert history["−files"] == [0] * 9
-    assert "split +" not in shared.snapshots()._repr_html_()
+    assert "split +" not in shared.history()._repr_html_()
 
-    asked = shared.inspect("SELECT files, bytes, file_references, added_files, removed_files FROM snapshots LIMIT 1")
+    asked = shared.inspect.query(
+        "SELECT files, bytes, file_references, added_files, removed_files FROM snapshots LIMIT 1"
+    )
     assert list(asked.to_dict().values()) == [[1], [size], [8], [0], [0]]
     assert (shared.to_dict()["files"], shared.to_dict()["bytes"]) == (1, size)
     assert (shared.status().files, shared.status().references, shared.status().bytes) == (1, 8, size)
     assert "1 file (8 references)" in repr(shared.status())
     assert "1 of 1" in repr(shared.scan().plan()) or "1/1 files" in repr(shared.scan())
-    listing = shared.files()
+    listing = shared.inspect.files()
     assert "8 references to 1 file" in repr(listing)
     assert "8 references to 1 file" in listing._repr_html_()
     difference = shared.diff(2)
@@ -100,14 +102,14 @@ def test_every_place_says_one_file(shared: sl.Table):
 
 
 def test_reports_of_compactions_count_inputs_once(shared: sl.Table):
-    plan = shared.compact("all", dry_run=True)
+    plan = shared.maintenance.compact("all", dry_run=True)
     assert isinstance(plan, CompactionReport)
     assert "would merge 1 file (8 references) into 8" in repr(plan)
     assert shared.maintain(dry_run=True)["compact"].jobs == ()
-    done = shared.compact("all", engine="local")
+    done = shared.maintenance.compact("all", engine="local")
     assert isinstance(done, CompactionReport)
     assert "merged 1 file (8 references) into 8" in repr(done)
-    snapshots = shared.snapshots()
+    snapshots = shared.history()
     assert [s.removed_files for s in snapshots[:8]] == [1, 0, 0, 0, 0, 0, 0, 0]
     assert [s.added_files for s in snapshots[:8]] == [1] * 8
     assert [s.files for s in snapshots[:8]] == [8, 8, 7, 6, 5, 4, 3, 2]

@@ -60,7 +60,7 @@ def test_nothing_is_due_on_a_new_table(session: sl.Session):
     steps = ("split", "compact", "create-savepoint", "expire", "collect-garbage", "delete-savepoint")
     assert said(report) == [(step, NOTHING_DUE) for step in steps]
     assert not report.due
-    assert table.resolved.snapshot_id == 1
+    assert table.at().resolved.snapshot_id == 1
     assert len(report) == report.to_arrow().num_rows == len(steps)
     assert repr(report).splitlines() == ["maintenance of trips", "trips: nothing due"]
 
@@ -76,7 +76,7 @@ def test_idle_tables_are_one_line(session: sl.Session):
     assert lines[-1] == "2 tables: nothing due"
     assert all(line.startswith("a ") for line in lines[3:-1])
     assert len(report) == 18
-    session.table("b").set_online(False)
+    session.table("b").maintenance.offline()
     assert repr(session.maintain(dry_run=True)).splitlines()[-1] == "c: nothing due · offline, skipped: b"
 
 
@@ -176,7 +176,7 @@ def test_an_offline_table_is_refused_by_name_and_left_alone_among_all(session: s
         table = made(session, name)
         for _ in range(2):
             table.ingest([{"city": "rome"}])
-    table.set_online(False)
+    table.maintenance.offline()
     assert table.maintain(dry_run=True).due
     with pytest.raises(sl.StateRuleBroken, match="offline"):
         table.maintain()
@@ -184,4 +184,4 @@ def test_an_offline_table_is_refused_by_name_and_left_alone_among_all(session: s
     assert {step.table for step in report.steps} == {"one"}
     assert report.offline == ("two",)
     assert "offline, skipped: two" in repr(report)
-    assert session.table("two").resolved.snapshot_id == 3
+    assert session.table("two").at().resolved.snapshot_id == 3

@@ -12,11 +12,11 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import show_for
 
 MAINTENANCE: dict[str, Callable[..., object]] = {
-    "compaction": lambda table, **options: table.compact("all", **options),
-    "splitting": lambda table, **options: table.split_partitions(at="m", **options),
-    "expiry": lambda table, **options: table.expire_snapshots(**options),
-    "garbage collection": lambda table, **options: table.collect_garbage(**options),
-    "sweeping orphans": lambda table, **options: table.sweep_orphans(**options),
+    "compaction": lambda table, **options: table.maintenance.compact("all", **options),
+    "splitting": lambda table, **options: table.maintenance.split(at="m", **options),
+    "expiry": lambda table, **options: table.maintenance.expire(**options),
+    "garbage collection": lambda table, **options: table.maintenance.collect_garbage(**options),
+    "sweeping orphans": lambda table, **options: table.maintenance.sweep_orphans(**options),
 }
 
 
@@ -27,7 +27,7 @@ def trips(tmp_path: Path) -> Iterator[sl.Table]:
         table = session.create_table("trips", sl.Schema({"city": "string"}))
         for _ in range(2):
             table.ingest([{"city": "rome"}])
-        table.set_online(False)
+        table.maintenance.offline()
         yield table
 
 
@@ -36,11 +36,11 @@ def test_maintenance_of_an_offline_table_is_refused_and_says_what_to_type(trips:
     MAINTENANCE[work](trips, dry_run=True)
     with pytest.raises(sl.StateRuleBroken, match=f"'trips' is offline: {work} is not allowed") as caught:
         MAINTENANCE[work](trips, dry_run=False)
-    assert caught.value.hint == "table.set_online() puts it online; dry_run=True shows what would be done"
+    assert caught.value.hint == "table.maintenance.online() puts it online; dry_run=True shows what would be done"
     show_for(caught.value, "%sleeper")
     assert caught.value.hint == "%sleeper online trips puts it online; --dry-run shows what would be done"
-    assert trips.resolved.snapshot_id == 3
-    trips.set_online()
+    assert trips.at().resolved.snapshot_id == 3
+    trips.maintenance.online()
     MAINTENANCE[work](trips, dry_run=False)
 
 
@@ -64,7 +64,7 @@ def test_the_flag_is_read_from_the_table_alone(trips: sl.Table, monkeypatch: pyt
 
     for name in ("tables", "find_table", "entry"):
         counted(name)
-    assert not trips.online
+    assert not trips.maintenance.is_online
     assert calls == ["entry"]
 
 
@@ -72,17 +72,17 @@ def test_the_flag_of_a_deleted_table_is_not_found(trips: sl.Table):
     catalog = trips.store.catalog
     catalog.delete_table(trips.store.table_id, "trips")
     with pytest.raises(sl.NotFound, match="no table with id"):
-        assert trips.online
+        assert trips.maintenance.is_online
 
 
 def test_it_is_shown_where_tables_are(trips: sl.Table, tmp_path: Path):
     with sl.connect(tmp_path) as session:
         again = session.table("trips")
-        assert not again.online
+        assert not again.maintenance.is_online
         assert "offline" in repr(session.tables())
         assert "no maintenance touches it" in repr(again.at(2))
         assert "maintenance is refused" in repr(again.status())
         assert again.status().next_steps[0].command == "online"
-        trips.set_online()
-        assert again.online
+        trips.maintenance.online()
+        assert again.maintenance.is_online
         assert "offline" not in repr(session.tables()) + repr(again.at(2)) + repr(again.status())

@@ -22,8 +22,8 @@ def _add(table, *loads):
 
 
 def _columns(table, strategy="size-ratio", **settings):
-    plan = plan_compaction(table.state, strategy, StrategySettings(**settings), (), table.store.clock)
-    return overlap(table.state, plan.jobs)
+    plan = plan_compaction(table.at().state, strategy, StrategySettings(**settings), (), table.store.clock)
+    return overlap(table.at().state, plan.jobs)
 
 
 def _places(bars):
@@ -77,7 +77,7 @@ def test_many_leaves_are_columns_of_neighbours(table):
 def test_a_file_that_two_leaves_share_is_cut_to_each(table):
     t = table()
     _add(t, (0, 100), (40, 45))
-    t.split_partitions(at=50)
+    t.maintenance.split(at=50)
     left, right = _columns(t, "basic")
     # the ends on the left are 0, 40, 44 and the 50 where the leaf ends
     assert _places(left.bars) == [("", 0, 1, 50), ("", 0.25, 0.75, 5)]

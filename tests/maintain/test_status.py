@@ -87,7 +87,9 @@ def test_a_leaf_with_many_files_is_worth_a_compaction_unless_one_runs(store: Sta
         ingest(store, rows_of(key))
     (step,) = table_status(store, "t", KEEPING).next_steps
     assert step == Advice("compact", "1 leaf partition has 4 files or more")
-    assert "table.compact(): 1 leaf partition has 4 files or more" in repr(table_status(store, "t", KEEPING))
+    assert "table.maintenance.compact(): 1 leaf partition has 4 files or more" in repr(
+        table_status(store, "t", KEEPING)
+    )
     files = store.load().files.active_in({"root"})
     claim = FileClaim("job", "root", (files[0].filename,), clock.now() + timedelta(hours=1))
     assert store.catalog.claim_files(TABLE, claim, clock.now())
@@ -132,7 +134,7 @@ def test_a_leaf_whose_rows_have_one_key_is_neither_to_be_split_nor_overdue(tmp_p
         assert session.status().alerts == ()
         trips.ingest([{"city": "rome", "n": 2}] * 9)  # differs in the last key, and in another file
         assert [step.command for step in trips.status().overdue] == ["split"]
-        trips.split_partitions()
+        trips.maintenance.split()
         assert trips.status().overdue == ()
         assert not [step for step in trips.status().next_steps if step.command == "split"]
 
@@ -143,11 +145,11 @@ def test_a_leaf_with_one_key_in_files_that_it_shares_is_not_to_be_split(tmp_path
         trips = session.create_table("trips", sl.Schema({"city": "string"}), properties={SPLITTING: "4"})
         trips.ingest([{"city": city} for city in cities])
         assert [step.command for step in trips.status().overdue] == ["split"]
-        trips.split_partitions()  # leaves the file as it is, which every new leaf shares
-        assert len(trips.leaves()) == 3
+        trips.maintenance.split()  # leaves the file as it is, which every new leaf shares
+        assert len(trips.inspect.partitions()) == 3
         assert trips.status().overdue == ()
         assert session.status().alerts == ()
-        assert not trips.split_partitions().splits
+        assert not trips.maintenance.split().splits
         trips.ingest([{"city": "romeo"}])
         assert [step.command for step in trips.status().overdue] == ["split"]
         trips.delete("city = 'romeo'")  # by a deletion vector, or a new file

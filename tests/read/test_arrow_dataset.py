@@ -170,7 +170,7 @@ def test_files_that_a_split_left_to_several_leaves_are_read_once_and_whole(sessi
     table.ingest(rows(range(100)))
     table.ingest(rows(range(30)))
     for point in (50, 25):
-        table.split_partitions(at=point)
+        table.maintenance.split(at=point)
     data = check(table.scan())
     assert isinstance(data, ds.FileSystemDataset)
     assert key_files(data) == 2
@@ -180,10 +180,10 @@ def test_files_that_a_split_left_to_several_leaves_are_read_once_and_whole(sessi
 def test_rows_of_a_file_that_counts_in_part_are_those_of_the_scan(session: sl.Session):
     table = session.create_table("cut", SCHEMA)
     table.ingest(rows(range(100)))
-    table.split_partitions(at=50)
+    table.maintenance.split(at=50)
     table.ingest(rows(range(60, 70)))
-    report = table.compact("size-ratio")
-    table.compact("all")
+    report = table.maintenance.compact("size-ratio")
+    table.maintenance.compact("all")
     check(table.scan())
     assert report is not None
     for scan in (
@@ -204,13 +204,13 @@ def test_rows_of_a_file_that_counts_in_part_are_those_of_the_scan(session: sl.Se
 def test_a_file_that_only_one_of_its_leaves_still_reads_gives_no_row_of_the_others(session: sl.Session):
     table = session.create_table("half", SCHEMA)
     table.ingest(rows(range(100)))
-    table.split_partitions(at=50)
+    table.maintenance.split(at=50)
     table.ingest(rows(range(60, 70)))
     table.ingest(rows(range(70, 80)))
     table.set_properties({"sleeper.table.compaction.files.batch.size": "3"})
-    assert len(table.compact("basic").jobs) == 1
+    assert len(table.maintenance.compact("basic").jobs) == 1
     assert (
-        len({file["filename"] for file in table.files()}) == 2
+        len({file["filename"] for file in table.inspect.files()}) == 2
     )  # the merged file of one leaf, and the first file, of which the other leaf still reads half
     data = check(table.scan())
     assert isinstance(data, ds.UnionDataset)
@@ -270,16 +270,16 @@ def test_the_files_of_an_older_version_are_kept_until_the_session_is_closed(tmp_
         table.ingest(rows(range(5)))
         table.ingest(rows(range(5)))
         data = table.at(3).scan().to_dataset()
-        table.compact("all", engine="local")
+        table.maintenance.compact("all", engine="local")
         for _ in range(10):
             clock.advance(timedelta(minutes=10))
             session.components.leases.renew()
         drop_garbage()
-        table.expire_snapshots(dry_run=False)
-        assert table.collect_garbage(dry_run=False).data_files == ()
+        table.maintenance.expire(dry_run=False)
+        assert table.maintenance.collect_garbage(dry_run=False).data_files == ()
         assert data.count_rows() == 10
     with sl.connect(tmp_path, clock=clock) as session:
-        assert len(session.table("t").collect_garbage(dry_run=False).data_files) == 2
+        assert len(session.table("t").maintenance.collect_garbage(dry_run=False).data_files) == 2
 
 
 @st.composite
@@ -316,13 +316,13 @@ def test_any_version_of_any_table_is_the_same_rows(
             if what == "ingest":
                 table.ingest(value)
             elif what == "compact":
-                table.compact(value, engine="local")
+                table.maintenance.compact(value, engine="local")
             else:
                 try:
-                    table.split_partitions(at=value[1], key=value[0])
+                    table.maintenance.split(at=value[1], key=value[0])
                 except InvalidInput:  # the least value, at which nothing can be split
                     continue
-        for snapshot in table.snapshots():
+        for snapshot in table.history():
             check(table.at(snapshot.id).scan())
         key = schema.row_keys[0]
         pool = KEYS[str(key.type)]

@@ -90,7 +90,7 @@ def test_what_was_exported_can_be_ingested_again(table, tmp_path: Path):
 
 
 def test_a_split_file_gives_each_leaf_its_own_rows(table, tmp_path: Path):
-    table.split_partitions(at="a,")
+    table.maintenance.split(at="a,")
     done = table.export(tmp_path / "out")
     assert [file.rows for file in done.files] == [1, 1, 1]
 
@@ -132,7 +132,7 @@ def test_what_cannot_be_exported_leaves_nothing(table, tmp_path: Path, to: str, 
 
 
 def test_an_error_on_the_way_leaves_no_file(table, tmp_path: Path):
-    last = table.files()[-1]["filename"]
+    last = table.inspect.files()[-1]["filename"]
     Path(table.store.storage.locate(last)).unlink()
     with pytest.raises(sl.NotFound):
         table.export(tmp_path / "out")

@@ -38,7 +38,7 @@ def test_the_first_rows_of_files_in_key_order_are_in_as_few_files_for_any_number
         assert table.scan().head(7).column("b").to_pylist() == [0, 0, 0, 1, 1, 1, 2]
         assert len(opened) == 3
         opened.clear()
-        assert f"first 10 of {3 * count} rows" in repr(table.card())
+        assert f"first 10 of {3 * count} rows" in repr(table.describe())
         assert len(opened) == 4
 
 
@@ -59,7 +59,7 @@ def test_the_first_rows_are_those_of_a_whole_read(tmp_path: Path, opened: list[s
         number = 0
         for step in range(24):
             if step in {9, 15} and seed % 2:
-                table.split_partitions(at=chance.choice("cdefg") + str(step))
+                table.maintenance.split(at=chance.choice("cdefg") + str(step))
             rows = []
             start = chance.randrange(100)
             for _ in range(chance.choice((1, 3, 20))):

@@ -80,7 +80,7 @@ def test_footers_of_too_many_files_are_left_alone(table: Table, monkeypatch: pyt
 @pytest.mark.parametrize(("harm", "error"), [("gone", NotFound), ("cut", StorageError)])
 def test_a_file_that_is_gone_or_harmed_is_named(table: Table, harm: str, error: type):
     storage = table.store.storage
-    (path, *_) = (Path(storage.locate(name)) for name in table.state.files.active["filename"].to_pylist())
+    (path, *_) = (Path(storage.locate(name)) for name in table.at().state.files.active["filename"].to_pylist())
     path.unlink() if harm == "gone" else path.write_bytes(b"PAR1")
     with pytest.raises(error, match=path.name):
         table.scan().plan()
@@ -107,7 +107,7 @@ class InBucket:
 def test_a_cached_footer_that_is_none_is_dropped_and_read_again(table: Table, tmp_path: Path, garbage: bytes):
     cache, checksum = FileCache(tmp_path / "cache", 1_000_000), "a" * 32
     storage: Any = InBucket(table, cache)
-    (name, *_) = table.state.files.active["filename"].to_pylist()
+    (name, *_) = table.at().state.files.active["filename"].to_pylist()
     groups = funnel.row_groups(name, SCHEMA, storage, checksum)
     assert funnel.row_groups(name, SCHEMA, storage, checksum) == groups
     assert storage.read == 1

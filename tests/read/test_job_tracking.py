@@ -148,12 +148,12 @@ def trips(session: sl.Session) -> sl.Table:
 def test_jobs_lists_what_ran_newest_first(session: sl.Session, trips: sl.Table):
     trips.ingest([{"city": "lima"}], job_id="2026-11-21/trips")
     session.components.clock.advance(timedelta(seconds=1))
-    done = trips.compact("all")
-    listed = trips.jobs()
+    done = trips.maintenance.compact("all")
+    listed = trips.inspect.jobs()
     assert [job.kind for job in listed] == ["compaction", "compaction", "ingest"]
     assert {job.snapshot_id for job in listed[:2]} == {snapshot.id for snapshot in done.snapshots}
     assert (listed[2].id, listed[2].author, listed[2].rows_written) == ("2026-11-21/trips", "me", 1)
-    assert list(trips.jobs(limit=1)) == [listed[0]]
+    assert list(trips.inspect.jobs(limit=1)) == [listed[0]]
     assert "FINISHED  compaction" in repr(listed)
     assert "jobs of trips" in listed._repr_html_()
     assert list(session.jobs()) == list(listed)
@@ -165,14 +165,14 @@ def test_a_job_whose_process_is_gone_is_listed_so_and_counts_as_failed(session: 
     claim = FileClaim("lost", "p", ("f",), clock.now() + CLAIM_TIME)
     job = Job(id="lost", kind="compaction", state="RUNNING", created=clock.now(), started=clock.now())
     assert store.catalog.claim_files(store.table_id, claim, clock.now(), job)
-    assert [one.reason for one in trips.jobs("running")] == [None]
-    assert list(trips.jobs("failed")) == []
+    assert [one.reason for one in trips.inspect.jobs("running")] == [None]
+    assert list(trips.inspect.jobs("failed")) == []
     clock.sleep(CLAIM_TIME.total_seconds())
-    assert list(trips.jobs("running")) == []
-    assert [(one.state, one.reason) for one in trips.jobs("failed")] == [("RUNNING", CLAIM_ENDED)]
-    assert "FAILED" in repr(trips.jobs("failed"))
-    assert "RUNNING" not in repr(trips.jobs())
-    assert CLAIM_ENDED in repr(trips.jobs())
+    assert list(trips.inspect.jobs("running")) == []
+    assert [(one.state, one.reason) for one in trips.inspect.jobs("failed")] == [("RUNNING", CLAIM_ENDED)]
+    assert "FAILED" in repr(trips.inspect.jobs("failed"))
+    assert "RUNNING" not in repr(trips.inspect.jobs())
+    assert CLAIM_ENDED in repr(trips.inspect.jobs())
 
 
 def test_a_load_that_died_does_not_seem_to_run_when_its_job_has_been_done(session: sl.Session, trips: sl.Table):
@@ -181,11 +181,11 @@ def test_a_load_that_died_does_not_seem_to_run_when_its_job_has_been_done(sessio
         job = Job(id=f"{kind} 1", kind=kind, state="RUNNING", created=clock.now(), started=clock.now())
         store.catalog.put_job(store.table_id, job)
         clock.sleep(1)
-    assert [one.id for one in trips.jobs("running")] == ["bulk-import 1", "ingest 1"]
+    assert [one.id for one in trips.inspect.jobs("running")] == ["bulk-import 1", "ingest 1"]
     trips.ingest([{"city": "lima"}], job_id="ingest 1")
-    assert [one.id for one in trips.jobs("running")] == ["bulk-import 1"]
-    assert [(one.id, one.reason) for one in trips.jobs("failed")] == [("ingest 1", RUN_AGAIN)]
-    assert [one.reason for one in trips.jobs() if one.id == "ingest 1"] == [None, RUN_AGAIN]
+    assert [one.id for one in trips.inspect.jobs("running")] == ["bulk-import 1"]
+    assert [(one.id, one.reason) for one in trips.inspect.jobs("failed")] == [("ingest 1", RUN_AGAIN)]
+    assert [one.reason for one in trips.inspect.jobs() if one.id == "ingest 1"] == [None, RUN_AGAIN]
 
 
 def test_a_load_whose_process_was_killed_is_not_running_any_more(session: sl.Session, trips: sl.Table):
@@ -203,9 +203,9 @@ def test_a_load_whose_process_was_killed_is_not_running_any_more(session: sl.Ses
         started = clock.now()
         job = Job(id=job_id, kind="ingest", state="RUNNING", created=started, started=started, reason=process)
         catalog.put_job(trips.entry.id, job)
-    assert {one.id for one in trips.jobs("running")} == {"live", "elsewhere", "unknown"}
-    assert [(one.id, one.reason) for one in trips.jobs("failed")] == [("killed", PROCESS_ENDED)]
-    assert "FAILED   ingest  killed" in repr(trips.jobs())
+    assert {one.id for one in trips.inspect.jobs("running")} == {"live", "elsewhere", "unknown"}
+    assert [(one.id, one.reason) for one in trips.inspect.jobs("failed")] == [("killed", PROCESS_ENDED)]
+    assert "FAILED   ingest  killed" in repr(trips.inspect.jobs())
 
 
 def test_a_load_that_ends_while_jobs_are_listed_has_not_failed(
@@ -223,7 +223,7 @@ def test_a_load_that_ends_while_jobs_are_listed_has_not_failed(
         return found
 
     monkeypatch.setattr(catalog, "jobs", then_it_ends)
-    assert [(one.state, one.reason) for one in trips.jobs()] == [("FINISHED", None)]
+    assert [(one.state, one.reason) for one in trips.inspect.jobs()] == [("FINISHED", None)]
 
 
 def test_a_load_says_which_process_it_runs_in_until_it_ends(trips: sl.Table, monkeypatch: pytest.MonkeyPatch):
@@ -241,15 +241,15 @@ def test_a_change_that_died_has_a_reason_that_is_true_for_changes(session: sl.Se
     store.catalog.put_job(store.table_id, job)
     clock.sleep(1)
     trips.delete("city = 'lima'", job_id="clean")
-    assert [(one.id, one.reason) for one in trips.jobs("failed")] == [("clean", RUN_AGAIN)]
+    assert [(one.id, one.reason) for one in trips.inspect.jobs("failed")] == [("clean", RUN_AGAIN)]
     assert "added" not in RUN_AGAIN
 
 
 def test_jobs_says_what_it_cannot_list(trips: sl.Table):
     for wrong in ({"limit": 0}, {"which": "lost"}):
         with pytest.raises(InvalidInput):
-            trips.jobs(**wrong)
-    assert "no job" in repr(trips.jobs())
+            trips.inspect.jobs(**wrong)
+    assert "no job" in repr(trips.inspect.jobs())
 
 
 @pytest.mark.parametrize(

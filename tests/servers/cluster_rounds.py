@@ -111,19 +111,19 @@ def bulk_import(worker: Worker, table: str, *, merge: bool) -> None:
 
 
 def compact(worker: Worker, table: str) -> None:
-    worker.session.table(table).compact(strategy="all", engine="spark")
+    worker.session.table(table).maintenance.compact(strategy="all", engine="spark")
 
 
 def time_travel(worker: Worker, table: str) -> None:
     """Compare what three engines count in a version that is retained."""
     opened = worker.session.table(table)
-    version = worker.random.choice(opened.snapshots()[:4]).id
+    version = worker.random.choice(opened.history()[:4]).id
     statement = f"SELECT batch, count(*) AS n FROM {table} VERSION AS OF {version} GROUP BY batch ORDER BY batch"
     try:
         answers = [worker.session.sql(statement, engine=engine).to_arrow() for engine in ("spark", "duckdb")]
         read = Counter(opened.scan(version=version).to_arrow()["batch"].to_pylist())
     except NotFound:
-        if any(snapshot.id == version for snapshot in opened.snapshots()):
+        if any(snapshot.id == version for snapshot in opened.history()):
             raise
         return  # the other thread expired it meanwhile
     expected = [{"batch": batch, "n": read[batch]} for batch in sorted(read)]

@@ -232,7 +232,7 @@ class Worker:
         now = self.session.table(table).state_store
         to = self.random.choice([kind for kind in STATE_STORES if kind != now])
         try:
-            self.session.migrate_state_store(table, to)
+            self.session.migrate(table, to)
         except sl.InvalidInput as error:  # another worker was faster
             if "already" not in error.message:
                 raise
@@ -243,7 +243,7 @@ class Worker:
         table = self.session.create_table(name, SCHEMA, state_store=self.random.choice(STATE_STORES))
         table.ingest([{"key": "k", "batch": name}])
         assert table.scan().to_arrow()["batch"].to_pylist() == [name]
-        self.session.delete_table(name, force=True)
+        self.session.drop_table(name, force=True)
 
 
 TABLES = tuple(kind.removesuffix("StateStore") for kind in STATE_STORES)
@@ -260,11 +260,14 @@ STEPS: Steps = {
     "save": (6, Worker.save),
     "read savepoint": (6, Worker.read_savepoint),
     "delete savepoint": (4, Worker.delete_savepoint),
-    "compact": (8, lambda worker, table: worker.session.table(table).compact(strategy="all", engine="local")),
-    "split": (2, lambda worker, table: worker.session.table(table).split_partitions()),
-    "expire": (5, lambda worker, table: worker.session.table(table).expire_snapshots(dry_run=False)),
-    "gc": (6, lambda worker, table: worker.session.table(table).collect_garbage(dry_run=False)),
-    "sweep": (1, lambda worker, table: worker.session.table(table).sweep_orphans(dry_run=False)),
+    "compact": (
+        8,
+        lambda worker, table: worker.session.table(table).maintenance.compact(strategy="all", engine="local"),
+    ),
+    "split": (2, lambda worker, table: worker.session.table(table).maintenance.split()),
+    "expire": (5, lambda worker, table: worker.session.table(table).maintenance.expire(dry_run=False)),
+    "gc": (6, lambda worker, table: worker.session.table(table).maintenance.collect_garbage(dry_run=False)),
+    "sweep": (1, lambda worker, table: worker.session.table(table).maintenance.sweep_orphans(dry_run=False)),
     "list": (4, lambda worker, table: worker.session.table(table).savepoints()),
     "own table": (2, Worker.own_table),
     "migrate": (2, Worker.migrate),
@@ -343,9 +346,9 @@ def judge_all(oracle: Oracle, worker: Worker) -> None:
         opened = worker.session.table(table)
         for last in (False, True):
             if last:
-                opened.compact(strategy="all", engine="local")
-                opened.expire_snapshots(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
-                opened.collect_garbage(dry_run=False, delay=timedelta(0))
+                opened.maintenance.compact(strategy="all", engine="local")
+                opened.maintenance.expire(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
+                opened.maintenance.collect_garbage(dry_run=False, delay=timedelta(0))
             worker.scan(table)
             for name in oracle.savepoints.get(table, {}):
                 try:
@@ -355,7 +358,7 @@ def judge_all(oracle: Oracle, worker: Worker) -> None:
             report = opened.check(deep=True)
             if not report.ok:
                 oracle.wrong(f"check of {table}: {report}")
-            for snapshot in opened.snapshots():
+            for snapshot in opened.history():
                 if worker.session.table(table).scan(version=snapshot.id).count() != snapshot.rows:
                     oracle.wrong(f"snapshot {snapshot.id} of {table} has not its {snapshot.rows} rows")
 

@@ -52,8 +52,8 @@ def test_long_work_shows_that_it_asks_again_and_why(moto_proxy: tuple[Proxy, Ser
         table = session.create_table("t", SCHEMA, state_store="TransactionLogStateStore")
         table.ingest(rows(*"abcdef"))
         for operation in (
-            lambda: table.split_partitions(at="c"),
-            lambda: session.migrate_state_store("t", "DynamoDBStateStore"),
+            lambda: table.maintenance.split(at="c"),
+            lambda: session.migrate("t", "DynamoDBStateStore"),
             lambda: table.create_savepoint("kept"),
         ):
             shown.lines.clear()
@@ -63,7 +63,7 @@ def test_long_work_shows_that_it_asks_again_and_why(moto_proxy: tuple[Proxy, Ser
             assert not shown.shown
         proxy.tell(lambda *_: Fate("reset"))
         with pytest.raises(sl.NetworkError, match="the network failed in each of 5 attempts"):
-            session.migrate_state_store("t", "TransactionLogStateStore")
+            session.migrate("t", "TransactionLogStateStore")
         assert len(proxy.requests) < 40
         proxy.tell(None)
 

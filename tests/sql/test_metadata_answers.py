@@ -87,7 +87,7 @@ def test_rows_that_only_reading_can_count_are_read(session: sl.Session, reads: l
 
 
 def test_a_file_that_two_partitions_share_is_counted_once(session: sl.Session):
-    session.table("t").split_partitions(at="c")
+    session.table("t").maintenance.split(at="c")
     assert session.sql("SELECT count(*) AS n FROM t", engine="duckdb").to_dict() == {"n": [8]}
 
 

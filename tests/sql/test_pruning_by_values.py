@@ -214,13 +214,13 @@ def test_old_rows_that_a_filter_drops_are_not_in_metadata_answers(tmp_path: Path
 
 def test_compactions_splits_rollbacks_and_other_stores_keep_statistics(session: sl.Session):
     table = session.table("t")
-    table.split_partitions(at=2)
+    table.maintenance.split(at=2)
     assert len({file.filename for file in table.scan(where="day = DATE '2013-03-01'").plan().files}) == 1
     assert "metadata" not in repr(session.sql("SELECT max(day) FROM t"))  # a file's greatest may be of the other leaf
-    table.compact("all")
+    table.maintenance.compact("all")
     assert len(table.scan(where="day = DATE '2012-03-01'").plan().files) == 0
     assert "metadata" in repr(session.sql("SELECT max(day) FROM t"))
-    session.migrate_state_store("t", "TransactionLogStateStore")
+    session.migrate("t", "TransactionLogStateStore")
     table = session.table("t")
     table.ingest(month(9))
     table.rollback(5)
@@ -234,7 +234,7 @@ def test_the_property_decides_from_the_next_file_on(session: sl.Session):
     table.ingest(month(7))
     assert len(table.scan(where="day = DATE '2013-03-01'").plan().files) == 2
     table.set_properties({STATISTICS: "auto"})
-    table.compact("all")
+    table.maintenance.compact("all")
     assert len(table.scan(where="day = DATE '2012-03-01'").plan().files) == 0
     assert len(table.scan(where="n = 500").plan().files) == 1
 
@@ -260,7 +260,7 @@ def test_a_column_without_statistics_cannot_be_named_and_a_named_one_stays(sessi
 def test_the_files_of_a_version_show_their_statistics(session: sl.Session):
     shown = session.sql("SELECT min_day, max_day, nulls_n, min_so FROM t$files ORDER BY min_day").to_arrow().to_pylist()
     assert shown[0] == {"min_day": date(2013, 1, 1), "max_day": date(2013, 1, 1), "nulls_n": 1, "min_so": "m1"}
-    assert "max day" in repr(session.table("t").files())
+    assert "max day" in repr(session.table("t").inspect.files())
 
 
 @pytest.mark.spark
@@ -276,5 +276,5 @@ def test_files_of_a_bulk_import_and_of_a_compaction_on_spark_have_statistics(tmp
         assert "metadata" in repr(result)
         assert result.to_arrow().to_pylist() == read.to_arrow().to_pylist()
         assert len(table.scan(where="n = 1").plan().files) == 1
-        table.compact("all", engine="spark")
+        table.maintenance.compact("all", engine="spark")
         assert len(table.scan(where="n = 20").plan().files) == 0

@@ -105,7 +105,7 @@ def test_a_dry_run_of_an_insert_counts_rows_and_bytes_and_changes_nothing(sessio
     assert "trips at snapshot 2  3 of 3      2 of 2" in repr(plan)
     assert plan.to_dict()["plan"]["rows"] == 3
     assert files(session) == before
-    assert session.table("trips").resolved.snapshot_id == 2
+    assert session.table("trips").at().resolved.snapshot_id == 2
 
 
 @few_on_spark(
@@ -171,7 +171,7 @@ def test_an_insert_that_fails_leaves_nothing(session, engine, query, words):
     with pytest.raises(sl.SleeperError, match=words):
         session.sql(f"INSERT INTO trips {query}", engine=engine)
     assert files(session) == before
-    assert session.table("trips").resolved.snapshot_id == 2
+    assert session.table("trips").at().resolved.snapshot_id == 2
     assert fares(session) == ROWS
 
 
@@ -202,8 +202,8 @@ def test_create_table_with_columns_makes_an_empty_table(session, engine):
     assert table.schema == sl.Schema(
         {"place": "string"}, {"at": "timestamp"}, {"n": "int", "tags": "list<string>?", "price": "decimal(10,2)?"}
     )
-    assert len(table.partitions.leaves) == 3
-    assert table.properties.texts["snapshot.time-retained"] == "30 d"
+    assert len(table.at().partition_tree.leaves) == 3
+    assert table.at().properties.texts["snapshot.time-retained"] == "30 d"
 
 
 @few_on_spark(
@@ -294,9 +294,9 @@ def test_alter_table_changes_columns_in_one_commit(session, engine):
     assert "nothing was changed" in repr(session.sql(again, engine=engine))
     session.sql("ALTER TABLE trips DROP COLUMNS (tip, fare)", engine=engine)
     session.sql("ALTER TABLE trips SET TBLPROPERTIES (snapshot.time-retained = '20 d')", engine=engine)
-    assert session.table("trips").properties.texts["snapshot.time-retained"] == "20 d"
+    assert session.table("trips").at().properties.texts["snapshot.time-retained"] == "20 d"
     session.sql("ALTER TABLE trips UNSET TBLPROPERTIES (snapshot.time-retained)", engine=engine)
-    assert "snapshot.time-retained" not in session.table("trips").properties.texts
+    assert "snapshot.time-retained" not in session.table("trips").at().properties.texts
     session.sql("ALTER TABLE trips RENAME TO journeys", engine=engine)
     assert [table.name for table in session.tables()] == ["journeys"]
 
@@ -345,7 +345,7 @@ def test_procedures_do_what_commands_do(session, engine):
         call("expire('trips', time_retained => '1 h', num_retained_min => 1)", force=True)
     )
     assert "offline" in repr(call("offline('trips')"))
-    assert not session.table("trips").online
+    assert not session.table("trips").maintenance.is_online
     assert "CALL sys.compact(table" in repr(call("help()"))
 
 
@@ -365,14 +365,14 @@ def test_procedures_do_what_commands_do(session, engine):
         ("CALL sys.create_savepoint(:t)", "no parameter 't'", ""),
         ("CALL sys.expire('trips', time_retained => 'soon')", "'soon' is not a duration", "3d"),
         ("CALL sys._opened('trips')", "no procedure 'sys._opened'", ""),
-        ("CALL sys.delete('trips', force => 'no')", "argument 'force' is TRUE or FALSE, not 'no'", "force => FALSE"),
-        ("CALL sys.delete('trips', force => :p)", "argument 'force' is TRUE or FALSE, not 'no'", "force => FALSE"),
-        ("CALL sys.delete('trips', force => 1)", "argument 'force' is TRUE or FALSE, not 1", "force => TRUE"),
-        ("CALL sys.delete('trips', force => NULL)", "argument 'force' is TRUE or FALSE, not None", "force => TRUE"),
+        ("CALL sys.drop('trips', force => 'no')", "argument 'force' is TRUE or FALSE, not 'no'", "force => FALSE"),
+        ("CALL sys.drop('trips', force => :p)", "argument 'force' is TRUE or FALSE, not 'no'", "force => FALSE"),
+        ("CALL sys.drop('trips', force => 1)", "argument 'force' is TRUE or FALSE, not 1", "force => TRUE"),
+        ("CALL sys.drop('trips', force => NULL)", "argument 'force' is TRUE or FALSE, not None", "force => TRUE"),
         ("CALL sys.rollback('trips', 1, dry_run => 'false')", "argument 'dry_run' is TRUE or FALSE", "=> FALSE"),
         ("CALL sys.reinitialise('trips', 'no', force => TRUE)", "'delete_partitions' is TRUE or FALSE", "=> FALSE"),
-        ("CALL sys.delete(name => 'trips', name => 'other', force => TRUE)", "argument 'name' is given twice",
-         "CALL sys.delete"),
+        ("CALL sys.drop(name => 'trips', name => 'other', force => TRUE)", "argument 'name' is given twice",
+         "CALL sys.drop"),
     ],
 )  # fmt: skip
 def test_a_wrong_call_is_explained(session, sql, words, hint):
@@ -400,16 +400,17 @@ def test_an_insert_takes_no_on_conflict(session, clause):
         session.sql(f"INSERT INTO trips SELECT * FROM trips ON CONFLICT {clause}")
 
 
-def test_a_procedure_has_the_arguments_of_its_method():
+def test_a_procedure_has_the_arguments_of_its_method(session):
     import inspect
+    from operator import attrgetter
 
     from sleeper_nb.session.procedures import PROCEDURES
 
     for each in PROCEDURES:
-        owner = sl.Session if each.of_session else sl.Table
-        names = set(inspect.signature(getattr(owner, each.method)).parameters)
+        owner = session if each.of_session else session.table("trips")
+        names = set(inspect.signature(attrgetter(each.method)(owner)).parameters)
         options = {"": set(), "dry_run": {"dry_run"}, "force": {"force", "dry_run"}, "not dry_run": {"dry_run"}}
-        given = {*each.arguments, *dict(each.given), *options[each.confirmation]} - ({"table"} - names)
+        given = {*each.arguments, *options[each.confirmation]} - ({"table"} - names)
         assert given <= names, each.name
 
 
@@ -431,9 +432,9 @@ def test_create_table_as_makes_a_table_of_a_query(session, engine, clauses, leav
     assert fares(session, table="copied") == ROWS[:2]
     copied = session.table("copied")
     assert copied.schema == SCHEMA
-    assert len(copied.partitions.leaves) == leaves
+    assert len(copied.at().partition_tree.leaves) == leaves
     if "30 d" in clauses:
-        assert copied.properties.texts["snapshot.time-retained"] == "30 d"
+        assert copied.at().properties.texts["snapshot.time-retained"] == "30 d"
 
 
 @pytest.mark.parametrize("engine", DUCKDB_FIRST)  # test_rules_on_spark.py has tables of data with rules
@@ -527,8 +528,8 @@ def test_a_table_like_another_takes_rows_splits_and_properties(session):
     session.sql("CREATE TABLE v LIKE trips SPLITS ('m') WITH (snapshot.time-retained = '30 d') AS SELECT * FROM trips")
     made = session.table("v")
     assert made.schema == SCHEMA
-    assert len(made.partitions.leaves) == 2
-    assert made.properties.texts["snapshot.time-retained"] == "30 d"
+    assert len(made.at().partition_tree.leaves) == 2
+    assert made.at().properties.texts["snapshot.time-retained"] == "30 d"
     assert fares(session, table="v") == ROWS
 
 

@@ -31,7 +31,7 @@ def session(tmp_path, request):
             if number == 2:
                 table.create_savepoint("before-fix", "why")
         clock.advance(timedelta(hours=1))
-        table.compact("all", engine="local")
+        table.maintenance.compact("all", engine="local")
         table.ingest([{"city": "zwolle", "fare": 9}], job_id="job-1")
         yield opened
 
@@ -70,7 +70,7 @@ def test_the_information_schema_lists_tables_and_views(session, engine, name):
 )
 def test_both_engines_and_inspect_give_the_same_rows_and_types(session, name, clause):
     sql = f"SELECT * FROM trips${name}{clause}"
-    ours = session.table("trips").inspect(f"SELECT * FROM {name}{clause}").to_dict()
+    ours = session.table("trips").inspect.query(f"SELECT * FROM {name}{clause}").to_dict()
     by_duckdb, by_spark = (session.sql(sql, engine=engine).to_arrow() for engine in ("duckdb", "spark"))
     assert by_duckdb.to_pydict() == by_spark.to_pydict() == ours
     assert by_duckdb.schema.types == by_spark.schema.types
@@ -145,21 +145,21 @@ def test_inspect_knows_short_and_whole_names_at_its_own_version_and_at_others(se
     trips = session.table("trips")
     for table, clause in ((trips, ""), (trips.at(3), "@3"), (trips.at("savepoint.1"), "@before-fix")):
         whole = session.sql(f"SELECT * FROM trips${name}{clause}", engine="duckdb").to_dict()
-        assert table.inspect(f"SELECT * FROM {name}").to_dict() == whole
-        assert table.inspect(f"SELECT * FROM trips${name.upper()}").to_dict() == whole
-        assert trips.inspect(f"SELECT * FROM {name}{clause}").to_dict() == whole
+        assert table.inspect.query(f"SELECT * FROM {name}").to_dict() == whole
+        assert table.inspect.query(f"SELECT * FROM trips${name.upper()}").to_dict() == whole
+        assert trips.inspect.query(f"SELECT * FROM {name}{clause}").to_dict() == whole
 
 
 def test_inspect_tells_what_it_read_and_what_it_does_not_know(session):
     trips = session.table("trips")
-    files = trips.inspect("SELECT f.filename FROM files f ANTI JOIN files@5 g USING (filename)")
+    files = trips.inspect.query("SELECT f.filename FROM files f ANTI JOIN files@5 g USING (filename)")
     assert repr(files).endswith("1 row · metadata of trips at snapshot 6")
     for sql, hint in (("FROM fils", "did you mean 'files'?"), ("FROM trips", "available: savepoints")):
         with pytest.raises(sl.NotFound) as caught:
-            trips.inspect(sql)
+            trips.inspect.query(sql)
         assert hint in caught.value.hint
     with pytest.raises(sl.InvalidInput, match="view 'v' would not be kept"):
-        trips.inspect("CREATE TEMP VIEW v AS SELECT * FROM files")
+        trips.inspect.query("CREATE TEMP VIEW v AS SELECT * FROM files")
 
 
 def test_a_statement_reads_one_version_of_a_table_whatever_is_committed_meanwhile(session, monkeypatch):

@@ -105,7 +105,7 @@ def test_what_is_wrong_in_a_view_shows_where_the_view_is_named(tmp_path: Path):
     with sl.connect(tmp_path / "warehouse") as session:
         session.create_table("gone", SCHEMA)
         session.sql("CREATE TEMP VIEW late AS SELECT * FROM gone VERSION AS OF 1", engine="duckdb")
-        session.delete_table("gone", force=True)
+        session.drop_table("gone", force=True)
         error = failed(session, "SELECT *\nFROM late AS x", "duckdb")
         assert error.place.splitlines() == ["LINE 2: FROM late AS x", "             ^"]
 

@@ -40,7 +40,7 @@ def imported(table):
 def compacted(table, engine="local"):
     table.ingest(rows())
     table.ingest(rows(5))
-    table.compact("all", engine=engine)
+    table.maintenance.compact("all", engine=engine)
 
 
 def compacted_on_spark(table):
@@ -65,7 +65,7 @@ def written(request, tmp_path):
         with sl.connect(tmp_path, spark=engine) as session:
             table = session.create_table("t", SCHEMA, properties={name.strip(): v for name, v in properties.items()})
             request.param(table)
-            (file,) = table.files()
+            (file,) = table.inspect.files()
             return Path(session.location) / table.entry.id / file["filename"]
 
     return write
@@ -116,7 +116,7 @@ def test_every_codec_can_be_written_and_read(tmp_path, codec):
     with sl.connect(tmp_path) as session:
         table = session.create_table("t", SCHEMA, properties={f"{PREFIX}.compression.codec": codec})
         ingested(table)
-        (file,) = table.files()
+        (file,) = table.inspect.files()
         (found,) = {c.compression for c in columns(f"{session.location}/{table.entry.id}/{file['filename']}").values()}
         assert found.lower().removesuffix("_raw") == codec.replace("none", "uncompressed")
         assert table.scan(limit=1).to_arrow().num_rows == 1
@@ -128,7 +128,7 @@ def test_smaller_pages_are_more_pages(tmp_path):
         with sl.connect(tmp_path / size) as session:
             table = session.create_table("t", SCHEMA, properties={f"{PREFIX}.page.size": size})
             table.ingest(pa.concat_tables([rows(first) for first in range(0, 20_000, 1000)]))
-            (file,) = table.files()
+            (file,) = table.inspect.files()
             path = Path(session.location) / table.entry.id / file["filename"]
             sizes.append(columns(path)["k"].total_uncompressed_size)  # each page has a header
     assert sizes[0] > sizes[1]
@@ -138,7 +138,7 @@ def test_a_dictionary_that_outgrows_its_page_is_given_up(tmp_path):
     with sl.connect(tmp_path) as session:
         table = session.create_table("t", SCHEMA, properties={DICTIONARIES[0]: "true", f"{PREFIX}.page.size": "1024"})
         table.ingest(pa.concat_tables([rows(first) for first in range(0, 20_000, 1000)]))
-        (file,) = table.files()
+        (file,) = table.inspect.files()
         column = columns(Path(session.location) / table.entry.id / file["filename"])["k"]
         assert "PLAIN" in column.encodings
         assert column.total_uncompressed_size < 20_000 * 40
@@ -181,7 +181,7 @@ def test_numbers_that_differ_little_are_kept_as_differences_and_only_repeated_va
     with sl.connect(tmp_path) as session:
         table = session.create_table("t", NUMBERS, properties={f"{PREFIX}.writer.version": version})
         table.ingest(of_numbers())
-        (file,) = table.files()
+        (file,) = table.inspect.files()
         found = columns(Path(session.location) / table.entry.id / file["filename"])
         ways = {name: {*column.encodings} - {"RLE"} for name, column in found.items()}
         differences = {"DELTA_BINARY_PACKED"} if version == "v2" else {"PLAIN"}

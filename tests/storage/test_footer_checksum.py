@@ -91,7 +91,7 @@ def test_the_metadata_of_another_version_is_refused(tmp_path: Path, part: str):
         table = session.create_table("t", sl.Schema({"k": "int"}), state_store="S3StateStore")
         table.ingest([{"k": 1}])
         early = table.create_savepoint("early")
-        table.split_partitions(at=5)
+        table.maintenance.split(at=5)
         table.ingest([{"k": 9}])
         late = table.create_savepoint("late")
         assert table.scan(version="savepoint.late").count() == 2

@@ -193,11 +193,11 @@ def keep_up(team: Team, number: int) -> tuple[list[Done], list[str]]:
 
 def _clean(table: sl.Table, at: int) -> None:
     if at % 4 == 0:
-        table.compact(strategy="all", engine="local")
+        table.maintenance.compact(strategy="all", engine="local")
     elif at % 4 == 1:
-        table.split_partitions(threshold=6)
-    table.expire_snapshots(dry_run=False, time_retained=NOW, num_retained_min=4)
-    table.collect_garbage(dry_run=False, delay=NOW)
+        table.maintenance.split(threshold=6)
+    table.maintenance.expire(dry_run=False, time_retained=NOW, num_retained_min=4)
+    table.maintenance.collect_garbage(dry_run=False, delay=NOW)
 
 
 # The oracle.
@@ -224,7 +224,7 @@ def judge(table: sl.Table, acknowledged: Sequence[Done]) -> None:
     for done, rows, counts in replayed(acknowledged):
         assert done.counts == counts, f"{done} changes {counts} in its place"
         states[done.snapshot] = Counter((key, n) for key, values in rows.items() for n in values)
-    snapshots = sorted(table.snapshots(), key=lambda each: each.id)
+    snapshots = sorted(table.history(), key=lambda each: each.id)
     for snapshot in snapshots:
         found = table.scan(version=snapshot.id).to_arrow()
         expected = states[max(number for number in states if number <= snapshot.id)]

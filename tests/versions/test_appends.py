@@ -223,7 +223,7 @@ def test_a_rollback_stops_a_reader_that_was_not_told_to_pass_over_it(store: Stat
     assert rows_in(store, appends) == Counter({("a", 0): 1, ("b", 0): 1, ("d", 0): 1})
 
 
-@pytest.mark.parametrize("operation", [ClearTable.operation, "delete-rows"])
+@pytest.mark.parametrize("operation", [ClearTable.operation, "delete"])
 def test_a_reinitialisation_and_an_operation_of_a_later_release_stop_every_reader(operation: str):
     history = [snapshot(2), snapshot(3, operation=operation)]
     with pytest.raises(StateRuleBroken, match=f"operation '{operation}'"):

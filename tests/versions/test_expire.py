@@ -88,10 +88,10 @@ def test_timestamp_as_of_answers_the_same_before_and_after_expiry(gaps: list[int
         table = session.create_table("t", sl.Schema({"key": "string"}))
         for gap in gaps:
             clock.advance(gap * second)
-            table.set_online(True)
+            table.maintenance.online()
             table.ingest([{"key": "a"}])
         clock.advance(rest * second)
-        made = [each.time for each in table.snapshots()]
+        made = [each.time for each in table.history()]
         around = {time + i * second / 1_000_000 for time in made for i in (-1, 0, 1)}
         since = clock.now() - window * second
         moments = [moment for moment in (since, clock.now(), *sorted(around)) if moment >= since]
@@ -106,9 +106,9 @@ def test_timestamp_as_of_answers_the_same_before_and_after_expiry(gaps: list[int
             return found
 
         before = answers()
-        table.expire_snapshots(dry_run=False, time_retained=window * second, num_retained_min=1)
+        table.maintenance.expire(dry_run=False, time_retained=window * second, num_retained_min=1)
         assert answers() == before
-        assert len(table.snapshots()) <= 1 + sum(time > since for time in made)
+        assert len(table.history()) <= 1 + sum(time > since for time in made)
 
 
 REFUSED = {
@@ -130,9 +130,9 @@ def test_retention_that_contradicts_itself_is_refused(tmp_path: Path, what: str,
         table = session.create_table("t", sl.Schema({"key": "string"}))
         table.ingest([{"key": "a"}])
         with pytest.raises(sl.InvalidInput, match=message) as error:
-            table.expire_snapshots(dry_run, **given)
+            table.maintenance.expire(dry_run, **given)
         assert error.value.hint
-        assert len(table.snapshots()) == 2
+        assert len(table.history()) == 2
 
 
 MOST, LEAST = "snapshot.num-retained.max", "snapshot.num-retained.min"
@@ -157,14 +157,14 @@ def test_properties_of_retention_that_contradict_each_other_are_refused(tmp_path
             with pytest.raises(sl.InvalidInput, match=name):
                 refused()
         assert len(session.tables()) == 1
-        assert session.table("t").properties[MOST] == 2**31 - 1
+        assert session.table("t").at().properties[MOST] == 2**31 - 1
         (path,) = (tmp_path / "default" / "config" / "tables").iterdir()
         kept = path.read_text()
         path.write_text(kept + "".join(f"{name}={text}\n" for name, text in values.items()))
         with pytest.raises(sl.InvalidInput, match=f"{path.name}.*{name}"):
             session.table("t")
         path.write_text(f"{kept}{MOST}=9\n{LEAST}=9\n")
-        assert session.table("t").properties[MOST] == 9
+        assert session.table("t").at().properties[MOST] == 9
         session.table("t").set_properties({MOST: "3", LEAST: "2"})
         with pytest.raises(sl.InvalidInput, match=MOST):
             session.table("t").set_properties({LEAST: None})

@@ -142,7 +142,7 @@ def test_a_table_is_deleted_from_a_full_disk(tmp_path: Path):
         session._tables = TableOpener(replace(session.components, catalog=catalog), disk)  # type: ignore[arg-type]
         for left in ("second", None):
             disk.room = 0
-            session.delete_table(session.tables()[0].name, force=True)
+            session.drop_table(session.tables()[0].name, force=True)
             assert [table.name for table in session.tables()] == [left] * (left is not None)
         assert not catalog.deleted()
     assert {path.name.partition("-")[0] for path in (tmp_path / "default").rglob("*") if path.is_file()} == {

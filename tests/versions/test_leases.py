@@ -173,18 +173,18 @@ def test_a_relation_keeps_its_files_for_as_long_as_it_or_one_made_of_it_is_alive
         derived = relation.filter("key = 'a'")
         del relation
         released(drop_garbage)
-        assert [lease.snapshot_id for lease in table.leases()] == [3]
-        table.compact("all", engine="local")
+        assert [lease.snapshot_id for lease in table.inspect.leases()] == [3]
+        table.maintenance.compact("all", engine="local")
         for _ in range(10):
             clock.advance(timedelta(minutes=10))
             session.components.leases.renew()
-        table.expire_snapshots(dry_run=False)
-        assert table.collect_garbage(dry_run=False).data_files == ()
+        table.maintenance.expire(dry_run=False)
+        assert table.maintenance.collect_garbage(dry_run=False).data_files == ()
         assert derived.fetchall() == [("a",)]
         del derived
         released(drop_garbage)
-        assert list(table.leases()) == []
-        assert len(table.collect_garbage(dry_run=False).data_files) == 2
+        assert list(table.inspect.leases()) == []
+        assert len(table.maintenance.collect_garbage(dry_run=False).data_files) == 2
 
 
 def test_a_relation_of_files_that_are_gone_is_an_error_that_names_one(tmp_path: Path):

@@ -148,7 +148,7 @@ def test_a_load_saves_what_it_made_when_the_last_savepoint_is_old_enough(session
     assert "savepoint 1 saves snapshot 2" in repr(first)
     assert type(table.ingest(ROME)) is sl.Snapshot
     clock.advance(DAY)
-    table.compact("all", engine="local")
+    table.maintenance.compact("all", engine="local")
     assert saved(table) == [2]  # no row has changed
     table.ingest(ROME)
     assert saved(table) == [2, 5]

@@ -290,9 +290,9 @@ def test_all_readers_give_the_same_rows(table):
 
 def test_both_kinds_come_in_key_order_with_their_kind(table):
     table.ingest(rows(("a", 1), ("b", 1), ("z", 1)))
-    first = table.resolved.snapshot_id
+    first = table.at().resolved.snapshot_id
     other = table.ingest(rows(("b", 2), ("c", 2))).id
-    table.compact("all", engine="local")
+    table.maintenance.compact("all", engine="local")
     assert table.changes(first).rows().to_arrow().to_pylist() == [
         {"change": "added", "k": "b", "n": 2}, {"change": "added", "k": "c", "n": 2}]  # fmt: skip
     assert table.changes(other, first).rows(1).to_arrow().to_pylist() == [{"change": "removed", "k": "b", "n": 2}]
@@ -328,10 +328,10 @@ def test_an_expired_version_is_compared_through_its_savepoint(table):
     table.ingest(rows(("a", 1)))
     table.create_savepoint("kept")
     table.ingest(rows(("b", 1)))
-    table.compact("all", engine="local")
+    table.maintenance.compact("all", engine="local")
     table.store.clock.advance(timedelta(days=30))
-    table.expire_snapshots(dry_run=False, num_retained_min=1)
-    table.collect_garbage(dry_run=False, delay=timedelta(0))
+    table.maintenance.expire(dry_run=False, num_retained_min=1)
+    table.maintenance.collect_garbage(dry_run=False, delay=timedelta(0))
     report = table.diff("kept")
     assert report.rows == (1, 0)
     assert repr(report).startswith("t: from savepoint 1 'kept', snapshot 2 to snapshot")
@@ -348,7 +348,7 @@ def test_rows_are_compared_as_queries_give_them(tmp_path):
         t.ingest(rows(("a", 2)))
         assert t.changes(2).rows().to_arrow().to_pylist() == [
             {"change": "removed", "k": "a", "n": 1}, {"change": "added", "k": "a", "n": 3}]  # fmt: skip
-        t.compact("all", engine="local")
+        t.maintenance.compact("all", engine="local")
         assert t.changes(3).count() == (0, 0)
         assert t.diff(2).rows == (1, 1)
 
@@ -360,7 +360,7 @@ def test_no_row_becomes_too_old_between_two_versions(tmp_path):
         t = session.create_table("t", schema, properties={"sleeper.table.filters": "ageOff(at,1000)"})
         t.ingest([{"k": k, "at": clock.now()} for k in "ab"])
         t.ingest([{"k": "c", "at": clock.now() + timedelta(seconds=5)}])
-        t.compact("all", engine="local")
+        t.maintenance.compact("all", engine="local")
         found = t.changes(2)
         assert found.count() == (1, 0)
         clock.advance(timedelta(seconds=2))
@@ -372,8 +372,8 @@ def test_no_row_becomes_too_old_between_two_versions(tmp_path):
 def test_a_report_has_rows_files_and_splits(table):
     table.ingest(rows(("a", 1), ("b", 1)))
     table.ingest(rows(("c", 1)))
-    table.split_partitions(at="b")
-    table.compact("all", engine="local")
+    table.maintenance.split(at="b")
+    table.maintenance.compact("all", engine="local")
     report = table.diff(2)
     assert (report.rows_added, report.rows_removed) == (1, 0)
     assert [(split.key, split.point) for split in report.splits] == [("k", "b")]
@@ -420,7 +420,7 @@ def test_each_version_is_processed_as_it_was_and_compared_in_the_newer_columns(
         table = session.create_table("t", sl.Schema({"k": "int"}, {}, {"a": "long", "b": "long"}))
         table.ingest([{"k": 1, "a": 1, "b": 2}, {"k": 1, "a": 5, "b": 2}])
         table.set_properties(processing)
-        then = table.resolved.snapshot_id
+        then = table.at().resolved.snapshot_id
         table.set_properties(dict.fromkeys(processing))
         table.alter(**changes)
         for versions, lost, won in (((then, None), before, after), ((then + 2, then), after, before)):
@@ -439,7 +439,7 @@ def test_a_filter_of_one_name_on_two_columns_is_not_one_filter(tmp_path):
         table = session.create_table("t", sl.Schema({"k": "int"}, {}, {"a": "long", "b": "long"}))
         table.ingest([{"k": 1, "a": 10**15, "b": 0}, {"k": 2, "a": 0, "b": 10**15}])
         table.set_properties({AGE: "ageOff(a,1000)"})
-        then = table.resolved.snapshot_id
+        then = table.at().resolved.snapshot_id
         table.set_properties({AGE: None})
         table.alter(drop_columns=["a"], rename_columns={"b": "a"})
         table.set_properties({AGE: "ageOff(a,1000)"})

@@ -185,8 +185,8 @@ def test_of_rows_that_metadata_counts_only_those_that_are_kept_are_read(table, m
 def test_images_stay_after_a_compaction_a_split_and_an_alteration(table):
     table.update({"v": "v + 100"}, "k = 3")
     images = kinds_of(table.changes(2, 3, images=True))
-    table.split_partitions(at=2)
-    table.compact("all")
+    table.maintenance.split(at=2)
+    table.maintenance.compact("all")
     assert kinds_of(table.changes(2, images=True)) == images
     table.alter({"w": "long?"})
     table.update({"w": "1"}, "k = 4")
@@ -213,7 +213,7 @@ def test_of_a_large_file_only_row_groups_with_changed_rows_are_read(tmp_path, ki
         table.ingest([{"k": k, "v": k} for k in range(100)])
         table.delete("k IN (5, 59, 60, 99)")
         table.delete("k = 7")
-        (file,) = tmp_path.rglob(Path(table.files()[0]["filename"]).name)
+        (file,) = tmp_path.rglob(Path(table.inspect.files()[0]["filename"]).name)
         damage(file, group=3)
         with pytest.raises(sl.StorageError):
             table.scan().to_arrow()

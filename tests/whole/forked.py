@@ -44,7 +44,7 @@ def main(folder: str) -> None:
         "scan": lambda: len(table.scan().to_arrow()),
         "keys": lambda: len(table.scan(keys=[3]).to_arrow()),
         "where": lambda: len(table.scan(where="v = 3").to_arrow()),
-        "inspect": lambda: table.inspect("SELECT count(*) AS n FROM files").to_dict(),
+        "inspect": lambda: table.inspect.query("SELECT count(*) AS n FROM files").to_dict(),
     }
     works = {**reads, "ingest": lambda: table.ingest([{"k": 20, "v": 20}]).rows}
     found = {"before": {name: in_child(work) for name, work in works.items()}}

@@ -89,14 +89,14 @@ class Pair:
 
     def remember(self) -> None:
         """Keep the current version, for later statements and comparisons."""
-        number = self.table.resolved.snapshot_id
+        number = self.table.at().resolved.snapshot_id
         if number not in self.versions:
             self.versions[number] = self.peer_rows()
             self.peer.execute(f"CREATE TABLE t_at_{number} AS FROM t")
 
     def run(self, statement: str) -> None:
         """Run a statement on both sides, and compare."""
-        before, error = self.table.resolved.version, None
+        before, error = self.table.at().resolved.version, None
         files = data_files(self.table.store)
         try:
             plan = self.session.sql(ours(statement), params=PARAMETERS, engine=self.engine, dry_run=True)
@@ -110,12 +110,12 @@ class Pair:
             return
         assert (error is None) == (peer_error is None), f"{statement}\nours: {error}\nDuckDB's: {peer_error}"
         if error is not None:
-            assert self.table.resolved.version == before, statement
+            assert self.table.at().resolved.version == before, statement
             assert data_files(self.table.store) == files, statement
             return
         for name in ("counts", "source_rows", "matched", "files", "bytes", "leaves"):
             assert getattr(plan, name) == getattr(done, name), (name, statement)
-        after = self.table.resolved.version
+        after = self.table.at().resolved.version
         self.compare_planned(planned, statement)
         assert after.rows == before.rows + done.inserted - done.deleted, statement
         changed = self.peer.execute("SELECT n FROM changed").fetchall()[0][0]
@@ -194,8 +194,8 @@ class Pair:
         for number, rows in self.versions.items():
             assert self.rows(number) == rows, number
         assert data_files(self.table.store) <= reachable(self.table.store)
-        last = self.versions[self.table.resolved.snapshot_id]
-        self.table.compact(strategy="all")
+        last = self.versions[self.table.at().resolved.snapshot_id]
+        self.table.maintenance.compact(strategy="all")
         assert self.rows() == last
         assert self.table.check(deep=True).ok
         first = min(self.versions)
@@ -256,7 +256,7 @@ def made_table(
     if layout == "split later":
         for at in (2, 4):
             with contextlib.suppress(sl.SleeperError):
-                table.split_partitions(at=at)
+                table.maintenance.split(at=at)
     return batches
 
 

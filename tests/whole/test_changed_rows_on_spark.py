@@ -47,14 +47,14 @@ def test_changed_rows_are_those_of_duckdb_s_own_tables(tmp_path, spark_engine, l
         peer.execute(f"CREATE TABLE t AS {ROWS}")
         peer.execute("CREATE TABLE o AS SELECT (i * 2)::INT AS k, i::INT AS n FROM range(40) r(i)")
         for number, statement in enumerate(STATEMENTS):
-            before = table.resolved.version.rows
+            before = table.at().resolved.version.rows
             plan = session.sql(statement, engine="spark", dry_run=True) if number % 2 == 0 else None
             done = session.sql(statement, engine="spark")
             changed = peer.execute(statement).fetchall()[0][0]
             assert sorted_rows(table.scan().to_arrow()) == sorted_rows(peer.sql("FROM t").to_arrow_table()), statement
             assert plan is None or plan.counts == done.counts
             assert done.inserted + done.updated + done.deleted == changed
-            assert table.resolved.version.rows == before + done.inserted - done.deleted
+            assert table.at().resolved.version.rows == before + done.inserted - done.deleted
             assert table.check(deep=True).ok
         with pytest.raises(sl.errors.InvalidInput, match="several rows of the source match"):
             session.sql(

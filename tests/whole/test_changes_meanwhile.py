@@ -178,7 +178,7 @@ def test_a_table_that_is_replaced_meanwhile_is_changed_as_it_is_then(race: Race)
 
 def test_a_table_that_is_deleted_meanwhile_is_named(race: Race):
     race.mine.ingest(rows((1, 1)))
-    race.meanwhile(lambda _: race.other.delete_table("t", force=True))
+    race.meanwhile(lambda _: race.other.drop_table("t", force=True))
     with pytest.raises(NotFound, match="'t'"):
         race.mine.update({"n": "n + 1"}, "k = 1")
 
@@ -315,20 +315,20 @@ def test_a_unique_key_that_is_added_meanwhile_is_found_also_with_snapshot_isolat
 
 
 def compacted(table: sl.Table) -> None:
-    table.compact(strategy="all")
+    table.maintenance.compact(strategy="all")
 
 
 def compacted_and_cleaned(table: sl.Table) -> None:
-    table.compact(strategy="all")
-    table.expire_snapshots(dry_run=False, time_retained=NOW, num_retained_min=1, num_retained_max=1)
-    table.collect_garbage(dry_run=False, delay=NOW)
+    table.maintenance.compact(strategy="all")
+    table.maintenance.expire(dry_run=False, time_retained=NOW, num_retained_min=1, num_retained_max=1)
+    table.maintenance.collect_garbage(dry_run=False, delay=NOW)
 
 
 WORK: dict[str, Callable[[sl.Table], object]] = {
     "compacts": compacted,
-    "splits": lambda table: table.split_partitions(at=5),
+    "splits": lambda table: table.maintenance.split(at=5),
     "compacts and cleans": compacted_and_cleaned,
-    "rolls back": lambda table: table.rollback(table.resolved.snapshot_id - 2),
+    "rolls back": lambda table: table.rollback(table.at().resolved.snapshot_id - 2),
 }
 
 

@@ -37,12 +37,12 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sl.Table]:
         t = session.create_table("t", SCHEMA, split_points=[6, 12, 18, 24])
         for part in range(3):
             t.ingest(rows(range(part * 30, part * 30 + 30)))
-        t.compact("all", partition=t.partitions.leaves[0].id)
+        t.maintenance.compact("all", partition=t.at().partition_tree.leaves[0].id)
         t.ingest(rows(range(20), 1))
-        t.split_partitions(at=9)
+        t.maintenance.split(at=9)
         t.rollback(3)
         t.ingest(rows(range(200, 230)))
-        t.compact("all")
+        t.maintenance.compact("all")
         yield t
 
 

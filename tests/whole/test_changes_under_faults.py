@@ -37,8 +37,8 @@ def prepared(folder: Path, kind: str) -> Place:
         for keys in ("abefgnoyz", "dhmrs"):
             table.ingest([{"key": key, "n": number} for number, key in enumerate(keys)])
         table.delete("key IN ('d', 'g')")
-        table.split_partitions(at="m")
-        assert any(each["deletion_file"] for each in table.state.files.active.to_pylist())
+        table.maintenance.split(at="m")
+        assert any(each["deletion_file"] for each in table.at().state.files.active.to_pylist())
     return place
 
 
@@ -57,7 +57,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Place]:
 def hold_and_run_again(session: sl.Session, work: str, before: Numbers, said: str) -> None:
     """Hold that a table is as before a change or after it, and that the job completes when it runs again, once."""
     table, change = session.table("t"), ROW_CHANGES[work]
-    after, head = change.after(before), table.resolved.snapshot_id
+    after, head = change.after(before), table.at().resolved.snapshot_id
     assert numbers(table) == (after if said == "done" else before if said == "not done" else numbers(table))
     assert numbers(table) in (before, after)
     was_done = numbers(table) == after
@@ -66,9 +66,9 @@ def hold_and_run_again(session: sl.Session, work: str, before: Numbers, said: st
         report = change.run(table)
         assert report.snapshot is not None
         assert numbers(table) == after
-        assert table.resolved.snapshot_id == head + (not was_done)
+        assert table.at().resolved.snapshot_id == head + (not was_done)
     hold_leftovers(table)
-    for snapshot in table.snapshots():
+    for snapshot in table.history():
         assert snapshot.rows == len(numbers(table, snapshot.id))
     assert table.check(deep=True).findings == ()
 
@@ -80,7 +80,7 @@ def hold_leftovers(table: sl.Table) -> None:
         os.utime(store.storage.locate(path), (0, 0))
     needed = reachable(store) | {*stored_files(store.load().files.table)["filename"].to_pylist()}
     left = data_files(store) - needed
-    assert {file.path for file in table.sweep_orphans(dry_run=False, older_than=DAY).files} == left
+    assert {file.path for file in table.maintenance.sweep_orphans(dry_run=False, older_than=DAY).files} == left
     assert data_files(store) <= needed
 
 
@@ -135,7 +135,7 @@ def test_a_full_disk_leaves_the_rows_as_they_were(places: dict[str, Place], tmp_
     copy = places["S3StateStore"].copied(tmp_path / "house")
     with copy.opened(seed=1) as session:
         before, files = numbers(session.table("t")), data_files(session.table("t").store)
-        head = session.table("t").resolved.snapshot_id
+        head = session.table("t").at().resolved.snapshot_id
     said = set()
     for room in range(0, 100_000, step):
         with copy.opened(seed=2 + room, room=room) as session:
@@ -145,8 +145,8 @@ def test_a_full_disk_leaves_the_rows_as_they_were(places: dict[str, Place], tmp_
             except StorageError as error:
                 said.add((error.message.partition(" for ")[0], error.hint))
                 assert (numbers(table), data_files(table.store)) == (before, files)
-                assert table.resolved.snapshot_id == head
-                assert not table.leases()
+                assert table.at().resolved.snapshot_id == head
+                assert not table.inspect.leases()
             else:
                 break
     assert said == {("no space left", FREE_SPACE)}

@@ -78,10 +78,10 @@ def test_versions_of_two_clocks_are_in_order_and_clean_ups_lose_none_that_is_kep
         table.ingest(rows_of(keys[-1]))
         table.create_savepoint(f"point-{turn}")
         if turn % 3 == 2:
-            table.compact("all", engine="local")
+            table.maintenance.compact("all", engine="local")
         two.advance(SHORT)
     table = two.tables()[0]
-    history = table.snapshots()
+    history = table.history()
     assert [s.id for s in history] == list(range(len(history), 0, -1))
     times = [s.time for s in history]
     assert times == sorted(set(times), reverse=True)
@@ -91,8 +91,8 @@ def test_versions_of_two_clocks_are_in_order_and_clean_ups_lose_none_that_is_kep
                                       engine="duckdb").to_arrow()) == rows  # fmt: skip
 
     cleaner = getattr(two, cleans).table("t")
-    cleaner.expire_snapshots(time_retained=timedelta(hours=1), num_retained_min=1, dry_run=False)
-    cleaner.collect_garbage(dry_run=False)
+    cleaner.maintenance.expire(time_retained=timedelta(hours=1), num_retained_min=1, dry_run=False)
+    cleaner.maintenance.collect_garbage(dry_run=False)
     for table in two.tables():
         assert keys_in(table.scan().to_arrow()) == sorted(keys)
         for turn in range(6):
@@ -115,11 +115,11 @@ def test_a_lease_holds_while_clocks_differ_by_less_than_it_lasts_and_no_read_is_
         behind.table("t").ingest(rows_of("b"))
         reader, other = (behind, ahead) if reads == "behind" else (ahead, behind)
         relation = reader.table("t").at(2).scan().to_duckdb()
-        assert len(reader.table("t").leases()) == 1
+        assert len(reader.table("t").inspect.leases()) == 1
         cleaner = other.table("t")
-        cleaner.compact("all", engine="local")
-        cleaner.expire_snapshots(time_retained=timedelta(0), num_retained_min=1, num_retained_max=1, dry_run=False)
-        cleaner.collect_garbage(delay=timedelta(0), dry_run=False)
+        cleaner.maintenance.compact("all", engine="local")
+        cleaner.maintenance.expire(time_retained=timedelta(0), num_retained_min=1, num_retained_max=1, dry_run=False)
+        cleaner.maintenance.collect_garbage(delay=timedelta(0), dry_run=False)
         if reads == "behind" and apart > DURATION:  # as if the reader had slept so long: an error, and no other rows
             with pytest.raises((SleeperError, duckdb.Error), match=r"\.parquet"):
                 relation.fetchall()

@@ -102,7 +102,7 @@ def rename(session: Session, _kind: str) -> None:
 
 def delete(session: Session, _kind: str) -> None:
     if "trips" in names(session):
-        session.delete_table("trips", force=True)
+        session.drop_table("trips", force=True)
     finish_deletions(session.components.catalog, session.components.property_files, session.components.clock)
 
 
@@ -141,8 +141,8 @@ def shown(session: Session) -> dict[str, str]:
     """Read all that shows, and return each table's keys."""
     found = {}
     for table in session.tables():
-        table.partitions.check()
-        for snapshot in table.snapshots():
+        table.at().partition_tree.check()
+        for snapshot in table.history():
             table.at(snapshot.id).scan().to_arrow()
         for point in table.savepoints():
             assert keys_in(table.at(f"savepoint.{point.id}").scan().to_arrow())
@@ -181,8 +181,8 @@ def check_left(session: Session, work: str) -> None:
         files = {file.path for file in session._storage.list() if not file.path.startswith("catalog.")}
         assert all(any(table_id in path for table_id in ids) for path in files)
     if work == "reinitialise":
-        assert len(session.table("trips").snapshots()) == 1
-        assert len(session.table("trips").partitions.leaves) == 3
+        assert len(session.table("trips").history()) == 1
+        assert len(session.table("trips").at().partition_tree.leaves) == 3
 
 
 # A change of a table that is a commit and a change of its properties file.
@@ -204,7 +204,7 @@ def replace_table(session: Session) -> None:
 
 
 def migrate(session: Session) -> None:
-    session.migrate_state_store("trips", "TransactionLogStateStore")
+    session.migrate("trips", "TransactionLogStateStore")
 
 
 VISITS = Schema({"key": "string"}, {}, {"value": "long"})
@@ -217,12 +217,12 @@ FILE_AND_COMMIT: dict[str, Callable[[Session], None]] = {
 def settings(session: Session) -> tuple[object, ...]:
     """Return all that these changes change: of the version, and of the file of properties."""
     table = session.table("trips")
-    lines = {name: table.properties.text(name) for name in (*SUMS, KEPT_FOR, STATE_STORE)}
-    assert table.properties[TABLE_SCHEMA] == table.schema
-    assert table.properties[STATE_STORE] == table.state_store
-    assert table.property_notes() == ()
+    lines = {name: table.at().properties.text(name) for name in (*SUMS, KEPT_FOR, STATE_STORE)}
+    assert table.at().properties[TABLE_SCHEMA] == table.schema
+    assert table.at().properties[STATE_STORE] == table.state_store
+    assert table.status().notes == ()
     assert table.check().ok
-    return table.schema, table.snapshots()[0].operation, tuple(sorted(lines.items()))
+    return table.schema, table.history()[0].operation, tuple(sorted(lines.items()))
 
 
 @pytest.mark.parametrize("kind", ["dies before", "fails", "is down"])

@@ -59,9 +59,9 @@ def test_one_line_makes_a_table_of_a_frame(session):
         "sort_keys": {"at": "timestamp"},
         "values": {"n": "long?", "fare": "double?"},
     }
-    (first,) = table.snapshots()
+    (first,) = table.history()
     assert (first.id, first.operation, first.rows, first.files, first.message) == (1, "create", 120, 3, "first")
-    assert [leaf["rows"] for leaf in table.leaves()] == [40, 40, 40]
+    assert [leaf["rows"] for leaf in table.inspect.partitions()] == [40, 40, 40]
     assert table.scan(keys="oslo").count() == 40
     assert not table.check(deep=True).findings
 
@@ -70,7 +70,7 @@ def test_one_line_makes_a_table_of_a_frame(session):
 def test_tables_with_rows_go_on_as_any_other(session, kind):
     table = session.create_table("t", FRAME, row_keys=["city", "n"], leaves=8, state_store=kind)
     table.ingest(FRAME.assign(n=FRAME.n + 1000))
-    table.compact()
+    table.maintenance.compact()
     assert table.scan().count() == 240
     assert table.at(1).scan().count() == 120
     table.rollback(1)
@@ -115,7 +115,7 @@ def test_every_input_makes_the_same_table(session, tmp_path, kind):
         "city": "string", "at": "timestamp", "fare": "double",
     }  # fmt: skip
     assert rows_in(table) == rows_in(of_frame)
-    assert [leaf["rows"] for leaf in table.leaves()] == [30, 30, 30, 30]
+    assert [leaf["rows"] for leaf in table.inspect.partitions()] == [30, 30, 30, 30]
 
 
 def test_the_plan_shows_columns_leaves_and_rows_and_changes_nothing(session):
@@ -267,7 +267,7 @@ def test_names_that_no_column_can_have_are_made_similar_on_request(session, tmp_
     assert "by_name=True makes it Pickup_City" in str(caught.value)
     table = session.create_table("t", str(tmp_path / "x.csv"), row_keys=["Pickup_City"], by_name=True, leaves=3)
     assert table.schema.names == ("Pickup_City", "_2nd", "at", "fare")
-    assert [leaf["rows"] for leaf in table.leaves()] == [40, 40, 40]
+    assert [leaf["rows"] for leaf in table.inspect.partitions()] == [40, 40, 40]
 
 
 def test_columns_are_renamed_and_those_that_no_field_holds_are_left_out_on_request(session):
@@ -284,13 +284,13 @@ def test_folders_named_as_in_hive_give_keys(session, tmp_path):
         (tmp_path / "data" / f"year={year}").mkdir(parents=True)
         FRAME.to_parquet(tmp_path / "data" / f"year={year}" / "x.parquet")
     table = session.create_table("t", str(tmp_path / "data"), row_keys=["year"], leaves=2)
-    assert [leaf["rows"] for leaf in table.leaves()] == [120, 120]
+    assert [leaf["rows"] for leaf in table.inspect.partitions()] == [120, 120]
     assert table.scan(keys=2013).count() == 120
 
 
 def test_a_time_series_is_cut_by_time(session):
     table = session.create_table("t", FRAME, row_keys=["at"], leaves=4)
-    assert [leaf["rows"] for leaf in table.leaves()] == [30, 30, 30, 30]
+    assert [leaf["rows"] for leaf in table.inspect.partitions()] == [30, 30, 30, 30]
     day = session.sql("SELECT count(*) AS c FROM t WHERE t.at >= TIMESTAMPTZ '2026-01-05 00:00:00+00'", engine="duckdb")
     assert day.to_dict() == {"c": [24]}
 
@@ -306,13 +306,13 @@ def test_nullability_is_that_of_the_data(session):
 def test_a_table_is_replaced_by_a_new_version(session):
     session.create_table("t", FRAME, row_keys=["city"], leaves=3)
     table = session.create_table("t", FRAME[["n", "fare"]].head(5), row_keys=["n"], or_replace=True, message="again")
-    assert [s.operation for s in table.snapshots()] == ["replace", "create"]
+    assert [s.operation for s in table.history()] == ["replace", "create"]
     assert (table.scan().count(), table.at(1).scan().count()) == (5, 120)
     assert table.schema.names == ("n", "fare")
     assert session.sql("SELECT count(*) AS c FROM t VERSION AS OF 1 WHERE city = 'oslo'").to_dict() == {"c": [40]}
     table.ingest([{"n": 99, "fare": 1.0}])
     assert not table.check(deep=True).findings
-    assert "sleeper.table.schema" in {each.name for each in table.property_values()}
+    assert "sleeper.table.schema" in {each.name for each in table.properties()}
     with pytest.raises(sl.SleeperError):
         session.create_table("t", pd.DataFrame({"k": ["a", None]}), row_keys=["k"], or_replace=True)
     assert session.table("t").scan().count() == 6
@@ -321,7 +321,7 @@ def test_a_table_is_replaced_by_a_new_version(session):
 def test_an_existing_table_is_left_alone_when_asked(session):
     table = session.create_table("t", FRAME, row_keys=["n"])
     assert session.create_table("T", FRAME, row_keys=["city"], if_not_exists=True).schema == table.schema
-    assert [s.id for s in session.table("t").snapshots()] == [1]
+    assert [s.id for s in session.table("t").history()] == [1]
     with pytest.raises(sl.AlreadyExists):
         session.create_table("t", FRAME, row_keys=["n"])
 
@@ -367,14 +367,14 @@ def test_a_table_is_made_like_another(session):
     ).alter(rename_columns={"fare": "price"})
     made = session.create_table("u", like="t")
     assert made.schema == session.table("t").schema.as_new
-    assert made.partitions.split_points() == session.table("t").partitions.split_points()
+    assert made.at().partition_tree.split_points() == session.table("t").at().partition_tree.split_points()
     assert (
-        made.properties["sleeper.table.statistics.columns"]
-        == session.table("t").properties["sleeper.table.statistics.columns"]
+        made.at().properties["sleeper.table.statistics.columns"]
+        == session.table("t").at().properties["sleeper.table.statistics.columns"]
     )
     assert made.scan().count() == 0
     filled = session.create_table("v", FRAME.rename(columns={"fare": "price"}), like="t")
-    assert [leaf["rows"] for leaf in filled.leaves()] == [40, 40, 40]
+    assert [leaf["rows"] for leaf in filled.inspect.partitions()] == [40, 40, 40]
 
 
 CONTRADICTIONS = {
@@ -437,14 +437,14 @@ def flight_rows():
 def test_leaves_of_flights_are_even(session, flight_rows, keys):
     rows = flight_rows.select([*keys, "minute"])
     table = session.create_table("t", rows, row_keys=keys, leaves=16)
-    counts = [leaf["rows"] for leaf in table.leaves()]
+    counts = [leaf["rows"] for leaf in table.inspect.partitions()]
     assert (len(counts), sum(counts)) == (16, rows.num_rows)
     assert max(counts) <= 1.5 * rows.num_rows / 16
 
 
 def test_one_value_cannot_be_divided(session):
     table = session.create_table("t", pa.table({"k": [1] * 90 + [2] * 10}), row_keys=["k"], leaves=8)
-    assert [leaf["rows"] for leaf in table.leaves()] == [90, 10]
+    assert [leaf["rows"] for leaf in table.inspect.partitions()] == [90, 10]
 
 
 VALUES = {
@@ -516,7 +516,7 @@ def test_any_data_makes_a_table_with_the_rows_of_duckdbs(tmp_path_factory, rows,
         for name in ("made", "selected"):
             ours = session.sql(f"SELECT {names} FROM {name} ORDER BY key", engine="duckdb").to_arrow().to_pylist()
             assert ours == theirs
-            assert len(session.table(name).leaves()) == len(session.table(name).partitions.leaves)
+            assert len(session.table(name).inspect.partitions()) == len(session.table(name).at().partition_tree.leaves)
         assert session.table("selected").schema == table.schema
 
 
@@ -568,8 +568,8 @@ class TestThroughSpark:
         assert plan.rows == 120
         table = session.create_table("t", frame, row_keys=["n"], leaves=4)
         assert rows_in(table) == rows_in(session.create_table("u", FRAME, row_keys=["n"]))
-        assert [s.operation for s in table.snapshots()] == ["create"]
-        counts = [leaf["rows"] for leaf in table.leaves()]
+        assert [s.operation for s in table.history()] == ["create"]
+        counts = [leaf["rows"] for leaf in table.inspect.partitions()]
         assert len(counts) == 4
         assert max(counts) <= 45
 
@@ -604,7 +604,7 @@ class TestThroughSpark:
         FRAME.to_csv(path, index=False)
         table = session.create_table("t", str(path), row_keys=["n"], leaves=3)
         assert table.scan().count() == 120
-        assert len(table.leaves()) == 3
+        assert len(table.inspect.partitions()) == 3
 
 
 TO_DRY_RUN = "; there may be more differences: a dry run lists all, with what to change"
@@ -682,7 +682,7 @@ class TestLoadsInBulk:
         assert caught.value.hint.endswith(TO_DRY_RUN)
         assert {each.column for each in table.ingest(str(files), dry_run=True).differences} == {"k", "x"}
         assert files_below(either) == before
-        assert table.resolved.snapshot_id == 1
+        assert table.at().resolved.snapshot_id == 1
 
     def test_the_sample_for_a_split_says_it_too(self, either, files):
         few = {"sleeper.table.bulk.import.min.leaf.partitions": "4", "sleeper.table.partition.splitting.min.rows": "1"}
@@ -690,7 +690,7 @@ class TestLoadsInBulk:
         with pytest.raises(sl.InvalidInput) as caught:
             table.ingest(str(files))
         assert caught.value.hint.endswith(TO_DRY_RUN)
-        assert len(table.partitions.leaves) == 1
+        assert len(table.at().partition_tree.leaves) == 1
 
     def test_an_error_of_the_only_file_is_of_all_of_it(self, session, tmp_path):
         (tmp_path / "a.csv").write_text("k,x\n1,some\n2,more\n")
@@ -770,9 +770,9 @@ class TestReplacing:
         table = session.create_table(
             "f", [{"x": "b"}], row_keys=["x"], or_replace=True, properties={"sleeper.table.filters": ""}
         )
-        assert [s.id for s in table.snapshots()] == [2, 1]
+        assert [s.id for s in table.history()] == [2, 1]
         assert session.sql("FROM f@2").to_dict() == {"x": ["b"]}
-        assert table.properties["sleeper.table.filters"] in {"", None, ()}
+        assert table.at().properties["sleeper.table.filters"] in {"", None, ()}
         assert not table.check(deep=True).findings
 
     @pytest.mark.parametrize(
@@ -811,7 +811,7 @@ class TestReplacing:
             session.create_table("t", [{"a": "x"}], row_keys=["a"], leaves=3, properties=properties)
         session.create_table("t", [{"a": "x"}], row_keys=["a"], properties=properties)
         table = session.create_table("t", [{"n": 1}, {"n": 2}], row_keys=["n"], leaves=2, or_replace=True)
-        assert [leaf["rows"] for leaf in table.leaves()] == [1, 1]
+        assert [leaf["rows"] for leaf in table.inspect.partitions()] == [1, 1]
 
     def test_a_replacement_like_another_table_keeps_its_own_state_store(self, session):
         session.create_table("a", [{"x": 1}], row_keys=["x"])
@@ -843,7 +843,7 @@ def test_split_points_of_keys_that_do_not_fit_are_refused_as_a_table_is(session,
     refused = []
     for make in (
         lambda: session.create_table("t", data, row_keys=["k"], types={"k": "long"}),
-        lambda: session.estimate_split_points(data, ["k"], 2, types={"k": "long"}),
+        lambda: session.split_points(data, ["k"], 2, types={"k": "long"}),
     ):
         with pytest.raises(sl.InvalidInput) as caught:
             make()
@@ -854,7 +854,7 @@ def test_split_points_of_keys_that_do_not_fit_are_refused_as_a_table_is(session,
 
 def test_split_points_count_rows_whose_values_do_not_fit(session):
     data = [{"k": key, "v": "x"} for key in range(10)]
-    points = session.estimate_split_points(data, ["k"], 2, types={"v": "long"})
+    points = session.split_points(data, ["k"], 2, types={"v": "long"})
     assert points.points == (5,)
 
 

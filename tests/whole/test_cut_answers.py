@@ -62,18 +62,18 @@ def _maintain(session: sl.Session) -> None:
 
 
 OPERATIONS: dict[str, Callable[[sl.Session], object]] = {
-    "gc": lambda session: session.table("t").collect_garbage(dry_run=False),
-    "expire": lambda session: session.table("t").expire_snapshots(dry_run=False),
+    "gc": lambda session: session.table("t").maintenance.collect_garbage(dry_run=False),
+    "expire": lambda session: session.table("t").maintenance.expire(dry_run=False),
     "maintain": _maintain,
     "delete savepoint": _delete_savepoint,
-    "sweep": lambda session: session.table("t").sweep_orphans(dry_run=False, older_than=timedelta(days=2)),
-    "migrate": lambda session: session.migrate_state_store("t", other(session.table("t").state_store)),
+    "sweep": lambda session: session.table("t").maintenance.sweep_orphans(dry_run=False, older_than=timedelta(days=2)),
+    "migrate": lambda session: session.migrate("t", other(session.table("t").state_store)),
     "ingest": lambda session: session.table("t").ingest(rows("new")),
-    "compact": lambda session: session.table("t").compact(engine="local"),
-    "split": lambda session: session.table("t").split_partitions(at="c"),
+    "compact": lambda session: session.table("t").maintenance.compact(engine="local"),
+    "split": lambda session: session.table("t").maintenance.split(at="c"),
     "rollback": lambda session: session.table("t").rollback("savepoint.kept"),
     "save": lambda session: session.table("t").create_savepoint("more"),
-    "delete table": lambda session: session.delete_table("u", force=True),
+    "delete table": lambda session: session.drop_table("u", force=True),
 }
 OPERATIONS |= {
     name: (lambda session, change=change: change.run(session.table("t"))) for name, change in ROW_CHANGES.items()
@@ -121,12 +121,12 @@ def prepare(session: sl.Session, clock: ManualClock, kind: str) -> tuple[Rows, R
     kept = table.scan().to_arrow().to_pylist()
     table.ingest(rows("e", "z"))
     table.create_savepoint("spare")
-    table.compact(engine="local")
+    table.maintenance.compact(engine="local")
     table.ingest(rows("f"))
     clock.advance(timedelta(days=2))
-    table.expire_snapshots(dry_run=False)
+    table.maintenance.expire(dry_run=False)
     table.ingest(rows("g"))
-    table.compact(engine="local")
+    table.maintenance.compact(engine="local")
     table.ingest(rows("h"))
     clock.advance(timedelta(days=2))
     return kept, table.scan().to_arrow().to_pylist()

@@ -43,7 +43,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         table = session.create_table("t", SCHEMA, properties=VECTORS)
         table.ingest([{"k": k, "n": k * 10, "v": f"v{k}"} for k in range(20)])
         table.delete("k IN (0, 7)")
-        table.split_partitions(at=10)
+        table.maintenance.split(at=10)
         table.delete("k = 15")
         table.create_savepoint("kept")
     return folder
@@ -59,7 +59,7 @@ def house(prepared: Path, tmp_path: Path) -> Path:
 def damaged(request: pytest.FixtureRequest, house: Path) -> tuple[Path, str]:
     """A warehouse where the vector of the left leaf is damaged, and the name of its file."""
     with sl.connect(house) as session:
-        active = session.table("t").state.files.active.to_pylist()
+        active = session.table("t").at().state.files.active.to_pylist()
         names = [each["deletion_file"] for each in sorted(active, key=lambda each: each["deletion_rows"])]
         path, other = [Path(session.table("t").store.storage.locate(name)) for name in names]
     content = other.read_bytes() if request.param == "other vector" else DAMAGES[request.param](path.read_bytes())
@@ -97,13 +97,13 @@ READERS: dict[str, Callable[[sl.Session, sl.Table, Path], Any]] = {
 }
 """What reads all rows of the newest version."""
 WORK: dict[str, Callable[[sl.Table], Any]] = {
-    "compact": lambda t: t.compact("all", engine="local", partition=t.partitions.leaves[0].id),
+    "compact": lambda t: t.maintenance.compact("all", engine="local", partition=t.at().partition_tree.leaves[0].id),
     "delete": lambda t: t.delete("k IN (1, 11)"),
     "update": lambda t: t.update({"n": "n + 1"}, "k IN (1, 11)"),
     "upsert": lambda t: t.upsert([{"k": k, "n": 1, "v": "new"} for k in (1, 11, 30)], job_id="job"),
     "merge": lambda t: t.merge([{"k": 1, "n": 1, "v": None}]).when_not_matched_by_source_delete().execute(),
     "overwrite": lambda t: t.overwrite([{"k": 3, "n": 3, "v": None}], where="k <> 4"),
-    "split": lambda t: t.split_partitions(threshold=2),
+    "split": lambda t: t.maintenance.split(threshold=2),
 }
 """What needs the damaged vector."""
 
@@ -129,12 +129,12 @@ def test_work_that_needs_a_damaged_vector_changes_nothing(damaged: tuple[Path, s
     house, name = damaged
     with sl.connect(house) as session:
         table, files = session.table("t"), {*house.rglob("data/*/*.parquet")}
-        before = table.resolved.version.id
+        before = table.at().resolved.version.id
         for work in WORK.values():
             holds_an_error(lambda work=work: work(table), name)
-            assert table.resolved.version.id == before
+            assert table.at().resolved.version.id == before
             assert {*house.rglob("data/*/*.parquet")} == files
-            assert not table.leases()
+            assert not table.inspect.leases()
         table.rollback(2)
         assert table.scan().count() == table.scan().to_arrow().num_rows == 20
 
@@ -156,7 +156,7 @@ def test_a_check_finds_a_damaged_vector(damaged: tuple[Path, str], deep: bool, r
 def test_a_flip_anywhere_in_a_vector_is_found(house: Path):
     with sl.connect(house) as session:
         table = session.table("t")
-        path = Path(table.store.storage.locate(table.state.files.active["deletion_file"][0].as_py()))
+        path = Path(table.store.storage.locate(table.at().state.files.active["deletion_file"][0].as_py()))
         whole = path.read_bytes()
         for at in range(0, len(whole), 9):
             path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :])
@@ -172,7 +172,7 @@ ON_SPARK: dict[str, Callable[[sl.Session, sl.Table], Any]] = {
     "to_spark": lambda _s, t: t.scan().to_spark().toArrow(),
     "where": lambda _s, t: t.scan(where="n >= 0").to_spark().toArrow(),
     "source": lambda s, _t: read_by_source(s),
-    "compact": lambda _s, t: t.compact("all", engine="spark"),
+    "compact": lambda _s, t: t.maintenance.compact("all", engine="spark"),
     "delete": lambda _s, t: t.delete("k IN (1, 11)", engine="spark"),
 }
 
@@ -193,12 +193,12 @@ def test_spark_gives_no_rows_of_a_damaged_vector(damaged: tuple[Path, str], spar
     house, name = damaged
     with sl.connect(house, spark=spark_engine.session()) as session:
         table = session.table("t")
-        before, files = table.resolved.version.id, {*house.rglob("data/*/*.parquet")}
+        before, files = table.at().resolved.version.id, {*house.rglob("data/*/*.parquet")}
         holds_an_error(lambda: ON_SPARK[reader](session, table), name)
         if reader == "compact":  # each leaf is a commit of its own
-            assert table.resolved.version.rows == 17
+            assert table.at().resolved.version.rows == 17
             with pytest.raises(sl.SleeperError, match=name):
                 table.scan().to_arrow()
             return
-        assert table.resolved.version.id == before
+        assert table.at().resolved.version.id == before
         assert {*house.rglob("data/*/*.parquet")} == files

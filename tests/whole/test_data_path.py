@@ -30,27 +30,27 @@ def test_all_files_of_the_table_are_there_and_none_with_the_instance(tmp_path, s
         for _ in range(3):
             table.ingest(ROWS)
         table.create_savepoint("kept")
-        table.compact("all", engine="local")
-        session.migrate_state_store("t", next(kind for kind in EMBEDDED if kind != state_store))
+        table.maintenance.compact("all", engine="local")
+        session.migrate("t", next(kind for kind in EMBEDDED if kind != state_store))
         assert "all is well" in repr(table.check(deep=True))
     with sl.connect(tmp_path / "house", clock=clock, data_paths=[other]) as session:
         table = session.table("t")
         assert table.scan(version="savepoint.kept").count() == table.scan().count() == 6
         assert session.sql("select count(*) as n from t", engine="duckdb").to_arrow()["n"].to_pylist() == [6]
-        assert table.inspect("select count(*) as n from savepoints").to_dict() == {"n": [1]}
+        assert table.inspect.query("select count(*) as n from savepoints").to_dict() == {"n": [1]}
         clock.advance(timedelta(days=30))
         table.delete_savepoint("kept", force=True)
-        table.expire_snapshots(dry_run=False)
+        table.maintenance.expire(dry_run=False)
         clock.advance(timedelta(days=30))
         before = len(files_below(other / table.entry.id / "data"))
-        table.collect_garbage(dry_run=False)
+        table.maintenance.collect_garbage(dry_run=False)
         assert len(files_below(other / table.entry.id / "data")) <= before
         house = tmp_path / "house" / "default"
         assert not files_below(house / table.entry.id)
         assert [path.name for path in other.iterdir()] == [table.entry.id]
         assert (house / "config" / "tables" / f"table-{table.entry.id}.properties").is_file()
-        assert session.delete_table("t", dry_run=True).files == len(files_below(other))
-        session.delete_table("t", force=True)
+        assert session.drop_table("t", dry_run=True).files == len(files_below(other))
+        session.drop_table("t", force=True)
         assert not files_below(other)
         assert [each.name for each in session.tables()] == ["beside"]
 
@@ -72,7 +72,7 @@ def test_spark_writes_and_reads_there(tmp_path, spark_engine):
         table = session.create_table("t", SCHEMA, ["m"], properties={DATA_PATH: str(tmp_path / "other")})
         table.bulk_import(table.scan().to_arrow().from_pylist(ROWS, schema=SCHEMA.arrow))
         table.ingest(ROWS)
-        table.compact("all", engine="spark")
+        table.maintenance.compact("all", engine="spark")
         assert session.sql("select count(*) as n from t").to_arrow()["n"].to_pylist() == [4]
         assert session.sql("select count(*) as n from t version as of 2").to_arrow()["n"].to_pylist() == [2]
         read = spark_engine.session().read.format("sleeper").option("table", "t").load()

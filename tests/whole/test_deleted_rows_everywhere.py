@@ -41,8 +41,8 @@ def table(session: sl.Session, request: pytest.FixtureRequest) -> sl.Table:
     made.ingest(EVERY[:40])
     made.ingest(EVERY[40:])
     delete_rows(made.store, lambda row: row["k"] in FIRST)
-    made.split_partitions(at=10)
-    made.split_partitions(at=20)
+    made.maintenance.split(at=10)
+    made.maintenance.split(at=20)
     delete_rows(made.store, lambda row: row["k"] in SECOND)
     return made
 
@@ -132,33 +132,33 @@ def test_rows_stay_deleted_through_every_operation(session, table):
 
     check()
     table.create_savepoint(name="kept")
-    table.split_partitions(at=15)
+    table.maintenance.split(at=15)
     check()
-    table.compact(strategy="all")
+    table.maintenance.compact(strategy="all")
     check()
     table.rollback("kept")
     check()
-    table.sweep_orphans(dry_run=False, older_than=timedelta(days=1))
+    table.maintenance.sweep_orphans(dry_run=False, older_than=timedelta(days=1))
     check()
-    table.compact(strategy="all")
+    table.maintenance.compact(strategy="all")
     session.components.clock.sleep(3600)
-    table.expire_snapshots(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
-    table.collect_garbage(dry_run=False, delay=timedelta(0))
+    table.maintenance.expire(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
+    table.maintenance.collect_garbage(dry_run=False, delay=timedelta(0))
     check()
     assert numbers(table.at("kept").scan().to_arrow().to_pylist()) == numbers(KEPT)
     table.delete_savepoint("kept", force=True)
     session.components.clock.sleep(3600)
-    table.expire_snapshots(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
-    table.collect_garbage(dry_run=False, delay=timedelta(0))
+    table.maintenance.expire(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
+    table.maintenance.collect_garbage(dry_run=False, delay=timedelta(0))
     check()
     files = {path.name for path in Path(table.store.storage.root).glob("data/*/*.parquet")}
-    used = {name.rpartition("/")[2] for each in table.files() for name in [each["filename"]]}
+    used = {name.rpartition("/")[2] for each in table.inspect.files() for name in [each["filename"]]}
     assert files == used
 
 
 def test_statistics_of_deleted_rows_answer_nothing(session, table):
     """The least and the greatest key and value are deleted, in one leaf or in all."""
-    table.compact(strategy="all")
+    table.maintenance.compact(strategy="all")
     rows = {row["n"]: row["k"] for row in KEPT}
     sql = "SELECT count(*) AS c, min(k) AS a, max(k) AS b, min(n) AS d, max(n) AS e, count(v) AS f FROM t"
 
@@ -189,11 +189,11 @@ def test_split_points_are_those_of_the_rows_that_are_left(session):
     made = session.create_table("halves", SCHEMA)
     made.ingest([{"k": k, "v": None, "n": k} for k in range(100)])
     delete_rows(made.store, lambda row: row["k"] < 60)
-    report = made.split_partitions(threshold=30)
+    report = made.maintenance.split(threshold=30)
     assert [part for leaf in report.splits for part in leaf.parts]
-    assert [leaf.region.ranges[0].min for leaf in made.partitions.leaves][1:] == [80]
+    assert [leaf.region.ranges[0].min for leaf in made.at().partition_tree.leaves][1:] == [80]
     assert sorted(made.scan(columns=["k"]).to_arrow()["k"].to_pylist()) == list(range(60, 100))
-    assert [leaf["rows"] for leaf in made.leaves()] == [20, 20]
+    assert [leaf["rows"] for leaf in made.inspect.partitions()] == [20, 20]
 
 
 @pytest.mark.spark
@@ -208,13 +208,13 @@ def test_spark_adds_to_and_compacts_files_with_vectors(tmp_path, spark_engine):
     with sl.connect(tmp_path / "house", spark=spark_engine.session()) as session:
         table = session.create_table("t", SCHEMA)
         table.ingest(EVERY)
-        table.split_partitions(at=10)
+        table.maintenance.split(at=10)
         delete_rows(table.store, lambda row: row["k"] in FIRST)
         table.bulk_import([{"k": 40, "v": "added", "n": 100}, {"k": 0, "v": "added", "n": 101}])
         expected = sorted([*numbers(left(FIRST)), 100, 101])
         for _ in range(2):
             found = session.sql("SELECT n FROM t", engine="spark").to_arrow()["n"].to_pylist()
             assert sorted(found) == numbers(table.scan().to_arrow().to_pylist()) == expected
-            table.compact(strategy="all", engine="spark")
-            assert table.state.files.active["deletion_file"].null_count == len(table.state.files.active)
+            table.maintenance.compact(strategy="all", engine="spark")
+            assert table.at().state.files.active["deletion_file"].null_count == len(table.at().state.files.active)
             assert table.check(deep=True).findings == ()

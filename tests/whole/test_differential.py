@@ -154,7 +154,7 @@ class Model:
 
     def committed(self, rows: list[Row]) -> None:
         """Note every version that came since the last one: none of them differs from `rows`."""
-        for number in range(max(self.versions) + 1, self.table.resolved.snapshot_id + 1):
+        for number in range(max(self.versions) + 1, self.table.at().resolved.snapshot_id + 1):
             self.versions[number] = rows
 
     def change(self, data: st.DataObject) -> None:
@@ -166,13 +166,13 @@ class Model:
             self.table.ingest(new)
             rows = [*rows, *new]
         elif step == "compact":
-            self.table.compact("all", engine="local")
+            self.table.maintenance.compact("all", engine="local")
         elif step == "split":
-            self.table.split_partitions(threshold=data.draw(st.integers(2, 6)))
+            self.table.maintenance.split(threshold=data.draw(st.integers(2, 6)))
         else:
             key = data.draw(st.sampled_from(self.schema.row_keys))
             try:
-                self.table.split_partitions(at=data.draw(values_of(self.schema)[key.name]), key=key.name)
+                self.table.maintenance.split(at=data.draw(values_of(self.schema)[key.name]), key=key.name)
             except InvalidInput:  # a leaf begins there already
                 return
         self.committed(rows)
@@ -261,9 +261,11 @@ def test_what_spark_writes_is_what_was_written_in_process(
         here, there = (session.create_table(name, schema, points) for name in ("here", "there"))
         here.ingest(rows)
         there.bulk_import(here.scan().to_arrow())
-        assert [leaf["rows"] for leaf in here.leaves()] == [leaf["rows"] for leaf in there.leaves()]
+        assert [leaf["rows"] for leaf in here.inspect.partitions()] == [
+            leaf["rows"] for leaf in there.inspect.partitions()
+        ]
         there.bulk_import(here.scan().to_arrow())
-        there.compact("all", engine="spark")
+        there.maintenance.compact("all", engine="spark")
         read = there.scan().to_arrow()
         assert found(read, schema, schema.names) == counted([*rows, *rows], schema.names)
         assert there.check(deep=True).ok

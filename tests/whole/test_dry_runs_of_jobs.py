@@ -53,13 +53,13 @@ def test_a_dry_run_says_that_its_job_was_done(table, tmp_path, way):
     before = repr(WAYS[way](table, tmp_path, job_id="night", dry_run=True))
     assert "was done before" not in before
     WAYS[way](table, tmp_path, job_id="night")
-    done = table.resolved.snapshot_id
+    done = table.at().resolved.snapshot_id
     plan = repr(WAYS[way](table, tmp_path, job_id="night", dry_run=True))
     assert f"job 'night' was done before, in snapshot {done}" in plan
     assert "would add 2" not in plan
     assert "does it" not in plan
     WAYS[way](table, tmp_path, job_id="night")
-    assert table.resolved.snapshot_id == done
+    assert table.at().resolved.snapshot_id == done
     assert "was done before" not in repr(WAYS[way](table, tmp_path, job_id="day", dry_run=True))
 
 

@@ -444,7 +444,7 @@ def test_a_damaged_catalog_gives_no_raw_errors(tmp_path: Path):
                 session.tables()
                 table = session.table("t")
                 table.check()
-                for act in (table.snapshots, table.savepoints, table.scan().to_arrow, table.status):
+                for act in (table.history, table.savepoints, table.scan().to_arrow, table.status):
                     with contextlib.suppress(SleeperError):
                         act()
         except SleeperError:

@@ -31,7 +31,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def a_file(table: sl.Table, kind: str) -> Path:
-    metadata, files = Metadata.of(table.resolved.version), table.state.files.active.to_pylist()
+    metadata, files = Metadata.of(table.at().resolved.version), table.at().state.files.active.to_pylist()
     assert metadata is not None
     names = {
         "data": files[0]["filename"],
@@ -73,10 +73,10 @@ def test_work_on_the_table_names_the_folder_and_changes_nothing(broken: tuple[Pa
     house, name = broken
     with sl.connect(house) as session:
         table = session.table("t")
-        before = table.snapshots()[0].id
+        before = table.history()[0].id
         for work in CHANGES.values():
             fails_with_its_name(lambda work=work: work(table), name)
-        assert table.snapshots()[0].id == before
+        assert table.history()[0].id == before
 
 
 def test_a_condition_on_large_files_does_not_read_what_is_in_the_folder(tmp_path: Path):

@@ -78,10 +78,10 @@ MORE = {
 
 @pytest.mark.parametrize("change", MORE.values(), ids=MORE)
 def test_an_expression_is_one_expression(table, change):
-    before, files = table.resolved.version, data_files(table.store)
+    before, files = table.at().resolved.version, data_files(table.store)
     with pytest.raises(sl.errors.InvalidInput):
         change(table)
-    assert table.resolved.version == before
+    assert table.at().resolved.version == before
     assert data_files(table.store) == files
 
 
@@ -138,10 +138,10 @@ def test_rows_of_a_dry_run_are_those_that_it_found(table):
     table.delete("k < 9")
     assert plan.changed_rows().equals(first)
     assert first.num_rows == 2 * plan.updated
-    table.compact(strategy="all")
+    table.maintenance.compact(strategy="all")
     now = timedelta(0)
-    table.expire_snapshots(dry_run=False, time_retained=now, num_retained_min=1)
-    table.collect_garbage(dry_run=False, delay=now)
+    table.maintenance.expire(dry_run=False, time_retained=now, num_retained_min=1)
+    table.maintenance.collect_garbage(dry_run=False, delay=now)
     if plan.updated:
         with pytest.raises(sl.errors.NotFound, match="are gone") as caught:
             plan.changed_rows()
@@ -225,7 +225,7 @@ def test_a_value_is_computed_only_for_rows_of_its_clause(session, table):
 ])  # fmt: skip
 def test_a_row_as_a_whole_is_refused(session, table, statement):
     session.sql("CREATE TABLE u ROW KEYS (k) AS SELECT * FROM t")
-    before = table.resolved.version
+    before = table.at().resolved.version
     is_column = "SET s = s::" in statement  # the table's own column
     if is_column:
         with pytest.raises(sl.errors.InvalidInput, match="Ambiguous"):
@@ -233,7 +233,7 @@ def test_a_row_as_a_whole_is_refused(session, table, statement):
     else:
         with pytest.raises(sl.errors.InvalidInput, match="stands for a whole row here"):
             session.sql(statement)
-    assert table.resolved.version == before
+    assert table.at().resolved.version == before
 
 
 @pytest.mark.parametrize("condition", [

@@ -56,7 +56,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory, spark_engine: SparkEngine) 
         big = session.create_table("big", SCHEMA, split_points=[4, 8, 12, 16, 20, 24, 28, 32, 36])
         for part in range(5):
             big.ingest(rows(range(part * 41, part * 41 + 41)))
-        big.split_partitions(at=6)  # files that two leaves share
+        big.maintenance.split(at=6)  # files that two leaves share
         session.create_table("few", SCHEMA).ingest([dict(zip("kvsw", row, strict=True)) for row in FEW])
         session.create_table("nothing", SCHEMA)
         arrow = {name: session.table(name).scan().to_arrow() for name in ("big", "few", "nothing")}
@@ -159,7 +159,7 @@ def test_only_partitions_with_the_keys_of_a_small_input_are_read(inputs: Inputs,
 @pytest.mark.parametrize("statement", some(WHOLE, every=6))
 def test_where_other_rows_count_too_all_partitions_are_read(inputs: Inputs, statement: str):
     result = inputs.answer(statement)
-    assert len(inputs.session.table("big").partitions.leaves) in partitions(result)
+    assert len(inputs.session.table("big").at().partition_tree.leaves) in partitions(result)
     check(inputs, result, statement)
 
 
@@ -173,7 +173,7 @@ def test_where_other_rows_count_too_all_partitions_are_read(inputs: Inputs, stat
     ),
 )
 def test_a_statement_whose_values_depend_on_other_rows_is_not_pruned(inputs: Inputs, statement: str):
-    assert partitions(inputs.answer(statement)) == {len(inputs.session.table("big").partitions.leaves)}
+    assert partitions(inputs.answer(statement)) == {len(inputs.session.table("big").at().partition_tree.leaves)}
 
 
 def test_the_answer_says_which_keys_were_read_and_a_dry_run_reads_none(inputs: Inputs):
@@ -183,7 +183,7 @@ def test_the_answer_says_which_keys_were_read_and_a_dry_run_reads_none(inputs: I
     assert "(keys of few: 2 values)" in repr(result.cost())
     dry = inputs.answer(statement, params={"most": 30}, dry_run=True)
     assert "keys of few would be read first" in repr(dry.cost())
-    assert partitions(dry) == {len(inputs.session.table("big").partitions.leaves)}
+    assert partitions(dry) == {len(inputs.session.table("big").at().partition_tree.leaves)}
 
 
 def test_a_statement_that_asks_for_the_time_reads_keys_too(inputs: Inputs):

@@ -29,9 +29,9 @@ def logged(caplog: pytest.LogCaptureFixture, level: int, module: str) -> list[st
 
 def test_administration_is_logged_with_its_table(session: sl.Session, caplog: pytest.LogCaptureFixture):
     table = session.create_table("trips", SCHEMA)
-    session.migrate_state_store("trips", "TransactionLogStateStore")
+    session.migrate("trips", "TransactionLogStateStore")
     session.rename_table("trips", "journeys")
-    session.delete_table("journeys", force=True)
+    session.drop_table("journeys", force=True)
     name = table.entry.id
     assert logged(caplog, logging.INFO, "session.creating") == [f"created table trips ({name}) in S3StateStore"]
     assert logged(caplog, logging.INFO, "session.administration") == [

@@ -84,7 +84,7 @@ def test_rounds_begin_at_intervals_and_the_lease_is_released(session: sl.Session
     assert held == [True] * 3
     assert all(done.succeeded for done in rounds)
     assert "merged 2 files" in rounds[0].report.steps[1].summary
-    assert len(table.files()) == 1
+    assert len(table.inspect.files()) == 1
     assert session.components.catalog.service("maintain") is None
 
 
@@ -119,10 +119,10 @@ def test_one_round_does_nothing_while_another_process_has_the_lease(session: sl.
     done = service(session, CountedWaits(clock, 1)).once()
     assert done.other is not None
     assert done.other.holder == "process 9 on elsewhere"
-    assert len(table.files()) == 2
+    assert len(table.inspect.files()) == 2
     other.release()
     assert service(session, CountedWaits(clock, 1)).once().other is None
-    assert len(table.files()) == 1
+    assert len(table.inspect.files()) == 1
 
 
 def test_a_lease_that_was_lost_ends_the_round_after_its_step(session: sl.Session, clock: ManualClock):
@@ -161,7 +161,7 @@ def test_a_stop_finishes_the_step_that_runs_and_no_other(
     done = service(session, stop).once()
     assert (done.stopped, done.succeeded) == (True, False)
     assert [(step.table, step.step) for step in done.report.steps] == [("first", "split"), ("first", "compact")]
-    assert [len(table.files()) for table in tables] == [1, 2]
+    assert [len(table.inspect.files()) for table in tables] == [1, 2]
     assert catalog.service("maintain") is None
 
 
@@ -273,13 +273,13 @@ def test_what_maintenance_should_have_done_is_a_warning(session: sl.Session):
         ("warn", "compact is overdue: 1 leaf partition has 4 files or more")
     ]
     assert json.loads(json.dumps(status.to_dict()))["level"] == "warn"
-    table.set_online(online=False)
+    table.maintenance.offline()
     assert [each.what for each in session.status().alerts] == ["offline: maintenance leaves it alone"]
 
 
 def test_a_failed_compaction_is_an_error_until_one_succeeds(session: sl.Session, tmp_path: Path):
     table = full(session, "trips")
-    files = [Path(tmp_path / "default" / table.store.table_id / each["filename"]) for each in table.files()]
+    files = [Path(tmp_path / "default" / table.store.table_id / each["filename"]) for each in table.inspect.files()]
     kept = files[0].read_bytes()
     files[0].write_bytes(b"damaged")
     session.maintain()
@@ -292,7 +292,7 @@ def test_a_failed_compaction_is_an_error_until_one_succeeds(session: sl.Session,
 
 def test_a_failed_compaction_stays_an_error_whatever_else_is_loaded(session: sl.Session, tmp_path: Path):
     table = full(session, "trips")
-    file = next(Path(tmp_path / "default" / table.store.table_id / each["filename"]) for each in table.files())
+    file = next(Path(tmp_path / "default" / table.store.table_id / each["filename"]) for each in table.inspect.files())
     file.write_bytes(b"damaged")
     session.maintain()
     for number in range(60):

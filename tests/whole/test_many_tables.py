@@ -72,16 +72,16 @@ def test_a_list_of_tables_counts_each_file_once_after_every_kind_of_commit(tmp_p
             table = session.create_table(f"t{kind}", SCHEMA, state_store=kind)
             table.ingest([{"a": key, "b": 1} for key in "abcdefgh"])
             _is_counted(session, table)
-            table.split_partitions(at="d")
+            table.maintenance.split(at="d")
             _is_counted(session, table)
             assert table.at().state.totals().files == 2  # one file, which both leaves use
             table.ingest([{"a": "z"}, {"a": "b"}])
             _is_counted(session, table)
-            table.compact(engine="local", strategy="all")
+            table.maintenance.compact(engine="local", strategy="all")
             _is_counted(session, table)
             table.rollback(2)
             _is_counted(session, table)
-            table.collect_garbage(dry_run=False)
+            table.maintenance.collect_garbage(dry_run=False)
             session.reinitialise_table(table.name, force=True)
             _is_counted(session, table)
 
@@ -90,7 +90,7 @@ def _is_counted(session: sl.Session, table: sl.Table) -> None:
     shown = next(cells for cells in session.tables().cells if cells[0] == table.name)
     active = table.at().state.files.active
     files = dict(zip(active["filename"].to_pylist(), active["bytes"].to_pylist(), strict=True))
-    assert shown[3:6] == (len(files), Bytes(sum(files.values())), len(table.partitions.leaves))
+    assert shown[3:6] == (len(files), Bytes(sum(files.values())), len(table.at().partition_tree.leaves))
 
 
 def test_tables_of_an_earlier_build_are_counted_from_their_metadata(tmp_path: Path):
@@ -107,7 +107,7 @@ def test_a_table_that_is_deleted_meanwhile_says_so_when_it_is_opened(tmp_path: P
         for name in ("kept", "gone"):
             session.create_table(name, SCHEMA)
         tables = session.tables()
-        session.delete_table("gone", force=True)
+        session.drop_table("gone", force=True)
         with pytest.raises(sl.NotFound, match="no table 'gone'"):
             tables[0]
         assert tables[1].name == "kept"

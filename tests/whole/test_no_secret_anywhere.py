@@ -49,7 +49,7 @@ def everything_of(session: sl.Session) -> list[object]:
     parts = [session, vars(session), session.components, session.aws, place, vars(place), place.access, table]
     parts += [vars(place.connection).keys(), table.entry, table.store, session.components.catalog, table.scan().plan()]
     parts += [session.doctor(), session.doctor().to_dict(), session.doctor()._repr_html_(), table.status()]
-    parts += [table.history() if hasattr(table, "history") else table.snapshots(), table.snapshots()[0].to_dict()]
+    parts += [table.history(), table.history()[0].to_dict()]
     return parts
 
 

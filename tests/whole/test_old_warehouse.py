@@ -53,7 +53,7 @@ def renamed(row):
 def test_each_version_of_an_old_table_has_its_rows(session, name):
     table, history = session.table(name), HISTORIES[name]
     assert table.state_store == STORES[name]
-    assert [s.operation for s in reversed(list(table.snapshots()))] == [operation for operation, _ in history]
+    assert [s.operation for s in reversed(list(table.history()))] == [operation for operation, _ in history]
     for version, (operation, wanted) in enumerate(history, 1):
         by_id = sorted(wanted, key=lambda row: row["id"])
         if operation == "alter":
@@ -74,19 +74,19 @@ def test_an_old_savepoint_and_its_properties_count(session, name):
     (savepoint,) = table.savepoints()
     assert (savepoint.name, savepoint.message) == (SAVEPOINT, "before the compaction")
     assert sorted_rows(table.at(SAVEPOINT).scan()) == sorted(ONE + TWO, key=lambda row: row["id"])
-    assert table.properties["snapshot.num-retained.min"] == 5
-    assert table.properties["sleeper.table.gc.delay.minutes"] == 20
+    assert table.at().properties["snapshot.num-retained.min"] == 5
+    assert table.at().properties["sleeper.table.gc.delay.minutes"] == 20
 
 
 @pytest.mark.parametrize("name", HISTORIES)
 def test_work_goes_on_in_an_old_table(session, name, clock):
     table = session.table(name)
-    head = table.snapshots(1)[0].id
+    head = table.history(1)[0].id
     before = sorted_rows(table.scan())
     assert table.ingest(rows("first", 1), job_id="nightly").id == 2, "the load of this id was done before"
     new = [{name: value for name, value in row.items() if name != "real"} for row in rows("new", 7, 13)]
     table.ingest(new, job_id="again")
-    table.compact("all", engine="local")
+    table.maintenance.compact("all", engine="local")
     table.rollback(SAVEPOINT)
     table.rollback(head)
     assert sorted_rows(table.scan()) == before
@@ -96,5 +96,5 @@ def test_work_goes_on_in_an_old_table(session, name, clock):
     assert sorted_rows(table.at(SAVEPOINT).scan()) == sorted(ONE + TWO, key=lambda row: row["id"])
     assert not table.check(deep=True).findings
     session.rename_table(name, "renamed")
-    session.delete_table("renamed", force=True)
+    session.drop_table("renamed", force=True)
     assert {table.name for table in session.tables()} == HISTORIES.keys() - {name}

@@ -26,6 +26,9 @@ from sleeper_nb.progress import SILENT
 from sleeper_nb.session import Session
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.local import LocalPlace
+from sleeper_nb.table.table_inspect import TableInspect
+from sleeper_nb.table.table_maintenance import Maintenance
+from sleeper_nb.table_at import Inspect
 from sleeper_nb.widgets.explorer_model import TABS, ExploreModel
 from tests.support.builders import START
 from tests.support.combinations import each_value_once
@@ -98,57 +101,51 @@ def _of_state(state: TableState) -> str:
     return f"{state.snapshot_id} {state.totals()} {len(state.tree.leaves)} {state.files.active.num_rows}"
 
 
-WRITES = {"accept_properties", "add_files",
-    "alter", "bulk_import", "collect_garbage", "compact", "create_savepoint", "delete", "delete_savepoint",
-    "expire_snapshots", "ingest", "maintain", "merge", "overwrite", "purge", "release_lease", "rollback", "rollback_to",
-    "run_change", "set_online", "set_properties", "split_partitions", "sweep_orphans", "update", "upsert",
-    "watch_folder",
+WRITES = {
+    "accept_properties", "add_files", "alter", "append", "bulk_import", "create_savepoint", "delete",
+    "delete_savepoint", "ingest", "maintain", "merge", "overwrite", "purge", "rollback",
+    "set_properties", "update", "upsert", "watch",
+    *(f"maintenance.{name}" for name in (
+        "collect_garbage", "compact", "expire", "offline", "online", "release_lease", "split", "sweep_orphans"
+    )),
 }  # fmt: skip
 TABLE: dict[str, Callable[[Any], Any]] = {
     "at": lambda t: t.at(),
-    "property_notes": lambda t: t.property_notes(),
-    "at, of today": lambda t: t.at(schema="current").card(),
-    "at, saved": lambda t: t.at("savepoint.1").card(),
-    "at_reference": lambda t: t.at_reference(None).card(),
-    "card": lambda t: t.card(),
+    "at, of today": lambda t: t.at(schema="current").describe(),
+    "at, saved": lambda t: t.at("savepoint.1").describe(),
+    "describe": lambda t: t.describe(),
     "changes": lambda t: t.changes(2),
     "check": lambda t: t.check(deep=True),
     "diff": lambda t: t.diff(2),
-    "fields": lambda t: t.fields(),
+    "inspect": lambda t: t.inspect.fields(),
+    "inspect.fields": lambda t: t.inspect.fields(),
     "profile": lambda t: t.profile().to_dict(),
-    "files": lambda t: t.files(),
+    "inspect.files": lambda t: t.inspect.files(),
     "grid": lambda t: t.grid().text(),
-    "inspect": lambda t: t.inspect(
+    "inspect.query": lambda t: t.inspect.query(
         "SELECT (SELECT max(snapshot_id) FROM snapshots), (SELECT max(added_snapshot) FROM files),"
         " (SELECT count(*) FROM files), (SELECT sum(rows) FROM files), (SELECT count(*) FROM partitions),"
         " (SELECT count(*) FROM savepoints), (SELECT count(*) FROM schemas), (SELECT max(rows) FROM snapshots)"
     ),
-    "jobs": lambda t: t.jobs(),
-    "leases": lambda t: t.leases(),
-    "leaves": lambda t: t.leaves(),
-    "online": lambda t: t.online,
-    "partitions": lambda t: str(t.partitions.leaves),
-    "plan": lambda t: t.plan(),
-    "processing": lambda t: t.processing.filters,
-    "properties": lambda t: dict(t.properties.texts),
-    "property_values": lambda t: t.property_values(),
+    "inspect.jobs": lambda t: t.inspect.jobs(),
+    "inspect.leases": lambda t: t.inspect.leases(),
+    "inspect.partitions": lambda t: t.inspect.partitions(),
+    "maintenance": lambda t: t.maintenance.is_online,
+    "maintenance.is_online": lambda t: t.maintenance.is_online,
+    "properties": lambda t: t.properties(),
     "savepoint_manager": lambda t: t.savepoint_manager.latest_savepoint_id(),
-    "resolved": lambda t: str(t.resolved),
     "savepoints": lambda t: t.savepoints(with_bytes=True),
     "scan": lambda t: t.scan(),
     "schema": lambda t: t.schema,
-    "snapshots": lambda t: t.snapshots(),
-    "source": lambda t: str(t.source()),
-    "state": lambda t: _of_state(t.state),
+    "history": lambda t: t.history(),
     "state_store": lambda t: t.state_store,
     "store": lambda t: t.store.table_id,
     "status": lambda t: t.status(),
-    "system_table": lambda t: str(t.system_table("files")),
     "to_dict": lambda t: t.to_dict(),
     # plans of what would be done are reads, too
     "alter, dry": lambda t: t.alter({"m": "int?"}, dry_run=True),
-    "collect_garbage, dry": lambda t: t.collect_garbage(),
-    "compact, dry": lambda t: t.compact("all", dry_run=True),
+    "maintenance.collect_garbage, dry": lambda t: t.maintenance.collect_garbage(),
+    "maintenance.compact, dry": lambda t: t.maintenance.compact("all", dry_run=True),
     "delete, dry": lambda t: t.delete("n >= 0", dry_run=True),
     "purge, dry": lambda t: t.delete("n >= 0", purge=True, dry_run=True),
     "update, dry": lambda t: t.update({"n": "n + (SELECT count(*) FROM t)"}, "city < 'm'", dry_run=True),
@@ -158,11 +155,11 @@ TABLE: dict[str, Callable[[Any], Any]] = {
     ),
     "overwrite, dry": lambda t: t.overwrite([{"city": "lima", "n": 1}], keys="lima", dry_run=True),
     "delete_savepoint, dry": lambda t: t.delete_savepoint(1, dry_run=True),
-    "expire_snapshots, dry": lambda t: t.expire_snapshots(num_retained_min=1, time_retained=timedelta(minutes=1)),
+    "maintenance.expire, dry": lambda t: t.maintenance.expire(num_retained_min=1, time_retained=timedelta(minutes=1)),
     "ingest, dry": lambda t: t.ingest([{"city": "oslo", "n": 1}], dry_run=True),
     "rollback, dry": lambda t: t.rollback(2, dry_run=True),
-    "split_partitions, dry": lambda t: t.split_partitions(dry_run=True, at="oslo"),
-    "sweep_orphans, dry": lambda t: t.sweep_orphans(),
+    "maintenance.split, dry": lambda t: t.maintenance.split(dry_run=True, at="oslo"),
+    "maintenance.sweep_orphans, dry": lambda t: t.maintenance.sweep_orphans(),
 }
 """How each public read of `Table` is called, by its name; ``, dry`` marks a plan of what would be written."""
 EXPORTED = {"export"}  # writes files of its own: held below
@@ -170,12 +167,18 @@ EXPORTED = {"export"}  # writes files of its own: held below
 TABLE_AT = {
     name: TABLE[name]
     for name in (
-        "at_reference", "card", "fields", "files", "grid", "inspect", "leaves", "partitions", "plan", "profile",
-        "processing", "scan", "schema", "source", "state", "system_table", "to_dict",
+        "describe", "grid", "inspect", "inspect.fields", "inspect.files", "inspect.partitions", "inspect.query",
+        "profile", "scan", "schema", "to_dict",
     )
 } | {
     "answering": lambda t: dict(t.answering.texts),
-    "files_with_claims": lambda t: t.files_with_claims(()),
+    "at": lambda t: t.at(None).describe(),
+    "inspect.files_with_claims": lambda t: t.inspect.files_with_claims(()),
+    "partition_tree": lambda t: str(t.partition_tree.leaves),
+    "processing": lambda t: t.processing.filters,
+    "source": lambda t: str(t.source()),
+    "state": lambda t: _of_state(t.state),
+    "system_table": lambda t: str(t.system_table("files")),
     "plan": lambda t: t.plan().grid().text(),  # as values it has the moment of the call
     "guard": lambda t: t.guard(0).snapshot_id,
     "in_schema": lambda t: t.in_schema("own"),
@@ -194,7 +197,7 @@ SESSION: dict[str, Callable[[Session], Any]] = {
     "__repr__": repr,
     "closed": lambda s: s.closed,
     "jobs": lambda s: s.jobs(),
-    "property_values": lambda s: s.property_values(),
+    "properties": lambda s: s.properties(),
     "location": lambda s: Path(s.location).name,
     "store_of": lambda s: s.store_of("t").load().totals(),
     "table": lambda s: s.table("t"),
@@ -209,12 +212,12 @@ SESSION: dict[str, Callable[[Session], Any]] = {
         engine="duckdb",
     ),
     "sql, of a view": _of_a_view,
-    "delete_table, dry": lambda s: s.delete_table("t", dry_run=True),
+    "drop_table, dry": lambda s: s.drop_table("t", dry_run=True),
     "reinitialise_table, dry": lambda s: s.reinitialise_table("t", dry_run=True),
     "maintain, dry": lambda s: s.maintain(dry_run=True).grid().text(),
 }
 SESSION_WRITES = {
-    "apply", "close", "create_table", "delete_table", "maintain", "migrate_state_store", "reinitialise_table",
+    "apply", "close", "create_table", "drop_table", "maintain", "migrate", "reinitialise_table",
     "rename_table", "set_properties",
 }  # fmt: skip
 SESSION_OTHERS = {
@@ -223,7 +226,7 @@ SESSION_OTHERS = {
     "components",
     "doctor",
     "duckdb_connection",
-    "estimate_split_points",
+    "split_points",
     "instance",
     "maintenance_service",
     "open_table",
@@ -254,7 +257,7 @@ class Warehouse:
         self.table = self.session.create_table("t", SCHEMA, state_store=kind)
         self.table.ingest([{"city": "athens", "n": 1}, {"city": "rome", "n": 2}])
         self.table.create_savepoint("first")
-        self.table.split_partitions(at="lima")
+        self.table.maintenance.split(at="lima")
         self.session.create_table("u", SCHEMA).ingest([{"city": "bonn", "n": 1}])
 
     def ingest(self) -> None:
@@ -296,7 +299,7 @@ def warehouse(tmp_path: Path) -> Iterator[Warehouse]:
     made.session.close()
 
 
-@pytest.mark.parametrize("name", ["files", "inspect", "status", "to_dict"])
+@pytest.mark.parametrize("name", ["inspect.files", "inspect.query", "status", "to_dict"])
 def test_reads_that_replay_a_log_are_of_one_version(tmp_path: Path, name: str):
     warehouse = Warehouse(tmp_path / "house", "TransactionLogStateStore")
     with closing(warehouse.session):
@@ -319,7 +322,7 @@ def test_each_listing_and_statement_of_a_session_is_of_one_version(warehouse: Wa
 @pytest.mark.parametrize(
     ("name", "commit"),
     each_value_once(
-        ["status", "snapshots", "savepoints", "check", "inspect", "delete_savepoint, dry"], ["save", "reinitialise"]
+        ["status", "history", "savepoints", "check", "inspect.query", "delete_savepoint, dry"], ["save", "reinitialise"]
     ),
 )
 def test_versions_and_savepoints_are_of_one_moment(warehouse: Warehouse, name: str, commit: str):
@@ -350,8 +353,12 @@ def test_every_public_name_is_held():
     def public(kind: type) -> set[str]:
         return {name for name in dir(kind) if not name.startswith("_")}
 
+    def below(name: str, kind: type) -> set[str]:
+        return {f"{name}.{each}" for each in public(kind)}
+
     of_table = {name.partition(",")[0] for name in TABLE}
-    assert public(sl.Table) - WRITES - EXPORTED == of_table - WRITES
-    assert public(sl.TableAt) - EXPORTED <= TABLE_AT.keys()
+    names = public(sl.Table) | below("inspect", TableInspect) | below("maintenance", Maintenance)
+    assert names - WRITES - EXPORTED == of_table - WRITES
+    assert (public(sl.TableAt) | below("inspect", Inspect)) - EXPORTED <= TABLE_AT.keys()
     of_session = {name.partition(",")[0] for name in SESSION} - {"__repr__"}
     assert public(Session) - SESSION_WRITES - SESSION_OTHERS == of_session - SESSION_WRITES

@@ -83,7 +83,10 @@ READS = {
     "count": lambda session: session.table("t").scan().count(),
     "sql": lambda session: session.sql("select * from t", engine="duckdb").to_arrow(),
     "show": lambda session: repr(session.sql("select * from t", engine="duckdb")),
-    "compact": lambda session: [session.table("t").ingest(ROWS), session.table("t").compact("all", engine="local")],
+    "compact": lambda session: [
+        session.table("t").ingest(ROWS),
+        session.table("t").maintenance.compact("all", engine="local"),
+    ],
     "changes": lambda session: session.table("t").changes(1, 2).count(),
     "export": lambda session: session.table("t").scan().export("out.parquet"),
     "set": lambda session: session.table("t").set_properties({"sleeper.table.gc.delay.minutes": "3"}),
@@ -195,9 +198,9 @@ def raised(report):
 
 OPENS = {
     "read": lambda session: session.table("t").scan().to_arrow(),
-    "list": lambda session: [table.state for table in session.tables()],
+    "list": lambda session: [table.at().state for table in session.tables()],
     "load": lambda session: session.table("t").ingest(ROWS),
-    "delete": lambda session: session.delete_table("t", force=True),
+    "delete": lambda session: session.drop_table("t", force=True),
     "maintain": lambda session: raised(session.maintain()),
 }
 
@@ -269,10 +272,10 @@ def test_clean_ups_delete_nothing_where_a_link_leads(house, tmp_path, depth):
             session.components.catalog.add_garbage(
                 table_folder(house).name, [f"{depth}/precious.parquet"], session.components.clock.now()
             )
-            assert not session.table("t").sweep_orphans(dry_run=False).files
+            assert not session.table("t").maintenance.sweep_orphans(dry_run=False).files
             with pytest.raises(StorageError, match="precious"):
-                session.table("t").collect_garbage(dry_run=False, delay=timedelta(0))
-        session.delete_table("t", force=True)
+                session.table("t").maintenance.collect_garbage(dry_run=False, delay=timedelta(0))
+        session.drop_table("t", force=True)
     assert tree(other) == {str(other / "precious.parquet"): 1}
 
 
@@ -282,7 +285,7 @@ def test_a_link_that_appears_after_a_table_was_opened_leads_no_clean_up_outside(
     with sl.connect(house) as session:
         table = session.table("t")
         table.ingest(ROWS)
-        table.compact("all", engine="local")
+        table.maintenance.compact("all", engine="local")
         linked.mkdir(exist_ok=True)
         for name in ("orphan.parquet", "garbage.parquet"):
             (linked / name).write_text("x")
@@ -294,11 +297,11 @@ def test_a_link_that_appears_after_a_table_was_opened_leads_no_clean_up_outside(
             os.utime(each, (0, 0))
         before = {path: Path(path).read_bytes() for path in tree(other) if path.endswith(".parquet")}
         for clean_up in (
-            lambda: [check_nothing(table.sweep_orphans()), table.sweep_orphans(dry_run=False)],
-            lambda: table.collect_garbage(dry_run=False, delay=timedelta(0)),
-            lambda: table.expire_snapshots(dry_run=False),
+            lambda: [check_nothing(table.maintenance.sweep_orphans()), table.maintenance.sweep_orphans(dry_run=False)],
+            lambda: table.maintenance.collect_garbage(dry_run=False, delay=timedelta(0)),
+            lambda: table.maintenance.expire(dry_run=False),
             lambda: table.delete("fare = 1", purge=True, force=True),
-            lambda: session.delete_table("t", force=True),
+            lambda: session.drop_table("t", force=True),
             session.maintain,
         ):
             with contextlib.suppress(SleeperError):
@@ -319,11 +322,11 @@ def test_what_cannot_be_deleted_because_of_a_link_is_said_and_deleted_when_the_l
         data.rename(tmp_path / "mine")
         data.symlink_to(tmp_path / "mine")
         with pytest.raises(StorageError, match=f"{data} is a symbolic link, or its target has changed") as error:
-            table.collect_garbage(dry_run=False, delay=timedelta(0))
+            table.maintenance.collect_garbage(dry_run=False, delay=timedelta(0))
         assert "replace the link" in error.value.hint
         data.unlink()
         (tmp_path / "mine").rename(data)
-        assert table.collect_garbage(dry_run=False, delay=timedelta(0)).data_files == (garbage,)
+        assert table.maintenance.collect_garbage(dry_run=False, delay=timedelta(0)).data_files == (garbage,)
         assert not (data / "partition_root" / "garbage.parquet").exists()
         assert table.scan().count() == 2
 
@@ -336,7 +339,7 @@ def test_a_link_to_another_table_of_the_warehouse_lets_no_clean_up_into_it(house
         for each in theirs.iterdir():
             os.utime(each, (0, 0))
         (mine / "data" / "partition_x").symlink_to(theirs)
-        assert not session.table("t").sweep_orphans(dry_run=False).files
+        assert not session.table("t").maintenance.sweep_orphans(dry_run=False).files
         assert not session.table("t").check().orphans
         assert session.table("u").scan().count() == 2
 
@@ -350,7 +353,7 @@ def test_a_linked_folder_that_is_allowed_is_checked_and_nothing_in_it_is_deleted
     with sl.connect(house, data_paths=[other]) as session:
         table = session.table("t")
         assert table.check().ok
-        assert not table.sweep_orphans(dry_run=False).files
+        assert not table.maintenance.sweep_orphans(dry_run=False).files
     assert (other / "mine.txt").exists()
 
 
@@ -373,7 +376,7 @@ def test_a_purge_of_rows_behind_a_link_is_refused_before_it_starts_and_works_onc
             ) as e:
                 table.delete("city = 'rome'", purge=True, force=force)
             assert "replace the link with the folder that it points to" in e.value.hint
-        assert (table.state.snapshot_id, tree(other)) == (plan.change.since, before)
+        assert (table.at().state.snapshot_id, tree(other)) == (plan.change.since, before)
     linked.unlink()
     other.rename(linked)
     with sl.connect(house) as session:
@@ -396,8 +399,8 @@ def test_the_deletion_of_a_table_names_what_stays_behind_a_link(house, tmp_path,
     before = tree(other)
     with sl.connect(house, data_paths=[other]) as session:
         with pytest.raises(ConfirmationNeeded, match=f"; what stays: {other}, where links lead") as error:
-            session.delete_table("t")
-        done = session.delete_table("t", force=True)
+            session.drop_table("t")
+        done = session.drop_table("t", force=True)
     for report in (error.value.plan, done):
         assert report.linked == (str(other),)
         assert f"stays: what a link leads to  {other}" in repr(report)
@@ -410,7 +413,7 @@ def test_deleting_a_table_whose_folder_is_a_link_deletes_nothing_where_it_leads(
     linked.symlink_to(other)
     before = tree(other)
     with sl.connect(house) as session, contextlib.suppress(SleeperError):
-        session.delete_table("t", force=True)
+        session.drop_table("t", force=True)
     assert tree(other) == before
 
 
@@ -474,8 +477,8 @@ def rewritten(path: Path, old: str, new: str) -> None:
 USES = {
     "scan": lambda table: table.scan().to_arrow(),
     "sql": lambda table: table.scan().to_duckdb().fetchall(),
-    "compact": lambda table: [table.ingest(ROWS), table.compact("all", engine="local")],
-    "gc": lambda table: table.collect_garbage(dry_run=False),
+    "compact": lambda table: [table.ingest(ROWS), table.maintenance.compact("all", engine="local")],
+    "gc": lambda table: table.maintenance.collect_garbage(dry_run=False),
     "at": lambda table: table.at(2).scan().to_arrow(),
 }
 
@@ -535,7 +538,7 @@ def test_rows_of_the_catalog_that_lead_outside_are_refused(house, tmp_path, colu
             session.table("t").scan(version=version).to_arrow()
         if column == "table_id":
             with pytest.raises(SleeperError):
-                session.delete_table("t", force=True)
+                session.drop_table("t", force=True)
     assert tree(tmp_path / "mine") == before
 
 

@@ -57,9 +57,9 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
         for part in range(4):
             t.ingest(rows(range(part * 40, part * 40 + 40), 7))
             t.ingest(rows(range(300 + part * 2, 302 + part * 2), 7))
-        t.compact("all", partition=t.partitions.leaves[0].id)
+        t.maintenance.compact("all", partition=t.at().partition_tree.leaves[0].id)
         t.ingest(rows(range(200, 230), 5))
-        t.split_partitions(at=5)  # files that two leaves share
+        t.maintenance.split(at=5)  # files that two leaves share
         u = session.create_table("u", SCHEMA, split_points=[10, 20], properties=by_values)
         u.ingest(rows(range(25), 3))
         arrow = {"t": t.scan().to_arrow(), "u": u.scan().to_arrow(), "old": t.at(3).scan().to_arrow()}

@@ -48,12 +48,12 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
         t = session.create_table("t", schema, split_points=sorted(DAYS)[1:-1:2])
         for step in (1, 3, 5):
             t.ingest(rows(60, step))
-        t.split_partitions(at="2013-03-10T09:00:00Z", key="ts")  # files that several leaves share
+        t.maintenance.split(at="2013-03-10T09:00:00Z", key="ts")  # files that several leaves share
         schema = sl.Schema({"ts": "timestamp", "d": "date"}, {}, {"w": "int"})
         u = session.create_table("u", schema, split_points=sorted(set(INSTANTS))[1::4])
-        u.split_partitions(at=datetime(2013, 3, 31, 1, tzinfo=UTC))
+        u.maintenance.split(at=datetime(2013, 3, 31, 1, tzinfo=UTC))
         u.ingest(rows(40, 7))
-        u.compact("all")
+        u.maintenance.compact("all")
         session.create_table("few", schema).ingest(rows(9, 11))
         arrow = {name: session.table(name).scan().to_arrow() for name in ("t", "u", "few")}
         for name, table in arrow.items():
@@ -149,7 +149,7 @@ def check_partitions_of_joined(both: Both, engine: Literal["duckdb", "spark"], s
     frame = both.arrow["few"].slice(0, 3)
     result = both.session.sql(statement, engine=engine, data={"df": frame})
     (read,) = (each for each in result.cost().to_dict()["reads"] if each["source"].startswith("t "))
-    assert (read["partitions"] < len(both.session.table("t").partitions.leaves)) is fewer
+    assert (read["partitions"] < len(both.session.table("t").at().partition_tree.leaves)) is fewer
     both.plain.register("rows_of_df", frame)
     plain = statement.replace("t a", "plain_t a").replace("FROM t ", "FROM plain_t ").replace("df b", "rows_of_df b")
     expected = both.plain.sql(plain.replace("few", "plain_few")).to_arrow_table()

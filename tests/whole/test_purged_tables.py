@@ -56,17 +56,17 @@ def purge(table: sl.Table, where: str = "rider = 'bob'", **options: Any) -> Purg
 
 def test_a_purge_needs_a_confirmation_and_its_plan_changes_nothing(table: sl.Table):
     table.create_savepoint("before")
-    history = [each.id for each in table.snapshots()]
+    history = [each.id for each in table.history()]
     plan = table.delete("rider = 'bob'", purge=True, dry_run=True)
     with pytest.raises(ConfirmationNeeded, match="1 row of table 't' for good, with 2 snapshots and 1 savepoint") as no:
         table.delete("rider = 'bob'", purge=True)
     assert repr(no.value.plan).splitlines()[:6] == repr(plan).splitlines()[:6]
-    assert [each.id for each in table.snapshots()] == history
+    assert [each.id for each in table.history()] == history
     assert riders(table) == ["ann", "bob", "eve"]
     done = purge(table, message="asked by bob")
     assert riders(table) == ["ann", "eve"]
     assert [savepoint_label(each) for each in done.savepoints] == ["before"]
-    assert table.snapshots()[-1].message == "asked by bob"
+    assert table.history()[-1].message == "asked by bob"
     with pytest.raises(NotFound):
         table.at(2)
 
@@ -101,7 +101,7 @@ def test_files_of_older_columns_are_read_with_the_current_ones(table: sl.Table):
     table.delete("rider = 'bob'")
     table.alter(rename_columns={"rider": "person"}, add_columns={"tip": "int?"}, types={"fare": "long"})
     table.ingest([{"city": "z", "person": "max", "fare": 2**40, "tip": 1}])
-    table.compact("all")
+    table.maintenance.compact("all")
     purge(table, "person = 'bob' AND tip IS NULL")
     assert riders(table) == ["ann", "eve", "max"]
 
@@ -138,7 +138,7 @@ def test_older_rows_may_lack_values_that_are_required_now(table: sl.Table):
 def test_a_wrong_condition_deletes_nothing(table: sl.Table):
     with pytest.raises(InvalidInput):
         purge(table, "driver = 'bob'")
-    assert len(table.snapshots()) == 2
+    assert len(table.history()) == 2
 
 
 def test_all_rows_are_purged_without_a_condition(table: sl.Table):
@@ -152,7 +152,7 @@ def test_all_rows_are_purged_without_a_condition(table: sl.Table):
 def test_a_purge_is_refused_with_a_job_id_and_on_an_offline_table(table: sl.Table):
     with pytest.raises(InvalidInput, match="takes no job id"):
         purge(table, job_id="once")
-    table.set_online(False)
+    table.maintenance.offline()
     with pytest.raises(StateRuleBroken, match="offline"):
         purge(table)
     assert table.delete("rider = 'bob'", purge=True, dry_run=True).deleted == 1
@@ -189,7 +189,7 @@ def test_files_of_no_version_are_counted_with_what_deletes_them(table: sl.Table)
     table.store.storage.write("data/partition_root/stray.parquet", b"of a writer that was killed")
     done = purge(table)
     assert done.strays == 1
-    assert "1 data file of no version, not searched: table.sweep_orphans(dry_run=False)" in repr(done)
+    assert "1 data file of no version, not searched: table.maintenance.sweep_orphans(dry_run=False)" in repr(done)
 
 
 def test_a_reader_with_a_lease_keeps_its_files_until_it_ends(session: sl.Session, table: sl.Table):
@@ -205,7 +205,7 @@ def test_a_reader_with_a_lease_keeps_its_files_until_it_ends(session: sl.Session
 def test_upkeep_goes_on_after_a_purge(table: sl.Table):
     purge(table)
     table.ingest(rides("max"))
-    table.compact("all")
+    table.maintenance.compact("all")
     table.store.clock.sleep(timedelta(days=30).total_seconds())
     table.maintain()
     assert table.check(deep=True).ok
@@ -239,9 +239,9 @@ def test_no_byte_below_the_warehouse_has_a_purged_value(session: sl.Session, kin
         with pytest.raises(sl.InvalidInput, match=KEY):
             table.ingest([wrong], job_id=job)
     table.update(new_values={"n": 7}, where=f"k = '{KEY}'", message=f"about {KEY}")
-    table.split_partitions(at="m")
+    table.maintenance.split(at="m")
     table.delete(f"k = '{KEY}'")
-    table.compact("all")
+    table.maintenance.compact("all")
     table.ingest([{"k": "b", "v": KEY, "n": 1}])
     warehouse = Path(session.location)
     assert "catalog.sqlite-wal" in files_with(KEY, warehouse)
@@ -251,7 +251,7 @@ def test_no_byte_below_the_warehouse_has_a_purged_value(session: sl.Session, kin
         assert (done.reasons, done.quoting, done.log_kept) == (2, (), False)
         assert "reasons of jobs" in repr(done)
         assert files_with(KEY, warehouse) == []
-        assert {job.reason for job in table.jobs("failed")} == {"removed by a purge"}
+        assert {job.reason for job in table.inspect.jobs("failed")} == {"removed by a purge"}
     assert files_with(KEY, warehouse) == []
     assert [each.name for each in table.savepoints()] == ["empty"]
     assert table.check(deep=True).ok
@@ -308,7 +308,7 @@ def test_each_text_of_the_table_that_quotes_a_value_is_named(session: sl.Session
     assert set(table.delete(**options, force=True).quoting) == named
     table.store.clock.sleep(timedelta(days=30).total_seconds())
     table.ingest([{"city": "c", "rider": "r", "fare": 1}], job_id="next")
-    assert [each.id for each in table.jobs()] == ["next"]
+    assert [each.id for each in table.inspect.jobs()] == ["next"]
     assert "job id 'load of bob'" in table.delete(**options, dry_run=True).quoting
 
 
@@ -330,7 +330,7 @@ def test_kept_back_rows_are_named_also_when_only_a_job_knows_their_file(session:
     one, two = tmp_path / "one.parquet", tmp_path / "two.parquet"
     rows = pa.table({"city": ["bob"], "rider": ["r"], "fare": ["five"]})
     table.ingest(rows, quarantine=str(one), job_id="1")
-    assert table.jobs()[0].reason == f"1 row kept back in {one}"
+    assert table.inspect.jobs()[0].reason == f"1 row kept back in {one}"
     table.ingest(rows, quarantine=str(two))
     with pytest.raises(sl.AlreadyExists):
         table.ingest(rows, quarantine=str(two), job_id="2")

@@ -37,6 +37,7 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.model.processing import AGGREGATIONS, FILTERS
 from sleeper_nb.model.snapshots import SavepointReference, SnapshotReference
 from sleeper_nb.progress import BackgroundJob
+from sleeper_nb.table.table_maintenance import Maintenance
 from tests.support.builders import EMBEDDED, START
 from tests.support.value_pools import KEYS
 from tests.whole.program_inputs import INPUTS
@@ -62,17 +63,15 @@ which = st.integers(0, 1)
 
 READS = {
     "session": {
-        "aws", "closed", "components", "doctor", "duckdb_connection", "estimate_split_points",
-        "jobs", "location", "maintenance_service", "open_table", "property_values", "spark",
-        "spark_session", "status",
-        "store_of", "tables", "warehouse",
+        "aws", "closed", "components", "doctor", "duckdb_connection", "jobs", "location", "maintenance_service",
+        "open_table", "properties", "spark", "spark_session", "split_points", "status", "store_of", "tables",
+        "warehouse",
     },
     "table": {
-        "at_reference", "card", "fields", "files", "grid", "inspect", "jobs", "leaves", "online", "partitions", "plan",
-        "processing", "profile", "run_change",
-        "property_notes", "property_values", "resolved", "savepoint_manager", "savepoints", "schema", "source", "state",
-        "state_store", "status", "store", "system_table", "to_dict",
+        "append", "describe", "grid", "inspect", "profile", "properties", "savepoint_manager",
+        "savepoints", "schema", "state_store", "status", "store", "to_dict",
     },
+    "maintenance": set(),
 }  # fmt: skip
 """Members that change nothing, and what `Session.sql` calls; programs may leave them out."""
 
@@ -144,14 +143,14 @@ class Programs(RuleBasedStateMachine):
 
     def committed(self, model: TableModel, table: sl.Table, **changes: Any) -> None:
         """Note that an operation made one version."""
-        snapshot = table.snapshots()[0]
+        snapshot = table.history()[0]
         assert snapshot.id == model.head + 1
         model.commit(snapshot.time, **changes)
 
     def caught_up(self, model: TableModel, table: sl.Table, **changes: Any) -> None:
         """Note the versions that an operation made; ids have no gaps, and all have the rows of now."""
-        for number in range(model.head + 1, table.resolved.snapshot_id + 1):
-            time = next((s.time for s in table.snapshots() if s.id == number), self.clock.now())
+        for number in range(model.head + 1, table.at().resolved.snapshot_id + 1):
+            time = next((s.time for s in table.history() if s.id == number), self.clock.now())
             model.commit(time, **changes)
 
     @contextmanager
@@ -159,7 +158,7 @@ class Programs(RuleBasedStateMachine):
         """Hold that what is done is refused, and changes nothing."""
         with pytest.raises(errors):
             yield
-        assert table.resolved.snapshot_id == model.head
+        assert table.at().resolved.snapshot_id == model.head
 
     # Tables.
 
@@ -186,7 +185,7 @@ class Programs(RuleBasedStateMachine):
         else:
             self.session(who).create_table(name, schema_of(made), points, properties=properties)
         table = self.session(who).table(name)
-        self.tables[name] = TableModel(name, summed, {1: Version(made, (), table.snapshots()[0].time)}, properties)
+        self.tables[name] = TableModel(name, summed, {1: Version(made, (), table.history()[0].time)}, properties)
 
     def declaration(self, of: Sequence[Column]) -> dict[str, Any]:
         parts = {"row-keys": "row", "sort-keys": "sort", "values": "value"}
@@ -208,10 +207,10 @@ class Programs(RuleBasedStateMachine):
         model, session = self.model(pick), self.session(who)
         if not again and model.head < 8:
             return
-        assert session.delete_table(model.name, dry_run=True).dry_run
+        assert session.drop_table(model.name, dry_run=True).dry_run
         with pytest.raises(sl.ConfirmationNeeded):
-            session.delete_table(model.name)
-        session.delete_table(model.name, force=True)
+            session.drop_table(model.name)
+        session.drop_table(model.name, force=True)
         del self.tables[model.name]
         for each in self.sessions:
             with pytest.raises(sl.NotFound):
@@ -235,9 +234,9 @@ class Programs(RuleBasedStateMachine):
         table = session.table(model.name)
         if table.state_store == to:
             with self.refused(model, table, sl.InvalidInput):
-                session.migrate_state_store(model.name, to)
+                session.migrate(model.name, to)
             return
-        session.migrate_state_store(model.name, to)
+        session.migrate(model.name, to)
         self.committed(model, table)
 
     @precondition(lambda self: self.tables)
@@ -286,7 +285,7 @@ class Programs(RuleBasedStateMachine):
         given, file = self.drawn_input(model, data, form)
         table = self.session(who).table(model.name)
         for _ in range(2):
-            table.watch_folder(file.parent, once=True, job_id=file.parent.name)
+            table.watch(file.parent, once=True, job_id=file.parent.name)
         self.note_load(model, table, given, f"{file.parent.name}/{file.name}")
 
     def drawn_input(self, model: TableModel, data: st.DataObject, form: str) -> tuple[list[dict[int, Any]], Any]:
@@ -302,7 +301,7 @@ class Programs(RuleBasedStateMachine):
 
     def note_load(self, model: TableModel, table: sl.Table, rows: Sequence[Any], job_id: str | None = None) -> None:
         if not rows or job_id in model.jobs:
-            assert table.resolved.snapshot_id == model.head
+            assert table.at().resolved.snapshot_id == model.head
             self.note_periodic(model, table)  # a load that adds nothing makes the savepoint that is due, too
             return
         model.jobs |= {job_id} - {None}  # type: ignore[arg-type]
@@ -435,7 +434,7 @@ class Programs(RuleBasedStateMachine):
         assert model.now.baked or found == {"inserted": 0, "updated": 0, "deleted": 0, **counts}
         if done.snapshot is None:
             assert not any(found.values())
-            assert table.resolved.snapshot_id == model.head
+            assert table.at().resolved.snapshot_id == model.head
         else:
             self.committed(model, table, rows=tuple(rows))
             assert model.now.baked or done.snapshot.rows == len(rows)
@@ -518,7 +517,7 @@ class Programs(RuleBasedStateMachine):
         report = table.alter(**options, dry_run=dry_run)
         assert report.after.names == tuple(each.name for each in of_now)
         if dry_run:
-            assert table.resolved.snapshot_id == model.head
+            assert table.at().resolved.snapshot_id == model.head
             return
         self.committed(model, table, columns=tuple(of_now))
 
@@ -557,7 +556,7 @@ class Programs(RuleBasedStateMachine):
         model, table = self.model(pick), self.session(who).table(self.model(pick).name)
         text = f"{number} h" if name == "savepoint.create-interval" else str(number)
         table.set_properties({name: None if unset else text})
-        assert table.resolved.snapshot_id == model.head
+        assert table.at().resolved.snapshot_id == model.head
         model.properties.pop(name, None)
         if not unset:
             model.properties[name] = text
@@ -578,11 +577,11 @@ class Programs(RuleBasedStateMachine):
         path.write_text(path.read_text() + "# looked at\n")
         table = session.table(model.name)
         with self.refused(model, table, sl.ConfirmationNeeded):
-            table.expire_snapshots(dry_run=False)
-        assert table.property_notes()
+            table.maintenance.expire(dry_run=False)
+        assert table.status().notes
         table.accept_properties()
-        assert not table.property_notes()
-        assert table.resolved.snapshot_id == model.head
+        assert not table.status().notes
+        assert table.at().resolved.snapshot_id == model.head
 
     @rule(who=which, minutes=st.none() | st.integers(10, 60))
     def set_properties_of_the_instance(self, who: int, minutes: int | None) -> None:
@@ -596,16 +595,16 @@ class Programs(RuleBasedStateMachine):
         """Offline, another session refuses maintenance too, and loads as ever."""
         model = self.model(pick)
         mine, others = (session.table(model.name) for session in (self.session(who), self.session(1 - who)))
-        mine.set_online(False)
-        assert not others.online
-        for work in (others.compact, others.split_partitions, others.maintain):
+        mine.maintenance.offline()
+        assert not others.maintenance.is_online
+        for work in (others.maintenance.compact, others.maintenance.split, others.maintain):
             with self.refused(model, others, sl.StateRuleBroken):
                 work()
-        for work in (others.expire_snapshots, others.collect_garbage, others.sweep_orphans):
+        for work in (others.maintenance.expire, others.maintenance.collect_garbage, others.maintenance.sweep_orphans):
             with self.refused(model, others, sl.StateRuleBroken):
                 work(dry_run=False)
             work(dry_run=True)
-        mine.set_online()
+        mine.maintenance.online()
 
     # Maintenance.
 
@@ -615,8 +614,8 @@ class Programs(RuleBasedStateMachine):
     )
     def compact(self, who: int, pick: int, strategy: str | None, background: bool) -> None:
         model, table = self.model(pick), self.session(who).table(self.model(pick).name)
-        planned = table.compact(strategy, dry_run=True)
-        done = table.compact(strategy, engine="local", background=background)
+        planned = table.maintenance.compact(strategy, dry_run=True)
+        done = table.maintenance.compact(strategy, engine="local", background=background)
         if isinstance(done, BackgroundJob):
             done = done.result()
         assert [(job.partition_id, job.inputs) for job in planned.jobs] == [
@@ -639,11 +638,11 @@ class Programs(RuleBasedStateMachine):
             key = keys[at % len(keys)]
             options = {"at": KEYS[key.kind][at % len(KEYS[key.kind])], "key": key.name}
         try:
-            planned = table.split_partitions(dry_run=True, **options)
+            planned = table.maintenance.split(dry_run=True, **options)
         except sl.InvalidInput:
             assert at is not None  # a leaf begins there already
             return
-        done = table.split_partitions(**options)
+        done = table.maintenance.split(**options)
         assert [(each.region, each.rows) for each in planned.splits] == [(e.region, e.rows) for e in done.splits]
         if done.splits:
             self.committed(model, table)
@@ -662,7 +661,7 @@ class Programs(RuleBasedStateMachine):
         }  # fmt: skip
         expected = model.expected_expiry(self.clock.now(), window, least, least + more)
         for dry_run in (True, False):
-            report = table.expire_snapshots(dry_run, **options)
+            report = table.maintenance.expire(dry_run, **options)
             assert {snapshot.id for snapshot in report.expired} == expected
         model.retained -= expected
 
@@ -670,7 +669,7 @@ class Programs(RuleBasedStateMachine):
     @rule(who=which, pick=picks, delay=st.sampled_from([None, timedelta(0), timedelta(minutes=1)]))
     def collect_garbage(self, who: int, pick: int, delay: timedelta | None) -> None:
         model, table = self.model(pick), self.session(who).table(self.model(pick).name)
-        planned, done = (table.collect_garbage(dry_run, delay=delay) for dry_run in (True, False))
+        planned, done = (table.maintenance.collect_garbage(dry_run, delay=delay) for dry_run in (True, False))
         assert (planned.data_files, planned.metadata_files) == (done.data_files, done.metadata_files)
         if done.data_files:
             self.committed(model, table)
@@ -680,10 +679,12 @@ class Programs(RuleBasedStateMachine):
     def sweep_orphans(self, who: int, pick: int) -> None:
         """A file that a dead writer left goes, and nothing else."""
         model, table = self.model(pick), self.session(who).table(self.model(pick).name)
-        planned, done = (table.sweep_orphans(dry_run, older_than=timedelta(days=1)) for dry_run in (True, False))
+        planned, done = (
+            table.maintenance.sweep_orphans(dry_run, older_than=timedelta(days=1)) for dry_run in (True, False)
+        )
         assert not planned.files
         assert not done.files
-        assert table.resolved.snapshot_id == model.head
+        assert table.at().resolved.snapshot_id == model.head
 
     @precondition(lambda self: self.tables)
     @rule(who=which, pick=picks, whole=st.booleans())
@@ -764,7 +765,7 @@ class Programs(RuleBasedStateMachine):
         if by == "reference":
             point = next((point for point, saved in model.savepoints.items() if saved == number), None)
             to = SnapshotReference(number) if number in model.retained else SavepointReference(point)
-            planned, done = (table.rollback_to(to, dry_run=dry_run) for dry_run in (True, False))
+            planned, done = (table.rollback(to, dry_run=dry_run) for dry_run in (True, False))
         else:
             planned, done = (table.rollback(**options, dry_run=dry_run) for dry_run in (True, False))
         assert replace(planned, dry_run=False) == replace(done, snapshot=None)
@@ -840,11 +841,11 @@ class Programs(RuleBasedStateMachine):
         """Who reads long holds a version, until the lease is ended by hand."""
         model, table = self.model(pick), self.session(who).table(self.model(pick).name)
         relation = table.scan().to_duckdb()
-        for lease in table.leases():
-            assert table.release_lease(lease.id).id == lease.id
-        assert not table.leases()
+        for lease in table.inspect.leases():
+            assert table.maintenance.release_lease(lease.id).id == lease.id
+        assert not table.inspect.leases()
         del relation
-        assert table.resolved.snapshot_id == model.head
+        assert table.at().resolved.snapshot_id == model.head
 
     @precondition(lambda self: self.tables)
     @rule(who=which, pick=picks)
@@ -877,10 +878,10 @@ class Programs(RuleBasedStateMachine):
         assert {table.name for table in session.tables()} == set(self.tables)
         for name, model in self.tables.items():
             table, now = session.table(name), self.clock.now()
-            assert {snapshot.id for snapshot in table.snapshots()} == model.retained
+            assert {snapshot.id for snapshot in table.history()} == model.retained
             assert {point.id: point.saved_snapshot_id for point in table.savepoints()} == model.savepoints
-            assert table.resolved.snapshot_id == model.head
-            for snapshot in table.snapshots():
+            assert table.at().resolved.snapshot_id == model.head
+            for snapshot in table.history():
                 version = model.versions[snapshot.id]
                 assert snapshot.time == version.time
                 assert version.baked or snapshot.rows == len(version.rows)
@@ -936,7 +937,7 @@ class ProgramsOnSpark(Programs):
     def compact_and_query(self, pick: int, of: int) -> None:
         model, session = self.model(pick), self.session(1)
         table = session.table(model.name)
-        self.note_compaction(model, table, bool(table.compact("all", engine="spark").jobs))
+        self.note_compaction(model, table, bool(table.maintenance.compact("all", engine="spark").jobs))
         number = self.version_of(model, of)
         version, reference = model.versions[number], self.reference(model, number)
         rows = version.visible(self.clock.now())
@@ -958,7 +959,7 @@ def test_random_programs_on_spark(spark_engine: Any):
     )
 
 
-@pytest.mark.parametrize(("kind", "of"), [("session", sl.Session), ("table", sl.Table)])
+@pytest.mark.parametrize(("kind", "of"), [("session", sl.Session), ("table", sl.Table), ("maintenance", Maintenance)])
 def test_programs_use_every_operation(kind: str, of: type) -> None:
     source = inspect.getsource(Programs) + inspect.getsource(ProgramsOnSpark)
     used = {node.attr for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)}

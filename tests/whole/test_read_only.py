@@ -27,17 +27,17 @@ def table(session: sl.Session) -> sl.Table:
 WORK: dict[str, Callable[[sl.Session], object]] = {
     "create": lambda s: s.create_table("u", SCHEMA),
     "ingest": lambda s: table(s).ingest(rows_of("q")),
-    "compact": lambda s: table(s).compact("all", engine="local"),
-    "split": lambda s: table(s).split_partitions(at="c"),
+    "compact": lambda s: table(s).maintenance.compact("all", engine="local"),
+    "split": lambda s: table(s).maintenance.split(at="c"),
     "savepoint": lambda s: table(s).create_savepoint("more"),
     "delete savepoint": lambda s: table(s).delete_savepoint("spare", force=True),
     "rollback": lambda s: table(s).rollback("savepoint.kept"),
-    "expire": lambda s: table(s).expire_snapshots(**ALL_AT_ONCE, dry_run=False),
-    "garbage": lambda s: table(s).collect_garbage(delay=timedelta(0), dry_run=False),
-    "sweep": lambda s: table(s).sweep_orphans(dry_run=False),
-    "migrate": lambda s: s.migrate_state_store("t", "TransactionLogStateStore"),
+    "expire": lambda s: table(s).maintenance.expire(**ALL_AT_ONCE, dry_run=False),
+    "garbage": lambda s: table(s).maintenance.collect_garbage(delay=timedelta(0), dry_run=False),
+    "sweep": lambda s: table(s).maintenance.sweep_orphans(dry_run=False),
+    "migrate": lambda s: s.migrate("t", "TransactionLogStateStore"),
     "rename": lambda s: s.rename_table("t", "v"),
-    "delete": lambda s: s.delete_table("t", force=True),
+    "delete": lambda s: s.drop_table("t", force=True),
     "reinitialise": lambda s: s.reinitialise_table("t", force=True),
     "alter": lambda s: table(s).alter(add_columns={"more": "string?"}),
     "properties": lambda s: table(s).set_properties({"sleeper.table.gc.delay.minutes": "3"}),
@@ -65,8 +65,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
             session.components.clock.advance(timedelta(minutes=1))
         made.create_savepoint("kept")
         made.create_savepoint("spare")
-        made.compact("all", engine="local")
-        made.expire_snapshots(**ALL_AT_ONCE, dry_run=False)
+        made.maintenance.compact("all", engine="local")
+        made.maintenance.expire(**ALL_AT_ONCE, dry_run=False)
         for key in "cx":
             made.ingest(rows_of(key))
     return folder
@@ -84,9 +84,9 @@ def shown(folder: Path) -> Shown:
             one = session.table(each.name)
             report = one.check(deep=True)
             assert report.ok, report
-            versions = [(s.id, keys_in(one.at(s.id).scan().to_arrow())) for s in one.snapshots()]
+            versions = [(s.id, keys_in(one.at(s.id).scan().to_arrow())) for s in one.history()]
             points = [(p.name, keys_in(one.at(f"savepoint.{p.id}").scan().to_arrow())) for p in one.savepoints()]
-            found[each.name] = (versions, points, one.state_store, len(one.leaves()), one.schema)
+            found[each.name] = (versions, points, one.state_store, len(one.inspect.partitions()), one.schema)
     return found
 
 

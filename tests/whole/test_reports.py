@@ -102,7 +102,7 @@ def test_a_rollback_that_another_session_did_first_makes_no_snapshot(tmp_path: P
 
     for report, table in every_order(tmp_path, lambda session: session.table("t").rollback(2), same):
         assert report.is_nothing == (report.snapshot is None)
-        assert [s.id for s in table.snapshots()] == [4, 3, 2, 1]
+        assert [s.id for s in table.history()] == [4, 3, 2, 1]
         assert "nothing to do" not in repr(report) or report.rows_before == report.rows_after == 2
 
 
@@ -140,13 +140,13 @@ def test_a_table_that_is_empty_already_keeps_what_others_commit_meanwhile(tmp_pa
     late = 0
     for report, table in every_order(tmp_path, work, write):
         if report.snapshot is None and table.scan().count():
-            assert [s.id for s in table.snapshots()] == [6, 5, 4]
+            assert [s.id for s in table.history()] == [6, 5, 4]
             late += 1
     assert late
 
 
 def test_a_splitting_reports_the_rows_that_it_split(tmp_path: Path):
-    for report, table in every_order(tmp_path, lambda session: session.table("t").split_partitions(at="lima")):
+    for report, table in every_order(tmp_path, lambda session: session.table("t").maintenance.split(at="lima")):
         (split,) = report.splits
         assert split.rows == table.at(report.snapshot.id - 1).scan().count()
         assert sum(rows for _, _, rows in split.parts) == split.rows
@@ -166,9 +166,9 @@ def test_a_compaction_is_planned_from_claims_and_files_of_one_moment(tmp_path: P
     """Otherwise it plans to merge files that another session has merged."""
 
     def work(session: Session) -> Any:
-        return session.table("t").compact(dry_run=dry_run)
+        return session.table("t").maintenance.compact(dry_run=dry_run)
 
-    for report, table in every_order(tmp_path, work, lambda table: table.compact()):
+    for report, table in every_order(tmp_path, work, lambda table: table.maintenance.compact()):
         merged = [job.filenames for job in report.jobs]
         assert merged == [] or dry_run or len(merged) == 1
         assert not report.refused or not dry_run
@@ -185,11 +185,11 @@ def test_a_plan_of_a_compaction_is_of_files_that_were_there_after_the_claims_wer
 
         def claims(self: SqliteCatalog, *given: Any) -> Any:
             if self is catalog and waiting:
-                waiting.pop().compact()
+                waiting.pop().maintenance.compact()
             return real(self, *given)
 
         monkeypatch.setattr(SqliteCatalog, "claims", claims)
-        assert session.table("t").compact(dry_run=True).jobs == ()
+        assert session.table("t").maintenance.compact(dry_run=True).jobs == ()
 
 
 @pytest.mark.parametrize("error", [ConflictError, StateRuleBroken])

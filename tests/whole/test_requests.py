@@ -112,7 +112,7 @@ def test_a_scan_adds_one_look_at_the_current_version(reader: Reader):
         {"find_table": 1, "current": 1, **FILE},
         {"batch_get_item": 1, "query": 1, **FILE},
     )
-    reader.takes(table.card, {"current": 1}, {"query": 1})
+    reader.takes(table.describe, {"current": 1}, {"query": 1})
 
 
 def test_a_scan_of_an_older_version_looks_it_up_once(reader: Reader):
@@ -123,7 +123,7 @@ def test_a_scan_of_an_older_version_looks_it_up_once(reader: Reader):
     reader.takes(lambda: table.at(2).scan(), {"snapshot": 1}, {"get_item": 1})
     version = table.at(2)
     reader.takes(version.scan, {}, {})
-    reader.takes(version.leaves, {}, {})
+    reader.takes(version.inspect.partitions, {}, {})
 
 
 def test_an_ingest_looks_at_the_current_version_three_times(reader: Reader):

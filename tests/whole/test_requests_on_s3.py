@@ -63,7 +63,7 @@ READS: dict[str, Callable[[sl.Session], Any]] = {
     "SQL of a savepoint": lambda session: session.sql("SELECT sum(n) FROM t VERSION AS OF 'savepoint.kept'").to_arrow(),
     "system tables": lambda session: session.sql("SELECT count(*) FROM t$files").to_arrow(),
     "a difference": lambda session: session.table("t").diff(2, 3),
-    "history": lambda session: session.table("t").snapshots(),
+    "history": lambda session: session.table("t").history(),
     "a plan": lambda session: session.table("t").scan(keys="k3-00003").plan(),
     "a count": lambda session: session.table("t").scan().count(),
 }  # fmt: skip
@@ -199,7 +199,10 @@ def test_metadata_that_was_read_once_is_not_read_again_even_without_the_bucket(
 
     def versions(session: sl.Session) -> list[list[str]]:
         table = session.table("t")
-        return [sorted(each["filename"] for each in table.at(version).files()) for version in (2, 3, "savepoint.kept")]
+        return [
+            sorted(each["filename"] for each in table.at(version).inspect.files())
+            for version in (2, 3, "savepoint.kept")
+        ]
 
     with sl.connect(place, instance) as session:
         expected = versions(session)
@@ -208,11 +211,11 @@ def test_metadata_that_was_read_once_is_not_read_again_even_without_the_bucket(
         read = counted.of(lambda: versions(session))
         assert not [request for request in read if "statestore" in request], read
         table = session.table("t")
-        history = table.snapshots()
+        history = table.history()
         counted.proxy.tell(lambda *_: Fate("refused"))
         # the catalog says which version is current, and what it consists of is on this machine
-        assert table.snapshots() == history
-        assert sorted(each["filename"] for each in table.at(2).files()) == expected[0]
+        assert table.history() == history
+        assert sorted(each["filename"] for each in table.at(2).inspect.files()) == expected[0]
         assert table.at(3).scan(keys="k3-00003").plan().files
         with pytest.raises(sl.NetworkError, match="network failed"):
             table.scan().to_arrow()

@@ -54,9 +54,9 @@ def t(session: sl.Session, clock: ManualClock) -> sl.Table:
 def expired(t: sl.Table, clock: ManualClock) -> sl.Table:
     """The table with its current snapshot alone, and what garbage collection left."""
     clock.advance(30 * DAY)
-    t.compact("all", engine="local")
-    t.expire_snapshots(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
-    t.collect_garbage(dry_run=False, delay=timedelta(0))
+    t.maintenance.compact("all", engine="local")
+    t.maintenance.expire(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
+    t.maintenance.collect_garbage(dry_run=False, delay=timedelta(0))
     return t
 
 
@@ -98,14 +98,14 @@ def test_id_is_used_for_identifying_a_savepoint(t: sl.Table):
 def test_which_snapshot_does_this_savepoint_save(t: sl.Table):
     """The number of the snapshot that was current, or that was named."""
     assert t.savepoints()[0].saved_snapshot_id == 3
-    assert t.create_savepoint().saved_snapshot_id == t.resolved.snapshot_id == 4
+    assert t.create_savepoint().saved_snapshot_id == t.at().resolved.snapshot_id == 4
     assert t.create_savepoint(snapshot=2).saved_snapshot_id == 2
 
 
 def test_id_of_the_current_table_schema_of_the_records_in_this_savepoint(t: sl.Table):
     """The schema that the records are read with."""
     one = t.savepoints()[0]
-    assert one.schema_id == t.snapshots()[0].schema_id == 1
+    assert one.schema_id == t.history()[0].schema_id == 1
     assert t.at("savepoint.1").schema == SCHEMA
 
 
@@ -133,7 +133,7 @@ def test_return_all_manifest_file_metas_for_full_data_manifests_in_this_snapshot
     (manifest,) = one.data_manifests(t.savepoint_manager.manifest_list)
     assert manifest.file_name == one.full_manifest_list
     assert manifest.file_size == (folder(t) / manifest.file_name).stat().st_size
-    assert (manifest.num_added_files, manifest.num_deleted_files) == (len(t.at("savepoint.1").files()), 0)
+    assert (manifest.num_added_files, manifest.num_deleted_files) == (len(t.at("savepoint.1").inspect.files()), 0)
     assert manifest.schema_id == one.schema_id
 
 
@@ -271,7 +271,7 @@ def test_a_new_core_option_will_be_introduced_savepoint_create_interval_of_durat
 ):
     """It takes a duration as people and tools write one; what is none names the option, and what to type."""
     table = session.create_table("t", SCHEMA, properties={"savepoint.create-interval": text})
-    assert table.properties["savepoint.create-interval"] == DAY
+    assert table.at().properties["savepoint.create-interval"] == DAY
     with pytest.raises(sl.InvalidInput, match=r"savepoint\.create-interval cannot be 'daily'") as error:
         session.create_table("u", SCHEMA, properties={"savepoint.create-interval": "daily"})
     assert "PT30M" in error.value.hint
@@ -307,7 +307,7 @@ def test_delete_savepoint_id_to_delete_a_specified_savepoint(
     t.create_savepoint(snapshot=2)
     assert cli.main(["--warehouse", where, "delete-savepoint", "t", "--id", "1"]) == 0
     assert [saved.id for saved in t.savepoints()] == [2]
-    t.expire_snapshots(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
+    t.maintenance.expire(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
     assert cli.main(["--warehouse", where, "delete-savepoint", "t", "--id", "2"]) == 1
     assert "would be gone: nothing else keeps it" in capsys.readouterr().out
     assert [saved.id for saved in t.savepoints()] == [2]
@@ -395,7 +395,7 @@ def test_we_will_find_the_snapshot_of_which_commit_time_is_closest_to_the_specif
 
 def test_the_problem_is_the_snapshots_before_the_time_point_may_have_expired(t: sl.Table, expired: sl.Table):
     """Then no snapshot is found, and where there is no savepoint either, the error says from when on one can be."""
-    assert min(snapshot.time for snapshot in t.snapshots()) > START + 3 * HOUR
+    assert min(snapshot.time for snapshot in t.history()) > START + 3 * HOUR
     with pytest.raises(sl.NotFound, match="the earliest that can be reached is 2026-11-01 12:00:00"):
         t.at(timestamp="2026-11-01 11:30:00")
 

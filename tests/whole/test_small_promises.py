@@ -77,7 +77,7 @@ def test_no_value_is_typeset_as_maths(text: str):
 
 
 def test_pictures_hold_no_maths_either(table: sl.Table):
-    assert "tex2jax_ignore" in table.leaves().picture
+    assert "tex2jax_ignore" in table.inspect.partitions().picture
 
 
 def test_a_long_value_is_shown_whole_and_leaves_room_for_others():
@@ -92,8 +92,8 @@ def test_a_long_value_is_shown_whole_and_leaves_room_for_others():
 
 
 def test_a_known_total_is_not_called_at_least(table: sl.Table):
-    assert "first 10 of 11 rows" in repr(table.card())
-    assert "at least" not in repr(table.card())
+    assert "first 10 of 11 rows" in repr(table.describe())
+    assert "at least" not in repr(table.describe())
 
 
 # savepoints
@@ -165,9 +165,9 @@ def test_an_expired_version_can_be_saved_again(tables: Tables, first_goes_first:
 def test_an_empty_split_points_file_makes_one_partition(session: sl.Session, tmp_path: Path):
     (tmp_path / "points.txt").write_text("")
     made = session.create_table("one", SCHEMA, properties={"sleeper.table.splits.file": str(tmp_path / "points.txt")})
-    assert len(made.partitions.leaves) == 1
+    assert len(made.at().partition_tree.leaves) == 1
     session.reinitialise_table("one", delete_partitions=True, splits_file=str(tmp_path / "points.txt"), force=True)
-    assert len(made.partitions.leaves) == 1
+    assert len(made.at().partition_tree.leaves) == 1
 
 
 @pytest.mark.parametrize("key", ["int", "string", "bytearray"])

@@ -149,7 +149,7 @@ def test_commands_take_and_show_iso_text(run: Callable[..., str], session: sl.Se
     assert (tmp_path / "points.txt").read_text() == points
     run("create", "again", "--splits-file", "points.txt", "--schema", "schema.ddl")
     assert session.table("again").at(1).state.tree.split_points() == session.table("t").at(3).state.tree.split_points()
-    assert "2013-03-01 12:00:00 UTC" in run("get", "t", "2013-03-01T12:00:00Z")
+    assert "2013-03-01 12:00:00 UTC" in run("scan", "t", "2013-03-01T12:00:00Z")
     assert "1 row" in run("scan", "t", "--region", "ts=[2013-01-01,2013-07-01)")
     assert "ts = 2013-03-01T12:00:00.500000Z" in run("diff", "t", "2", "3")
     assert "2013-03-01 12:00:00 UTC" in run("files", "t")
@@ -166,7 +166,11 @@ def test_the_form_reads_split_points_of_times():
 def test_pictures_show_iso_text(session: sl.Session, kind: str):
     table = by_month(session, {"k": kind})
     end = "T00:00:00Z" if kind == "timestamp" else ""
-    for shown in (repr(table.leaves()), table.leaves()._repr_html_(), repr(table.files())):
+    for shown in (
+        repr(table.inspect.partitions()),
+        table.inspect.partitions()._repr_html_(),
+        repr(table.inspect.files()),
+    ):
         assert f"2013-03-01{end}" in shown or f"2013-03-01{' 00:00:00 UTC' if end else ''}" in shown
         assert "datetime" not in shown
     cost = session.sql("SELECT n FROM t WHERE k >= DATE '2013-12-01'", engine="duckdb").cost()
@@ -220,11 +224,11 @@ def test_partitions_of_a_table_that_is_made_from_a_time_series_are_even(session:
     data = pa.table({"k": hours.cast(pa.date32()) if kind == "date" else hours, "n": range(20_000)})
     table = session.create_table("t", data, row_keys=["k"], leaves=8)
     assert str(table.at(1).schema.row_keys[0].type) == kind
-    rows = [leaf["rows"] for leaf in table.leaves()]
+    rows = [leaf["rows"] for leaf in table.inspect.partitions()]
     assert (len(rows), sum(rows)) == (8, 20_000)
     assert max(rows) <= 1.5 * 20_000 / 8
-    table.split_partitions(threshold=1_000)  # at medians
-    assert max(leaf["rows"] for leaf in table.leaves()) < 1_000
+    table.maintenance.split(threshold=1_000)  # at medians
+    assert max(leaf["rows"] for leaf in table.inspect.partitions()) < 1_000
 
 
 # What a key cannot be.
@@ -379,7 +383,7 @@ def test_old_rows_leave_a_table_that_is_partitioned_by_time(session: sl.Session)
     table.ingest([{"ts": now, "n": -1}])
     assert table.scan().to_arrow()["n"].to_pylist() == [-1]
     assert session.sql("SELECT min(n) AS n, count(*) AS c FROM t").to_dict() == {"n": [-1], "c": [1]}
-    table.compact("all")
+    table.maintenance.compact("all")
     assert table.scan(region="ts=[,2014-01-01)").count() == 0
 
 
@@ -407,19 +411,19 @@ def test_spark_imports_compacts_and_reads_them_as_this_process_does(
     expected.ingest(rows)
     with sl.connect(tmp_path / "warehouse", instance="demo", spark=spark) as reader:
         table = by_month(reader, keys)
-        table.split_partitions(at="1582-10-10")
+        table.maintenance.split(at="1582-10-10")
         table.bulk_import(rows)
         assert not table.check(deep=True).findings
-        ends = [(each[f"min_{key}"], each[f"max_{key}"]) for each in table.files()]
+        ends = [(each[f"min_{key}"], each[f"max_{key}"]) for each in table.inspect.files()]
         assert min(low for low, _ in ends) == values[0]
         assert max(high for _, high in ends) == values[-1]
-        table.compact("all", engine="spark")
+        table.maintenance.compact("all", engine="spark")
         assert not table.check(deep=True).findings
         assert table.scan().to_arrow() == expected.scan().to_arrow()
         for engine in ("duckdb", "spark"):
             count = reader.sql(f"SELECT count(*) AS c FROM t WHERE {key} < DATE '1582-10-10'", engine=engine)
             assert count.to_dict() == {"c": [2]}
-        table.split_partitions(at="2013-06-15")  # a part of a file is read by its keys
+        table.maintenance.split(at="2013-06-15")  # a part of a file is read by its keys
         ordered = reader.sql(f"SELECT n FROM t ORDER BY {key}, n", engine="spark").to_dict()["n"]
         assert ordered == reader.sql(f"SELECT n FROM expected ORDER BY {key}, n", engine="duckdb").to_dict()["n"]
 

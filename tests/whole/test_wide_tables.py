@@ -19,10 +19,10 @@ WORK: dict[str, Callable[[sl.Session, Any], object]] = {
     "duckdb": lambda _session, table: table.scan().to_duckdb().to_arrow_table(),
     "sql": lambda session, _table: session.sql("SELECT * FROM t", engine="duckdb").to_arrow(),
     "html": lambda _session, table: table.scan()._repr_html_(),
-    "fields": lambda _session, table: table.fields()._repr_html_(),
+    "fields": lambda _session, table: table.inspect.fields()._repr_html_(),
     "describe": lambda _session, table: repr(table),
     "ingest": lambda _session, table: table.ingest(table.scan().to_arrow()),
-    "compaction": lambda _session, table: table.compact("all", engine="local"),
+    "compaction": lambda _session, table: table.maintenance.compact("all", engine="local"),
 }
 
 

@@ -54,7 +54,7 @@ def test_every_reader_reads_its_own_files(folder):
         assert session.sql('SELECT count(*) AS n FROM "t$files"', engine="duckdb").to_arrow().to_pylist() == [{"n": 2}]
         table.update({"v": "'z'"}, where="v = 'b'")
         assert values(session.sql("SELECT * FROM t", engine="duckdb").to_arrow()) == ["a", "z"]
-        table.compact("all", engine="local")
+        table.maintenance.compact("all", engine="local")
         assert values(table.scan().to_arrow()) == ["a", "z"]
         assert values(session.sql("SELECT * FROM t", engine="duckdb").to_arrow()) == ["a", "z"]
 

@@ -61,13 +61,13 @@ def test_counts_are_those_of_each_version_and_bars_hold_the_values_of_both(sessi
 def test_columns_are_followed_by_their_files_where_they_are_renamed_widened_added_and_dropped(session):
     table = session.create_table("t", sl.Schema({"k": "int"}, values={"a": "int", "gone": "int?"}))
     table.ingest([{"k": k, "a": k, "gone": 1} for k in range(10)])
-    before = table.snapshots()[0].id
+    before = table.history()[0].id
     table.alter(rename_columns={"a": "b"})
     table.alter(types={"b": "long"})
     table.alter(drop_columns=["gone"])
     table.alter(add_columns={"gone": "string?"})
     table.ingest([{"k": 99, "b": 2**40, "gone": "x"}])
-    after = table.snapshots()[0].id
+    after = table.history()[0].id
     found = {each.column.name: each for each in compared(session, table, before, after).of(["b", "gone"])}
     assert (found["b"].before.distinct, found["b"].after.distinct) == (10, 11)
     assert (sum(found["b"].before.bars), sum(found["b"].after.bars)) == (10, 11)

@@ -168,7 +168,7 @@ def test_a_table_that_was_deleted_and_made_again_is_opened_again(house: tuple[Se
     session, _ = house
     explorer = explore(session, "t")
     explorer.version = 1
-    session.delete_table("t", force=True)
+    session.drop_table("t", force=True)
     explorer.tab = "schema"
     assert "no table &#x27;t&#x27; any more" in explorer._error.value
     session.create_table("t", sl.Schema(row_keys={"other": "string"}), state_store=kind)

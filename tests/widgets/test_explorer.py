@@ -49,7 +49,7 @@ def test_versions_are_the_snapshots_in_order_and_say_what_they_did(session):
 
 
 def test_a_version_that_only_a_savepoint_holds_can_still_be_chosen(session):
-    session.table("flights").expire_snapshots(
+    session.table("flights").maintenance.expire(
         dry_run=False, time_retained=timedelta(0), num_retained_min=1, num_retained_max=1
     )
     explorer = explore(session, "flights")
@@ -135,7 +135,7 @@ def test_a_version_committed_after_the_last_look_can_be_set(session):
 
 def test_an_error_behind_a_control_is_shown_and_the_control_goes_back(session):
     explorer = explore(session, "flights")
-    session.table("flights").expire_snapshots(
+    session.table("flights").maintenance.expire(
         dry_run=False, time_retained=timedelta(0), num_retained_min=1, num_retained_max=1
     )
     explorer._slider.value = 2
@@ -235,7 +235,7 @@ def test_a_table_of_the_list_that_is_gone_says_to_refresh_and_what_is_shown_stay
 def test_the_picture_that_stays_is_that_of_the_tab(session, tab, says):
     widget = explore(session, "flights")
     widget.version, widget.tab, widget.statement = 3, tab, "SELECT 40 + 2"
-    widget.partition = session.table("flights").leaves()[1]["partition_id"]
+    widget.partition = session.table("flights").inspect.partitions()[1]["partition_id"]
     kept = widget._display_()
     assert says in html.unescape(kept.html)
     assert "<b>flights</b>" in kept.html

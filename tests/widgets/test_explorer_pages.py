@@ -13,7 +13,9 @@ from tests.widgets.conftest import buttons, shown
 
 
 def _leaf(session, keys):
-    return next(leaf["partition_id"] for leaf in session.table("flights").leaves() if leaf["region"] == keys)
+    return next(
+        leaf["partition_id"] for leaf in session.table("flights").inspect.partitions() if leaf["region"] == keys
+    )
 
 
 def untimed(text):
@@ -240,7 +242,7 @@ def test_markup_in_keys_and_statements_stays_text(session):
     table = session.create_table("t", sl.Schema(row_keys={"k": "string"}, values={}), [f'{hostile} "quoted"'])
     table.ingest([{"k": hostile}, {"k": "z"}])
     explorer = explore(session, "t")
-    explorer.tab, explorer.partition = "partitions", table.leaves()[1]["partition_id"]
+    explorer.tab, explorer.partition = "partitions", table.inspect.partitions()[1]["partition_id"]
     assert "<script" not in shown(explorer)
     assert "k=[" in explorer.partition_rows.line
     explorer.statement = f"SELECT '{hostile}'"

@@ -149,7 +149,9 @@ def test_the_cell_makes_the_table_that_was_filled_in(shell, draft):
         shell.run_cell(form.cell).raise_error()
     made = shell.run_line_magic("sleeper", "tables")[0]
     assert (made.name, made.schema) == (draft.name, draft.schema())
-    assert len(made.partitions.leaves) == 1 + bool(draft.splits) * len(draft.splits.replace("with,", "").split(","))
+    assert len(made.at().partition_tree.leaves) == 1 + bool(draft.splits) * len(
+        draft.splits.replace("with,", "").split(",")
+    )
 
 
 @pytest.mark.parametrize(

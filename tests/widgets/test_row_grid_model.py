@@ -49,7 +49,7 @@ def session(tmp_path_factory):
 
 def model_of(session, name="odd-flights"):
     table = session.table(name)
-    return RowGridModel(table.at(table.resolved.snapshot_id), session.components)
+    return RowGridModel(table.at(table.at().resolved.snapshot_id), session.components)
 
 
 @pytest.fixture
@@ -341,8 +341,8 @@ def test_every_page_reads_the_blocks_that_have_its_rows(model):
 def test_blocks_are_not_known_where_files_are_shared_after_a_split(session):
     table = session.create_table("shared", sl.Schema({"n": "int"}))
     table.ingest([{"n": n} for n in range(100)])
-    table.split_partitions(at=50)
-    at = table.at(table.resolved.snapshot_id)
+    table.maintenance.split(at=50)
+    at = table.at(table.at().resolved.snapshot_id)
     assert KeyBlocks.of(at.state) is None
     assert [row["n"] for row in all_rows(RowGridModel(at, session.components), GridQuery())] == list(range(100))
 

@@ -95,14 +95,14 @@ def test_a_query_that_fails_says_so_and_is_remembered(explorer):
 )
 def test_a_statement_that_changes_tables_shows_its_plan_and_changes_nothing(session, explorer, statement, says):
     send(explorer, "run", text="SELECT * FROM flihgts")
-    tables, before = session.tables().to_arrow(), session.table("flights").resolved
+    tables, before = session.tables().to_arrow(), session.table("flights").at().resolved
     explorer.plot = ChartChoice("bar", x="carrier")
     send(explorer, "run", text=statement)
     assert says in explorer._sql._answer.value
     assert 'role="alert"' not in shown(explorer)
     assert explorer.preview.line == f"%%sleeper sql --engine duckdb --dry-run\n{statement}"
     assert (drawn(explorer), explorer._sql._choices.children) == ([], ())
-    assert (session.tables().to_arrow(), session.table("flights").resolved) == (tables, before)
+    assert (session.tables().to_arrow(), session.table("flights").at().resolved) == (tables, before)
     send(explorer, "run", text=COUNTS)
     assert len(drawn(explorer)) == 1
     assert 'role="alert"' not in shown(explorer)

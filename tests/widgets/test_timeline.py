@@ -261,18 +261,18 @@ def test_a_rollback_shows_its_plan_first_and_then_the_new_state(fares):
     assert widget.rollback_line == "%sleeper rollback fares 2"
     assert "would roll back to snapshot 2" in shown(widget)
     assert widget._plan._command.line == "%sleeper rollback fares 2"
-    assert table.snapshots()[0].id == 5
+    assert table.history()[0].id == 5
     pressed(widget, "Cancel")
     assert widget._plan.children == ()
     pressed(widget, "Roll back…")
     widget.after = 4
     assert (widget.rollback_line, widget._plan.children) == ("", ())
     widget._plan.confirm.click()
-    assert table.snapshots()[0].id == 5
+    assert table.history()[0].id == 5
     pressed(widget, "Roll back…")
     pressed(widget, "Roll back to snapshot 2")
     widget._plan.confirm.click()
-    assert [each.id for each in table.snapshots()][:2] == [6, 5]
+    assert [each.id for each in table.history()][:2] == [6, 5]
     assert (widget.before, widget.after, widget._handles.value) == (5, 6, (5, 6))
     assert "snapshot 6: rolled back to snapshot 2; %sleeper rollback fares 5 undoes it" in widget._done.value
     assert (widget.rollback_line, widget._plan.children) == ("", ())
@@ -289,10 +289,10 @@ def test_a_rollback_that_was_planned_before_another_commit_is_planned_again(fare
     table.ingest([{"k": 1, "fare": 1.0, "note": "new"}])
     pressed(widget, "Roll back to snapshot 2")
     assert "snapshot 6 was committed after this plan was made, so nothing was rolled back" in widget._error.value
-    assert table.snapshots()[0].id == 6
+    assert table.history()[0].id == 6
     assert ">400<" in widget._plan._plan.value
     pressed(widget, "Roll back to snapshot 2")
-    assert (table.snapshots()[0].id, widget.before, widget.after) == (7, 6, 7)
+    assert (table.history()[0].id, widget.before, widget.after) == (7, 6, 7)
 
 
 def test_a_rollback_to_what_the_table_has_already_cannot_be_confirmed(session):
@@ -302,7 +302,7 @@ def test_a_rollback_to_what_the_table_has_already_cannot_be_confirmed(session):
     assert "nothing to do" in shown(widget)
     assert widget._plan.confirm.disabled
     widget._plan.confirm.click()
-    assert session.table("trips").snapshots()[0].id == 4
+    assert session.table("trips").history()[0].id == 4
 
 
 def test_a_savepoint_shows_its_plan_first_and_then_the_new_state(session):
@@ -344,7 +344,7 @@ def test_a_line_does_what_its_button_does(session, shell, name):
     shell.push({"session": session})
     shell.run_line_magic("sleeper", "use $session")
     shell.run_line_magic("sleeper", line.removeprefix("%sleeper "))
-    done = (session.table("trips").snapshots()[0].id, len(session.table("trips").savepoints()))
+    done = (session.table("trips").history()[0].id, len(session.table("trips").savepoints()))
     assert done == ((5, 1) if name == "Roll back…" else (4, 2))
 
 
@@ -353,7 +353,7 @@ def test_a_handle_at_the_newest_version_follows_it(session):
     table.ingest([{"city": "b", "note": None}])
     widget._again.click()
     assert (widget.before, widget.after) == (3, 5)
-    table.expire_snapshots(dry_run=False, num_retained_min=1, num_retained_max=1)
+    table.maintenance.expire(dry_run=False, num_retained_min=1, num_retained_max=1)
     widget.after = 3
     table.delete_savepoint("half-year", force=True)
     widget._again.click()

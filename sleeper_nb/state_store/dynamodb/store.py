@@ -287,8 +287,8 @@ class DynamoDBStateStore(StateStore):
             state = _read(self._tables, snapshot, schema)
             if state is not None and (attempt or _has_what_it_removed(state, snapshot)):
                 return state
-            retained = self.catalog.snapshot(self.table_id, snapshot.id)
-            if retained is None:
+            retained = next((each for each in self.catalog.snapshots(self.table_id) if each.id == snapshot.id), None)
+            if retained is None:  # or the table was deleted
                 raise NotFound(f"snapshot {snapshot.id} has expired", hint=("choose one that ", HISTORY, " lists"))
             if Metadata.of(retained):  # meanwhile the table was migrated
                 return self.load(retained)
@@ -328,7 +328,7 @@ class DynamoDBStateStore(StateStore):
                 "the table is kept in DynamoDBStateStore",
                 hint=(
                     "first: ",
-                    Action("migrate T --to S3StateStore", "session.migrate_state_store(T, 'S3StateStore')"),
+                    Action("migrate T --to S3StateStore", "session.migrate(T, 'S3StateStore')"),
                 ),
             )
         for rows in self._tables.all:

@@ -142,7 +142,7 @@ def test_relations_of_one_thread_are_joined_and_each_thread_has_its_own(session)
     joined = trips.scan().to_duckdb().join(towns, "city").join(old, "city")
     assert joined.select("city", "name", "fare").fetchall() == [("rome", "Roma", 1.0)]
     assert trips.scan().to_duckdb().union(trips.scan(where="fare > 0").to_duckdb()).count("*").fetchall() == [(3,)]
-    files = session.duckdb_connection.from_arrow(trips.files())
+    files = session.duckdb_connection.from_arrow(trips.inspect.files())
     assert files.cross(towns).count("*").fetchall() == [(4,)]
 
     def read(_):

@@ -119,7 +119,7 @@ def doors(session):
         lambda sql: session.sql(sql, engine="duckdb").plot("bar"),
         lambda sql: session.sql(f"CREATE OR REPLACE TEMP VIEW v AS {sql}", engine="duckdb"),
         lambda sql: session.sql(f"FROM trips VERSION AS OF ({sql})", engine="duckdb"),
-        trips.inspect,
+        trips.inspect.query,
         lambda sql: trips.scan(where=f"({sql or 'SELECT 1;'}) = 1").to_duckdb().fetchall(),
         lambda sql: trips.scan(where=f"({sql}) = 1").to_arrow(),
         lambda sql: trips.scan(where=sql).to_duckdb().fetchall(),

@@ -40,9 +40,9 @@ def append(session, folder, case):
     (home.parent / "unlucky").unlink()
     answer = session.sql(f"SELECT count(*) AS n, count(DISTINCT n) AS d FROM {case}").to_arrow().to_pylist()
     assert answer == [{"n": 200_000, "d": 200_000}], answer
-    assert len(table.snapshots()) == 2
+    assert len(table.history()) == 2
     stored = {str(path.relative_to(home)) for path in home.rglob("data/**/*.parquet")}
-    assert len(stored) == table.snapshots()[0].files == 12, stored
+    assert len(stored) == table.history()[0].files == 12, stored
     assert table.check(deep=True).ok
 
 

@@ -45,8 +45,8 @@ def everything(session: sl.Session) -> None:
     table = session.create_table("trips", SCHEMA, ["c"])
     assert table.bulk_import(ROWS).added_rows == len(ROWS)
     table.ingest([{"city": "bern", "fare": -1}])
-    assert table.compact("all", engine="spark").snapshots
-    assert len(table.files()) == 2
+    assert table.maintenance.compact("all", engine="spark").snapshots
+    assert len(table.inspect.files()) == 2
     both = "SELECT (SELECT count(*) FROM trips) - (SELECT count(*) FROM trips VERSION AS OF 2) AS more"
     assert session.sql(both, engine="spark").to_arrow().column(0).to_pylist() == [1]
     frame = session.spark().session().read.format("sleeper").option("table", "trips").load()

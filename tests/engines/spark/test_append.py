@@ -74,18 +74,18 @@ def test_an_append_equals_an_ingest(spark, session, table, partitions):
     peer = session.create_table("peer", SCHEMA, ["d", "m"])
     peer.ingest(rows(1000))
     assert content(table) == content(peer)
-    assert table.snapshots()[0].files == peer.snapshots()[0].files == 3
-    snapshot, _ = table.snapshots()
+    assert table.history()[0].files == peer.history()[0].files == 3
+    snapshot, _ = table.history()
     assert (snapshot.id, snapshot.message, snapshot.added_rows) == (2, "from Spark", 1000)
-    assert snapshot.author == peer.snapshots()[0].author
+    assert snapshot.author == peer.history()[0].author
     assert table.check(deep=True).ok
 
 
 def test_a_job_is_recorded_as_of_an_ingest(spark, session, table):
     save(frame(spark, rows(10)))
-    (job,) = table.jobs()
+    (job,) = table.inspect.jobs()
     assert (job.kind, job.state, job.rows_written, job.snapshot_id) == ("bulk-import", "FINISHED", 10, 2)
-    assert job.author == table.snapshots()[0].author
+    assert job.author == table.history()[0].author
 
 
 def test_every_type_is_stored_as_an_ingest_stores_it(spark, session):
@@ -119,14 +119,14 @@ def test_exact_values_of_other_types_are_cast_and_missing_columns_are_null(spark
 def test_an_empty_frame_adds_no_version(spark, table):
     save(frame(spark, rows(10)).limit(0))
     save(spark.createDataFrame([], COLUMNS))
-    assert len(table.snapshots()) == 1
+    assert len(table.history()) == 1
 
 
 def test_one_file_for_all_leaves_when_the_table_says_so(spark, session):
     properties = {"sleeper.table.ingest.file.writing.strategy": "one_reference_per_leaf"}
     table = session.create_table("t", SCHEMA, ["d", "m"], properties=properties)
     save(frame(spark, rows(100), 5))
-    assert (table.snapshots()[0].files, table.snapshots()[0].references, table.snapshots()[0].rows) == (1, 3, 100)
+    assert (table.history()[0].files, table.history()[0].references, table.history()[0].rows) == (1, 3, 100)
 
 
 def test_a_due_savepoint_is_made(spark, session):
@@ -151,7 +151,7 @@ def test_other_modes_are_refused_in_one_line(spark, table, mode, message, hint):
     assert message in error.message
     assert "append" in str(error).casefold()
     assert hint is None or error.hint.startswith(hint)
-    assert len(table.snapshots()) == 1
+    assert len(table.history()) == 1
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_what_does_not_fit_is_one_line_and_adds_nothing(spark, table, stored, co
     with pytest.raises(sl.InvalidInput) as peer:
         table.ingest(wrong)
     assert peer.value.message == error.message
-    assert (len(table.snapshots()), stored()) == (1, set())
+    assert (len(table.history()), stored()) == (1, set())
 
 
 @pytest.mark.parametrize(
@@ -215,8 +215,8 @@ def test_some_wrong_rows_among_many_files_leave_nothing(spark, table, stored):
     wrong = good.withColumn("n", good.n.cast("long") + (good.n == 99_999).cast("long") * 2**40)
     error = error_of(lambda: save(wrong))
     assert error.message.endswith("(long) cannot become int without loss")
-    assert (len(table.snapshots()), stored()) == (1, set())
-    (job,) = table.jobs()
+    assert (len(table.history()), stored()) == (1, set())
+    (job,) = table.inspect.jobs()
     assert (job.state, job.reason) == ("FAILED", error.message)
 
 
@@ -231,8 +231,8 @@ def test_a_task_that_fails_leaves_no_file_and_no_version(spark, table, stored):
     good = spark.range(0, 100_000, 1, 4).selectExpr("concat('k', id) AS key", "CAST(id AS INT) AS n", "1D AS x")
     with pytest.raises(Exception, match="ValueError: mine"):
         save(good.mapInArrow(fail, COLUMNS))
-    assert (len(table.snapshots()), stored()) == (1, set())
-    (job,) = table.jobs()
+    assert (len(table.history()), stored()) == (1, set())
+    (job,) = table.inspect.jobs()
     assert (job.state, job.reason) == ("FAILED", "a task of Spark failed or was cancelled")
 
 
@@ -252,7 +252,7 @@ def test_large_tasks_write_their_files_themselves(spark, table, stored):
         "concat(chr(97 + id % 26), id) AS key", "CAST(id AS INT) AS n", "1D AS x"
     )
     save(data)
-    assert (table.snapshots()[0].rows, table.snapshots()[0].files) == (100_000, 12)
+    assert (table.history()[0].rows, table.history()[0].files) == (100_000, 12)
     assert len(stored()) == 12
     assert table.check(deep=True).ok
 
@@ -262,14 +262,14 @@ def test_a_job_id_adds_its_rows_once(spark, table, stored):
     before = stored()
     save(frame(spark, rows(10)), job_id="2026-11-21/t")
     table.ingest(rows(10), job_id="2026-11-21/t")
-    assert (table.snapshots()[0].rows, len(table.snapshots()), stored()) == (10, 2, before)
+    assert (table.history()[0].rows, len(table.history()), stored()) == (10, 2, before)
 
 
 def test_another_instance_can_be_named(spark, session, tmp_path):
     with sl.connect(tmp_path / "other") as other:
         other.create_table("t", SCHEMA)
         save(frame(spark, rows(3)), warehouse=str(tmp_path / "other"), instance="default")
-        assert other.table("t").snapshots()[0].rows == 3
+        assert other.table("t").history()[0].rows == 3
 
 
 def writer(table, tmp_path, **spark):
@@ -287,7 +287,7 @@ def test_a_task_that_runs_again_adds_its_rows_once(table, tmp_path, stored, monk
     again, other = replace(task(60), attempt=1), task(40)
     assert len(stored()) == 9
     made.commit(pickle.loads(pickle.dumps([again, other])))  # noqa: S301 - as Spark hands them on
-    assert (table.snapshots()[0].rows, len(table.snapshots()), len(stored())) == (100, 2, 6)
+    assert (table.history()[0].rows, len(table.history()), len(stored())) == (100, 2, 6)
     assert table.check(deep=True).ok
 
 
@@ -296,7 +296,7 @@ def test_of_a_task_that_runs_twice_at_once_one_adds_its_rows(table, tmp_path, st
     made, task = writer(table, tmp_path, speculates=True)
     _, reported = task(60), task(60)
     made.commit([reported])
-    assert (table.snapshots()[0].rows, len(stored())) == (60, 3)
+    assert (table.history()[0].rows, len(stored())) == (60, 3)
 
 
 def test_a_task_cuts_its_rows_into_parts_that_fit_its_memory(table, tmp_path, monkeypatch):
@@ -305,7 +305,7 @@ def test_a_task_cuts_its_rows_into_parts_that_fit_its_memory(table, tmp_path, mo
     made, _ = writer(table, tmp_path)
     batches = pa.Table.from_pylist(rows(300), schema=SCHEMA.arrow).to_batches(max_chunksize=50)
     made.commit([made.write(iter(batches))])
-    assert (table.snapshots()[0].rows, table.snapshots()[0].files) == (300, 9)
+    assert (table.history()[0].rows, table.history()[0].files) == (300, 9)
     assert table.check(deep=True).ok
 
 
@@ -314,7 +314,7 @@ def test_an_append_that_is_aborted_deletes_what_was_written(table, tmp_path, sto
     made, task = writer(table, tmp_path)
     reported = task(60)
     made.abort([reported, None])
-    assert (stored(), len(table.snapshots()), table.jobs()[0].state) == (set(), 1, "FAILED")
+    assert (stored(), len(table.history()), table.inspect.jobs()[0].state) == (set(), 1, "FAILED")
 
 
 def test_an_abort_after_a_commit_that_failed_deletes_nothing_more(table, tmp_path, stored, monkeypatch):
@@ -331,7 +331,7 @@ def test_a_partition_that_is_split_while_tasks_write_refuses_the_append_and_leav
     monkeypatch.setattr(append, "HANDED_OVER_BYTES", 0)
     made, task = writer(table, tmp_path)
     reported = task(60)
-    table.split_partitions(at="f")
+    table.maintenance.split(at="f")
     with pytest.raises(sl.StateRuleBroken, match=r"was split while .* was written"):
         made.commit([reported])
     assert stored() == set()
@@ -345,7 +345,7 @@ def test_a_read_only_instance_refuses_and_stays_as_it_is(table, tmp_path, stored
         with pytest.raises(sl.StorageError) as error:
             made.commit([reported])
     assert "\n" not in error.value.message
-    assert (len(table.snapshots()), stored()) == (1, set())
+    assert (len(table.history()), stored()) == (1, set())
 
 
 def test_a_disk_that_may_work_again_is_tried_as_often_as_spark_tries(table, tmp_path, monkeypatch):
@@ -370,4 +370,4 @@ def test_a_warehouse_that_cannot_be_written_is_one_line(spark, table, tmp_path, 
     good = spark.range(0, 100_000, 1, 2).selectExpr("concat('k', id) AS key", "CAST(id AS INT) AS n", "1D AS x")
     error = error_of(lambda: save(good))
     assert isinstance(error, sl.StorageError)
-    assert len(table.snapshots()) == 1
+    assert len(table.history()) == 1

@@ -75,7 +75,7 @@ def test_a_table_that_is_created_renamed_altered_or_deleted_later_is_followed(sp
     session.rename_table("later", "latest")
     session.table("latest").alter({"y": "int?"})
     assert spark.table("latest").columns == ["key", "n", "x", "y"]
-    session.delete_table("latest", force=True)
+    session.drop_table("latest", force=True)
     assert "latest" in error_of(lambda: spark.table("latest"))
     assert not spark.catalog.tableExists("latest")
 
@@ -91,7 +91,7 @@ def test_sql_reads_a_version(spark, table, clause):
 
 
 def test_sql_reads_a_moment(spark, table):
-    before = table.snapshots()[0].time - timedelta(microseconds=1)
+    before = table.history()[0].time - timedelta(microseconds=1)
     assert content(spark.sql(f"SELECT * FROM flights TIMESTAMP AS OF '{before}'")) == scanned(table, version=2)
     assert count(spark, "flights TIMESTAMP AS OF current_timestamp()") == 8
     assert spark.read.option("versionAsOf", 2).table("flights").count() == 6
@@ -150,7 +150,7 @@ def test_sql_of_spark_writes_to_no_table(spark, table, statement):
         'hint: run the statement as session.sql("…", engine="spark"); or append a DataFrame: '
         'df.write.format("sleeper").option("table", "flights").mode("append").save()'
     )
-    assert len(table.snapshots()) == 3
+    assert len(table.history()) == 3
 
 
 def test_spark_lists_and_describes_tables(spark, table):

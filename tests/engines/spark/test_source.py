@@ -84,7 +84,7 @@ def test_the_current_version_needs_no_option_but_the_table(spark, table):
 
 
 def test_each_version_option_reads_its_version(spark, table):
-    first, second = table.snapshots()[1], table.snapshots()[0]
+    first, second = table.history()[1], table.history()[0]
     assert len(scanned(table, version=first.id)) == 6
     for name, value in [
         ("scan.snapshot-id", first.id),
@@ -121,9 +121,9 @@ def test_a_frame_stays_at_the_version_it_was_loaded_with(spark, table):
 
 def test_a_savepoint_whose_snapshot_has_expired_is_read(spark, table):
     before = scanned(table, version="savepoint.early")
-    table.compact()
-    table.expire_snapshots(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
-    table.collect_garbage(dry_run=False, delay=timedelta(0))
+    table.maintenance.compact()
+    table.maintenance.expire(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
+    table.maintenance.collect_garbage(dry_run=False, delay=timedelta(0))
     assert content(at(spark, "scan.savepoint-id", "early")) == before
     error = error_of(lambda: at(spark, "scan.snapshot-id", 1))
     assert isinstance(error, sl.NotFound)
@@ -204,8 +204,8 @@ def test_filters_iterators_and_aggregations_apply(spark, session, properties):
 def test_files_that_leaves_share_are_read_once_for_each(spark, session):
     table = session.create_table("t", SCHEMA)
     table.ingest(rows(*"abcdef"))
-    table.split_partitions(at="c")
-    table.split_partitions(at="e")
+    table.maintenance.split(at="c")
+    table.maintenance.split(at="e")
     assert content(load(spark)) == scanned(table)
 
 
@@ -256,20 +256,20 @@ def test_a_long_read_holds_its_version_from_its_plan_to_the_end_of_its_last_task
     before = scanned(table, version="savepoint.early")
     kind = source_of(InstancePlace(str(tmp_path / "w"), "demo"), open_source_table, 2, prunes=True)
     tasks = kind({"table": "t", "version": "savepoint.early"}).reader(StructType()).partitions()
-    (planned,) = table.leases()  # the process that planned is gone, and released nothing
-    table.compact("all", engine="local")
-    table.expire_snapshots(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
+    (planned,) = table.inspect.leases()  # the process that planned is gone, and released nothing
+    table.maintenance.compact("all", engine="local")
+    table.maintenance.expire(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
     table.delete_savepoint("early", force=True)
     columns = from_arrow_schema(SCHEMA.arrow)
     found = []
     for task in pickle.loads(pickle.dumps(tasks)):  # noqa: S301 - as Spark hands them on
         for number, batch in enumerate(task.rows(columns)):
             if number == 0:
-                assert [each.snapshot_id for each in table.leases()] == [planned.snapshot_id] * 2
-                table.collect_garbage(dry_run=False, delay=timedelta(0))
+                assert [each.snapshot_id for each in table.inspect.leases()] == [planned.snapshot_id] * 2
+                table.maintenance.collect_garbage(dry_run=False, delay=timedelta(0))
             found += batch.to_pylist()
     assert in_order(found) == before
-    assert list(table.leases()) == [planned]
+    assert list(table.inspect.leases()) == [planned]
 
 
 def test_a_handed_in_session_knows_the_format_from_the_connection_on_and_the_last_one_counts(spark, tmp_path, table):

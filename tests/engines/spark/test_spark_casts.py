@@ -59,7 +59,7 @@ def test_keys_of_another_type_find_their_leaf(session: sl.Session, spark_engine:
     point = {"int": 3, "string": "m"}[key]
     table = session.create_table("t", sl.Schema({"k": key}, {"s": sort}), [point])
     table.bulk_import(spark_engine.session().sql(f"select * from {rows} as t(k, s)"))
-    assert [file["rows"] for file in table.files()] == [1, 1]
+    assert [file["rows"] for file in table.inspect.files()] == [1, 1]
     assert table.check(deep=True).findings == ()
 
 
@@ -68,7 +68,7 @@ def test_a_key_that_does_not_fit_is_refused_with_its_value(session: sl.Session, 
     table = session.create_table("t", sl.Schema({"k": "int"}), [3])
     with pytest.raises(sl.InvalidInput, match="column 'k'"):
         table.bulk_import(spark_engine.session().sql(f"select * from values {values} as t(k)"))
-    assert table.resolved.snapshot_id == 1
+    assert table.at().resolved.snapshot_id == 1
 
 
 def test_a_parquet_file_of_other_types_names_the_row(session: sl.Session, tmp_path: Path):

@@ -23,15 +23,15 @@ def test_files_of_spark_have_checksums_and_damaged_pages_are_errors(tmp_path: Pa
         table = session.create_table("t", sl.Schema({"key": "string"}, {}, {"n": "long"}), ["m"])
         for _ in range(2):
             table.bulk_import(pa.table({"key": [f"{c}{i}" for c in "az" for i in range(500)], "n": list(range(1000))}))
-        table.compact("all", engine="spark")
-        files = table.state.files.table.to_pylist()
+        table.maintenance.compact("all", engine="spark")
+        files = table.at().state.files.table.to_pylist()
         folder = next((tmp_path / "w").rglob("data")).parent
         for each in files:
             assert each["checksum"]
             if (folder / each["filename"]).exists():
                 assert checksum_of((folder / each["filename"]).read_bytes()) == each["checksum"]
         assert table.check(deep=True).ok
-        path = folder / table.state.files.active["filename"][0].as_py()
+        path = folder / table.at().state.files.active["filename"][0].as_py()
         whole = path.read_bytes()
         path.write_bytes(whole[:300] + bytes([whole[300] ^ 1]) + whole[301:])
         with pytest.raises(Exception, match=r"(?i)crc|checksum"):
@@ -68,7 +68,7 @@ def test_no_setting_of_the_spark_session_leaves_out_files_or_shifts_dates(tmp_pa
         table.bulk_import(str(tmp_path / "rows.parquet"))
         assert table.scan().to_spark().orderBy("key").toArrow().to_pylist() == rows.to_pylist()
         file = next(path for path in (tmp_path / "w").rglob("*.parquet") if "/data/" in str(path))
-        whole, before = file.read_bytes(), len(table.snapshots())
+        whole, before = file.read_bytes(), len(table.history())
         given = tmp_path / "given.parquet"
         given.write_bytes(whole[:4] + bytes(len(whole) - 300) + whole[-296:])
         kept = session.sql("SELECT count(upper(key)) AS n FROM t", engine="spark")
@@ -84,4 +84,4 @@ def test_no_setting_of_the_spark_session_leaves_out_files_or_shifts_dates(tmp_pa
                 late()
         with pytest.raises(Exception, match=r"(?i)parquet|failed"):
             table.bulk_import(str(given))
-        assert len(table.snapshots()) == before
+        assert len(table.history()) == before

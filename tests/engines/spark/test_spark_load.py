@@ -114,7 +114,7 @@ def test_byte_keys_are_unsigned_and_many_leaves_share_no_file(session, engine):
     table = session.create_table("bytes", schema, points)
     table.bulk_import([{"b": bytes([i % 256, i // 256]), "i": i} for i in range(1024)], engine=engine)
     assert table.scan().count() == 1024
-    assert [leaf["rows"] for leaf in table.leaves()] == [64] * 16
+    assert [leaf["rows"] for leaf in table.inspect.partitions()] == [64] * 16
     assert table.scan(keys=b"\xff\x01").to_arrow()["i"].to_pylist() == [511]
 
 
@@ -139,7 +139,7 @@ def test_rows_that_do_not_fit_add_nothing_at_all(session, table, spark_engine, c
     spark_frame = spark_engine.session().createDataFrame(pa.Table.from_pandas(frame, preserve_index=False))
     with pytest.raises(sl.InvalidInput, match=words):
         table.bulk_import(spark_frame)
-    assert table.snapshots()[0].id == 1
+    assert table.history()[0].id == 1
     assert parquet_files(session) == []
 
 
@@ -148,13 +148,13 @@ def test_compaction_on_spark_keeps_every_row_and_every_old_version(session, tabl
     for seed in range(4):
         table.ingest(rows(300, seed))
     before = content(table.scan())
-    report = table.compact("all", engine="spark")
+    report = table.maintenance.compact("all", engine="spark")
     assert len(report.jobs) == len(report.snapshots) == 5
-    assert table.snapshots()[0].files == 5
+    assert table.history()[0].files == 5
     assert content(table.scan()) == before
     assert content(table.scan(version=3)) == sorted(map(repr, pa.Table.from_pylist(
         [*rows(300, 0), *rows(300, 1)], schema=SCHEMA.arrow).to_pylist()))  # fmt: skip
-    assert not table.compact("all", engine="spark").jobs
+    assert not table.maintenance.compact("all", engine="spark").jobs
 
 
 @ON_SPARK
@@ -182,10 +182,10 @@ def test_an_interrupted_compaction_keeps_what_was_committed_and_leaves_nothing_e
             table.ingest(rows(300, seed))
         before = content(table.scan())
         with pytest.raises(KeyboardInterrupt):
-            table.compact("all", engine="spark")
-        assert table.snapshots()[0].id == 4 + 2
+            table.maintenance.compact("all", engine="spark")
+        assert table.history()[0].id == 4 + 2
         assert content(table.scan()) == before
-        tracked = {row["filename"] for row in table.state.files.table.to_pylist()}
+        tracked = {row["filename"] for row in table.at().state.files.table.to_pylist()}
         assert {name.partition("/")[2] for name in parquet_files(session)} == tracked
         assert not session.components.catalog.claims(table.entry.id, datetime.now(UTC))
 
@@ -221,11 +221,11 @@ def test_a_compaction_in_the_background_runs_on_spark_and_is_told_of(table):
     for seed in range(3):
         table.ingest(rows(300, seed))
     before = content(table.scan())
-    job = table.compact("all", engine="spark", background=True)
+    job = table.maintenance.compact("all", engine="spark", background=True)
     assert len(job.result(timeout=120).jobs) == 5
     assert content(table.scan()) == before
-    assert [(one.kind, one.state) for one in table.jobs()] == [("compaction", "FINISHED")] * 5
-    assert all(one.started and one.rows_per_second for one in table.jobs())
+    assert [(one.kind, one.state) for one in table.inspect.jobs()] == [("compaction", "FINISHED")] * 5
+    assert all(one.started and one.rows_per_second for one in table.inspect.jobs())
 
 
 def test_a_bulk_import_is_told_of_and_its_job_id_adds_once(session, table, engine):
@@ -233,14 +233,14 @@ def test_a_bulk_import_is_told_of_and_its_job_id_adds_once(session, table, engin
     again = table.bulk_import(rows(50), job_id="2026-11-21/t", engine=engine)
     table.bulk_import(rows(5), engine=engine)
     assert (again.id, first.job_id, table.scan().count()) == (first.id, "2026-11-21/t", 55)
-    assert [(job.kind, job.state, job.rows_written) for job in table.jobs()] == [
+    assert [(job.kind, job.state, job.rows_written) for job in table.inspect.jobs()] == [
         ("bulk-import", "FINISHED", 5),
         ("bulk-import", "FINISHED", 50),
     ]
     with pytest.raises(sl.InvalidInput):
         table.bulk_import([{"wrong": 1}], engine=engine)
-    assert table.jobs("failed")[0].kind == "bulk-import"
-    assert len(parquet_files(session)) == len(table.state.files.table)
+    assert table.inspect.jobs("failed")[0].kind == "bulk-import"
+    assert len(parquet_files(session)) == len(table.at().state.files.table)
 
 
 # Sources
@@ -307,7 +307,7 @@ def test_files_that_do_not_fit_give_the_same_error_by_spark_as_in_process(sessio
             add(tmp_path / name)
         told.append((type(error.value), error.value.message, error.value.hint))
     assert told[0] == told[1]
-    assert table.resolved.snapshot_id == 1
+    assert table.at().resolved.snapshot_id == 1
     assert parquet_files(session) == []
 
 
@@ -315,9 +315,9 @@ def test_a_dry_run_of_a_spark_frame_equals_its_run(table, spark_engine):
     frame = spark_engine.session().createDataFrame(pa.Table.from_pylist(rows(300), schema=SCHEMA.arrow)).repartition(3)
     plan = table.ingest(frame, dry_run=True)
     assert plan == table.bulk_import(rows(300), dry_run=True, engine="spark")
-    assert (plan.rows, plan.files, plan.through_spark, table.resolved.snapshot_id) == (300, 5, True, 1)
+    assert (plan.rows, plan.files, plan.through_spark, table.at().resolved.snapshot_id) == (300, 5, True, 1)
     table.ingest(frame)
-    assert [leaf.rows for leaf in plan.leaves] == [leaf["rows"] for leaf in table.leaves()]
+    assert [leaf.rows for leaf in plan.leaves] == [leaf["rows"] for leaf in table.inspect.partitions()]
 
 
 def test_a_dry_run_of_a_spark_frame_tells_all_differences(table, spark_engine):
@@ -345,7 +345,7 @@ def test_one_file_for_all_leaves_is_cut_to_each_by_every_engine(session, engine)
     assert plan.files == 1
     assert len(parquet_files(session)) == 2
     assert [leaf.rows for leaf in plan.leaves] * 2 == [
-        r["rows"] for s in (2, 3) for leaf in table.leaves() for r in table.files()
+        r["rows"] for s in (2, 3) for leaf in table.inspect.partitions() for r in table.inspect.files()
         if r["partition_id"] == leaf["partition_id"] and r["added_snapshot"] == s
     ]  # fmt: skip
     expected = sorted(map(repr, pa.Table.from_pylist(rows(400) * 2, schema=SCHEMA.arrow).to_pylist()))
@@ -353,7 +353,7 @@ def test_one_file_for_all_leaves_is_cut_to_each_by_every_engine(session, engine)
     if engine == "spark":
         found = table.scan().to_spark().toArrow().cast(SCHEMA.arrow)
         assert sorted(map(repr, found.to_pylist())) == expected
-    assert len(table.compact("all", engine=engine).jobs) == 4
+    assert len(table.maintenance.compact("all", engine=engine).jobs) == 4
     assert content(table.scan()) == expected
     assert table.check(deep=True).ok
 
@@ -377,13 +377,15 @@ def test_keys_of_all_types_are_in_one_order_by_spark_and_in_process(session, eng
     tables = [session.create_table(name, schema, points) for name in ("spark", "arrow")]
     tables[0].bulk_import(data, engine=engine)
     tables[1].ingest(data)
-    assert [leaf["rows"] for leaf in tables[0].leaves()] == [leaf["rows"] for leaf in tables[1].leaves()]
+    assert [leaf["rows"] for leaf in tables[0].inspect.partitions()] == [
+        leaf["rows"] for leaf in tables[1].inspect.partitions()
+    ]
     keys = [f.name for f in schema.fields][:-1]
     expected = sorted(tuple(row[name] for name in keys) for row in data)
     for table in tables:
         table.ingest(data[:500])
         table.bulk_import(data[500:1000], engine=engine)
-        table.compact("all", engine=engine)
+        table.maintenance.compact("all", engine=engine)
         read = table.scan().to_arrow()
         found = list(zip(*(read[name].to_pylist() for name in keys), strict=True))
         assert found == sorted([*expected, *(tuple(row[name] for name in keys) for row in data[:1000])])
@@ -408,7 +410,7 @@ def test_a_table_of_a_thousand_columns_works(session):
     )  # fmt: skip
     table.ingest(data)
     table.bulk_import(data)
-    table.compact("all", engine="spark")
+    table.maintenance.compact("all", engine="spark")
     assert table.scan(["key", "column_998"], where="column_1 = 2").to_arrow()["key"].to_pylist() == list("aabbxxzz")
 
 

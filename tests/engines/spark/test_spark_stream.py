@@ -47,10 +47,10 @@ def test_a_sink_holds_each_row_once_across_restarts_compactions_and_splits(spark
     start(frame, tmp_path).awaitTermination()
     assert keys_in(spark, tmp_path) == ["a", "b", "z"]
     add(table, "c", "y")
-    table.compact("all", engine="local")
-    table.split_partitions(at="c")
+    table.maintenance.compact("all", engine="local")
+    table.maintenance.split(at="c")
     add(table, "d")
-    table.collect_garbage(dry_run=False, delay=timedelta(0))
+    table.maintenance.collect_garbage(dry_run=False, delay=timedelta(0))
     query = start(frame_of(spark, **options), tmp_path)
     query.awaitTermination()
     assert keys_in(spark, tmp_path) == ["a", "b", "c", "d", "y", "z"]
@@ -98,7 +98,7 @@ def test_a_checkpoint_whose_next_snapshots_have_expired_is_a_short_error(spark, 
     start(frame_of(spark), tmp_path).awaitTermination()
     add(table, "b")
     add(table, "c")
-    table.expire_snapshots(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
+    table.maintenance.expire(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
     with pytest.raises(Exception, match="has expired before the stream read it") as caught:
         start(frame_of(spark), tmp_path).awaitTermination()
     error = explain(caught.value)

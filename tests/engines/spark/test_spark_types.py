@@ -85,7 +85,7 @@ def test_each_way_from_spark_keeps_the_values(table: sl.Table, session: sl.Sessi
         write(made)
         assert session.table(name).scan().to_arrow().to_pylist() == expected, name
     made.ingest([{"k": 3}])
-    made.compact("all", engine="spark")
+    made.maintenance.compact("all", engine="spark")
     assert made.scan().to_arrow().to_pylist() == [*expected, {**expected[1], "k": 3}]
 
 
@@ -151,7 +151,7 @@ def test_spark_reads_older_files_with_wider_types(session: sl.Session, spark: Sp
         assert rows(source.load(), table.schema) == EXPECTED
         found = session.sql("SELECT max(n) AS n, max(d) AS d, min(f) AS f FROM t", engine="spark").to_arrow()
         assert found.to_pylist() == [{"n": 2**40, "d": Decimal("123456.789"), "f": 0.1}]
-        table.compact("all", engine="spark")
+        table.maintenance.compact("all", engine="spark")
     assert table.at(2).scan().to_spark().toArrow().schema.field("n").type == pa.int32()
 
 

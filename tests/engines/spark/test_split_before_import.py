@@ -58,12 +58,12 @@ def test_leaves_get_even_shares(session, tmp_path, kind):
     table = table_of(session)
     plan = table.bulk_import(tmp_path / "rows.parquet", dry_run=True)
     assert "the only leaf would be split into up to 8 first" in repr(plan)
-    assert len(table.partitions.leaves) == 1
+    assert len(table.at().partition_tree.leaves) == 1
     table.bulk_import(tmp_path / "rows.parquet", message="all")
     assert sum(shares(table)) == ROWS
     assert len(shares(table)) == 8
     assert max(shares(table)) <= 1.5 * ROWS / 8
-    assert [snapshot.operation for snapshot in table.snapshots()] == ["ingest", "split", "create"]
+    assert [snapshot.operation for snapshot in table.history()] == ["ingest", "split", "create"]
     assert table.scan().to_arrow().sort_by("n").to_pylist() == rows(kind).to_pylist()
     assert table.check(deep=True).ok
 
@@ -108,8 +108,8 @@ def unsplit(session: sl.Session, tmp_path: Path, case: str) -> Any:
 @pytest.mark.parametrize("case", ["default", "few rows", "many rows before", "not wanted"])
 def test_other_imports_are_as_before(session, tmp_path, case):
     table = unsplit(session, tmp_path, case)
-    assert len(table.partitions.leaves) == 1
-    assert "split" not in [snapshot.operation for snapshot in table.snapshots()]
+    assert len(table.at().partition_tree.leaves) == 1
+    assert "split" not in [snapshot.operation for snapshot in table.history()]
 
 
 def test_an_import_that_fails_leaves_the_partitions(session, tmp_path):
@@ -118,8 +118,8 @@ def test_an_import_that_fails_leaves_the_partitions(session, tmp_path):
     table = table_of(session)
     with pytest.raises(SleeperError):
         table.bulk_import(tmp_path / "rows.parquet")
-    assert len(table.partitions.leaves) == 1
-    assert [snapshot.operation for snapshot in table.snapshots()] == ["create"]
+    assert len(table.at().partition_tree.leaves) == 1
+    assert [snapshot.operation for snapshot in table.history()] == ["create"]
     assert not list((tmp_path / "w").rglob("data/**/*.parquet"))
 
 
@@ -128,4 +128,4 @@ def test_a_job_that_is_repeated_splits_once(session, tmp_path):
     table = table_of(session)
     first = table.bulk_import(tmp_path / "rows.parquet", job_id="once")
     assert table.bulk_import(tmp_path / "rows.parquet", job_id="once").id == first.id
-    assert len(table.snapshots()) == 3
+    assert len(table.history()) == 3

@@ -42,7 +42,7 @@ def add(table, *keys):
 
 
 def forget_all_but_newest(table):
-    table.expire_snapshots(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
+    table.maintenance.expire(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
 
 
 class SinkError(Exception):
@@ -104,7 +104,7 @@ def test_first_the_full_state_then_each_append_once(query, table):
     assert stream.run() == [["a", "b", "z"]]
     assert stream.run() == []
     add(table, "c", "y")
-    table.compact("all")
+    table.maintenance.compact("all")
     add(table, "d")
     assert stream.run() == [["c", "d", "y"]]
 
@@ -114,7 +114,7 @@ def test_a_region_is_read_of_the_full_state_and_of_each_append(query, table):
     stream = query(**{"scan.region": "key=[b,p)"})
     assert stream.run() == [["n"]]
     add(table, "c", "o", "y")
-    table.split_partitions(at="d")
+    table.maintenance.split(at="d")
     add(table, "b", "p")
     add(table, "zz")
     assert stream.run() == [["b", "c", "o"]]
@@ -133,10 +133,10 @@ def test_a_condition_is_applied_to_the_full_state_and_to_each_append(query, tabl
     stream = query(**{"scan.where": "key LIKE 'n%' OR length(key) = 2"})
     assert stream.run() == [["n"]]
     add(table, "c", "na", "y")
-    table.split_partitions(at="d")
+    table.maintenance.split(at="d")
     add(table, "b", "p")
     add(table, "zz")
-    table.compact("all")
+    table.maintenance.compact("all")
     assert stream.run() == [["na", "zz"]]
 
 
@@ -224,7 +224,7 @@ def test_a_stream_keeps_the_columns_that_it_was_started_with(session, table, tmp
         second = end_now(first)
         table.alter(drop_columns=["y"])
         table.ingest([{"key": "c", "x": "other"}])
-        table.compact("all")
+        table.maintenance.compact("all")
         third = end_now(second)
         expected = [("a", 1), ("b", 2), ("c", None)]
         assert [given(begin, first), given(first, second), given(second, third)] == [[row] for row in expected]
@@ -235,7 +235,7 @@ def test_a_stream_keeps_the_columns_that_it_was_started_with(session, table, tmp
 def test_each_version_option_is_where_a_stream_begins(query, table, option):
     add(table, "a")
     table.create_savepoint("early")
-    second = table.snapshots()[0].time
+    second = table.history()[0].time
     add(table, "b")
     add(table, "c")
     text = {"scan.snapshot-id": "2", "scan.savepoint-id": "early", "scan.timestamp": str(second), "version": "2"}
@@ -254,7 +254,7 @@ def test_each_version_option_is_where_a_stream_begins(query, table, option):
 def test_limits_bound_a_batch_and_only_appends_count(query, table, limit, batches):
     for keys in ("a", "bb", "c", "d", "e"):
         add(table, *keys)
-        table.compact("all")
+        table.maintenance.compact("all")
     assert query(**{"scan.snapshot-id": "1"}, **limit).run() == batches
 
 
@@ -287,13 +287,13 @@ def test_an_expired_start_is_an_error_that_names_the_earliest(query, table):
 def test_a_savepoint_of_an_expired_snapshot_is_a_start_where_nothing_behind_it_has_expired(query, table):
     add(table, "a")
     table.create_savepoint("early")
-    table.compact("all")
+    table.maintenance.compact("all")
     add(table, "b")
-    table.expire_snapshots(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
+    table.maintenance.expire(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
     table.create_savepoint("late")
     add(table, "c")
-    table.expire_snapshots(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
-    table.collect_garbage(dry_run=False, delay=timedelta(0))
+    table.maintenance.expire(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
+    table.maintenance.collect_garbage(dry_run=False, delay=timedelta(0))
     stream = query(**{"scan.savepoint-id": "late"}, maxSnapshotsPerTrigger="1")
     assert stream.run() == [["a", "b"], ["c"]]
 
@@ -328,7 +328,7 @@ def test_what_was_read_may_expire(query, table):
     add(table, "a")
     stream = query()
     stream.run()
-    table.compact("all")
+    table.maintenance.compact("all")
     assert stream.run() == []
     forget_all_but_newest(table)
     add(table, "b")
@@ -383,23 +383,23 @@ def test_a_batch_that_is_long_holds_what_it_reads_until_the_next_one(query, tabl
     monkeypatch.setattr(leases, "LONG_READ", 1)
     add(table, "a")
     compacted = add(table, "b")
-    table.compact("all")
+    table.maintenance.compact("all")
     last = add(table, "c")
     reader = query(version="2").reader()
     start = reader.initialOffset()
     end = reader.latestOffset(start, ReadAllAvailable())
     tasks = reader.partitions(start, end)
-    assert [(each.snapshot_id, each.purpose) for each in table.leases()] == [
+    assert [(each.snapshot_id, each.purpose) for each in table.inspect.leases()] == [
         (2, "spark"),  # the full state
         (compacted, "spark"),  # the only one in which its file is active, but for the full state
         (last, "spark"),
     ]
     forget_all_but_newest(table)
-    table.collect_garbage(dry_run=False, delay=timedelta(0))
+    table.maintenance.collect_garbage(dry_run=False, delay=timedelta(0))
     given = [key for task in tasks for batch in reader.read(task) for key in batch["key"].to_pylist()]
     assert sorted(given) == ["a", "b", "c"]
     reader.commit(end)
-    assert list(table.leases()) == []
+    assert list(table.inspect.leases()) == []
     reader.stop()
 
 
@@ -408,7 +408,7 @@ def test_a_short_batch_holds_nothing(query, table):
     reader = query().reader()
     start = reader.initialOffset()
     reader.partitions(start, reader.latestOffset(start, ReadAllAvailable()))
-    assert list(table.leases()) == []
+    assert list(table.inspect.leases()) == []
     reader.stop()
 
 
@@ -419,9 +419,9 @@ def test_an_empty_range_has_no_tasks_and_offsets_go_on_where_nothing_is_appended
     assert reader.partitions(end, end) == []
     assert reader.latestOffset(end, ReadAllAvailable()) == end
     add(table, "b")
-    table.compact("all")
+    table.maintenance.compact("all")
     later = reader.latestOffset(end, ReadAllAvailable())
-    assert later["snapshot"] == reader.reportLatestOffset()["snapshot"] == table.snapshots()[0].id
+    assert later["snapshot"] == reader.reportLatestOffset()["snapshot"] == table.history()[0].id
     reader.stop()
 
 
@@ -471,17 +471,17 @@ def do(session, stream, step):
         case "ingest", keys:
             add(table, *keys)
         case ("compact",):
-            table.compact("all", engine="local")
+            table.maintenance.compact("all", engine="local")
         case "split", at:
             with contextlib.suppress(sl.InvalidInput):
-                table.split_partitions(at=at)
+                table.maintenance.split(at=at)
         case ("collect",):
-            table.collect_garbage(dry_run=False, delay=timedelta(0))
+            table.maintenance.collect_garbage(dry_run=False, delay=timedelta(0))
         case ("migrate",):
             stores = {"S3StateStore": "TransactionLogStateStore", "TransactionLogStateStore": "S3StateStore"}
-            session.migrate_state_store("t", stores[table.state_store])
+            session.migrate("t", stores[table.state_store])
         case "rollback", back:
-            table.rollback(version=max(1, table.snapshots()[0].id - back))
+            table.rollback(version=max(1, table.history()[0].id - back))
         case ("run",):
             stream.run()
         case "fail", batches:

@@ -107,9 +107,9 @@ def test_a_stream_of_changes_gives_each_row_with_its_kind(table, tmp_path, kind)
     with Feed(tmp_path, **CHANGES) as feed:
         assert feed.rows() == [(key, 1, "insert", 2) for key in "abxy"]
         changes_of_each_kind(table)[kind]()
-        table.compact("all")
+        table.maintenance.compact("all")
         put(table, z=1)
-        assert Counter(feed.rows()) == Counter([*EXPECTED[kind], ("z", 1, "insert", table.snapshots()[0].id)])
+        assert Counter(feed.rows()) == Counter([*EXPECTED[kind], ("z", 1, "insert", table.history()[0].id)])
         assert feed.rows() == []
 
 
@@ -124,7 +124,7 @@ def test_a_stream_of_changes_gives_what_a_rollback_changed(table, tmp_path):
 
 
 def test_a_stream_of_changes_keeps_its_columns_and_its_region(table, tmp_path):
-    table.split_partitions(at="b")  # the leaves share a file
+    table.maintenance.split(at="b")  # the leaves share a file
     with Feed(tmp_path, **CHANGES, **{"scan.region": "k=[a,y)"}) as feed:
         assert [row[0] for row in feed.rows()] == ["a", "b", "x"]
         table.alter({"w": "long?"}, {"x": "v"})
@@ -154,12 +154,12 @@ def test_limits_count_the_rows_of_changes(table, tmp_path):
 
 def test_a_change_whose_version_before_has_expired_is_an_error_and_never_a_gap(table, tmp_path):
     table.delete("k = 'a'")
-    table.expire_snapshots(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
+    table.maintenance.expire(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
     with Feed(tmp_path, version="3", **CHANGES) as feed:
         assert [row[0] for row in feed.rows()] == ["b", "x", "y"]
         table.delete("k = 'b'")
         table.delete("k = 'x'")
-        table.expire_snapshots(dry_run=False, time_retained=timedelta(0), num_retained_min=2)
+        table.maintenance.expire(dry_run=False, time_retained=timedelta(0), num_retained_min=2)
         with pytest.raises(sl.NotFound, match="snapshot 3 of table 't' has expired before the stream read it"):
             feed.rows()
 
@@ -171,10 +171,10 @@ def test_a_batch_of_changes_that_is_long_holds_both_versions(table, tmp_path, mo
         table.update({"x": "2"}, "k = 'a'")
         end = feed.reader.latestOffset(feed.at, ReadAllAvailable())
         tasks = feed.reader.partitions(feed.at, end)
-        assert {each.snapshot_id for each in table.leases()} == {2, 3}
+        assert {each.snapshot_id for each in table.inspect.leases()} == {2, 3}
         assert sum(b.num_rows for task in tasks for b in feed.reader.read(task)) == 2
         feed.reader.commit(end)
-        assert list(table.leases()) == []
+        assert list(table.inspect.leases()) == []
 
 
 def test_what_cannot_be_a_stream_of_changes_is_refused(table, tmp_path):
@@ -240,9 +240,9 @@ def done(table: sl.Table, step: tuple[Any, ...]) -> None:
         case "upsert", rows:
             table.upsert([{"k": key, "x": value} for key, value in rows.items()])
         case "rollback", back:
-            table.rollback(max(1, table.snapshots()[0].id - back))
+            table.rollback(max(1, table.history()[0].id - back))
         case ("compact",):
-            table.compact("all", engine="local")
+            table.maintenance.compact("all", engine="local")
         case "split", at:
             with contextlib.suppress(sl.InvalidInput):
-                table.split_partitions(at=at)
+                table.maintenance.split(at=at)

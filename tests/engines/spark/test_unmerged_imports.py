@@ -129,7 +129,9 @@ def test_the_report_says_what_is_left_to_merge(session: sl.Session, files: Path,
     table = session.create_table("t", SCHEMA, POINTS, properties={"sleeper.table.expect": "n < 8; x > -1"})
     plan = table.bulk_import(files, engine="spark", merge=False, dry_run=True)
     loaded = table.bulk_import(files, engine="spark", merge=False)
-    assert repr(loaded).endswith("up to 2 files of each leaf, which compaction merges: table.compact('all')")
+    assert repr(loaded).endswith(
+        "up to 2 files of each leaf, which compaction merges: table.maintenance.compact('all')"
+    )
     assert plan.files == loaded.added_files == 6
     other = session.create_table("other", SCHEMA, POINTS, properties={"sleeper.table.expect": "n < 8; x > -1"})
     counts = dict(other.bulk_import(all_rows, engine="local").broken_expectations)

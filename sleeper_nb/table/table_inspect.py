@@ -1,0 +1,69 @@
+"""`TableInspect`: what the current version of a table is made of, and who works on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sleeper_nb.arguments import checked
+from sleeper_nb.catalog.catalog_base import read_consistently
+from sleeper_nb.display.listings import Pictured
+from sleeper_nb.engines.components import OpenTable
+from sleeper_nb.model.jobs import Job, Lease
+from sleeper_nb.model.schema import Field
+from sleeper_nb.read.job_tracking import LISTED_JOBS, Which, jobs_of, list_jobs
+from sleeper_nb.report import Answer, Listing
+from sleeper_nb.table_at import Inspect, TableAt
+from sleeper_nb.versions.resolve import Resolved
+
+
+class TableInspect:
+    """Lists what a table's current version has, its jobs and its readers; made by `Table.inspect`."""
+
+    def __init__(self, table: OpenTable) -> None:
+        self._table = table
+
+    def _current(self) -> Inspect:
+        return TableAt(self._table, Resolved(self._table.store.head())).inspect
+
+    def fields(self) -> Listing[Field]:
+        """Return the fields of the current version, as `Inspect.fields` does."""
+        return self._current().fields()
+
+    def files(self) -> Pictured[dict[str, Any]]:
+        """Return the files that the current version reads, as `Inspect.files` does."""
+        catalog, table_id, now = self._table.store.catalog, self._table.entry.id, self._table.store.clock.now()
+        # A compaction that commits in between would leave its old inputs without the claim on them.
+        at, claims = read_consistently(self._current, lambda: catalog.claims(table_id, now))
+        return at.files_with_claims(claims)
+
+    def partitions(self) -> Pictured[dict[str, Any]]:
+        """Return the leaf partitions of the current version, as `Inspect.partitions` does."""
+        return self._current().partitions()
+
+    @checked
+    def query(self, sql: str, params: Mapping[str, Any] | None = None) -> Answer:
+        """Query the metadata of the current version on DuckDB, as `Inspect.query` does."""
+        return self._current().query(sql, params)
+
+    @checked
+    def jobs(self, which: Which = "all", *, limit: int = LISTED_JOBS) -> Listing[Job]:
+        """Return the newest runs of the table's jobs, newest first: compactions, bulk imports, ingests with a job id.
+
+        Parameters
+        ----------
+        which
+            ``"all"``, ``"running"``, or ``"failed"``: those that failed, and those whose process is gone.
+        limit
+            The most runs to return. Records are kept for 7 days.
+        """
+        catalog, now = self._table.store.catalog, self._table.store.clock.now()
+        pairs = [(self._table.entry, run) for run in jobs_of(catalog, self._table.entry.id, which, limit, now)]
+        return list_jobs(f"jobs of {self._table.name}", pairs, now, with_table=False)
+
+    def leases(self) -> Listing[Lease]:
+        """Return the versions that long readers hold, oldest first; garbage collection keeps their files."""
+        held, now = self._table.store.catalog.leases(self._table.entry.id), self._table.store.clock.now()
+        cells = tuple((e.id, e.snapshot_id, e.purpose, e.author, e.since, e.until, e.has_ended(now)) for e in held)
+        columns = ("lease", "snapshot", "reader", "who", "since", "until", "ended")
+        return Listing(held, columns, cells, f"leases of {self._table.name}")

@@ -1,0 +1,325 @@
+"""`Maintenance`: compact, split, expire, collect garbage, sweep orphans. No answer of a query changes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from datetime import timedelta
+from typing import Any, Literal, overload
+
+from sleeper_nb.arguments import checked
+from sleeper_nb.catalog.catalog_base import read_consistently
+from sleeper_nb.engines.components import OpenTable
+from sleeper_nb.errors import NotFound
+from sleeper_nb.load import split as splitting
+from sleeper_nb.load.split import SplitReport
+from sleeper_nb.maintain import collect_garbage as garbage
+from sleeper_nb.maintain import compact as compaction
+from sleeper_nb.maintain import maintain as maintenance
+from sleeper_nb.maintain.check import ORPHAN_AGE
+from sleeper_nb.maintain.collect_garbage import GarbageReport
+from sleeper_nb.maintain.compact import CompactionReport, JobRunner
+from sleeper_nb.maintain.compaction_plan import CompactionJob, StrategySettings
+from sleeper_nb.maintain.maintain import MaintenanceReport, MaintenanceStep, Proceed, always
+from sleeper_nb.maintain.online import check_online, is_online
+from sleeper_nb.maintain.sweep_orphans import OrphanReport, sweep_orphans
+from sleeper_nb.model.jobs import Lease
+from sleeper_nb.model.properties import SPLITTING_THRESHOLD
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.progress import BackgroundJob, Progress, finishing, unchecked
+from sleeper_nb.read.job_tracking import JobTracker
+from sleeper_nb.storage.data_files import DataFileSettings
+from sleeper_nb.table.configuring import check_not_edited
+from sleeper_nb.versions.expire import ExpiryReport, Retention, expire_snapshots
+from sleeper_nb.versions.periodic_savepoints import SavepointSchedule
+
+logger = logging.getLogger(__name__)
+
+CompactionEngine = Literal["auto", "spark", "local"]
+SPARK_BYTES = 256 * 2**20
+"""From this size of its inputs on, compaction with ``engine="auto"`` goes through Spark."""
+
+
+class Maintenance:
+    """Compacts, splits and cleans up one table; made by `Table.maintenance`."""
+
+    def __init__(self, table: OpenTable) -> None:
+        self._table = table
+
+    @overload
+    def compact(
+        self,
+        strategy: str | None = None,
+        *,
+        engine: CompactionEngine = "auto",
+        dry_run: bool = False,
+        partition: str | None = None,
+        background: Literal[False] = False,
+    ) -> CompactionReport: ...
+
+    @overload
+    def compact(
+        self,
+        strategy: str | None = None,
+        *,
+        engine: CompactionEngine = "auto",
+        dry_run: bool = False,
+        partition: str | None = None,
+        background: bool,
+    ) -> CompactionReport | BackgroundJob[CompactionReport]: ...
+
+    @checked
+    def compact(
+        self,
+        strategy: str | None = None,
+        *,
+        engine: CompactionEngine = "auto",
+        dry_run: bool = False,
+        partition: str | None = None,
+        background: bool = False,
+    ) -> CompactionReport | BackgroundJob[CompactionReport]:
+        """Merge the files of leaves; no query result changes, and older versions still read the old files.
+
+        Rows that the table's filters drop are removed for good, and rows of equal keys are combined, if its properties
+        say so (`sleeper_nb.model.processing`).
+
+        Parameters
+        ----------
+        strategy
+            ``"size-ratio"``, ``"basic"`` or ``"all"``; the table's property when None.
+        engine
+            ``"spark"`` runs each job as a Spark task, ``"local"`` in process, ``"auto"`` by the size of the inputs.
+        dry_run
+            Only return what would be merged.
+        partition
+            Only the leaf with this id.
+        background
+            Return at once, with a handle: ``done``, ``result()``, ``cancel()``. The work ends with the session.
+        """
+        table = self._table
+        _check_online(table, "compaction", dry_run=dry_run)
+        if background:
+            return table.components.background.start(
+                f"compaction of {table.name}",
+                lambda watch: _compact(
+                    table, strategy, engine, watch, watch.check, dry_run=dry_run, partition=partition
+                ),
+                table.entry.id,
+            )
+        with finishing(table.components.progress) as progress:
+            return _compact(table, strategy, engine, progress, unchecked, dry_run=dry_run, partition=partition)
+
+    @checked
+    def split(
+        self,
+        dry_run: bool = False,
+        *,
+        at: Any = None,
+        key: str | None = None,
+        partition: str | None = None,
+        threshold: int | None = None,
+    ) -> SplitReport:
+        """Split leaves with too many rows at the median of a row key, in one commit; no data file is rewritten.
+
+        The first row key whose median differs from its least value is used; the parts are split again until each has
+        fewer rows than the threshold (Sleeper's rule, which splits once a run).
+
+        Parameters
+        ----------
+        dry_run
+            Only return what would be split.
+        at
+            Instead, split here whatever the rows: every leaf whose keys lie on both sides of the value.
+        key
+            The row key that `at` is a value of; the first when None.
+        partition
+            Only the leaf with this id.
+        threshold
+            A leaf with so many rows is split; the property ``sleeper.table.partition.splitting.threshold`` when None.
+
+        Raises
+        ------
+        InvalidInput, NotFound
+            When the value splits no leaf, or the row key or partition is unknown. Nothing is changed.
+        """
+        table = self._table
+        _check_online(table, "splitting", dry_run=dry_run)
+        most = table.properties[SPLITTING_THRESHOLD] if threshold is None else threshold
+        request = splitting.request_of(table.store.load(), most, at=at, key=key, partition_id=partition)
+        author = table.components.author
+        with finishing(table.components.progress) as progress:
+            return splitting.split_partitions(table.store, request, dry_run=dry_run, progress=progress, author=author)
+
+    @checked
+    def expire(
+        self,
+        dry_run: bool = True,
+        *,
+        time_retained: timedelta | None = None,
+        num_retained_min: int | None = None,
+        num_retained_max: int | None = None,
+    ) -> ExpiryReport:
+        """Expire old snapshots; by default only return which.
+
+        What is None is the table's property: ``snapshot.time-retained`` (7 d), ``snapshot.num-retained.min`` (10) and
+        ``snapshot.num-retained.max``. Savepoints stay, and so do the files that they need.
+        """
+        _check_may_delete(self._table, "expiry", dry_run=dry_run)
+        retention = Retention.of(self._table.properties, time_retained, num_retained_min, num_retained_max)
+        return expire_snapshots(self._table.store, retention, dry_run=dry_run)
+
+    @checked
+    def collect_garbage(self, dry_run: bool = True, *, delay: timedelta | None = None) -> GarbageReport:
+        """Delete files that no version needs any more; by default only return which.
+
+        Parameters
+        ----------
+        dry_run
+            Only return what would be deleted.
+        delay
+            How long a file stays after the last reference to it; the property ``sleeper.table.gc.delay.minutes`` (15)
+            when None.
+        """
+        table = self._table
+        _check_may_delete(table, "garbage collection", dry_run=dry_run)
+        wait = garbage.delay_of(table.properties) if delay is None else delay
+        return garbage.collect_garbage(table.store, delay=wait, dry_run=dry_run, author=table.components.author)
+
+    @checked
+    def sweep_orphans(self, dry_run: bool = True, *, older_than: timedelta | None = None) -> OrphanReport:
+        """Delete files that no version ever named, left by failed writers; by default only return which.
+
+        Parameters
+        ----------
+        dry_run
+            Only return what would be deleted.
+        older_than
+            Younger files stay, as a commit under way may need them: 3 days when None, and at least a day.
+        """
+        table = self._table
+        _check_online(table, "sweeping orphans", dry_run=dry_run)
+        age = ORPHAN_AGE if older_than is None else older_than
+        with finishing(table.components.progress) as progress:
+            return sweep_orphans(table.store, table.name, older_than=age, dry_run=dry_run, progress=progress)
+
+    @checked
+    def release_lease(self, lease: str) -> Lease:
+        """End a lease by its id and return it; a reader that still needs it may find a file gone.
+
+        Raises
+        ------
+        NotFound
+            When there is no such lease, or its reader has just renewed it.
+        """
+        catalog = self._table.store.catalog
+        held = {each.id: each for each in catalog.leases(self._table.entry.id)}
+        if lease not in held or not catalog.release_lease(self._table.entry.id, held[lease]):
+            raise NotFound.of("lease", lease, [*held], where=f" of table {self._table.name!r}")
+        return held[lease]
+
+    @property
+    def is_online(self) -> bool:
+        """Whether maintenance may work on the table; offline, it can still be read and loaded."""
+        return is_online(self._table.components.catalog, self._table.entry.id)
+
+    def online(self) -> None:
+        """Include the table in maintenance again."""
+        self._table.components.catalog.set_online(self._table.entry.id, online=True)
+
+    def offline(self) -> None:
+        """Exclude the table from maintenance.
+
+        It can be read and loaded as usual. Compaction, splitting, expiry, garbage collection and the sweep of orphans
+        refuse to run, except as dry runs; those that run already are not stopped. This is Sleeper's
+        ``sleeper.table.online``.
+        """
+        self._table.components.catalog.set_online(self._table.entry.id, online=False)
+
+
+def _compact(
+    table: OpenTable,
+    strategy: str | None,
+    engine: CompactionEngine,
+    progress: Progress,
+    check: Callable[[], None],
+    *,
+    dry_run: bool,
+    partition: str | None = None,
+    skipped: Collection[str] = (),
+) -> CompactionReport:
+    """Merge files; `check` is called with each job and batch, and ends the work when it raises.
+
+    Leaves whose ids are `skipped` are not compacted.
+    """
+    tracker = JobTracker(table.store, table.components.author)
+    return compaction.compact(
+        table.store,
+        _job_runner(table, engine, tracker.began, check),
+        strategy=strategy or table.properties["sleeper.table.compaction.strategy.class"],
+        settings=StrategySettings.of(table.properties),
+        progress=progress,
+        author=table.components.author,
+        tracker=tracker,
+        properties=table.properties,
+        dry_run=dry_run,
+        partition_id=partition,
+        excluded=skipped,
+    )
+
+
+def _job_runner(
+    table: OpenTable, engine: CompactionEngine, on_start: Callable[[str], None], check: Callable[[], None]
+) -> JobRunner:
+    """Return what runs compaction jobs: in process, or on Spark; ``auto`` decides by the size of the inputs."""
+    storage, writing = table.store.storage, DataFileSettings.of(table.properties)
+
+    def run(jobs: Sequence[CompactionJob], schema: Schema) -> Any:
+        size = sum(file.bytes for job in jobs for file in job.inputs)
+        if engine == "local" or (engine == "auto" and size < SPARK_BYTES):
+            return compaction.run_in_process(storage, writing, on_start, check)(jobs, schema)
+        from sleeper_nb.engines.spark import spark_compaction
+
+        logger.info("table %s: compacting %d bytes on Spark", table.name, size)
+        spark = table.components.engines.spark()
+        return spark_compaction.run_on_spark(spark, storage, writing, on_start, check)(jobs, schema)
+
+    return run
+
+
+def maintain(table: OpenTable, *, dry_run: bool, proceed: Proceed = always) -> MaintenanceReport:
+    """Do each step of maintenance that is due, as long as `proceed` returns True."""
+    _check_may_delete(table, "maintenance", dry_run=dry_run)
+    if not dry_run:
+        return maintenance.run_steps(table.name, _steps(table), dry_run=False, proceed=proceed)
+    plan, _ = read_consistently(
+        lambda: maintenance.run_steps(table.name, _steps(table), dry_run=True),
+        lambda: (table.store.head(), table.components.catalog.savepoints(table.entry.id)),
+    )
+    return plan
+
+
+def _steps(table: OpenTable) -> tuple[MaintenanceStep, ...]:
+    def compact_others(dry_run: bool, split_leaves: Collection[str]) -> CompactionReport:
+        with finishing(table.components.progress) as progress:
+            return _compact(table, None, "auto", progress, unchecked, dry_run=dry_run, skipped=split_leaves)
+
+    return maintenance.steps_of(
+        table.store,
+        lambda dry_run: Maintenance(table).split(dry_run),
+        compact_others,
+        SavepointSchedule.of(table.properties),
+        Retention.of(table.properties),
+        garbage.delay_of(table.properties),
+        table.components.author,
+    )
+
+
+def _check_may_delete(table: OpenTable, work: str, *, dry_run: bool) -> None:
+    _check_online(table, work, dry_run=dry_run)
+    if not dry_run:
+        check_not_edited(table)
+
+
+def _check_online(table: OpenTable, work: str, *, dry_run: bool) -> None:
+    if not dry_run:
+        check_online(table.components.catalog, table.entry, work)
