@@ -70,7 +70,12 @@ _MONTHS = [
 
 
 def flights(columns: Iterable[str] = FLIGHTS_SCHEMA.names) -> pd.DataFrame:
-    """Return the 336,776 flights that left New York City in 2013, in columns of `FLIGHTS_SCHEMA`.
+    """Return the 336,776 flights that left New York City in 2013.
+
+    Parameters
+    ----------
+    columns
+        Which columns of `FLIGHTS_SCHEMA`, in their order; all by default.
 
     Raises
     ------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -111,7 +112,7 @@ class DuckDBCondition:
             nodes = [node for node in tree_nodes(tree) if "class" in node]
             _judge(text, nodes)
             if repeatable:
-                _check_repeatable(connection, text, nodes, schema.names)
+                _check_repeatable(text, nodes, schema.names)
             parts = {part.casefold() for node in nodes for part in node.get("column_names", ())}
             named = pa.schema([field for field in schema.arrow if field.name.casefold() in parts])
             comparisons, columns = _comparisons(tree, schema), frozenset(named.names)
@@ -252,13 +253,9 @@ def _judge(text: str, nodes: Iterable[Mapping[str, Any]]) -> None:
             )
 
 
-def _check_repeatable(
-    connection: duckdb.DuckDBPyConnection, text: str, nodes: Iterable[Mapping[str, Any]], names: Iterable[str]
-) -> None:
+def _check_repeatable(text: str, nodes: Iterable[Mapping[str, Any]], names: Iterable[str]) -> None:
     """Raise for a condition with the time, a random value, or anything else that is not only of the row."""
-    if not _CHANGING_NAMES:  # as they are for every connection
-        _CHANGING_NAMES.update(name for (name,) in fetched(connection, _CHANGING))
-    changing = _CHANGING_NAMES | _OF_NOW
+    changing = _changing_names() | _OF_NOW
     columns = {name.casefold() for name in names}
     for node in nodes:
         name = str(node.get("function_name", "")).casefold()
@@ -274,8 +271,14 @@ _CHANGING: Final = """
     WHERE (function_type = 'scalar' AND stability <> 'CONSISTENT')
        OR (function_type = 'macro' AND regexp_matches(macro_definition, 'current_|now\\(|random|setting|session'))
 """
-_CHANGING_NAMES: Final[set[str]] = set()
-"""What `_CHANGING` finds among all functions, once per process: it takes longer than all else about a condition."""
+
+
+@functools.cache  # they are those of every connection, and finding them takes longer than all else about a condition
+def _changing_names() -> frozenset[str]:
+    """Return the functions whose value may change, by their names."""
+    with contextlib.closing(connect_anew()) as connection:
+        return frozenset(name for (name,) in fetched(connection, _CHANGING))
+
 
 _OF_NOW: Final = frozenset({
     "current_catalog", "current_database", "current_date", "current_localtime", "current_localtimestamp",
