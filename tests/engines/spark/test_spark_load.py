@@ -99,7 +99,7 @@ def test_bulk_import_holds_the_same_rows_as_ingest(session, table, tmp_path, kin
 def test_each_leaf_gets_one_sorted_file_of_its_own_keys(session, table, engine):
     snapshot = table.bulk_import(rows(800), engine=engine)
     assert snapshot.files == snapshot.added_files == len(parquet_files(session)) == 5
-    state = table.state
+    state = table.at().state
     for reference in state.files.active_in({leaf.id for leaf in state.tree.leaves}):
         found = pq.read_table(Path(session.location) / table.entry.id / reference.filename)
         assert found.num_rows == reference.rows
