@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from sleeper_nb.commands import COMMANDS
-from sleeper_nb.commands.command import Argument, Command
+from sleeper_nb.commands.command import READ_KEYS, Argument, Command
 from sleeper_nb.commands.parse import HELP, move_shared_last
 from sleeper_nb.model.properties import PROPERTIES, InstanceProperties
 from sleeper_nb.sql.sql_completion import next_words
@@ -231,6 +231,8 @@ class CommandCompleter:
             case "assignment":
                 columns = () if "=" in last else before.names.columns(_table_of(before))
                 return _going_on(last, [f"{name}=" for name in columns])
+            case "reading":
+                return _going_on(last, [] if "=" in last else [f"{key}=" for key in READ_KEYS])
             case "region":
                 fragment = last.rpartition(" ")[2]
                 keys = () if "=" in fragment else before.names.row_keys(_table_of(before))

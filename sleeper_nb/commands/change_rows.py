@@ -23,7 +23,7 @@ from sleeper_nb.commands.command import (
 )
 from sleeper_nb.commands.confirm import change_confirmed, line_again, shown_change
 from sleeper_nb.commands.context import Context, split_names
-from sleeper_nb.commands.load import MATCHING_OPTIONS, READING_OPTIONS, load_options, source_of
+from sleeper_nb.commands.load import MATCHING_OPTIONS, READ, load_options, source_of
 from sleeper_nb.errors import Action, Hint, InvalidInput
 from sleeper_nb.report import Answer, nothing_done
 
@@ -149,7 +149,7 @@ def update(context: Context, arguments: Namespace) -> ChangeReport | Answer:
     SOURCE,
     option("--on", text="the columns by which rows match; if not given, the row keys where they are unique, else row "
            "and sort keys", metavar="a,b", kind="columns"),
-    *READING_OPTIONS,
+    READ,
     *MATCHING_OPTIONS,
     *OF_A_CHANGE,
     examples=(
@@ -183,7 +183,7 @@ def upsert(context: Context, arguments: Namespace) -> ChangeReport | Answer:
            "the value of a variable", metavar='"…"', kind="condition"),
     option("--keys", text="instead: values of the first row key", metavar="a,b"),
     REGION,
-    *READING_OPTIONS,
+    READ,
     *MATCHING_OPTIONS,
     *OF_A_CHANGE,
     ALL_ROWS,

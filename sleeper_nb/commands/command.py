@@ -38,6 +38,7 @@ ArgumentKind = Literal[
     "data_columns",
     "condition",
     "assignment",
+    "reading",
     "region",
     "property",
     "configured",
@@ -50,7 +51,8 @@ ArgumentKind = Literal[
 """What an argument's value is: completion offers the existing ones. ``sql`` is the rest of the line, untouched.
 
 ``columns`` are names of the table's columns, and ``data_columns`` of those of the data that is loaded. A ``condition``
-is SQL about one row, an ``assignment`` a column before ``=``, a ``region`` row keys before ``=``.
+is SQL about one row, an ``assignment`` a column before ``=``, a ``reading`` an option of reading files before ``=``, a
+``region`` row keys before ``=``.
 """
 Warehouse = Literal["open", "new", "place", "none"]
 
@@ -200,6 +202,13 @@ REGION = option("--region", text="ranges of row keys; [ ] include a bound, ( ) e
 LIMIT = option("--limit", text="at most this many rows", metavar="N", kind="number")
 MESSAGE = option("-m", "--message", text="a message for the history", metavar="MSG")
 JOB_ID = option("--job-id", text="a name for what this does: repeating it changes nothing", metavar="ID")
+
+
+READ_KEYS = (
+    *("delimiter", "null-text", "header", "quote", "escape", "comment", "skip-lines", "encoding", "decimal"),
+    *("thousands", "date-format", "timestamp-format", "sheet", "format"),
+)
+"""What ``--read KEY=VALUE`` says of files."""
 
 
 def given_aws(arguments: Namespace) -> AwsTarget:

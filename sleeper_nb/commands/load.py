@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,7 @@ from sleeper_nb.commands.command import (
     COLUMNS,
     JOB_ID,
     MESSAGE,
+    READ_KEYS,
     SCHEMA,
     TABLE,
     VERSION,
@@ -37,33 +37,15 @@ if TYPE_CHECKING:
     from sleeper_nb.table import Table
     from sleeper_nb.table.folder_watch import WatchReport
 
-DELIMITER = option("--delimiter", text="what separates the values of a CSV file, or the word tab; a comma if not "
-                   "given, a tab in .tsv", metavar="C")  # fmt: skip
-NULL_TEXT = option("--null-text", text="the text for NULL in a CSV file, without quotes; empty if not given",
-                   metavar="TEXT")  # fmt: skip
-NO_HEADER = flag("--no-header", "the CSV file has no header line: its columns are those of the table, in order")
-CSV_OPTIONS = (DELIMITER, NULL_TEXT, NO_HEADER)
-READING_OPTIONS = (
-    DELIMITER,
-    replace(NULL_TEXT, many=True, help="the text for NULL in a CSV, Excel or JSON file, without quotes; empty if not "
-            "given, none in JSON"),
-    NO_HEADER,
-    option("--quote", text='the character around values of a CSV file, or the word none; " if not given', metavar="C"),
-    option("--escape", text="the character before a quote inside a value of a CSV file", metavar="C"),
-    option("--comment", text="lines of a CSV file that begin with it are left out", metavar="C"),
-    option("--skip-lines", text="how many lines come before a CSV file's header", metavar="N", kind="number"),
-    option("--encoding", text="the encoding of a CSV file, such as cp1252 or utf-16; UTF-8 if not given",
-           metavar="NAME"),
-    option("--decimal", text="the decimal mark of a CSV file; . if not given", choices=(".", ",")),
-    option("--thousands", text="the thousands separator of numbers in a CSV file",
-           choices=(",", ".", "'", "_", "space")),
-    option("--date-format", text="how a CSV file writes dates, such as %d.%m.%Y; 2026-11-21 if not given",
-           metavar="FORMAT"),
-    option("--sheet", text="the sheet of an Excel file that has several", metavar="NAME"),
-    option("--format", text="the format of all files, also those of a folder with other endings; by name, and else by "
-           "content, if not given", choices=("csv", "tsv", "json", "parquet", "excel")),
-    option("--timestamp-format", text='how a CSV file writes timestamps, such as "%d.%m.%Y %H:%M"', metavar="FORMAT"),
-)  # fmt: skip
+READ = option(
+    "--read",
+    text="how the files are written; can be repeated: delimiter=; or delimiter=tab, null-text=NA, header=no, quote=', "
+    "escape=/, comment=#, skip-lines=2, encoding=cp1252, decimal=, thousands=. date-format=%d.%m.%Y, "
+    "timestamp-format=FORMAT, sheet=NAME of an Excel file, format=csv of files of any name",
+    metavar="KEY=VALUE",
+    kind="reading",
+    many=True,
+)
 MATCHING_OPTIONS = (
     flag("--ignore-extra", "leave out columns that the table lacks"),
     flag("--cast", "also store numbers, booleans, dates and times as text, and read yes and no as booleans"),
@@ -73,22 +55,42 @@ MATCHING_OPTIONS = (
 )  # fmt: skip
 
 
-def csv_options(arguments: Namespace) -> dict[str, Any]:
-    return {
-        "delimiter": arguments.delimiter,
-        "null_text": arguments.null_text or None,
-        "header": not arguments.no_header,
-    }
-
-
 def load_options(arguments: Namespace) -> LoadArguments:
-    names = ("quote", "escape", "comment", "skip_lines", "encoding", "decimal", "thousands", "date_format",
-             "timestamp_format", "sheet", "format")  # fmt: skip
-    given = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
     flags = {name: True for name in ("ignore_extra", "cast", "by_name") if getattr(arguments, name)}
     columns = _columns(arguments.columns)
-    options: Any = {**csv_options(arguments), **given, **flags, **({"columns": columns} if columns else {})}
+    options: Any = {**_read(arguments.read), **flags, **({"columns": columns} if columns else {})}
     return options  # type: ignore[no-any-return]
+
+
+def _read(texts: Iterable[str]) -> dict[str, Any]:
+    """Return the options of each ``KEY=VALUE`` after ``--read``, as `LoadArguments` has them."""
+    given: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if key not in READ_KEYS:
+            raise NotFound.of("key", key, READ_KEYS, where=" of --read")
+        if not equals:
+            raise InvalidInput(f"--read {key} has no value", hint=f"write --read {key}=VALUE")
+        name = key.replace("-", "_")
+        if name == "null_text":
+            given.setdefault(name, []).append(value)
+        elif name in given:
+            raise InvalidInput(f"--read has {key} twice", hint="give it once")
+        else:
+            given[name] = _read_value(key, value)
+    return given
+
+
+def _read_value(key: str, value: str) -> str | int | bool:
+    if key == "header":
+        if value not in {"yes", "no"}:
+            raise InvalidInput(f"the header of --read is yes or no, not {value!r}", hint="write --read header=no")
+        return value == "yes"
+    if key == "skip-lines":
+        if not value.isdigit():
+            raise InvalidInput(f"--read skip-lines needs a number, not {value!r}", hint="write --read skip-lines=2")
+        return int(value)
+    return value
 
 
 def _columns(text: str | None) -> list[str] | dict[str, str] | None:
@@ -111,7 +113,7 @@ def _columns(text: str | None) -> list[str] | dict[str, str] | None:
     positional("source", "a path, a glob, or $name for a variable", "source", metavar="SRC", many=True, unless="watch"),
     MESSAGE,
     JOB_ID,
-    *READING_OPTIONS,
+    READ,
     *MATCHING_OPTIONS,
     option(
         "--quarantine",
@@ -145,7 +147,7 @@ def _columns(text: str | None) -> list[str] | dict[str, str] | None:
         "ingest trips data/2026-11-21.csv --job-id 2026-11-21/trips",
         "ingest trips s3://bucket/2026/*.csv --dry-run",
         "ingest trips https://example.org/trips.parquet",
-        "ingest trips data/2026.tsv --delimiter tab",
+        "ingest trips data/2026.tsv --read delimiter=tab --read null-text=NA",
         "ingest trips $df --ignore-extra --cast --by-name",
         "ingest trips data/2026-11-21.csv --quarantine bad.parquet",
         "ingest trips data/2026-*.parquet --no-merge",
@@ -294,7 +296,10 @@ def source_of(context: Context, word: str) -> Any:
     positional("to", "a new or empty folder; or, for one file with all rows, a new name that ends in .parquet, .csv "
                "or .tsv", "path", metavar="TO"),
     option("--format", text="the format of a folder's files; parquet if not given", choices=("parquet", "csv", "tsv")),
-    *CSV_OPTIONS,
+    option("--delimiter", text="what separates the values of a CSV file, or the word tab; a comma if not given, a tab "
+           "in .tsv", metavar="C"),
+    option("--null-text", text="the text for NULL in a CSV file, without quotes; empty if not given", metavar="TEXT"),
+    flag("--no-header", "write no header line into a CSV file"),
     COLUMNS,
     WHERE,
     SCHEMA,
@@ -308,5 +313,6 @@ def source_of(context: Context, word: str) -> Any:
 )  # fmt: skip
 def export(context: Context, arguments: Namespace) -> ExportReport:
     at = context.table_at(arguments.table, arguments.schema)
-    columns, csv = split_names(arguments.columns), csv_options(arguments)
+    columns = split_names(arguments.columns)
+    csv = {"delimiter": arguments.delimiter, "null_text": arguments.null_text, "header": not arguments.no_header}
     return at.export(arguments.to, arguments.format, columns=columns, where=arguments.where, **csv)

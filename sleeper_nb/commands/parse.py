@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 
-from sleeper_nb.commands.command import KEPT, OUTPUT, Argument, Command, CommandGroup, TypedLine, in_quotes
+from sleeper_nb.commands.command import KEPT, OUTPUT, READ_KEYS, Argument, Command, CommandGroup, TypedLine, in_quotes
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound, SleeperError, show_for
 from sleeper_nb.model.sql_values import Dialect
@@ -457,6 +457,8 @@ def _reject(word: str, command: Command, options: list[str], related: Sequence[C
         other = next((each for each in related if name in each.options), None)
         if other is not None and not near:
             hint = f"did you mean {other.name!r}, which has {name!r}?"
+        if "--read" in options and name.removeprefix("--") in READ_KEYS:
+            hint = f"write --read {name.removeprefix('--')}=VALUE"
         raise InvalidInput(f"{command.name} has no option {name!r}", hint=hint)
     takes_data = next((each.names[-1] for each in command.arguments if each.is_option and each.kind == "source"), None)
     if takes_data and word.casefold() == takes_data.removeprefix("--"):

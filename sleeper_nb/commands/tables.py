@@ -29,9 +29,9 @@ from sleeper_nb.commands.command import (
 )
 from sleeper_nb.commands.confirm import delete_confirmed
 from sleeper_nb.commands.context import Context, split_names
-from sleeper_nb.commands.load import MATCHING_OPTIONS, READING_OPTIONS, load_options, source_of
+from sleeper_nb.commands.load import MATCHING_OPTIONS, READ, load_options, source_of
 from sleeper_nb.errors import Action, Hint, InvalidInput, StorageError
-from sleeper_nb.model.properties import SPLITS_BASE64, SPLITS_FILE, STATE_STORES
+from sleeper_nb.model.properties import SPLITS_FILE, STATE_STORES
 from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
@@ -91,11 +91,10 @@ def _columns_in_a_cell(line: TypedLine) -> Hint | None:
     flag("--or-replace", "give an existing table a new version with these columns and rows; older ones stay"),
     flag("--dry-run", "show the columns, leaves and rows, and what does not fit; without --keys, the possible keys"),
     MESSAGE,
-    *(replace(each, only_with="--from") for each in (*READING_OPTIONS, *MATCHING_OPTIONS)),
+    *(replace(each, only_with="--from") for each in (READ, *MATCHING_OPTIONS)),
     flag("--form", "fill in a form, which writes the cell; in a notebook"),
     SPLITS,
     SPLITS_FROM_FILE,
-    SPLITS_ENCODED,
     option("--schema", text="a file with the columns, as lines or as JSON; - reads them from standard input",
            metavar="FILE", kind="path"),
     option("--state-store", text="where its metadata is kept; the instance's default if not given",
@@ -129,8 +128,6 @@ def create(context: Context, arguments: Namespace) -> Table | CreatePlan | Creat
     properties = dict(map(parse_property, arguments.set))
     if arguments.splits_file:
         properties[SPLITS_FILE] = arguments.splits_file
-    if arguments.base64:
-        properties[SPLITS_BASE64] = "true"
     made: Table | CreatePlan = session.create_table(
         arguments.table,
         _new_schema(context, arguments),
@@ -197,7 +194,7 @@ def _outside_brackets(text: str) -> list[str]:
     option("--types", text="types of columns, instead of those of the data", metavar="col=TYPE,…"),
     option("--to", text="a new file for them, as --splits-file reads it", metavar="FILE", kind="path"),
     flag("--base64", "write strings in base64; byte arrays always are"),
-    *READING_OPTIONS,
+    READ,
     *MATCHING_OPTIONS,
     examples=(
         "split-points trips.parquet --keys city --leaves 16",

@@ -75,7 +75,7 @@ _HINT_FOR_LINES: Final[HintParts] = (
     "correct the line; an ingest with ",
     QUARANTINE,
     " keeps such lines in a file, and loads the others; to skip lines above the header, add ",
-    Action("--skip-lines N", "skip_lines=N"),
+    Action("--read skip-lines=N", "skip_lines=N"),
 )
 _IF_ALL_LINES: Final = ("if every line ends with a delimiter too many, add ",)
 _NOT_EMPTY: Final = "correct the line, or name one column more in the header"
@@ -87,7 +87,7 @@ _VALUE = re.compile(
 )
 _MOST_EMPTY: Final = 4096
 _MOST_NAMES: Final = 5
-NO_HEADER: Final = Action("--no-header", "header=False")
+NO_HEADER: Final = Action("--read header=no", "header=False")
 """The option that says that the first line of a file has values."""
 _DELIMITERS = (";", "\t", "|", ",")
 _TEXT_TYPES = frozenset({"string", "bytearray"})
@@ -273,8 +273,8 @@ def _check_no_comment(file: SourceFile, first: Sequence[str], csv_format: CsvFor
     if not is_of_other_delimiter and not are_comments(lines[0], above, below):
         return
     number = csv_format.skip_lines + len(lines)
-    comments = Action('--comment "#"', "comment='#'")
-    skipped = Action(f"--skip-lines {number}", f"skip_lines={number}")
+    comments = Action("--read comment=#", "comment='#'")
+    skipped = Action(f"--read skip-lines={number}", f"skip_lines={number}")
     if_so = "if it is a comment, add " if len(above) == 1 else f"if the first {len(lines)} lines are comments, add "
     raise InvalidInput(
         f"the first line of {file.label} has no column names, but {lines[0]!r}",
@@ -463,7 +463,7 @@ def _check_has_header(
         return
     listed = ", ".join(map(repr, names[:_MOST_NAMES]))
     fits = bool(matching.columns) or len(names) == len(schema.names)
-    option = NO_HEADER if fits else Action("--no-header --columns a,b", "header=False, columns=['a', 'b']")
+    option = NO_HEADER if fits else Action("--read header=no --columns a,b", "header=False, columns=['a', 'b']")
     hint: HintParts = ("if it has values, add ", option)
     if matching.columns:
         pair = Action(
@@ -488,7 +488,7 @@ def _check_delimiter(file: SourceFile, first: Sequence[str], csv_format: CsvForm
 
 def _other_delimiter(file: SourceFile, first: str, delimiter: str) -> InvalidInput:
     word = "tab" if delimiter == "\t" else f"'{delimiter}'"
-    option = Action(f"--delimiter {word}", f"delimiter={delimiter!r}")
+    option = Action(f"--read delimiter={word}", f"delimiter={delimiter!r}")
     return InvalidInput(
         f"the first line of {file.label} is one value, {first!r}",
         hint=(f"if {word} separates its values, add ", option),

@@ -341,7 +341,7 @@ _SPACES = "[ \u00a0\u202f\u2009]"
 def thousands_option(separator: str) -> Action:
     """Return the option that says what separates thousands."""
     typed = f'"{separator}"' if separator == "'" else separator
-    return Action(f"--thousands {typed}", f"thousands={separator!r}")
+    return Action(f"--read thousands={typed}", f"thousands={separator!r}")
 
 
 def _pattern_of(csv_format: CsvFormat, type_name: str) -> str | None:
@@ -431,10 +431,10 @@ def hint_for(error: InexactValueError, csv_format: CsvFormat) -> Hint:
     if name == "date" and csv_format.date_format is None and has_digits:
         if days := days_of_month(text):
             return f"{days}; correct the value"
-        return ("say how dates are written: ", Action('--date-format "%d.%m.%Y"', "date_format='%d.%m.%Y'"))
+        return ("say how dates are written: ", Action('--read "date-format=%d.%m.%Y"', "date_format='%d.%m.%Y'"))
     if name == "timestamp" and csv_format.timestamp_format is None and has_digits:
         example = "%d.%m.%Y %H:%M"
-        option = Action(f'--timestamp-format "{example}"', f"timestamp_format={example!r}")
+        option = Action(f'--read "timestamp-format={example}"', f"timestamp_format={example!r}")
         return ("say how times are written: ", option)
     grouped = thousands_in(pa.array([text])) if name in _NUMBERS and csv_format.thousands is None else None
     if grouped is not None and not _WITH_COMMA.fullmatch(text):
@@ -442,6 +442,12 @@ def hint_for(error: InexactValueError, csv_format: CsvFormat) -> Hint:
     may_be_decimal = csv_format.decimal == "." and csv_format.thousands != ","
     if name in _NUMBERS and may_be_decimal and "," in text and _WITH_COMMA.fullmatch(text):
         if grouped is not None:
-            return (error.hint, ", or add ", Action("--decimal ,", "decimal=','"), " or ", thousands_option(grouped))
-        return (error.hint, ", or add ", Action("--decimal ,", "decimal=','"))
+            return (
+                error.hint,
+                ", or add ",
+                Action("--read decimal=,", "decimal=','"),
+                " or ",
+                thousands_option(grouped),
+            )
+        return (error.hint, ", or add ", Action("--read decimal=,", "decimal=','"))
     return null_hint(error, csv_format) if name in _WITH_NULL_HINT else ""

@@ -574,7 +574,9 @@ def check_has_names(sources: Sequence[IngestSource], columns: Sequence[DataColum
     given = [each.name_in_data for each in columns] if matching.columns else [each.name for each in columns]
     if bare is None and files and is_of_values(given):
         listed = ", ".join(map(repr, [each.name_in_data for each in columns][:_MOST_NAMES]))
-        option = NO_HEADER if matching.columns else Action("--no-header --columns a,b", "header=False, columns=[…]")
+        option = (
+            NO_HEADER if matching.columns else Action("--read header=no --columns a,b", "header=False, columns=[…]")
+        )
         hint: HintParts = ("if it has values, add ", option)
         if not matching.columns:
             hint = (*hint, "; if it has names, add ", BY_NAME)

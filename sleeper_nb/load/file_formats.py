@@ -310,7 +310,7 @@ def _sheet_of(book: Any, file: SourceFile) -> Any:
         return book.worksheets[0]
     if file.sheet is None:
         example = next((name for name in names), "")
-        hint = (f"name one of {', '.join(names)}: ", Action(f'--sheet "{example}"', f"sheet={example!r}"))
+        hint = (f"name one of {', '.join(names)}: ", Action(f'--read "sheet={example}"', f"sheet={example!r}"))
         raise InvalidInput(f"{file.label} has {counted(len(names), 'sheet')}", hint=hint)
     if file.sheet not in names:
         raise InvalidInput(f"{file.label} has no sheet {file.sheet!r}", hint=f"it has {', '.join(names)}")

@@ -337,7 +337,7 @@ def find_files(source: str | Path, home: Storage | None = None, *, every: bool =
         hint: Hint = f"{found.note}; to load a hidden file, give its name" if found.hidden else _HINT
         if not every and not found.hidden and (others := len(search(source, home, every=True).files)):
             names = f"{counted(others, 'file')} with other endings than {ENDINGS_TEXT}"
-            hint = (f"{names}: to load them, add their format, such as ", Action("--format csv", "format='csv'"))
+            hint = (f"{names}: to load them, add their format, such as ", Action("--read format=csv", "format='csv'"))
         raise NotFound(f"no data file matches {str(source)!r}", hint=hint)
     return [replace(found.files[0], hidden=found.hidden), *found.files[1:]]
 
@@ -550,7 +550,7 @@ def read_errors(file: SourceFile) -> Iterator[None]:
             raise _not_in_encoding(file) from error
         hint: HintParts = ("the file may be truncated or not in this format",)
         if file.format == "csv" and "Expected" in str(error):
-            hint = (*hint, "; to skip lines above the header, add ", Action("--skip-lines N", "skip_lines=N"))
+            hint = (*hint, "; to skip lines above the header, add ", Action("--read skip-lines=N", "skip_lines=N"))
         raise StorageError(f"cannot read {file.label}: {first_line(error)}", hint=hint) from error
 
 
@@ -570,7 +570,7 @@ def encoding_hint(file: SourceFile) -> HintParts:
 
 def _encoding_hint(likely: str) -> HintParts:
     others = " for Japanese, gb18030 for Chinese or cp1251 for Cyrillic" if likely == _JAPANESE else ""
-    return ("say its encoding, such as ", Action(f"--encoding {likely}", f"encoding={likely!r}"), others)
+    return ("say its encoding, such as ", Action(f"--read encoding={likely}", f"encoding={likely!r}"), others)
 
 
 def _likely_encoding(file: SourceFile) -> str:
@@ -645,7 +645,7 @@ def check_is_text(file: SourceFile, head: bytes) -> None:
         kind = str(mark.lastgroup)
         what = {"parquet": "Parquet", "excel": "a .zip or Excel file"}.get(kind, f"compressed by {kind}")
         is_format = kind if kind in {"parquet", "excel"} else file.format
-        say_it = Action(f"--format {is_format}", f"format={is_format!r}")
+        say_it = Action(f"--read format={is_format}", f"format={is_format!r}")
         packed = (f".{file.format}{ending}" for ending, name in COMPRESSIONS.items() if name == kind)
         ending = {"parquet": ".parquet", "excel": ".xlsx or .zip"}.get(kind) or next(packed)
         renaming = f"rename it to end in {ending}"
@@ -665,7 +665,7 @@ _NOT_IN_CP1252 = frozenset({0x81, 0x8D, 0x8F, 0x90, 0x9D})
 _LOOKED_AT: Final = 64 << 10
 _JSON: Final = re.compile(r"\s*(\{|\[\s*[\[\{\]])")
 _DELIMITERS: Final = (",", "\t", ";", "|")
-_SAY_IT: Final = ("say its format, such as ", Action("--format csv", "format='csv'"))
+_SAY_IT: Final = ("say its format, such as ", Action("--read format=csv", "format='csv'"))
 
 
 def with_kind(file: SourceFile, given: str | None) -> SourceFile:

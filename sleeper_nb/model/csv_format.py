@@ -21,7 +21,6 @@ _WHOLE_DAY = re.compile(
     r"(?=.*%[Yy])(?=.*%[mbB])(?=.*%d)|(?=.*%[Yy])(?=.*%j)|%[cx]|(?=.*%G)(?=.*%V)(?=.*%[ua])", re.DOTALL
 )
 _DIRECTIVE = re.compile("%.", re.DOTALL)
-_EMPTY = '""'
 _NOT_IN_NULL_TEXT = re.compile(r"[\"\r\n]")
 
 
@@ -167,12 +166,7 @@ class CsvFormat:
 
 
 def _null_text(text: str) -> str:
-    """Return an option as it is typed; a value with a dash would be read as an option without the =."""
-    return (
-        f"--null-text={shlex.quote(text)}"
-        if text.startswith("-")
-        else f"--null-text {shlex.quote(text) if text else _EMPTY}"
-    )
+    return f"--read {shlex.quote(f'null-text={text}')}"
 
 
 def _checked_encoding(encoding: str | None) -> str | None:
@@ -196,7 +190,7 @@ def _check_pattern(name: str, pattern: str | None) -> None:
     if pattern is None:
         return
     example = "%d.%m.%Y" if name == "date_format" else "%d.%m.%Y %H:%M:%S"
-    line = f'--date-format "{example}"' if name == "date_format" else f'--timestamp-format "{example}"'
+    line = f'--read "{name.replace("_", "-")}={example}"'
     hint = ("write a year, a month and a day, such as ", Action(line, f"{name}={example!r}"))
     if not isinstance(pattern, str) or not _WHOLE_DAY.search(pattern.replace("%%", "")):
         raise InvalidInput(f"{name} {pattern!r} has no whole date", hint=hint)

@@ -165,9 +165,9 @@ def test_properties_of_the_instance_are_shown_set_and_described_by_the_same_word
 def test_split_points_go_out_and_in_again(demo, folder):
     (folder / "a.ddl").write_text("city STRING KEY, day INT KEY")
     assert demo("create", "t", "--splits", 'g,"n,é"', "--schema", "a.ddl", "--instance", "demo")[0] == 0
-    for more in ((), ("--base64",)):
-        assert demo("export-split-points", "t", "points.txt", *more, "--instance", "demo")[0] == 0
-        name = f"again{len(more)}"
+    base64_encoded = ("--set", "sleeper.table.splits.base64.encoded=true")
+    for name, out, more in (("again", (), ()), ("encoded", ("--base64",), base64_encoded)):
+        assert demo("export-split-points", "t", "points.txt", *out, "--instance", "demo")[0] == 0
         words = ("create", name, "--schema", "a.ddl", "--splits-file", "points.txt", *more, "--instance", "demo")
         assert demo(*words)[0] == 0
         assert demo("export-split-points", name, "--instance", "demo")[1] == "g\nn,é\n"

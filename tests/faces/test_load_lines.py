@@ -12,8 +12,9 @@ from sleeper_nb.load import bulk_load
 CREATE = "%%sleeper create trips\ncity STRING KEY\npickup TIMESTAMP NULL\nfare DOUBLE NULL\npaid BOOLEAN NULL"
 TEXT = "made by x\nCity;Pick-up;Fare;Paid;Note\noslo;03.01.2026 10:00;1,5;yes;a\n7;NA;;;b\n"
 LINE = (
-    "ingest trips more.csv --skip-lines 1 --delimiter ; --decimal , --timestamp-format '%d.%m.%Y %H:%M' "
-    '--null-text NA --null-text "" --by-name --cast --ignore-extra'
+    "ingest trips more.csv --read skip-lines=1 --read delimiter=; --read decimal=, "
+    "--read 'timestamp-format=%d.%m.%Y %H:%M' "
+    "--read null-text=NA --read null-text= --by-name --cast --ignore-extra"
 )
 
 
@@ -69,8 +70,12 @@ def test_a_hint_names_the_option_as_it_is_typed(trips, shell):
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [("--columns a,b=c", "mixes names and pairs"), ("--decimal x", "--decimal cannot be"), ("--skip-lines x", "skip"),
-     ("--encoding klingon", "'klingon' is not a known encoding"), ("--quote ab", "not a valid quote character")],
+    [("--columns a,b=c", "mixes names and pairs"), ("--read decimal=x", "decimal"),
+     ("--read skip-lines=x", "needs a number"), ("--read header=maybe", "yes or no"),
+     ("--read delimeter=;", "no key 'delimeter' of --read"), ("--read delimiter", "has no value"),
+     ("--read decimal=, --read decimal=.", "has decimal twice"), ("--delimiter ;", "write --read delimiter=VALUE"),
+     ("--read encoding=klingon", "'klingon' is not a known encoding"),
+     ("--read quote=ab", "not a valid quote character")],
 )  # fmt: skip
 def test_a_wrong_option_is_refused(trips, options, message):
     with pytest.raises(SleeperError, match=message):

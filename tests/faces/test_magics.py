@@ -603,7 +603,7 @@ def test_a_table_is_cut_by_a_file_and_an_ingest_is_planned(run, tmp_path):
     (tmp_path / "splits.txt").write_text("Zw==\nbg==\n")
     run("%sleeper use ./cut-warehouse")
     body = CREATE.partition("\n")[2]
-    table = run(f"%%sleeper create cut --splits-file splits.txt --base64\n{body}")
+    table = run(f"%%sleeper create cut --splits-file splits.txt --set sleeper.table.splits.base64.encoded=true\n{body}")
     assert [leaf.region.ranges[0].max for leaf in table.at().partition_tree.leaves] == ["g", "n", None]
     (tmp_path / "trips.csv").write_text("city,pickup,fare\nbern,2026-01-01,1\nznojmo,2026-01-01,\n")
     plan = run("%sleeper ingest cut trips.csv --dry-run")
@@ -628,11 +628,11 @@ def test_a_version_is_exported_as_typed(trips, fail):
 def test_csv_is_exported_and_ingested_by_its_options(trips, fail):
     trips("%sleeper export trips all.csv --delimiter ; --null-text NA --no-header")
     rows = trips("%sleeper scan trips").to_arrow().num_rows
-    made = trips("%sleeper ingest trips all.csv --delimiter ; --null-text NA --no-header")
+    made = trips("%sleeper ingest trips all.csv --read delimiter=; --read null-text=NA --read header=no")
     assert made.added_rows == rows
     assert trips("%sleeper export trips@2 all.tsv").rows > 0
     assert trips("%sleeper ingest trips all.tsv --dry-run").differences == ()
-    assert "not a valid delimiter" in fail("%sleeper ingest trips all.tsv --delimiter ab").message
+    assert "not a valid delimiter" in fail("%sleeper ingest trips all.tsv --read delimiter=ab").message
 
 
 def test_why_shows_what_was_behind_the_last_error(trips, fail, shell):

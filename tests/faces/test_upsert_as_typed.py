@@ -118,7 +118,8 @@ def test_a_change_forgives_what_a_load_forgives(typed, shell, spaced, line):
 def test_a_csv_file_is_read_as_a_load_reads_it(typed, spaced, tmp_path):
     (tmp_path / "new.csv").write_text("# ours\nnr;name\n2;z\n")
     done = typed(
-        f"upsert orders {tmp_path}/new.csv --delimiter ; --comment # --columns nr=Order_ID,name=City --dry-run"
+        f"upsert orders {tmp_path}/new.csv --read delimiter=; --read comment=# "
+        "--columns nr=Order_ID,name=City --dry-run"
     )
     assert counts(done) == (0, 1, 0)
 

@@ -9,6 +9,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.commands import COMMANDS
+from sleeper_nb.commands.load import load_options
 from sleeper_nb.errors import hint_text
 from sleeper_nb.load import column_types
 
@@ -88,7 +89,7 @@ def test_the_option_that_is_proposed_can_be_typed(session, tmp_path, text: str):
     (odd,) = session.create_table("t", written(tmp_path, [*NUMBERS, text]), row_keys=["k"], dry_run=True).odd_texts
     line = f"create t --from x.csv --keys k {hint_text(odd.hint, '%sleeper').removeprefix('To load it as NULL: ')}"
     for parsed in (COMMANDS.parse_line(line), COMMANDS.parse_argv(shlex.split(line))):
-        assert parsed.arguments.null_text == ["", text]
+        assert load_options(parsed.arguments)["null_text"] == ["", text]
 
 
 def test_no_option_is_proposed_for_a_text_that_it_cannot_have(session, tmp_path):

