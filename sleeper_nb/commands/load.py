@@ -147,7 +147,7 @@ def _columns(text: str | None) -> list[str] | dict[str, str] | None:
         "ingest trips data/2026-11-21.csv --job-id 2026-11-21/trips",
         "ingest trips s3://bucket/2026/*.csv --dry-run",
         "ingest trips https://example.org/trips.parquet",
-        "ingest trips data/2026.tsv --read delimiter=tab --read encoding=latin-1",
+        "ingest trips data/2026.tsv --read delimiter=tab --read comment=#",
         "ingest trips $df --ignore-extra --cast --by-name",
         "ingest trips data/2026-11-21.csv --quarantine bad.parquet",
         "ingest trips data/2026-*.parquet --no-merge",
