@@ -383,6 +383,11 @@ class TableAt(Report):
         return {name: text for name in PROCESSING_PROPERTIES if (text := self.answering.texts.get(name))}
 
 
+def current_version(opened: OpenTable) -> TableAt:
+    """Return the current version of an open table, looked up each time."""
+    return TableAt(opened, Resolved(opened.store.head()))
+
+
 class Inspect:
     """Lists what a version of a table is made of; made by `TableAt.inspect`."""
 

@@ -86,7 +86,7 @@ def _check_condition(arguments: Namespace) -> None:
     ROWS_WHERE,
     *OF_A_CHANGE,
     PURGE,
-    replace(ALL_ROWS, help="delete all rows, or purge; without it, a notebook shows the plan and a console asks"),
+    replace(ALL_ROWS, help="delete all rows, without --where; or purge, which shows its plan or asks until then"),
     examples=(
         'delete trips --where "fare < 0" --dry-run',
         'delete trips --where "fare < 0" --dry-run --rows',

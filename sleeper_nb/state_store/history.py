@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from sleeper_nb.catalog.catalog_base import Catalog, unknown_table_id
+from sleeper_nb.catalog.catalog_base import Catalog, snapshot_not_kept, unknown_table_id
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import HISTORY, NetworkError, NotFound
+from sleeper_nb.errors import NetworkError, NotFound
 from sleeper_nb.last_used import LastUsed
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.savepoints import SavedLog, Savepoint
@@ -245,10 +245,20 @@ class History:
             raise
         logger.debug("table %s: snapshot %d has a checkpoint already, or has expired", self._table_id, snapshot.id)
         self.discard(written.paths)
-        other = next((s for s in self._catalog.snapshots(self._table_id) if s.id == snapshot.id), None)
-        if other is None:
-            raise NotFound(f"snapshot {snapshot.id} has expired", hint=("choose one that ", HISTORY, " lists"))
-        return other
+        return self.retained(snapshot.id)
+
+    def retained(self, snapshot_id: int) -> Snapshot:
+        """Return a snapshot as the catalog has it now.
+
+        Raises
+        ------
+        NotFound
+            When it has expired, or the table was deleted.
+        """
+        found = next((each for each in self._catalog.snapshots(self._table_id) if each.id == snapshot_id), None)
+        if found is None:
+            raise snapshot_not_kept(snapshot_id)
+        return found
 
     def _discard_unless_named(self, snapshot: Snapshot, written: Metadata) -> None:
         """Delete what was written, unless the catalog names it and only its answer was lost."""

@@ -57,8 +57,7 @@ from sleeper_nb.sql.variables import Variables
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.table.changing import BoundChange, hints_of_change
 from sleeper_nb.table.merge_builder import SOURCE_NAME, TARGET_NAME, MergeBuilder
-from sleeper_nb.table_at import TableAt
-from sleeper_nb.versions.resolve import Resolved
+from sleeper_nb.table_at import TableAt, current_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +181,7 @@ class ChangeMethods:
 
     def _version_of(self, name: str) -> TableAt | None:
         is_own = name.casefold() == self.table.name.casefold()
-        return TableAt(self.table, Resolved(self.table.store.head())) if is_own else None
+        return current_version(self.table) if is_own else None
 
     def _bound(
         self, operation: str, change: RowChange, remarks: Sequence[str] = (), conversion: Conversion = by_statement

@@ -60,11 +60,11 @@ from sleeper_nb.table.merge_builder import MergeBuilder
 from sleeper_nb.table.table_inspect import TableInspect
 from sleeper_nb.table.table_maintenance import Maintenance, maintain
 from sleeper_nb.table.version_history import ChosenRows
-from sleeper_nb.table_at import TableAt
+from sleeper_nb.table_at import TableAt, current_version
 from sleeper_nb.versions.create_savepoint import create_savepoint, save_current, savepoint_named
 from sleeper_nb.versions.delete_savepoint import SavepointDeletion
 from sleeper_nb.versions.diff import Diff
-from sleeper_nb.versions.resolve import Resolved, resolve
+from sleeper_nb.versions.resolve import resolve
 from sleeper_nb.versions.roll_back import RollbackReport, roll_back
 from sleeper_nb.versions.savepoint_manager import SavepointManager, list_savepoints
 
@@ -131,13 +131,10 @@ class Table(Report):
         # The current version has the current schema: looking that up again could find a later one.
         return at if asked is None or schema == "own" else at.in_schema(schema)
 
-    def _current(self) -> TableAt:
-        return TableAt(self._opened, Resolved(self.store.head()))
-
     @property
     def schema(self) -> Schema:
         """The schema of the current version."""
-        return self._current().schema
+        return current_version(self._opened).schema
 
     # Read the current version.
 
@@ -174,28 +171,28 @@ class Table(Report):
         where: str | None = None,
     ) -> ExportReport:
         """Write the rows of the current version to files, as `TableAt.export` does."""
-        return self._current().export(
+        return current_version(self._opened).export(
             destination, file_format, columns=columns, where=where,
             delimiter=delimiter, null_text=null_text, header=header,
         )  # fmt: skip
 
     def profile(self, columns: Sequence[str] | None = None, where: str | None = None) -> Listing[ColumnProfile]:
         """Return what the values of each column of the current version are like, as `TableAt.profile` does."""
-        return self._current().profile(columns, where)
+        return current_version(self._opened).profile(columns, where)
 
     def describe(self) -> Stacked:
         """Return the newest commit, the totals of its version, and the first ten rows."""
-        return self._current().describe()
+        return current_version(self._opened).describe()
 
     def grid(self) -> Grid:
         """Return the totals of the current version."""
-        grid = self._current().grid()
+        grid = current_version(self._opened).grid()
         footer = "\n".join(filter(None, (grid.footer, *(hint_text(each, self.prefix) for each in self.notes))))
         return replace(grid, footer=footer)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the schema and the totals of the current version."""
-        return self._current().to_dict()
+        return current_version(self._opened).to_dict()
 
     # List, pin, restore and compare versions.
 

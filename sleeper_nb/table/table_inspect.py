@@ -13,8 +13,7 @@ from sleeper_nb.model.jobs import Job, Lease
 from sleeper_nb.model.schema import Field
 from sleeper_nb.read.job_tracking import LISTED_JOBS, Which, jobs_of, list_jobs
 from sleeper_nb.report import Answer, Listing
-from sleeper_nb.table_at import Inspect, TableAt
-from sleeper_nb.versions.resolve import Resolved
+from sleeper_nb.table_at import Inspect, current_version
 
 
 class TableInspect:
@@ -24,7 +23,7 @@ class TableInspect:
         self._table = table
 
     def _current(self) -> Inspect:
-        return TableAt(self._table, Resolved(self._table.store.head())).inspect
+        return current_version(self._table).inspect
 
     def fields(self) -> Listing[Field]:
         """Return the fields of the current version, as `Inspect.fields` does."""

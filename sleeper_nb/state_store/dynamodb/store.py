@@ -37,7 +37,7 @@ from sleeper_nb.catalog.dynamodb.client import DynamoDB, in_chunks
 from sleeper_nb.catalog.dynamodb.items import Item
 from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.clock import Clock, Retry
-from sleeper_nb.errors import CHECK, HISTORY, Action, AlreadyExists, ConflictError, InvalidInput, NotFound, StorageError
+from sleeper_nb.errors import CHECK, Action, AlreadyExists, ConflictError, InvalidInput, NotFound, StorageError
 from sleeper_nb.model.file_reference import READY_FOR_GC, files_schema
 from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.partitions import PartitionTree
@@ -287,9 +287,7 @@ class DynamoDBStateStore(StateStore):
             state = _read(self._tables, snapshot, schema)
             if state is not None and (attempt or _has_what_it_removed(state, snapshot)):
                 return state
-            retained = next((each for each in self.catalog.snapshots(self.table_id) if each.id == snapshot.id), None)
-            if retained is None:  # or the table was deleted
-                raise NotFound(f"snapshot {snapshot.id} has expired", hint=("choose one that ", HISTORY, " lists"))
+            retained = self.history.retained(snapshot.id)
             if Metadata.of(retained):  # meanwhile the table was migrated
                 return self.load(retained)
             logger.debug("table %s: snapshot %d is not whole yet; reading again", self.table_id, snapshot.id)
