@@ -58,6 +58,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
     They go when the run ends. To look at them afterwards, set ``TMPDIR``, which is used instead.
     """
+    # Pytest forgets the fixtures of a folder's conftest when the arguments leave the folder and come back to it.
+    config.args.sort()
     if "TMPDIR" not in os.environ and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _NEEDED_BYTES:
         os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="sleeper-tests-", dir=_MEMORY)
         config.add_cleanup(partial(shutil.rmtree, tempfile.tempdir, ignore_errors=True))
