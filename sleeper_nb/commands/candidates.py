@@ -15,7 +15,7 @@ from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.command import READ_KEYS, Argument, Command
 from sleeper_nb.commands.parse import HELP, move_shared_last
 from sleeper_nb.model.properties import PROPERTIES, InstanceProperties
-from sleeper_nb.sql.sql_completion import next_words
+from sleeper_nb.sql_text import next_words
 
 FileKind = Literal["", "data", "any"]
 

@@ -17,15 +17,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NoReturn, get_args
+from typing import Any, NoReturn
 
 from sleeper_nb.commands.command import KEPT, OUTPUT, READ_KEYS, Argument, Command, CommandGroup, TypedLine, in_quotes
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound, SleeperError, show_for
-from sleeper_nb.model.sql_values import Dialect
 from sleeper_nb.report import Report, report_for
-from sleeper_nb.sql.tokens import tokenize
-from sleeper_nb.sql.writes import is_writing
+from sleeper_nb.sql_text import is_writing, last_comment
 
 HELP = ("-h", "--help")
 _COMMENT = re.compile(r"--(\s|$)")
@@ -528,22 +526,9 @@ def _check_comment(sql: str, options: Collection[str], before: Sequence[str]) ->
 
     `before` is what was typed before the SQL: the prefix, the command's name, and its words.
     """
-    comment = "" if "\n" in sql.strip() else _last_comment(sql)
+    comment = "" if "\n" in sql.strip() else last_comment(sql)
     name = comment.partition(" ")[0].partition("=")[0]
     if name in options:
         prefix, command, *words = before
         instead = " ".join(filter(None, (prefix, command, comment, shlex.join(words), sql.split(maxsplit=1)[0])))
         raise InvalidInput(f"{name} after the SQL begins a comment", hint=f"write {instead} …")
-
-
-def _last_comment(sql: str) -> str:
-    """Return the ``--`` comment at the end of a statement, or nothing unless every engine reads it as one."""
-    comments = set()
-    for dialect in get_args(Dialect):
-        try:
-            tokens = tokenize(sql, dialect=dialect)
-        except InvalidInput:  # the engine reports a quote that is not closed
-            return ""
-        comments.add(sql[tokens[-1].end :].strip() if tokens else "")
-    comment = comments.pop()
-    return comment if not comments and comment.startswith("--") else ""

@@ -31,8 +31,7 @@ from sleeper_nb.commands.context import Context, split_names, typed_line
 from sleeper_nb.display.chart_marks import KINDS
 from sleeper_nb.errors import Action, ConfirmationNeeded, Hint, InvalidInput
 from sleeper_nb.report import Report, Stacked
-from sleeper_nb.sql.tokens import in_one_line
-from sleeper_nb.sql.writes import is_writing
+from sleeper_nb.sql_text import in_one_line, is_writing
 
 if TYPE_CHECKING:
     from sleeper_nb.query import QueryResult

@@ -130,6 +130,19 @@ def in_one_line(sql: str) -> str | None:
     return None if lines or len(line.splitlines()) > 1 else line
 
 
+def last_comment(sql: str) -> str:
+    """Return the ``--`` comment at the end of a statement, or nothing unless every engine reads it as one."""
+    comments = set()
+    for dialect in get_args(Dialect):
+        try:
+            tokens = tokenize(sql, dialect=dialect)
+        except InvalidInput:  # the engine reports a quote that is not closed
+            return ""
+        comments.add(sql[tokens[-1].end :].strip() if tokens else "")
+    comment = comments.pop()
+    return comment if not comments and comment.startswith("--") else ""
+
+
 def _end_of_comment(sql: str, start: int) -> int:
     depth = 0
     for edge in _COMMENT_EDGE.finditer(sql, start):

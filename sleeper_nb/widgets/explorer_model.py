@@ -22,15 +22,13 @@ from sleeper_nb.display.preview import MAX_BYTES, bounded_with_html
 from sleeper_nb.display.timeline_picture import change_text, timeline
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.last_used import LastUsed
-from sleeper_nb.maintain.system_tables import MARK
 from sleeper_nb.model.file_totals import Totals
 from sleeper_nb.model.partitions import write_region
+from sleeper_nb.model.sql_quotes import quoted_name
 from sleeper_nb.query import QueryResult
 from sleeper_nb.read.scan_plan import files_of
 from sleeper_nb.report import counted, notes_line, report_for
-from sleeper_nb.sql.references import table_references
-from sleeper_nb.sql.statement import Statement
-from sleeper_nb.sql.tokens import quote_name
+from sleeper_nb.sql_text import with_version
 from sleeper_nb.widgets.row_grid_model import FIRST_COLUMNS, GridPage, RowGridModel
 
 if TYPE_CHECKING:
@@ -266,7 +264,7 @@ class ShownTable:
         InvalidInput
             When the statement is neither: a view, a written file or a changed setting is refused before anything runs.
         """
-        statement = _at_version(statement, self.name, number)
+        statement = with_version(statement, self.name, number)
         result = self._session.sql(statement, engine="duckdb", data={}, dry_run=True)
         if isinstance(result, QueryResult):
             return SqlAnswer(_shown(sql_line(statement), result.grid()), result)
@@ -336,7 +334,7 @@ class ShownVersion:
     def statement(self) -> str:
         """The query that the SQL tab begins with: the first rows of the version."""
         name = self.at.name
-        name = name if PLAIN_NAME.fullmatch(name) else quote_name(name, dialect="duckdb")
+        name = name if PLAIN_NAME.fullmatch(name) else quoted_name(name)
         return f"SELECT * FROM {name} VERSION AS OF {self.number} LIMIT {SHOWN_ROWS}"  # noqa: S608 - the user's to run
 
     def preview(self, tab: Tab) -> Preview:
@@ -416,16 +414,6 @@ def _listed(found: Retained) -> tuple[ListedVersion, ...]:
     for s in found.snapshots:
         versions[s.id] = ListedVersion(s.id, s.time, change_text(s), s.rows, names.get(s.id, ()))
     return tuple(versions[number] for number in sorted(versions))
-
-
-def _at_version(statement: str, table: str, version: int) -> str:
-    """Return a statement that reads a table at a version wherever it names the table without one."""
-    for reference in reversed(table_references(Statement.of(statement, dialect="duckdb"))):
-        name = reference.name.partition(MARK)[0]
-        if name.casefold() == table.casefold() and reference.clause is None and reference.role == "read":
-            end = reference.end
-            statement = f"{statement[:end]} VERSION AS OF {version}{statement[end:]}"
-    return statement
 
 
 def sql_line(statement: str, options: str = "") -> str:

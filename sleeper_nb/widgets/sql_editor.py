@@ -13,7 +13,7 @@ import anywidget
 import traitlets
 
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.sql.sql_completion import KEYWORDS
+from sleeper_nb.sql_text import KEYWORDS
 
 _STATIC: Final = Path(__file__).parent / "static"
 Words = tuple[str, tuple[str, ...]]

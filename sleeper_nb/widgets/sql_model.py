@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from sleeper_nb.display.chart import VEGA_LITE, Chart
 from sleeper_nb.display.chart_marks import KINDS, ChartKind
 from sleeper_nb.errors import NotFound
-from sleeper_nb.sql.sql_completion import KEYWORDS, next_words
-from sleeper_nb.sql.tokens import quote_name
+from sleeper_nb.model.sql_quotes import quoted_name
+from sleeper_nb.sql_text import KEYWORDS, next_words
 from sleeper_nb.widgets.explorer_model import PLAIN_NAME, Preview, SqlAnswer
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ class SqlModel:
         begun = found.fragment.casefold()
         words = [word for word in found.words if word.casefold().startswith(begun)]
         if found.kind in {"name", "column"}:
-            words = [word if PLAIN_NAME.fullmatch(word) else quote_name(word, dialect="duckdb") for word in words]
+            words = [word if PLAIN_NAME.fullmatch(word) else quoted_name(word) for word in words]
         if found.kind == "name" and begun:
             words += [word for word in KEYWORDS if word.casefold().startswith(begun)]
         return found.fragment, tuple(words[:_MOST_WORDS])

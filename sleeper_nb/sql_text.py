@@ -1,6 +1,7 @@
-"""What may come next in a statement that is being typed: tables, versions, columns, variables and words of SQL.
+"""SQL as it is typed: what may come next in a statement, whether it writes, and versions that are put into it.
 
-Names come from a `SqlNames`, so this knows neither sessions nor notebooks. Commands and the explorer ask it.
+It is for editors and shells. Nothing is run, and names come from a `SqlNames`, so this knows neither sessions nor
+notebooks.
 """
 
 from __future__ import annotations
@@ -8,6 +9,22 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, Protocol
+
+from sleeper_nb.sql.references import table_references
+from sleeper_nb.sql.statement import Statement
+from sleeper_nb.sql.tokens import in_one_line, last_comment
+from sleeper_nb.sql.writes import is_writing
+
+__all__ = [
+    "KEYWORDS",
+    "NextWords",
+    "SqlNames",
+    "in_one_line",
+    "is_writing",
+    "last_comment",
+    "next_words",
+    "with_version",
+]
 
 KEYWORDS: Final = tuple(
     """ALL AND ANTI ANY AS ASC ASOF BETWEEN BY CASE CAST CROSS CURRENT_DATE CURRENT_TIMESTAMP DATE DESC
@@ -90,3 +107,13 @@ def next_words(typed: str, text: str, names: SqlNames, *, only_system_tables: bo
     written = set(_NAME.findall(text))
     columns = [column for name in tables if name in written for column in names.columns(name)]
     return NextWords(word, tuple(dict.fromkeys([*tables, *columns])))
+
+
+def with_version(statement: str, table: str, version: int) -> str:
+    """Return a statement of DuckDB's SQL that reads a version of a table wherever it names the table without one."""
+    for reference in reversed(table_references(Statement.of(statement, dialect="duckdb"))):
+        name = reference.name.partition("$")[0]  # of a system table
+        if name.casefold() == table.casefold() and reference.clause is None and reference.role == "read":
+            end = reference.end
+            statement = f"{statement[:end]} VERSION AS OF {version}{statement[end:]}"
+    return statement
