@@ -23,10 +23,10 @@ SparkSession.builder.master("local[2]").getOrCreate().range(10).count()
 OURS = """
 import sys
 from sleeper_nb.clock import Clock
-from sleeper_nb.engines.spark.engine import SparkEngine
+from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.progress import Silent
 config = {"spark.master": "local[2]", "spark.sleeper.archive": sys.argv[1]}
-engine = SparkEngine(config=config, clock=Clock(), progress=Silent())
+engine = SparkRuntime(config=config, clock=Clock(), progress=Silent())
 engine.run(lambda session: session.range(10).count(), "counting")
 """
 MAKE = """

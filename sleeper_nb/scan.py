@@ -127,7 +127,7 @@ class Scan(Report, Tabular):
         relations, or one derived from them, is alive and the session open. Errors while you execute it are DuckDB's
         own.
         """
-        connection = self._engines.duckdb.connection_of_thread()
+        connection = self._engines.duckdb.database.connection_of_thread()
         self._guard.while_alive(connection, "relation")
         return self._relation(connection)
 
@@ -184,7 +184,11 @@ class Scan(Report, Tabular):
         fields = {field.name: field for field in self._plan.schema.fields}
         profiles = []
         watched = finishing(self._progress)
-        with closing(self._engines.duckdb.connect()) as connection, self._guard.during("profile"), watched as progress:
+        with (
+            closing(self._engines.duckdb.database.connect()) as connection,
+            self._guard.during("profile"),
+            watched as progress,
+        ):
             rows = self._relation(connection)
             for done, name in enumerate(names):
                 progress.update(f"profiling column {name}", done, len(names))
@@ -232,7 +236,7 @@ class Scan(Report, Tabular):
         from sleeper_nb.engines.spark.kept_frames import KeptFrames
 
         self._guard.until_closed("data frame")
-        rows = frames.data_frame(KeptFrames(self._engines.spark().session()), self._plan, self._storage)
+        rows = frames.data_frame(KeptFrames(self._engines.spark.runtime().session()), self._plan, self._storage)
         if self._condition is not None:
             rows = frames.met(rows, self._plan.schema, self._condition, self.columns)
         rows = rows.select(*self.columns) if self.columns else rows

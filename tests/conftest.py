@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 
 import sleeper_nb as sl
 from sleeper_nb.clock import Clock, ManualClock
-from sleeper_nb.engines.spark.engine import SparkEngine
+from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.state_store_base import StateStore
 from tests.support.backends import BACKENDS, Tables, stores
@@ -87,7 +87,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark_engine():
-    engine = SparkEngine(
+    engine = SparkRuntime(
         config={
             "spark.master": "local[2]",
             "spark.driver.memory": "1g",

@@ -71,8 +71,8 @@ def closed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Ses
     yield session, table
     session.close()  # closing twice is fine
     assert session.closed
-    assert session._spark is None
-    assert not session._database._kept
+    assert session.components.engines.spark.started is None
+    assert not session.components.engines.duckdb.database._kept
 
 
 @pytest.mark.parametrize("name", sorted(WORK))

@@ -243,8 +243,8 @@ def test_without_java_much_to_read_stays_on_duckdb(without_spark: sl.Session, mo
         raise sl.EngineError("no Java was found")
 
     monkeypatch.setattr(queries, "LARGE_GIB", 1e-9)
-    monkeypatch.setattr("sleeper_nb.engines.spark.engine.active_session", lambda: None)
-    monkeypatch.setattr("sleeper_nb.engines.spark.engine.SparkEngine._started_session", no_java)
+    monkeypatch.setattr("sleeper_nb.engines.spark.spark_runtime.active_session", lambda: None)
+    monkeypatch.setattr("sleeper_nb.engines.spark.spark_runtime.SparkRuntime._started_session", no_java)
     result = without_spark.sql("SELECT sum(v) AS v FROM t")
     assert (result.engine, result.to_dict()) == ("duckdb", {"v": [45]})
     assert "but Spark does not run it)" in repr(result)
@@ -301,7 +301,7 @@ def test_a_dry_run_changes_nothing_in_the_spark_session(session: sl.Session, sta
 
 def test_a_warehouse_that_names_a_cluster_asks_the_cluster(tmp_path: Path):
     with sl.connect(tmp_path / "warehouse", spark_config={"spark.master": "spark://host:7077"}) as session:
-        assert session.components.engines.cluster == "spark://host:7077"
+        assert session.components.engines.spark.cluster == "spark://host:7077"
         assert isinstance(session.components.engines, Engines)
     with sl.connect(tmp_path / "warehouse", spark_config={"spark.master": "local[2]"}) as session:
-        assert not session.components.engines.cluster
+        assert not session.components.engines.spark.cluster

@@ -17,7 +17,6 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.admin.property_listing import describe_properties
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.query.result import QueryResult, SparkResult
 from sleeper_nb.report import TableReport
 from sleeper_nb.tabular import Items, Tabular
 from tests.support.garbage import young_garbage
@@ -185,7 +184,7 @@ def test_a_relation_outlives_what_it_was_made_of(value_of: Callable[[str], Any],
 def kinds_of(base: type) -> set[str]:
     """Return the names of the classes of a base that values are made of."""
     kinds = {name for each in base.__subclasses__() for name in (_name(each), *kinds_of(each))}
-    return {each for each in kinds if each.startswith("sleeper_nb.")} - {*map(_name, (Items, TableReport, QueryResult))}
+    return {each for each in kinds if each.startswith("sleeper_nb.")} - {*map(_name, (Items, TableReport))}
 
 
 def _name(kind: type) -> str:
@@ -195,7 +194,7 @@ def _name(kind: type) -> str:
 def test_no_kind_of_table_is_left_out_above(value_of: Callable[[str], Any]):
     values = [value_of(name) for name in (*ITEMS, *READ_LATER, *REPORTS)]
     below = [each.listing for each in values if hasattr(each, "listing")]
-    assert kinds_of(Tabular) == {_name(type(each)) for each in [*values, *below]} | {_name(SparkResult)}
+    assert kinds_of(Tabular) == {_name(type(each)) for each in [*values, *below]}
 
 
 MANY_TYPES = """SELECT CAST(1.25 AS DECIMAL(20, 3)) AS d, TIMESTAMPTZ '2026-11-01 01:02:03.000004+00' AS z,

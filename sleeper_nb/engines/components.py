@@ -12,6 +12,9 @@ from sleeper_nb.admin.property_files import PropertyFiles
 from sleeper_nb.catalog.catalog_base import Catalog, TableEntry
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.duckdb.database import Database
+from sleeper_nb.engines.duckdb.duckdb_engine import DuckDBEngine
+from sleeper_nb.engines.engine import Engine, EngineName, EngineRows, EngineSettings
+from sleeper_nb.engines.spark.spark_engine import SparkEngine
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.load.row_checks import RowCheck, Rule
 from sleeper_nb.model.expectations import Expectation
@@ -25,41 +28,49 @@ from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.versions.leases import Leases
 
 if TYPE_CHECKING:
-    from sleeper_nb.engines.spark.engine import SparkEngine
+    import pyarrow as pa
+    from duckdb import DuckDBPyRelation
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """The engines that read tables: Spark and DuckDB.
+    """The engines of a session, by name; and what only one of them does, for callers that ask for that."""
 
-    Parameters
-    ----------
-    spark
-        Returns the session's Spark engine; Spark itself starts with its first work.
-    local_files
-        Whether SQL may read files of this machine.
-    cluster
-        The Spark cluster that the warehouse names; "" for none.
-    session_id
-        Identifies the session, where several share one Spark.
-    """
+    duckdb: DuckDBEngine
+    spark: SparkEngine
 
-    spark: Callable[[], SparkEngine]
-    duckdb: Database
-    local_files: bool = True
-    cluster: str = ""
-    session_id: str = ""
+    @classmethod
+    def of(cls, settings: EngineSettings, on_session: Callable[[SparkSession], object]) -> Engines:
+        """Return the engines of a session; none is started. `on_session` is called with each Spark session."""
+        database = Database()
+        return cls(DuckDBEngine(database, settings.local_files), SparkEngine(settings, database, on_session))
+
+    def __getitem__(self, name: EngineName) -> Engine:
+        engines: dict[EngineName, Engine] = {each.name: each for each in (self.duckdb, self.spark)}
+        return engines[name]
 
     @property
-    def on_cluster(self) -> bool:
-        """Whether Spark works on a cluster: the warehouse names one, or a session of this process is on one."""
-        if self.cluster:
-            return True
-        from sleeper_nb.engines.spark.gateway import active_session
-        from sleeper_nb.engines.spark.jvm import is_local
+    def default(self) -> Engine:
+        """The engine that is asked first, and that runs the statements of this package."""
+        return self.duckdb
 
-        session = active_session()
-        return session is not None and not is_local(session.sparkContext.master)
+    def close(self) -> None:
+        """Stop Spark if it is ours, and release DuckDB's databases; later work is refused."""
+        self.spark.close()
+        self.duckdb.close()
+
+    def relation_of(self, rows: EngineRows) -> DuckDBPyRelation | None:
+        """Return the rows as DuckDB's relation; None for those of another engine."""
+        return rows.native if rows.engine == self.duckdb.name else None
+
+    def frame_of(self, rows: EngineRows) -> DataFrame | None:
+        """Return the rows as Spark's DataFrame; None for those of another engine."""
+        return rows.native if rows.engine == self.spark.name else None
+
+    def frame_of_arrow(self, rows: pa.Table) -> DataFrame:
+        """Return rows in memory as a Spark DataFrame."""
+        return self.spark.runtime().session().createDataFrame(rows)
 
     def condition(self, text: str, schema: Schema, *, repeatable: bool = False) -> Condition:
         """Return a user's condition, parsed and checked against a schema; `InvalidInput` says what is wrong with it.
@@ -68,8 +79,8 @@ class Engines:
         """
         from sleeper_nb.engines.duckdb.conditions import DuckDBCondition
 
-        condition = DuckDBCondition.of(text, schema, self.duckdb, repeatable=repeatable)
-        with closing(self.duckdb.connect_planning()) as planning:
+        condition = DuckDBCondition.of(text, schema, self.duckdb.database, repeatable=repeatable)
+        with closing(self.duckdb.database.connect_planning()) as planning:
             return condition.planned(planning, schema)
 
     def row_checks(self, schema: Schema) -> tuple[RowCheck, ...]:
@@ -87,14 +98,14 @@ class Engines:
         from sleeper_nb.engines.duckdb.conditions import DuckDBCondition
 
         try:
-            condition = DuckDBCondition.broken(check.condition, schema, self.duckdb)
+            condition = DuckDBCondition.broken(check.condition, schema, self.duckdb.database)
         except InvalidInput as error:
             kind, message = "check", error.message
             if isinstance(check, Expectation):  # its name is the condition, which the message repeats
                 kind, message = "expectation", message.removeprefix(f"cannot read the condition {check.condition!r}: ")
             raise InvalidInput(f"{kind} {check.name!r}: {message}", hint=error.hint_parts) from error
         if planned:
-            with closing(self.duckdb.connect_planning()) as planning:
+            with closing(self.duckdb.database.connect_planning()) as planning:
                 condition = condition.planned(planning, schema)
         return RowCheck(check, condition)
 

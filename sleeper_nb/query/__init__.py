@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from sleeper_nb.engines.rows_to_load import RowsToLoad
 from sleeper_nb.query.cost import EnginePlan, QueryCost
 from sleeper_nb.query.engine_choice import ENGINES, Engine, EngineChoice
 from sleeper_nb.query.queries import Queries
 from sleeper_nb.query.result import QueryResult
-from sleeper_nb.query.rows_to_load import RowsToLoad
 
 __all__ = [
     "ENGINES", "Engine", "EngineChoice", "EnginePlan", "Queries", "QueryCost", "QueryResult", "RowsToLoad",

@@ -107,7 +107,11 @@ class Queries:
                 raise
         if self.engine == "spark":
             return run(ChosenEngine("spark"))
-        why = f"the warehouse names cluster {engines.cluster}" if engines.cluster else why_only_spark(text, on_spark)
+        why = (
+            f"the warehouse names cluster {engines.spark.cluster}"
+            if engines.spark.cluster
+            else why_only_spark(text, on_spark)
+        )
         if not why:
             try:
                 return run(BY_DEFAULT, LARGE_GIB * 2**30)
@@ -227,7 +231,7 @@ def _is_spark_function(engines: Engines, name: str) -> bool:
     from sleeper_nb.engines.spark.gateway import has_function
     from sleeper_nb.engines.spark.sql_rules import function_names
 
-    spark = engines.spark()
+    spark = engines.spark.runtime()
     return name in function_names() or (spark.started and has_function(spark.session(), name))
 
 
@@ -241,5 +245,5 @@ def _own_of_spark(engines: Engines) -> frozenset[str]:
     """Return the names, in lower case, of the temporary views that Spark itself has; none before it has started."""
     from sleeper_nb.engines.spark.gateway import own_views
 
-    spark = engines.spark()
+    spark = engines.spark.runtime()
     return frozenset(map(str.casefold, own_views(spark.session()))) if spark.started else frozenset()

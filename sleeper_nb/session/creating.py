@@ -663,4 +663,4 @@ class _Load:
         return self._request.options.matching
 
     def _engine(self) -> Any:
-        return self._tables.components.engines.spark()
+        return self._tables.components.engines.spark.runtime()

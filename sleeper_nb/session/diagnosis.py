@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
-    from sleeper_nb.engines.spark.engine import SparkEngine
+    from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
     from sleeper_nb.engines.spark.worker_health import WorkerHealth
 
 OK, WARNING, FAILED, NOT_CHECKED = "ok", "warning", "failed", "not checked"
@@ -145,14 +145,14 @@ class Patient:
     catalog: DynamoDBCatalog | None
     clock: Clock
     spark_config: Mapping[str, str] = field(default_factory=dict, repr=False)
-    engine: Callable[[], SparkEngine] | None = None
+    engine: Callable[[], SparkRuntime] | None = None
     given: SparkSession | None = None
     stops: bool = False
 
     def with_spark(
         self,
         config: Mapping[str, str],
-        engine: Callable[[], SparkEngine],
+        engine: Callable[[], SparkRuntime],
         given: SparkSession | None,
         *,
         stops: bool = False,
@@ -189,10 +189,10 @@ def doctor(
     DoctorReport
         A line for each, and how to fix it; failed checks are in `failed`. It takes seconds, also without a network.
     """
-    from sleeper_nb.engines.spark.engine import SparkEngine
+    from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 
     clock, config = clock or Clock(), dict(spark_config or {})
-    engine = partial(SparkEngine, spark, config=config, clock=clock, progress=progress or SILENT)
+    engine = partial(SparkRuntime, spark, config=config, clock=clock, progress=progress or SILENT)
     with open_patient(warehouse, instance, clock, AwsTarget(region, endpoint_url, profile)) as patient:
         return examine(patient.with_spark(config, engine, spark, stops=True), cluster=cluster)
 

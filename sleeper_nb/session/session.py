@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +19,7 @@ from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import Components, Engines, OpenTable
-from sleeper_nb.engines.duckdb.database import Database
+from sleeper_nb.engines.engine import EngineSettings
 from sleeper_nb.errors import AlreadyExists, HintParts, InvalidInput, NotFound, SessionClosed, SleeperError
 from sleeper_nb.load.data_columns import SchemaChoice
 from sleeper_nb.load.load_options import LoadArguments, LoadOptions
@@ -61,8 +60,8 @@ if TYPE_CHECKING:
     import duckdb
     from pyspark.sql import DataFrame, SparkSession
 
-    from sleeper_nb.engines.spark.engine import SparkEngine
     from sleeper_nb.engines.spark.named_tables import NamedTables
+    from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
     from sleeper_nb.session.diagnosis import DoctorReport
 
 
@@ -88,19 +87,17 @@ class Session:
         self.instance, self._aws = instance, aws
         self._storage = storage
         self._given_spark, self._spark_config, self._on_spark = spark, dict(spark_config), on_spark
-        self._spark: SparkEngine | None = None
         self._named_tables: NamedTables | None = None
-        self._lock, self._closed = threading.Lock(), False
+        self._closed = False
         self._views: dict[str, Statement] = {}
-        self._database = Database()
         settings = properties or InstanceProperties({})
+        self._session_id = clock.new_id()
+        given = EngineSettings(clock, progress, settings[LOCAL_FILES], self._session_id, spark, dict(spark_config))
         components = Components(
             catalog=catalog,
             clock=clock,
             progress=progress,
-            engines=Engines(
-                *(self.spark, self._database, settings[LOCAL_FILES], _cluster(spark, spark_config)), clock.new_id()
-            ),
+            engines=Engines.of(given, self._register),
             author=author,
             background=BackgroundJobs(),
             leases=Leases(catalog, clock, author),
@@ -154,9 +151,7 @@ class Session:
         """
         self._closed = True
         self.components.background.close()
-        if self._spark is not None:
-            self._spark.stop()
-        self._database.close()
+        self.components.engines.close()
         self.components.leases.close()
         self.components.catalog.close()
 
@@ -587,8 +582,8 @@ class Session:
         files = self.components.property_files
         files.permissions = files.permissions.with_more(Permissions.of(iterators, data_paths))
         self._tables.allow_outside()
-        if self._spark is not None and self._spark.started:
-            self._register(self._spark.session())
+        if (spark := self.components.engines.spark.started) is not None:
+            self._register(spark)
 
     @checked
     def jobs(self, which: job_tracking.Which = "all", *, limit: int = job_tracking.LISTED_JOBS) -> Listing[Job]:
@@ -737,21 +732,10 @@ class Session:
                 return queries.run(text)
             return SqlWriter(self, writing, text, queries, force, dry_run, message, job_id).run()
 
-    def spark(self) -> SparkEngine:
+    def spark(self) -> SparkRuntime:
         """Return the Spark engine; Spark itself starts with its first work."""
         self._check_open()
-        with self._lock:
-            if self._spark is None:
-                from sleeper_nb.engines.spark.engine import SparkEngine
-
-                self._spark = SparkEngine(
-                    self._given_spark,
-                    config=self._spark_config,
-                    clock=self.components.clock,
-                    progress=self.components.progress,
-                    on_session=self._register,
-                )
-            return self._spark
+        return self.components.engines.spark.runtime()
 
     @checked
     def doctor(self, *, cluster: bool = False) -> DoctorReport:
@@ -794,7 +778,7 @@ class Session:
         that were named by ``session.duckdb_connection.register("flights", relation)``.
         """
         self._check_open()
-        return self._database.connection_of_thread()
+        return self.components.engines.duckdb.database.connection_of_thread()
 
     def _register(self, spark: SparkSession) -> None:
         self._on_spark(spark, self.components.property_files.permissions)
@@ -807,7 +791,7 @@ class Session:
 
             of = self.components
             self._named_tables = NamedTables(
-                *(of.engines.session_id, self.location, self._names_while_open, self._frame, of.clock.new_id)
+                *(self._session_id, self.location, self._names_while_open, self._frame, of.clock.new_id)
             )
         self._named_tables.offer(spark)
 
@@ -828,10 +812,3 @@ class Session:
         rows = at.system_table(suffix).rows
         assert isinstance(rows, SystemRows)  # noqa: S101 - what a system table has
         return frames.system_table(spark, rows)
-
-
-def _cluster(spark: SparkSession | None, config: Mapping[str, str]) -> str:
-    """Return the cluster that a Spark session, or else a setting, names; "" for this machine."""
-    context = getattr(spark, "sparkContext", None)  # a Spark Connect session has none, and is refused later
-    master = config.get("spark.master") if context is None else context.master
-    return "" if master is None or master.startswith("local") else master

@@ -58,7 +58,7 @@ def is_by_spark(engines: Engines, rows: Sequence[IngestSource], engine: LoadEngi
     if engine == "local" and sources.is_spark(rows):
         raise InvalidInput("rows of a Spark DataFrame are loaded by Spark", hint="leave out engine")
     if engine == "auto":
-        return sources.is_spark(rows) or engines.on_cluster
+        return sources.is_spark(rows) or engines.spark.on_cluster
     return engine == "spark"
 
 
@@ -86,7 +86,7 @@ def writer_of(
         return ThreadsWriter(storage, rows, matching, settings, checks, of.clock, of.progress)
     from sleeper_nb.engines.spark import spark_load
 
-    spark = of.engines.spark()
+    spark = of.engines.spark.runtime()
     return spark_load.SparkWriter(spark, storage, rows, matching, settings, checks, partial(_is_maintained, of))
 
 
@@ -106,7 +106,7 @@ def sample(
         return sample_of_files(files, schema, size, matching)
     from sleeper_nb.engines.spark import key_sampling
 
-    return key_sampling.sample_keys(engines.spark(), rows, schema, size, matching=matching)
+    return key_sampling.sample_keys(engines.spark.runtime(), rows, schema, size, matching=matching)
 
 
 def split_of(

@@ -373,7 +373,7 @@ def planned_load(
         )
     from sleeper_nb.engines.spark import frame_plan
 
-    plan = frame_plan.plan_frame(engines.spark(), state, rows, matching, strategy=strategy, checks=checks)
+    plan = frame_plan.plan_frame(engines.spark.runtime(), state, rows, matching, strategy=strategy, checks=checks)
     later = ("whether row keys are unique is checked by the load",) if state.schema.unique_keys else ()
     return replace(plan, notes=(*plan.notes, *later))
 

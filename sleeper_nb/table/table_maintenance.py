@@ -280,7 +280,7 @@ def _job_runner(
         from sleeper_nb.engines.spark import spark_compaction
 
         logger.info("table %s: compacting %d bytes on Spark", table.name, size)
-        spark = table.components.engines.spark()
+        spark = table.components.engines.spark.runtime()
         return spark_compaction.run_on_spark(spark, storage, writing, on_start, check)(jobs, schema)
 
     return run

@@ -14,8 +14,8 @@ import sleeper_nb as sl
 from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.spark import frames, row_places
-from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.engines.spark.kept_frames import KeptFrames
+from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.model.processing import NOTHING, PythonIterator
 from sleeper_nb.query.queries import Queries
 from sleeper_nb.query.result import QueryResult
@@ -120,7 +120,7 @@ def read(request: pytest.FixtureRequest) -> Read:
         return on_arrow
     if request.param == "duckdb":
         return on_duckdb
-    engine: SparkEngine = request.getfixturevalue("spark_engine")
+    engine: SparkRuntime = request.getfixturevalue("spark_engine")
 
     def on_spark(plan: ScanPlan, storage: Storage, *, with_places: bool) -> pa.Table:
         return frames.data_frame(KeptFrames(engine.session()), plan, storage, with_places=with_places).toArrow()

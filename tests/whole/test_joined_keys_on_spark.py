@@ -13,7 +13,7 @@ from hypothesis import given, settings
 
 import sleeper_nb as sl
 from sleeper_nb.engines.duckdb import dynamic_pruning
-from sleeper_nb.engines.spark.engine import SparkEngine
+from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from tests.support.combinations import some
 from tests.support.examples import examples
 from tests.support.joined_statements import joined_statements
@@ -50,7 +50,7 @@ class Inputs:
 
 
 @pytest.fixture(scope="module")
-def inputs(tmp_path_factory: pytest.TempPathFactory, spark_engine: SparkEngine) -> Iterator[Inputs]:
+def inputs(tmp_path_factory: pytest.TempPathFactory, spark_engine: SparkRuntime) -> Iterator[Inputs]:
     folder = tmp_path_factory.mktemp("joined") / "warehouse"
     with sl.connect(folder, spark=spark_engine.session()) as session, duckdb.connect() as plain:
         big = session.create_table("big", SCHEMA, split_points=[4, 8, 12, 16, 20, 24, 28, 32, 36])

@@ -14,8 +14,8 @@ from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries
 from sleeper_nb.engines.spark import frames, spark_compaction
-from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.engines.spark.kept_frames import KeptFrames
+from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
 from sleeper_nb.load.ingest import IngestSettings
 from sleeper_nb.load.sources import find_sources, read_sources
@@ -178,7 +178,7 @@ def test_a_wrong_condition_is_told_as_for_a_folder(table: StateStore):
 @pytest.mark.parametrize(
     "strategy", ["one_file_per_leaf", pytest.param("one_reference_per_leaf", marks=pytest.mark.long)]
 )
-def test_spark_reads_imports_and_compacts_by_its_tasks(table: StateStore, spark_engine: SparkEngine, strategy: str):
+def test_spark_reads_imports_and_compacts_by_its_tasks(table: StateStore, spark_engine: SparkRuntime, strategy: str):
     ingest(table, rows_of("b", "x"))
     imports.bulk_import(
         spark_engine, table, find_sources(rows_of("a", "é", ("b", 2))), settings=IngestSettings(strategy)
@@ -227,7 +227,7 @@ def test_an_object_that_is_not_there_is_told(table: StateStore, sources: Storage
 
 
 @pytest.mark.spark
-def test_tasks_of_spark_read_files_of_a_bucket(table: StateStore, sources: Storage, spark_engine: SparkEngine):
+def test_tasks_of_spark_read_files_of_a_bucket(table: StateStore, sources: Storage, spark_engine: SparkRuntime):
     made = imports.bulk_import(spark_engine, table, find_sources(sources.locate("in"), table.storage))
     assert made.added_rows == 4
     assert keys_in(scan(table)) == ["a", "b", "c", "m"]

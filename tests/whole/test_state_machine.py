@@ -40,8 +40,8 @@ from sleeper_nb.clock import ManualClock, Retry
 from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.spark import frames
-from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.engines.spark.kept_frames import KeptFrames
+from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.load import sources
 from sleeper_nb.load.ingest import ingest_arrow
@@ -493,7 +493,7 @@ class EveryEngineMachine(TableMachine):
 
 
 @pytest.mark.spark
-def test_every_engine_reads_each_version_as_it_was(spark_engine: SparkEngine):
+def test_every_engine_reads_each_version_as_it_was(spark_engine: SparkRuntime):
     few = settings(settings.default, max_examples=max(3, settings.default.max_examples // 10))
     run_state_machine_as_test(partial(EveryEngineMachine, spark_engine.session()), settings=few)
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.engines.spark.load_frames import frame_of
+from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.load.conform import Conformed, Difference, RawColumns, compare, grouped, no_place
 from sleeper_nb.load.ingest import IngestPlan, plan_of_counts, rows_by_leaf
 from sleeper_nb.load.load_options import EXACT, Matching
@@ -31,7 +31,7 @@ _LOOKED_AT = pa.schema(
 
 
 def plan_frame(
-    engine: SparkEngine,
+    engine: SparkRuntime,
     state: TableState,
     sources: Sequence[IngestSource],
     matching: Matching = EXACT,

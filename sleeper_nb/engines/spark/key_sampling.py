@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.engines.spark.frames import hand_over_keys
 from sleeper_nb.engines.spark.load_frames import checked_frame
+from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.load.conform import conform
 from sleeper_nb.load.load_options import EXACT, Matching
 from sleeper_nb.load.source_files import SourceFile
@@ -26,7 +26,7 @@ _SAMPLED = pa.schema([("rows", pa.int64()), ("keys", pa.binary())])
 
 
 def sample_keys(
-    engine: SparkEngine, sources: Sequence[IngestSource], schema: Schema, size: int, *, matching: Matching = EXACT
+    engine: SparkRuntime, sources: Sequence[IngestSource], schema: Schema, size: int, *, matching: Matching = EXACT
 ) -> KeySample:
     """Return a sample of the row keys of data that Spark reads, and count its rows, in one pass over the keys.
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.engines.spark.frames import check_written, hand_over_keys
+from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.engines.spark.task_results import RESULT_DDL, data_file, result
 from sleeper_nb.maintain.compact import JobRunner, ignore_start, run_job
 from sleeper_nb.maintain.compaction_plan import CompactionJob
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def run_on_spark(
-    engine: SparkEngine,
+    engine: SparkRuntime,
     storage: Storage,
     writing: DataFileSettings = AS_DEFAULT,
     on_start: Callable[[str], None] = ignore_start,

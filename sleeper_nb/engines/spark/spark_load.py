@@ -18,7 +18,6 @@ import pyarrow as pa
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.spark.actions import ENDING_SECONDS, any_stage_again
 from sleeper_nb.engines.spark.bulk_tasks import PACKED_DDL, BulkTasks
-from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.engines.spark.frames import check_written, hand_over_keys, of_arrow
 from sleeper_nb.engines.spark.load_frames import (
     MOST_TASKS,
@@ -29,6 +28,7 @@ from sleeper_nb.engines.spark.load_frames import (
     spark_frame,
 )
 from sleeper_nb.engines.spark.load_sessions import in_session, load_session
+from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.engines.spark.task_results import RESULT_DDL, judged_of, references_of
 from sleeper_nb.load.bulk_load import part_bytes, progress_text, slice_bytes, times_in_memory
 from sleeper_nb.load.conform import conform
@@ -67,7 +67,7 @@ class SparkWriter:
 
     def __init__(
         self,
-        engine: SparkEngine,
+        engine: SparkRuntime,
         storage: Storage,
         sources: Sequence[IngestSource],
         matching: Matching,

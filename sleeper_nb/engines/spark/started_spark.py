@@ -13,8 +13,8 @@ from sleeper_nb.engines.spark.gateway import detach_pyspark
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sleeper_nb.engines.spark.engine import SparkEngine
     from sleeper_nb.engines.spark.jvm import Jvm
+    from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 
 STARTS_AND_STOPS: Final = threading.RLock()
 """Held while Spark starts, gets another user or ends, as a process can have only one."""
@@ -33,7 +33,7 @@ class StartedSpark:
 
     def __init__(self, jvm: Jvm | None) -> None:
         self.jvm = jvm
-        self._users: weakref.WeakSet[SparkEngine] = weakref.WeakSet()
+        self._users: weakref.WeakSet[SparkRuntime] = weakref.WeakSet()
 
     @classmethod
     def of(cls, session: SparkSession) -> StartedSpark | None:
@@ -45,15 +45,15 @@ class StartedSpark:
         context: Any = session.sparkContext
         setattr(context, _ATTRIBUTE, self)
 
-    def join(self, user: SparkEngine) -> None:
+    def join(self, user: SparkRuntime) -> None:
         """Count an engine as a user until it leaves, or is dropped."""
         self._users.add(user)
 
-    def leave(self, user: SparkEngine) -> None:
+    def leave(self, user: SparkRuntime) -> None:
         """Count an engine no longer."""
         self._users.discard(user)
 
-    def others(self, user: SparkEngine) -> tuple[SparkEngine, ...]:
+    def others(self, user: SparkRuntime) -> tuple[SparkRuntime, ...]:
         """Return the other engines that use it."""
         if len(self._users) > 1:
             gc.collect()  # a session that was dropped without a close is in a cycle, and would count

@@ -104,7 +104,7 @@ def test_a_name_of_the_user_is_never_taken_for_a_generated_one(session, name):
 def test_files_that_are_read_without_a_view_count_as_well(session, tmp_path):
     table = session.table("trips")
     table.delete("n = 3")  # so that DuckDB also reads the places of rows
-    kept = session.components.engines.duckdb._confined[0]
+    kept = session.components.engines.duckdb.database._confined[0]
     session.sql("SELECT max(city) AS c, sum(n) AS s FROM trips", engine="duckdb").to_arrow()
     assert kept._chunks >= VERSIONS
     before = kept._chunks
@@ -192,7 +192,7 @@ def test_a_view_that_cannot_be_made_leaves_its_name_free(parquet, tmp_path):
 def test_a_connection_is_closed_with_the_last_reference_to_its_answer(session):
     answer = session.sql("SELECT n FROM trips", engine="duckdb")
     assert repr(answer)
-    gone = weakref.ref(answer._connection)
+    gone = weakref.ref(answer._rows._connection)
     gc.disable()
     try:
         del answer

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.engines.spark.spark_load import SparkWriter
+from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.load.bulk_load import BulkLoad
 from sleeper_nb.load.ingest import DEFAULT_INGEST, IngestSettings
 from sleeper_nb.load.load_options import EXACT
@@ -15,7 +15,7 @@ from sleeper_nb.state_store.state_store_base import StateStore
 
 
 def bulk_import(
-    engine: SparkEngine,
+    engine: SparkRuntime,
     store: StateStore,
     sources: Sequence[IngestSource],
     settings: IngestSettings = DEFAULT_INGEST,

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from pyspark import TaskContext
 
 from sleeper_nb.clock import Clock
-from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.engines.spark.frames import of_arrow
+from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.load.ingest import DEFAULT_INGEST, IngestSettings
 from sleeper_nb.load.sources import find_sources
 from sleeper_nb.maintain.check import check_table
@@ -151,7 +151,7 @@ def peak_bytes(_):
 
 def main(folder, case):
     config = {**CONFIGS[case], "spark.sleeper.archive": "false", "spark.local.dir": f"{folder}/spark"}
-    engine = SparkEngine(config=config, clock=Clock(), progress=Silent())
+    engine = SparkRuntime(config=config, clock=Clock(), progress=Silent())
     try:
         if case == "little-memory":
             little_memory(Path(folder), engine)

@@ -16,7 +16,7 @@ from typing import Any
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.spark import spark_compaction
-from sleeper_nb.engines.spark.engine import SparkEngine
+from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.load.ingest import IngestSettings
 from sleeper_nb.load.sources import find_sources
 from sleeper_nb.maintain import compact as compaction
@@ -91,13 +91,13 @@ def opened(folder: Path, name: str, held: int) -> StateStore:
     return a_store(folder, table_id=name, create=False, clock=Clock(), storage=storage, catalog=store.catalog)
 
 
-def bulk_import(engine: SparkEngine, store: StateStore, runs: str) -> None:
+def bulk_import(engine: SparkRuntime, store: StateStore, runs: str) -> None:
     """Import some rows of each leaf, by a job that has an id; without a merge, each task writes a file of each leaf."""
     settings = IngestSettings(merge=MERGE[runs])
     imports.bulk_import(engine, store, find_sources(NEW), settings, job_id="import")
 
 
-def compact(engine: SparkEngine, store: StateStore, progress: Any = SILENT) -> compaction.CompactionReport:
+def compact(engine: SparkRuntime, store: StateStore, progress: Any = SILENT) -> compaction.CompactionReport:
     """Compact every leaf."""
     runner = spark_compaction.run_on_spark(engine, store.storage)
     return compaction.compact(
@@ -107,7 +107,7 @@ def compact(engine: SparkEngine, store: StateStore, progress: Any = SILENT) -> c
 
 def main(folder: Path, case: str, runs: str) -> None:
     config = {"spark.master": "local[4]", "spark.driver.memory": "1g", "spark.sleeper.archive": "false"}
-    engine = SparkEngine(config=config, clock=Clock(), progress=Silent())
+    engine = SparkRuntime(config=config, clock=Clock(), progress=Silent())
     engine.session()
     imported = opened(folder, "imported", held=1 if case == "writing" else 0)
     compacted = opened(folder, "compacted", held=1 if case == "writing" else 2)

@@ -15,9 +15,9 @@ import pytest
 
 from sleeper_nb.clock import Clock, ManualClock
 from sleeper_nb.engines.spark.actions import WatchedAction
-from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.engines.spark.jvm import find_java, flags_without_archive, plan_jvm
 from sleeper_nb.engines.spark.spark_errors import explain
+from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.engines.spark.spark_settings import logged_settings
 from sleeper_nb.errors import EngineError, InvalidInput, NotFound
 from sleeper_nb.progress import Silent
@@ -28,15 +28,14 @@ pytestmark = pytest.mark.spark
 ROOT = Path(__file__).parents[3]
 PREPARE = """
 from sleeper_nb.clock import Clock
-from sleeper_nb.engines.spark.engine import SparkEngine
+from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.progress import Silent
 config = {"spark.master": "local[1]", "spark.driver.memory": "1g",
           "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-engine = SparkEngine(config=config, clock=Clock(), progress=Silent())
+engine = SparkRuntime(config=config, clock=Clock(), progress=Silent())
 """
-NO_ARCHIVE = (
-    "config['spark.sleeper.archive'] = 'false'\nengine = SparkEngine(config=config, clock=Clock(), progress=Silent())\n"
-)
+START = PREPARE.splitlines()[-1]
+NO_ARCHIVE = f"config['spark.sleeper.archive'] = 'false'\n{START}"
 
 
 class Recorder:
@@ -72,7 +71,7 @@ def test_a_log_names_all_settings_and_shows_no_secret():
 
 def test_what_is_decided_about_spark_is_logged(spark_engine, caplog):
     caplog.set_level("INFO", logger="sleeper_nb")
-    other = SparkEngine(spark_engine.session(), config={"spark.app.name": "hush"}, clock=Clock(), progress=Silent())
+    other = SparkRuntime(spark_engine.session(), config={"spark.app.name": "hush"}, clock=Clock(), progress=Silent())
     assert caplog.messages[-1] == "uses the Spark session of this process; settings that differ: spark.app.name"
     assert "hush" not in caplog.text
     watched = WatchedAction(other.session(), lambda session: session.range(1).count(), "counting", "tag")
@@ -104,7 +103,7 @@ def test_python_workers_run_in_this_interpreter(spark_engine):
 
 def test_a_session_that_is_there_is_used_and_differences_are_named(spark_engine):
     session = spark_engine.session()
-    other = SparkEngine(config={"spark.driver.memory": "7g"}, clock=Clock(), progress=Silent())
+    other = SparkRuntime(config={"spark.driver.memory": "7g"}, clock=Clock(), progress=Silent())
     assert not other.started
     assert other.session() is session
     assert [(setting.name, setting.wanted, setting.actual) for setting in other.ignored] == [
@@ -115,7 +114,7 @@ def test_a_session_that_is_there_is_used_and_differences_are_named(spark_engine)
 
 
 def test_a_session_that_is_handed_in_is_never_stopped(spark_engine):
-    given = SparkEngine(spark_engine.session(), clock=Clock(), progress=Silent())
+    given = SparkRuntime(spark_engine.session(), clock=Clock(), progress=Silent())
     assert given.started
     given.stop()
     assert spark_engine.run(lambda session: session.range(3).count(), "counting") == 3
@@ -124,7 +123,7 @@ def test_a_session_that_is_handed_in_is_never_stopped(spark_engine):
 def test_a_handed_in_session_that_was_stopped_is_told_of_when_spark_is_needed_and_not_before():
     seen = []
     stopped = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=None))
-    engine = SparkEngine(stopped, clock=Clock(), progress=Silent(), on_session=seen.append)
+    engine = SparkRuntime(stopped, clock=Clock(), progress=Silent(), on_session=seen.append)
     assert not engine.started
     with pytest.raises(EngineError, match="was stopped"):
         engine.session()
@@ -133,7 +132,7 @@ def test_a_handed_in_session_that_was_stopped_is_told_of_when_spark_is_needed_an
 
 def test_progress_ends_with_nothing(spark_engine):
     recorder = Recorder()
-    engine = SparkEngine(spark_engine.session(), clock=Clock(), progress=recorder)
+    engine = SparkRuntime(spark_engine.session(), clock=Clock(), progress=recorder)
     engine.run(lambda session: session.range(10).count(), "counting rows")
     assert recorder.said[0] == ("counting rows", 0, 0)
     assert recorder.said[-1] == ("finished", "")
@@ -359,10 +358,10 @@ def test_spark_goes_on_to_start_after_an_interrupt_and_the_next_use_waits_for_it
         starts.append(threading.current_thread() is not threading.main_thread() and goes_on.wait(60))
         return session
 
-    engine = SparkEngine(clock=Clock(), progress=StopsTheStart())
+    engine = SparkRuntime(clock=Clock(), progress=StopsTheStart())
     monkeypatch.setattr(engine, "_started_session", start)
     for name, done in (("active_session", lambda: None), ("equip_workers", id), ("activate", active.append)):
-        monkeypatch.setattr(f"sleeper_nb.engines.spark.engine.{name}", done)
+        monkeypatch.setattr(f"sleeper_nb.engines.spark.spark_runtime.{name}", done)
     with pytest.raises(KeyboardInterrupt):
         engine.session()
     goes_on.set()
@@ -378,9 +377,9 @@ def test_a_start_that_fails_after_an_interrupt_is_tried_again(monkeypatch):
         starts.append(goes_on.wait(60))
         raise EngineError("no Java")
 
-    engine = SparkEngine(clock=Clock(), progress=StopsTheStart())
+    engine = SparkRuntime(clock=Clock(), progress=StopsTheStart())
     monkeypatch.setattr(engine, "_started_session", start)
-    monkeypatch.setattr("sleeper_nb.engines.spark.engine.active_session", lambda: None)
+    monkeypatch.setattr("sleeper_nb.engines.spark.spark_runtime.active_session", lambda: None)
     with pytest.raises(KeyboardInterrupt):
         engine.session()
     goes_on.set()
@@ -397,14 +396,14 @@ def test_the_next_start_deletes_archives_that_were_not_written_to_the_end(tmp_pa
 
     monkeypatch.setenv("SLEEPER_CACHE", str(tmp_path))
     for name, found in (("active_session", lambda: None), ("attached", lambda: False), ("find_java", no_java)):
-        monkeypatch.setattr(f"sleeper_nb.engines.spark.engine.{name}", found)
+        monkeypatch.setattr(f"sleeper_nb.engines.spark.spark_runtime.{name}", found)
     clock = ManualClock()
     with whole_file(tmp_path / "spark-1.jsa") as killed:
         os.utime(killed, (clock.now().timestamp(),) * 2)
         for hours, left in ((0, True), (25, False)):
             clock.advance(timedelta(hours=hours))
             with pytest.raises(EngineError, match="no Java"):
-                SparkEngine(clock=clock, progress=Silent()).session()
+                SparkRuntime(clock=clock, progress=Silent()).session()
             assert killed.exists() == left
 
 

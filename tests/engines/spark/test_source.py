@@ -12,10 +12,10 @@ from pyspark.sql.types import StructType
 
 import sleeper_nb as sl
 from sleeper_nb.clock import Clock
-from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.engines.spark.source import source_of
 from sleeper_nb.engines.spark.source_options import InstancePlace
 from sleeper_nb.engines.spark.spark_errors import explain
+from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.engines.spark.spark_settings import PUSHDOWN
 from sleeper_nb.progress import Silent
 from sleeper_nb.session import open_source_table
@@ -282,7 +282,7 @@ def test_a_handed_in_session_knows_the_format_from_the_connection_on_and_the_las
 
 def test_each_session_that_an_engine_uses_is_told_of_once(spark):
     seen = []
-    engine = SparkEngine(clock=Clock(), progress=Silent(), on_session=seen.append)
+    engine = SparkRuntime(clock=Clock(), progress=Silent(), on_session=seen.append)
     assert not seen
     used = engine.session()  # the active one: another test may have made a second one active
     assert engine.session() is used

@@ -10,14 +10,14 @@ import pytest
 from pyarrow import parquet
 
 import sleeper_nb as sl
-from sleeper_nb.engines.spark.engine import SparkEngine
+from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.errors import SleeperError
 from sleeper_nb.model.checksums import checksum_of
 
 pytestmark = pytest.mark.spark
 
 
-def test_files_of_spark_have_checksums_and_damaged_pages_are_errors(tmp_path: Path, spark_engine: SparkEngine):
+def test_files_of_spark_have_checksums_and_damaged_pages_are_errors(tmp_path: Path, spark_engine: SparkRuntime):
     spark = spark_engine.run(lambda session: session, "a session")
     with sl.connect(tmp_path / "w", spark=spark) as session:
         table = session.create_table("t", sl.Schema({"key": "string"}, {}, {"n": "long"}), ["m"])
@@ -46,7 +46,7 @@ LENIENT = {
 
 
 @pytest.fixture
-def lenient(spark_engine: SparkEngine):
+def lenient(spark_engine: SparkRuntime):
     """A Spark session of the user's own, whose settings leave out files that it cannot read."""
     spark = spark_engine.session()
     before = {name: spark.conf.get(name, None) for name in LENIENT}

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from sleeper_nb.clock import Clock
-from sleeper_nb.engines.spark.engine import SparkEngine
+from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.progress import Silent
 
 pytestmark = pytest.mark.spark
@@ -20,7 +20,7 @@ STOPPED = '''
 import os, pathlib, sys
 import sleeper_nb as sl
 from sleeper_nb.clock import Clock
-from sleeper_nb.engines.spark.engine import SparkEngine
+from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 
 class Stops:
     """Interrupts once the endless stage is under way, which is the second."""
@@ -67,7 +67,7 @@ names = ("shuffle.partitions", "session.timeZone")
 print("settings:", [engine.session().conf.get(f"spark.sql.{name}") for name in names])
 
 spark, second = engine.session(), engine._jvm.process
-given = SparkEngine(spark, clock=Clock(), progress=Stops(), patience=1)
+given = SparkRuntime(spark, clock=Clock(), progress=Stops(), patience=1)
 print("given:", stopped(lambda: given.run(lambda s: s.sql(ENDLESS).collect(), "query")))
 print("alive:", second.poll() is None, given.session() is spark, threads(spark))
 second.kill()
@@ -117,7 +117,7 @@ def test_a_session_that_was_handed_in_lives_and_what_runs_on_is_said(said):
 
 
 def test_a_jvm_is_not_ended_while_another_job_runs_in_it(monkeypatch):
-    engine, ended, other = SparkEngine(clock=Clock(), progress=Silent()), [], SimpleNamespace()
+    engine, ended, other = SparkRuntime(clock=Clock(), progress=Silent()), [], SimpleNamespace()
     engine._jvm, engine._running = SimpleNamespace(alive=True), [other]
     monkeypatch.setattr(engine, "_forget", lambda _seconds: ended.append(True))
     monkeypatch.setattr(engine, "_saved", lambda: ())

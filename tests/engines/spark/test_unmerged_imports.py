@@ -18,7 +18,7 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.engines.spark import spark_load
 from sleeper_nb.engines.spark.actions import ENDING_SECONDS
 from sleeper_nb.engines.spark.bulk_tasks import BulkTasks
-from sleeper_nb.engines.spark.engine import SparkEngine
+from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.engines.spark.task_results import references_of
 from sleeper_nb.load import sorted_runs
 from sleeper_nb.load.ingest import IngestSettings
@@ -152,14 +152,14 @@ class Waiting(ManualClock):
 
 
 def test_rows_that_do_not_fit_add_nothing_and_leave_no_file(
-    tmp_path: Path, files: Path, spark_engine: SparkEngine, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, files: Path, spark_engine: SparkRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spark_load, "_writing_tasks", lambda *_: 1)  # so that it writes files before it fails
     bad = rows_of().set_column(1, "n", pa.array([1] * (ROWS - 1) + [2**40]))
     pq.write_table(bad, files / "2.parquet", row_group_size=3_000)
     store = a_store(tmp_path, SCHEMA, POINTS)
     clock = Waiting(store)
-    engine = SparkEngine(spark_engine.session(), clock=clock, progress=Silent())
+    engine = SparkRuntime(spark_engine.session(), clock=clock, progress=Silent())
     with pytest.raises(sl.InvalidInput, match=r"2\.parquet"):
         bulk_import(engine, store, find_sources(files), IngestSettings(task_bytes=TASK_BYTES, merge=False))
     assert (clock.slept, bool(clock.seen)) == ([ENDING_SECONDS], True)
@@ -195,12 +195,12 @@ class InterruptedByBell(Silent):
             raise KeyboardInterrupt
 
 
-def test_an_interrupt_leaves_no_file(tmp_path: Path, files: Path, spark_engine: SparkEngine) -> None:
+def test_an_interrupt_leaves_no_file(tmp_path: Path, files: Path, spark_engine: SparkRuntime) -> None:
     bell = tmp_path / "bell"
     made = a_store(tmp_path, SCHEMA, POINTS)
     store = a_store(tmp_path, create=False, catalog=made.catalog, storage=Holding(made.storage.place, bell))
     clock = Waiting(store)
-    engine = SparkEngine(spark_engine.session(), clock=clock, progress=InterruptedByBell(bell))
+    engine = SparkRuntime(spark_engine.session(), clock=clock, progress=InterruptedByBell(bell))
     with pytest.raises(KeyboardInterrupt):
         bulk_import(engine, store, find_sources(files), IngestSettings(task_bytes=TASK_BYTES, merge=False))
     assert (clock.slept, bool(clock.seen)) == ([ENDING_SECONDS], True)

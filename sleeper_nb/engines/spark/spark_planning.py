@@ -10,15 +10,19 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from sleeper_nb.engines.duckdb.database import Database
+from sleeper_nb.engines.duckdb.dynamic_pruning import dynamic_pruning_of, large_tables
+from sleeper_nb.engines.spark import frames
+from sleeper_nb.engines.spark.frame_joins import joined_keys_in
+from sleeper_nb.engines.spark.kept_frames import KeptFrames
+from sleeper_nb.engines.spark.spark_pushdown import EmptyFrame, push_down, with_whole_lists
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.sql.binding import Bound
+from sleeper_nb.sql.variables import BoundVariable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from sleeper_nb.engines.duckdb.database import Database
-    from sleeper_nb.engines.spark.kept_frames import KeptFrames
-    from sleeper_nb.engines.spark.spark_pushdown import EmptyFrame
 
 logger = logging.getLogger(__name__)
 
@@ -52,8 +56,6 @@ class SparkPlanning:
     @cached_property
     def stand_ins(self) -> dict[str, EmptyFrame]:
         """The empty frames that stand in for the tables and variables, by generated name."""
-        from sleeper_nb.engines.spark.spark_pushdown import EmptyFrame
-
         mark, tables = self.bound.unused_mark, self.bound.tables
         found = {
             name: EmptyFrame.of(at, rows.state.schema, mark, with_places=name in self.bound.with_places)
@@ -73,10 +75,6 @@ class SparkPlanning:
         empty
             The statement over the empty frames.
         """
-        from sleeper_nb.engines.duckdb.dynamic_pruning import dynamic_pruning_of, large_tables
-        from sleeper_nb.engines.spark.frame_joins import joined_keys_in
-        from sleeper_nb.engines.spark.spark_pushdown import push_down, with_whole_lists
-
         with with_whole_lists(self.spark):
             pushed = push_down(empty, self.stand_ins)
             read = self.bound.pruned(pushed)
@@ -88,10 +86,6 @@ class SparkPlanning:
 
 def _of_variables(spark: SparkSession, bound: Bound, first: int, mark: str) -> dict[str, EmptyFrame]:
     """Return stand-ins for variables with rows in memory, by generated name."""
-    from sleeper_nb.engines.spark import frames
-    from sleeper_nb.engines.spark.spark_pushdown import EmptyFrame
-    from sleeper_nb.sql.variables import BoundVariable
-
     stand_ins = {}
     for at, (name, what) in enumerate(bound.by_name.items(), first):
         if isinstance(what, BoundVariable) and what.spark_frame is None:

@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sleeper_nb.query.spark_planning import SparkPlanning
+from sleeper_nb.engines.spark import frames
+from sleeper_nb.engines.spark.one_moment import asks_for_time, at_this_moment, both_at_this_moment
+from sleeper_nb.engines.spark.spark_planning import SparkPlanning
+from sleeper_nb.engines.spark.spark_pushdown import why_not_planned
+from sleeper_nb.engines.spark.spark_reads import check_reads, is_command
 from sleeper_nb.read.predicate import PushedPredicates
 from sleeper_nb.read.scan_plan import TableRows
 from sleeper_nb.sql.binding import Bound, BoundSource
@@ -15,8 +19,6 @@ from sleeper_nb.sql.variables import BoundVariable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from sleeper_nb.engines.components import Engines
 
 _MOST_MOMENTS: Final = 3
 
@@ -31,26 +33,25 @@ class SparkStatement:
         The statement, and what plans it.
     values
         Those of its parameters.
-    engines
-        Those of the session, which say what its SQL may read.
+    local_files
+        Whether it may read files of this machine.
+    session_id
+        Identifies the session, where several share one Spark.
     """
 
     planning: SparkPlanning
     values: Mapping[str, Any]
-    engines: Engines
+    local_files: bool
+    session_id: str
 
     def rows(self, why_whole: str = "") -> tuple[Bound, str, DataFrame]:
         """Return the statement without what its plan excludes, which keys were read first, and its rows.
 
         `why_whole` says why tables are read whole, without planning.
         """
-        from sleeper_nb.engines.spark.one_moment import asks_for_time
-        from sleeper_nb.engines.spark.spark_pushdown import why_not_planned
-        from sleeper_nb.engines.spark.spark_reads import check_reads, is_command
-
         bound = self.planning.bound
         for statement in bound.statements:
-            check_reads(self.planning.spark, statement, local_files=self.engines.local_files)
+            check_reads(self.planning.spark, statement, local_files=self.local_files)
         why = why_whole or why_not_planned(bound.statements)
         if not why and is_command(bound.statement):  # which may change something, such as a variable, each time
             why = "the statement is a command of Spark"
@@ -69,8 +70,6 @@ class SparkStatement:
         The files are chosen before there is a frame of rows, whose time is later; what it needs then is compared with
         them.
         """
-        from sleeper_nb.engines.spark.one_moment import at_this_moment, both_at_this_moment
-
         read, keys = self.planning.pruned(empty)
         for _ in range(_MOST_MOMENTS):
             now, empty_now = both_at_this_moment(self._frame(read), empty)
@@ -86,7 +85,6 @@ class SparkStatement:
         return self._of(bound, self.values, instead or {})
 
     def _of(self, bound: Bound, values: Mapping[str, Any], instead: Mapping[str, DataFrame]) -> DataFrame:
-        from sleeper_nb.engines.spark import frames
 
         spark, named = self.planning.spark, dict[str, Any]()
         for name, what in bound.named.items():
@@ -100,10 +98,9 @@ class SparkStatement:
                 named[name] = self._table(what, what.rows, with_comments=lists_columns(bound.statement, name))
             else:
                 named[name] = frames.system_table(spark, what.rows)
-        return frames.query(self.planning.kept, bound.statement, named, values, session_id=self.engines.session_id)
+        return frames.query(self.planning.kept, bound.statement, named, values, session_id=self.session_id)
 
     def _table(self, what: BoundSource, rows: TableRows, *, with_comments: bool) -> DataFrame:
-        from sleeper_nb.engines.spark import frames
 
         read = frames.data_frame(self.planning.kept, rows.plan, what.storage, with_places=what.with_places)
         return frames.commented(read, rows.state.schema) if with_comments else read

@@ -83,7 +83,7 @@ def _explained() -> Iterator[None]:
         raise explained from error
 
 
-class SparkEngine:
+class SparkRuntime:
     """Spark, started with its first use.
 
     Parameters

@@ -1,0 +1,205 @@
+"""What an engine is to the rest of the package: what it can do, and the values that it takes and gives.
+
+An engine is a folder next to this file, of which DuckDB and Spark are two. What is above does not ask which of them it
+has, but what it can do (`Capabilities`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence, Sized
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from sleeper_nb.clock import Clock
+from sleeper_nb.model.sql_values import Dialect
+from sleeper_nb.progress import Progress
+from sleeper_nb.sql.binding import Bound
+from sleeper_nb.sql.chart_sums import ChartQuery, ChartValue
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+EngineName = Dialect
+"""An engine has the name of its SQL."""
+
+_LONGEST_TEXT: Final = 200_000
+_MOST_VALUES: Final = 10_000
+"""Of a list. Planning takes about as long as the answer from here on, and so many keys prune little."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """What a session gives to its engines.
+
+    Parameters
+    ----------
+    clock, progress
+        The source of time and ids; the progress callback.
+    local_files
+        Whether SQL may read files of this machine.
+    session_id
+        Identifies the session, where several share one Spark.
+    spark, spark_config
+        The Spark session that the user gave, if any, and settings for one that is started.
+    """
+
+    clock: Clock
+    progress: Progress
+    local_files: bool
+    session_id: str
+    spark: SparkSession | None
+    spark_config: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What an engine can do that another cannot.
+
+    Parameters
+    ----------
+    answers_at_once
+        Whether it runs in this process: it is asked first, and a statement that this package wrote runs on it.
+    has_own_session
+        Whether it has a session whose views, functions and settings a statement can read and change.
+    reads_own_frames
+        Whether a statement can read the engine's own data frames; another engine reads all their rows first.
+    takes_any_condition
+        Whether it takes a number or text for a condition, so that these are refused before it is asked.
+    """
+
+    answers_at_once: bool = False
+    has_own_session: bool = False
+    reads_own_frames: bool = False
+    takes_any_condition: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EngineQuery:
+    """A query as an engine gets it; of a change of rows, it reads rows with their places (`BoundSource.with_places`).
+
+    Parameters
+    ----------
+    bound
+        The statement, whose tables are read whole.
+    values
+        Those of its parameters.
+    dry_run
+        Whether no row may be read, not even to plan.
+    """
+
+    bound: Bound
+    values: Mapping[str, Any]
+    dry_run: bool = False
+
+    @property
+    def why_whole(self) -> str:
+        """Why it is planned only once, when it runs, so that its tables are read whole; "" for one of a usual size."""
+        if sum(len(statement.text) for statement in self.bound.statements) > _LONGEST_TEXT:
+            return f"the statement has more than {_LONGEST_TEXT:,} characters"
+        large = [name for name, value in self.values.items() if isinstance(value, Sized) and len(value) > _MOST_VALUES]
+        return f"parameter {large[0]!r} has more than {_MOST_VALUES:,} values" if large else ""
+
+
+class EngineRows(Protocol):
+    """The rows of a query, not read yet; an error of the engine has its place in the statement."""
+
+    @property
+    def engine(self) -> EngineName:
+        """The name of the engine."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns; no row is read."""
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The type of each column, in the words of the engine; no row is read."""
+
+    @property
+    def native(self) -> Any:
+        """The rows as the engine's own object, for the caller's program."""
+
+    def first(self, rows: int) -> pa.Table:
+        """Read the first rows, in the statement's order."""
+
+    def all(self) -> pa.Table:
+        """Read all rows."""
+
+    def count(self) -> int:
+        """Count the rows."""
+
+    def batches(self, rows: int) -> Generator[pa.Table]:
+        """Read all rows, in the statement's order, about so many at a time; at least one batch."""
+
+    def batches_to_iterate(self, rows: int) -> Generator[pa.Table]:
+        """Read all rows for a loop that will take them all, in any number of batches."""
+
+    def summed(self, values: Sequence[ChartValue], query: ChartQuery) -> pa.Table:
+        """Return the rows summed up for a chart."""
+
+    def plan(self) -> str:
+        """Return how the engine would run the statement, in its own words."""
+
+    def to_load(self, names: Sequence[str]) -> Any:
+        """Return the rows under other names, in the form in which a load takes them from this engine."""
+
+    def placing(self) -> AbstractContextManager[None]:
+        """Give errors of the engine, from whatever reads the rows meanwhile, their place in the statement."""
+
+
+class PlannedQuery(Protocol):
+    """A query whose tables are read only where its rows can be.
+
+    Attributes
+    ----------
+    read
+        The statement with what is read of each table.
+    keys
+        Which keys were read first, for users; "" for none.
+    notes
+        What else users are told.
+    """
+
+    @property
+    def read(self) -> Bound: ...  # noqa: D102 - above
+
+    @property
+    def keys(self) -> str: ...  # noqa: D102 - above
+
+    @property
+    def notes(self) -> tuple[str, ...]: ...  # noqa: D102 - above
+
+    def run(self) -> EngineRows:
+        """Name all that the statement reads, and return its rows."""
+
+
+class Engine(Protocol):
+    """What runs queries.
+
+    Attributes
+    ----------
+    name
+        Its name, which users give.
+    capabilities
+        What it can do.
+    """
+
+    @property
+    def name(self) -> EngineName: ...  # noqa: D102 - above
+
+    @property
+    def capabilities(self) -> Capabilities: ...  # noqa: D102 - above
+
+    def plan(self, query: EngineQuery) -> PlannedQuery:
+        """Judge a query, and plan what it reads.
+
+        Raises
+        ------
+        InvalidInput, NotFound
+            When the engine cannot read the statement, or it does more than read.
+        """
+
+    def close(self) -> None:
+        """Give back what the engine holds; later work is refused with `SessionClosed`."""
