@@ -11,12 +11,12 @@ from datetime import UTC, date, datetime
 from typing import Any, Final
 
 from sleeper_nb.model.schema import Field, Schema
-from sleeper_nb.model.sql_values import Dialect
 from sleeper_nb.model.statistics import StatisticsValue, plain_value
 from sleeper_nb.read.file_statistics import ExactBounds, exact_bounds
 from sleeper_nb.read.predicate import PRUNE_ALL
 from sleeper_nb.read.scan_plan import TableRows
 from sleeper_nb.sql.binding import Bound, BoundSource
+from sleeper_nb.sql.dialects import DialectRules
 from sleeper_nb.sql.metadata_answers import Aggregate, aggregates_of, lists_columns
 from sleeper_nb.sql.statement import Statement
 
@@ -33,23 +33,6 @@ FROM (DESCRIBE {table}), (SELECT CAST(:required AS VARCHAR[]) AS required,
                                  CAST(:sort_keys AS VARCHAR[]) AS sort_keys)
 """
 
-_TYPES: Final[Mapping[Dialect, Mapping[str, str]]] = {
-    "duckdb": {"int": "INTEGER", "long": "BIGINT", "string": "VARCHAR", "bytearray": "BLOB", "tinyint": "TINYINT",
-               "smallint": "SMALLINT"},
-    "spark": {"int": "INT", "long": "BIGINT", "string": "STRING", "bytearray": "BINARY", "tinyint": "TINYINT",
-              "smallint": "SMALLINT"},
-}  # fmt: skip
-_TIMES: Final[Mapping[Dialect, Mapping[str, str]]] = {
-    "duckdb": {
-        "date": "DATE '1970-01-01' + CAST({value} AS INTEGER)",
-        "timestamp": "make_timestamptz(CAST({value} AS BIGINT))",
-    },
-    "spark": {
-        "date": "date_from_unix_date(CAST({value} AS INT))",
-        "timestamp": "timestamp_micros(CAST({value} AS BIGINT))",
-    },
-}
-"""How days and microseconds since 1970 become a date and a timestamp."""
 _YEARS: Final = {
     "date": (date.min, date.max),
     "timestamp": (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)),
@@ -85,7 +68,7 @@ def answer_from_metadata(bound: Bound) -> MetadataAnswer | None:
     asked = aggregates_of(bound.statement, name)
     if asked is not None:
         return _aggregated(bound, name, source, source.rows, asked)
-    if bound.statement.dialect == "duckdb" and lists_columns(bound.statement, name):
+    if bound.statement.rules.describes_in_queries and lists_columns(bound.statement, name):
         return _columns(bound, name, source.rows.state.schema)
     return None
 
@@ -123,7 +106,7 @@ def _aggregated(
         if known is None:
             return None
         values[f"value_{at}"] = known.value
-        columns.append(_expression(known.type, f":value_{at}", bound.statement.dialect))
+        columns.append(_expression(known.type, f":value_{at}", bound.statement.rules))
     unread = replace(source, rows=rows.pruned(PRUNE_ALL), reader=None)
     # no row of the statement itself, which gives the answer's columns the names and types that the engine chooses
     text = f"({_without_end(bound.statement)} LIMIT 0) UNION ALL SELECT {', '.join(columns)}"
@@ -165,10 +148,10 @@ def _is_plain(value: StatisticsValue | None, of: Field) -> bool:
     return isinstance(first, int) and isinstance(last, int) and first <= value <= last
 
 
-def _expression(kind: str, value: str, dialect: Dialect) -> str:
-    if kind in _TIMES[dialect]:
-        return _TIMES[dialect][kind].format(value=value)
-    return f"CAST({value} AS {_TYPES[dialect][kind]})"
+def _expression(kind: str, value: str, rules: DialectRules) -> str:
+    if kind in rules.moments:
+        return rules.moments[kind].format(value=value)
+    return f"CAST({value} AS {rules.types[kind]})"
 
 
 def _without_end(statement: Statement) -> str:

@@ -179,7 +179,7 @@ class Queries:
             raise InvalidInput(
                 f"the statement changes view {change.name!r} and reads no rows", hint="run it without a dry run"
             )
-        if change.by_spark:
+        if change.by_engine:
             with contextlib.suppress(*([NotFound] if change.if_exists else [])):
                 runner.run(binder.bind(statement, references))
         elif change.query is not None:

@@ -53,6 +53,7 @@ from sleeper_nb.sql.alteration import (
     SetProperties,
     UniqueKeys,
 )
+from sleeper_nb.sql.dialects import DIALECTS
 from sleeper_nb.sql.grammar import Constant, Parameter, placed
 from sleeper_nb.sql.parameters import plain_value, unknown_parameter
 from sleeper_nb.sql.statement import SqlText, Statement
@@ -115,18 +116,17 @@ class InsertedRows(TableReport):
 def writing_statement(text: SqlText, engine: EngineChoice) -> WritingStatement | None:
     """Return a statement of our own grammar; None for any other, which an engine judges.
 
-    With ``"auto"`` it is read as DuckDB's SQL, or else as Spark's.
+    With ``"auto"`` it is read in the first dialect that can read it.
     """
     if engine != "auto":
         return read_writing_statement(text.whole(engine))
-    try:
-        statement = text.whole("duckdb")
-    except InvalidInput:
+    for dialect in DIALECTS:
         try:
-            statement = text.whole("spark")
+            statement = text.whole(dialect)
         except InvalidInput:
-            return None
-    return read_writing_statement(statement)
+            continue
+        return read_writing_statement(statement)
+    return None
 
 
 def check_takes_no_notes(message: str | None, job_id: str | None) -> None:

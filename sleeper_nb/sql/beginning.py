@@ -6,15 +6,10 @@ from typing import Final
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.sql_values import Dialect
+from sleeper_nb.sql.dialects import RULES
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import skip_brackets, spells
 
-_SPARK_OPTIONS: Final = frozenset({"EXTENDED", "FORMATTED", "CODEGEN", "COST", "LOGICAL"})
-_WRITES: Final = "CREATE TABLE, INSERT INTO, UPDATE, DELETE FROM, MERGE INTO, ALTER TABLE, DROP TABLE, TRUNCATE or CALL"
-_HINTS: Final[dict[Dialect, str]] = {
-    "duckdb": f"begin with SELECT, WITH, FROM, DESCRIBE or SUMMARIZE; or with {_WRITES}",
-    "spark": f"begin with SELECT, WITH, FROM, SHOW or DESCRIBE; or with {_WRITES}",
-}
 NOT_ALONE: Final = "run one statement at a time"
 
 
@@ -24,8 +19,8 @@ def end_of_explain(statement: Statement) -> int:
     if not spells(tokens, 0, "EXPLAIN"):
         return 0
     at = 1
-    if statement.dialect == "spark":
-        while at < len(tokens) and tokens[at].word in _SPARK_OPTIONS:
+    if options := statement.rules.explain_options:
+        while at < len(tokens) and tokens[at].word in options:
             at += 1
         return at
     if spells(tokens, at, "ANALYZE"):
@@ -42,7 +37,7 @@ def first_word(statement: Statement) -> str:
 
 def no_query(dialect: Dialect, problem: str = "there is no query") -> InvalidInput:
     """Return the error of a statement that does not read, with a hint how queries begin."""
-    return InvalidInput(problem, hint=_HINTS[dialect])
+    return InvalidInput(problem, hint=RULES[dialect].how_queries_begin)
 
 
 def no_query_begins_with(statement: Statement, what: str = "") -> InvalidInput:

@@ -32,8 +32,9 @@ from sleeper_nb.read.file_statistics import value_columns_used, value_columns_wi
 from sleeper_nb.read.predicate import Pruning, PushedPredicates, regions_text, unused_text
 from sleeper_nb.read.read_rows import check_files
 from sleeper_nb.read.scan_plan import ScanPlan, TableRows
+from sleeper_nb.sql.dialects import RULES
 from sleeper_nb.sql.error_place import Texts, line_of
-from sleeper_nb.sql.parameters import with_duckdb_parameters
+from sleeper_nb.sql.parameters import with_own_parameters
 from sleeper_nb.sql.references import TableReference, table_references
 from sleeper_nb.sql.statement import Replacement, Statement
 from sleeper_nb.sql.tokens import quote_name
@@ -150,7 +151,7 @@ class Bound:
     @property
     def texts(self) -> Texts:
         """The text that the user wrote, and the one that is run; places in views are not known."""
-        run = with_duckdb_parameters(self.statement) if self.statement.dialect == "duckdb" else self.statement
+        run = with_own_parameters(self.statement)
         has_views = any(isinstance(what, Bound) for what in self.named.values())
         written = self.written or self.statement
         return Texts(self.statement.after(len(run.tokens)) if has_views else written, run)
@@ -374,7 +375,7 @@ class Binder:
         """Return the value of an expression after AS OF: a statement of its own."""
         expression = f"({clause.text})"
         if clause.kind == "timestamp":
-            expression = f"CAST({expression} AS {'TIMESTAMPTZ' if self.dialect == 'duckdb' else 'TIMESTAMP'})"
+            expression = f"CAST({expression} AS {RULES[self.dialect].moment_type})"
         try:
             value = self.evaluate(Statement.of(f"SELECT {expression}", dialect=self.dialect))
         except InvalidInput as error:
@@ -465,12 +466,12 @@ def _edits(reference: TableReference, name: str, dialect: Dialect) -> list[Repla
 
 
 def _quoted_uses(statement: Statement, replaced: Mapping[TableReference, str]) -> list[Replacement]:
-    """Quote ``flights$files`` where it qualifies a column: Spark's parser refuses ``$``, DuckDB's does not."""
+    """Quote ``flights$files`` where it qualifies a column and the engine's parser refuses ``$``."""
     names = {r.parts[-1].casefold() for r in replaced if r.alias_at is not None and "$" in r.parts[-1]}
-    if statement.dialect != "spark" or not names:
+    if statement.rules.dollar_in_names or not names:
         return []
     return [
-        Replacement(token.start, token.end, (("quoted", quote_name(token.text, dialect="spark")),))
+        Replacement(token.start, token.end, (("quoted", quote_name(token.text, dialect=statement.dialect)),))
         for token in statement.tokens
         if token.kind == "word"
         and token.text.casefold() in names

@@ -17,6 +17,7 @@ from typing import Any
 from sleeper_nb.change.row_changes import Given
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.sql_values import Dialect, Slice, Written
+from sleeper_nb.sql.dialects import RULES, DialectRules
 from sleeper_nb.sql.statement import OriginSpan, Statement, TextOrigin
 from sleeper_nb.sql.tokens import quote_name
 
@@ -38,11 +39,15 @@ class QuotedName:
 
 
 @dataclass(frozen=True, slots=True)
-class InDialect:
-    """Text of this package that is not the same in each engine's SQL."""
+class StructBegin:
+    """How a call begins that makes a struct."""
 
-    duckdb: str
-    spark: str
+
+@dataclass(frozen=True, slots=True)
+class StructField:
+    """The name of a field in such a call, in front of its value."""
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,7 @@ class GivenMap:
     pairs: tuple[tuple[Any, Any], ...]
 
 
-Piece = str | Slice | Around | QuotedName | InDialect | Given | GivenMap
+Piece = str | Slice | Around | QuotedName | StructBegin | StructField | Given | GivenMap
 """Text of this package, a part of the user's SQL, a part with text around it, a name, or a Python value."""
 
 
@@ -84,6 +89,7 @@ class Composition:
             When a part was read in another dialect, and is no whole tokens in this one.
         """
         names = (name for number in count() if (name := f"sleeper_value_{number}") not in taken)
+        rules = RULES[dialect]
         values: dict[str, Any] = {}
         texts: list[str] = []
         spans: list[OriginSpan] = []
@@ -94,14 +100,16 @@ class Composition:
                     text = piece
                 case QuotedName(name):
                     text = quote_name(name, dialect=dialect)
-                case InDialect(duckdb, spark):
-                    text = spark if dialect == "spark" else duckdb
+                case StructBegin():
+                    text = rules.struct_begin
+                case StructField(name):
+                    text = rules.struct_field.format(name=name, quoted=quote_name(name, dialect=dialect))
                 case Given(value):
                     name = next(names)
                     values[name] = value
                     text = f":{name}"
                 case GivenMap(pairs):
-                    own = _values_of_map(pairs, dialect, names)
+                    own = _values_of_map(pairs, rules, names)
                     values |= own
                     text = f"map({', '.join(f':{name}' for name in own)})"
                 case _:
@@ -124,9 +132,9 @@ def in_brackets(part: Slice) -> Around:
     return Around("(", part, ")")
 
 
-def _values_of_map(pairs: tuple[tuple[Any, Any], ...], dialect: Dialect, names: Iterator[str]) -> dict[str, Any]:
+def _values_of_map(pairs: tuple[tuple[Any, Any], ...], rules: DialectRules, names: Iterator[str]) -> dict[str, Any]:
     """Return the arguments of ``map()``, by the names of parameters."""
-    if dialect == "spark":  # it takes no list with None as a parameter
+    if rules.map_of_pairs:
         return {next(names): part for pair in pairs for part in pair}
     return {next(names): [pair[side] for pair in pairs] for side in (0, 1)}
 

@@ -34,8 +34,7 @@ from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.sql_values import Slice
 from sleeper_nb.read.scan_plan import FILE_NUMBER, POSITION
-from sleeper_nb.sql.composition import Composition, GivenMap, InDialect, Piece, QuotedName, in_brackets
-from sleeper_nb.sql.tokens import quote_name
+from sleeper_nb.sql.composition import Composition, GivenMap, Piece, QuotedName, StructBegin, StructField, in_brackets
 
 TARGET: Final = "sleeper:target"
 """The table whose rows are changed; its rows have their places in `FILE_NUMBER` and `POSITION`."""
@@ -263,11 +262,11 @@ def query_of_conditions(named: NamedQueries | None, conditions: Conditions) -> C
 
 
 def _struct(fields: Mapping[str, Sequence[Piece]]) -> Iterator[Piece]:
-    yield InDialect("struct_pack(", "named_struct(")
+    yield StructBegin()
     for number, (name, value) in enumerate(fields.items()):
         if number:
             yield ","
-        yield InDialect(f"{quote_name(name, dialect='duckdb')} :=", f"'{name}',")
+        yield StructField(name)
         yield from value
     yield ")"
 

@@ -187,7 +187,7 @@ def _check_end(reader: StatementReader, table: Name) -> None:
             raise reader.error("INSERT takes no ON CONFLICT", hint, reader.offset)
         if reader.spells("ON", "DUPLICATE", "KEY", "UPDATE"):
             raise reader.error("INSERT takes no ON DUPLICATE KEY", to_update_rows(str(table)), reader.offset)
-        if reader.spells("RETURNING") and reader.statement.dialect == "duckdb":
+        if reader.spells("RETURNING") and reader.statement.rules.takes_returning:
             hint = "leave it out: the answer has the number of rows and the new snapshot"
             raise reader.error("INSERT takes no RETURNING", hint, reader.offset)
         reader.at += 1

@@ -12,7 +12,6 @@ from sleeper_nb.sql.tokens import Token, unquote
 _FUNCTIONS: Final = frozenset({"COUNT", "MIN", "MAX"})
 _VALUES: Final = frozenset({"NULL", "TRUE", "FALSE"})
 """Words that are values, also where a column has such a name."""
-_DESCRIBES: Final = {"duckdb": {"DESCRIBE", "DESC", "SHOW"}, "spark": {"DESCRIBE", "DESC"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ def lists_columns(statement: Statement, table: str) -> bool:
         The name of the table in it.
     """
     tokens, dialect = statement.tokens, statement.dialect
-    if not tokens or tokens[0].word not in _DESCRIBES[dialect]:
+    if not tokens or tokens[0].word not in statement.rules.lists_columns:
         return False
     at = 1
     while at < len(tokens) and tokens[at].word in {"TABLE", "EXTENDED", "FORMATTED"}:

@@ -35,10 +35,11 @@ def parameter_names(statement: Statement) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.text for _, name in _parameters(statement)))
 
 
-def with_duckdb_parameters(statement: Statement) -> Statement:
-    """Return the statement with each ``:name`` as DuckDB's ``$name``; nothing else changes, not even the length."""
-    marks = (mark for mark, _ in _parameters(statement) if mark.symbol == ":")
-    return statement.replaced(Replacement(mark.start, mark.end, (("symbol", "$"),)) for mark in marks)
+def with_own_parameters(statement: Statement) -> Statement:
+    """Return the statement with each ``:name`` as its engine writes it; nothing else changes, not even the length."""
+    own = statement.rules.parameter_mark
+    marks = (mark for mark, _ in _parameters(statement) if mark.symbol != own)
+    return statement.replaced(Replacement(mark.start, mark.end, (("symbol", own),)) for mark in marks)
 
 
 def with_duckdb_variables(statement: Statement) -> Statement:
@@ -68,8 +69,8 @@ def _parameters(statement: Statement) -> Iterator[tuple[Token, Token]]:
             open_brackets.pop()
         elif token.symbol in {":", "$"} and index + 1 < len(tokens):
             name = tokens[index + 1]
-            is_duckdb = statement.dialect == "duckdb"
-            opens = is_duckdb if token.symbol == "$" else _may_open(before, token, open_brackets)
+            is_own = token.symbol == statement.rules.parameter_mark
+            opens = is_own if token.symbol == "$" else _may_open(before, token, open_brackets)
             if name.kind == "word" and name.start == token.end and opens:
                 yield token, name
 

@@ -173,7 +173,7 @@ class _Walk:
     """
 
     def __init__(self, statement: Statement) -> None:
-        self.tokens, self.dialect = statement.tokens, statement.dialect
+        self.tokens, self.dialect, self.rules = statement.tokens, statement.dialect, statement.rules
         self.statement = statement
         self.references: list[TableReference] = []
         self.files: list[TableReference] = []
@@ -295,7 +295,7 @@ class _Walk:
         token, word = self.tokens[at], self.word(at)
         if word == "LATERAL":
             return at + 1
-        if fresh and self.dialect == "duckdb" and word in _DESCRIBES:
+        if fresh and self.rules.describes_in_queries and word in _DESCRIBES:
             return None
         prefix, group.alias, group.expects = group.alias, None, False
         if token.symbol == "(":
@@ -308,7 +308,7 @@ class _Walk:
             return self._values(at + 1, group)
         if not self.is_name(at):
             return None
-        if self.dialect == "duckdb" and spells(self.tokens, at + 1, ":"):
+        if self.rules.alias_before_table and spells(self.tokens, at + 1, ":"):
             group.expects, group.alias = True, unquote(token, dialect=self.dialect)
             return at + 2
         return self._named_relation(at, group, prefix)
@@ -339,7 +339,7 @@ class _Walk:
         for words in (("COLUMNS", "FROM"), ("COLUMNS", "IN"), ("CREATE", "TABLE"), ("PARTITIONS",), ("TBLPROPERTIES",)):
             if show and spells(self.tokens, at, *words):
                 return self._named(at + len(words), group, "describe")
-        if show and self.dialect == "spark":
+        if show and self.rules.shows_only_lists:
             return at
         while self.word(at) in {"TABLE", "EXTENDED", "FORMATTED", "QUERY"} and not self.ends(at + 1):
             at += 1
@@ -391,8 +391,7 @@ class _Walk:
         has_options = spells(self.tokens, after, "WITH", "(")
         if has_options:
             after = skip_brackets(self.tokens, after + 1)
-        if self.dialect == "spark" and spells(self.tokens, after, "TABLESAMPLE", "("):
-            # In Spark the sample comes before the alias, in DuckDB after it.
+        if self.rules.sample_before_alias and spells(self.tokens, after, "TABLESAMPLE", "("):
             after = skip_brackets(self.tokens, after + 1)
             if spells(self.tokens, after, "REPEATABLE", "("):
                 after = skip_brackets(self.tokens, after + 1)
@@ -439,7 +438,7 @@ class _Walk:
         is_sorting = following == "BY" and word in {"SORT", "CLUSTER", "DISTRIBUTE"}
         clause = is_sorting or self.read_clause(at)[0] is not None
         join = word in _JOIN_KINDS and following in {"JOIN", "LEFT", "RIGHT", "INNER", "FULL", "OUTER"}
-        minus = word == "MINUS" and self.dialect == "spark"
+        minus = word == "MINUS" and self.rules.subtracts_by_minus
         return bool(word) and word not in RESERVED and not (clause or join or minus)
 
     def read_clause(self, at: int) -> tuple[VersionClause | None, int]:
@@ -460,8 +459,9 @@ class _Walk:
         if at >= len(self.tokens):
             return False
         token = self.tokens[at]
-        spark_number = token.kind == "number" and self.dialect == "spark" and not token.text.isdigit()
-        return token.kind == "quoted" or spark_number or (token.kind == "word" and token.word not in RESERVED)
+        if token.kind == "number":
+            return self.rules.names_begin_with_digits and not token.text.isdigit()
+        return token.kind == "quoted" or (token.kind == "word" and token.word not in RESERVED)
 
     def word(self, at: int) -> str:
         """Return the word at an index in upper case; empty when there is no plain word."""

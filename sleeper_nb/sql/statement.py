@@ -16,6 +16,7 @@ from operator import attrgetter
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.sql_values import Dialect, QueryPart, Slice, Written
+from sleeper_nb.sql.dialects import RULES, DialectRules
 from sleeper_nb.sql.tokens import Token, TokenKind, tokenize
 
 _START = attrgetter("start")
@@ -99,6 +100,11 @@ class Statement:
     dialect: Dialect
     tokens: tuple[Token, ...] = field(repr=False)
     origin: TextOrigin | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def rules(self) -> DialectRules:
+        """What its dialect writes differently than others."""
+        return RULES[self.dialect]
 
     @classmethod
     def of(cls, text: str, *, dialect: Dialect) -> Statement:

@@ -1,18 +1,17 @@
 """Split a SQL text into tokens: words, quoted names, strings, numbers and symbols, each with its position.
 
-Comments and whitespace between tokens are skipped. The rules of the two dialects: block comments nest in both; Spark's
-strings stand in single or double quotes, with backslash escapes and ``r'…'``; in DuckDB double quotes mark names, and
-strings can also be ``E'…'`` and ``$tag$…$tag$``.
+Comments and whitespace between tokens are skipped. `sleeper_nb.sql.dialects` has what a token is in each dialect.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.sql_quotes import quoted_name
 from sleeper_nb.model.sql_values import Dialect
+from sleeper_nb.sql.dialects import DIALECTS, RULES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,29 +29,6 @@ DUCKDB_RESERVED: Final = frozenset({
 })  # fmt: skip
 """Words that DuckDB reads as a column only in quotes."""
 
-_QUOTED = r"`(?:[^`]|``)*`"
-_BACKSLASHED = r"'(?:[^'\\]|\\.|'')*'"
-_SHARED = r"""
-  | (?P<number>\d\w*(?:\.\d\w*)?(?:(?<=[eE])[+-]\d+)?)
-  | (?P<word>(?:[^\W\d]|[^\x00-\x7f\s])(?:[\w$]|[^\x00-\x7f\s])*)
-  | (?P<nested>/\*)
-  | (?P<symbol>=>|::|\|>|[^\s])
-"""
-# Order matters: a string's prefix letter must not be read as a word.
-_SPARK = rf"""
-    (?P<skip>\s+|--(?:\\\r?\n|[^\r\n])*)
-  | (?P<string>[rR]'[^']*'|[rR]"[^"]*"|[xX]?{_BACKSLASHED}|[xX]?{_BACKSLASHED.replace("'", '"')})
-  | (?P<quoted>{_QUOTED})
-  {_SHARED}
-"""
-_DUCKDB = rf"""
-    (?P<skip>\s+|--[^\r\n]*)
-  | (?P<string>[eE]{_BACKSLASHED}|[xXbB]?'(?:[^']|'')*'|\$(?P<tag>(?:[^\W\d]\w*)?)\$.*?\$(?P=tag)\$)
-  | (?P<quoted>"(?:[^"]|"")*"|{_QUOTED})
-  {_SHARED}
-"""
-_FLAGS = re.DOTALL | re.VERBOSE
-_PATTERNS = {"spark": re.compile(_SPARK, _FLAGS), "duckdb": re.compile(_DUCKDB, _FLAGS)}
 _KINDS: dict[str, TokenKind] = {kind: kind for kind in ("word", "quoted", "string", "number", "symbol")}
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
@@ -100,7 +76,7 @@ def tokenize(sql: str, *, dialect: Dialect) -> tuple[Token, ...]:
     InvalidInput
         A string, a quoted name or a block comment has no end.
     """
-    pattern, tokens, at = _PATTERNS[dialect], [], 0
+    pattern, tokens, at = RULES[dialect].tokens, [], 0
     while at < len(sql):
         match = pattern.match(sql, at)
         if match is not None and match["nested"]:
@@ -119,7 +95,7 @@ def tokenize(sql: str, *, dialect: Dialect) -> tuple[Token, ...]:
 def in_one_line(sql: str) -> str | None:
     """Return a text as one line, without comments; None where that is not possible, or dialects disagree on it."""
     lines = set()
-    for dialect in get_args(Dialect):
+    for dialect in DIALECTS:
         try:
             tokens = tokenize(sql, dialect=dialect)
         except InvalidInput:
@@ -133,7 +109,7 @@ def in_one_line(sql: str) -> str | None:
 def last_comment(sql: str) -> str:
     """Return the ``--`` comment at the end of a statement, or nothing unless every engine reads it as one."""
     comments = set()
-    for dialect in get_args(Dialect):
+    for dialect in DIALECTS:
         try:
             tokens = tokenize(sql, dialect=dialect)
         except InvalidInput:  # the engine reports a quote that is not closed
@@ -173,14 +149,14 @@ def unquote(token: Token, *, dialect: Dialect) -> str:
     if prefix == "r":
         return inner
     inner = inner.replace(quote * 2, quote)
-    if token.kind == "string" and (dialect == "spark" or prefix == "e"):
+    if token.kind == "string" and (RULES[dialect].escapes_texts or prefix == "e"):
         return _ESCAPE.sub(lambda escape: _ESCAPED.get(escape[1], escape[1]), inner)
     return inner
 
 
 def quote_name(name: str, *, dialect: Dialect) -> str:
     """Write a name as the dialect quotes it."""
-    return quoted_name(name, "`" if dialect == "spark" else '"')
+    return quoted_name(name, RULES[dialect].name_quote)
 
 
 def spells(tokens: Sequence[Token], at: int, *words: str) -> bool:

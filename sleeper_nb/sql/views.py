@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.sql.binding import Binder
+from sleeper_nb.sql.dialects import RULES
 from sleeper_nb.sql.parameters import parameter_names
 from sleeper_nb.sql.references import TableReference
 from sleeper_nb.sql.statement import Statement
@@ -26,15 +27,15 @@ class ViewStatement:
     ----------
     query
         The query of a new view; None when the session has no such view afterwards.
-    by_spark
-        Whether Spark runs the statement: it makes or drops a view of its own.
+    by_engine
+        Whether the engine runs the statement: it makes or drops a view of its own.
     if_exists
         Whether the view may be absent.
     """
 
     name: str
     query: Statement | None
-    by_spark: bool = False
+    by_engine: bool = False
     if_exists: bool = False
 
     @property
@@ -85,11 +86,11 @@ _DROP = ("DROP", "VIEW")
 
 
 def _dropped(name: str, binder: Binder, *, if_exists: bool) -> ViewStatement:
-    """Return the change; on Spark, the view may be one of its own."""
+    """Return the change; the view may be one that the engine keeps."""
     if name.casefold() in binder.views:
         return ViewStatement(name, None)
-    if binder.dialect == "spark":
-        return ViewStatement(name, None, by_spark=True, if_exists=if_exists)
+    if RULES[binder.dialect].keeps_views:
+        return ViewStatement(name, None, by_engine=True, if_exists=if_exists)
     if if_exists:
         return ViewStatement(name, None)
     raise NotFound.of("view", name, binder.views)
@@ -126,11 +127,11 @@ def _created(name: str, words: _CreateWords, rest: Statement, binder: Binder) ->
 
     Returns
     -------
-    The change; Spark itself makes a view of files with options (``USING``).
+    The change; an engine that keeps views makes one of files with options (``USING``) itself.
     """
     tokens = rest.tokens
     end_of_columns = skip_brackets(tokens, 0) if spells(tokens, 0, "(") else 0
-    is_of_files = binder.dialect == "spark" and spells(tokens, end_of_columns, "USING")
+    is_of_files = RULES[binder.dialect].keeps_views and spells(tokens, end_of_columns, "USING")
     if not is_of_files and not spells(tokens, end_of_columns, "AS"):
         raise InvalidInput(f"cannot read the view {name!r}", hint=f"write CREATE TEMP VIEW {name} AS SELECT …")
     existing = binder.views.get(name.casefold())
@@ -140,7 +141,7 @@ def _created(name: str, words: _CreateWords, rest: Statement, binder: Binder) ->
         hint = f"write CREATE OR REPLACE TEMP VIEW {name} AS …"
         raise AlreadyExists(f"view {name!r} already exists", hint=hint)
     if is_of_files:
-        return ViewStatement(name, None, by_spark=True)
+        return ViewStatement(name, None, by_engine=True)
     query = rest.after(end_of_columns + 1)
     if parameter_names(query):
         raise InvalidInput(f"view {name!r} cannot have parameters", hint="write their values in its query")

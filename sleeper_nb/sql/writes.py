@@ -15,6 +15,7 @@ from sleeper_nb.model.sql_values import Name, QueryPart
 from sleeper_nb.sql.alteration import AlterTable, read_alter_table
 from sleeper_nb.sql.beginning import end_of_explain
 from sleeper_nb.sql.delete_update import read_delete, read_update
+from sleeper_nb.sql.dialects import DIALECTS
 from sleeper_nb.sql.foreign_statements import (
     refuse_copy,
     refuse_optimize,
@@ -141,7 +142,7 @@ def read_writing_statement(statement: Statement) -> WritingStatement | None:
 
 def is_writing(text: str) -> bool:
     """Return whether a text begins like a statement of our own grammar; False for one that cannot be read."""
-    for dialect in ("duckdb", "spark"):
+    for dialect in DIALECTS:
         try:
             return read_writing_statement(Statement.of(text, dialect=dialect)) is not None
         except InvalidInput:

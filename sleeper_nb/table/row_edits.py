@@ -50,6 +50,7 @@ from sleeper_nb.read.live_rows import Positions
 from sleeper_nb.read.scan_plan import FILE_NUMBER, POSITION
 from sleeper_nb.report import counted, values_of
 from sleeper_nb.sql.composition import Composition, GivenMap
+from sleeper_nb.sql.dialects import RULES
 from sleeper_nb.sql.expressions import is_plainly_condition, names_in
 from sleeper_nb.sql.found_rows import (
     ACTION,
@@ -207,10 +208,8 @@ class EditFinder:
         values = {member.name: "…" if target is None or member.name.casefold() == changed
                   else f"{target.name}.{struct.name}.{member.name}" for member in members}  # fmt: skip
         written = self.change.written
-        if (self.version.of_change.dialect if written is None else written.dialect) == "spark":
-            whole = f"named_struct({', '.join(f'{each!r}, {value}' for each, value in values.items())})"
-        else:
-            whole = f"{{{', '.join(f'{each!r}: {value}' for each, value in values.items())}}}"
+        dialect = self.version.of_change.dialect if written is None else written.dialect
+        whole = RULES[dialect].struct(values)
         problem = f"field {rest!r} of {struct.name!r} cannot be set alone"
         alone = InvalidInput(problem, hint=f"set all of {struct.name!r}: {struct.name} = {whole}")
         raise self._placed(alone, name.at)

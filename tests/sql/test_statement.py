@@ -12,7 +12,7 @@ from sqlglot.optimizer.scope import traverse_scope
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.sql.binding import with_names
-from sleeper_nb.sql.parameters import parameter_names, with_duckdb_parameters
+from sleeper_nb.sql.parameters import parameter_names, with_own_parameters
 from sleeper_nb.sql.references import table_references
 from sleeper_nb.sql.statement import Replacement, Statement
 from sleeper_nb.sql.tokens import tokenize
@@ -39,7 +39,7 @@ def parameters_of(sql, dialect):
 
 
 def for_duckdb(sql):
-    return checked(with_duckdb_parameters(Statement.of(sql, dialect="duckdb")))
+    return checked(with_own_parameters(Statement.of(sql, dialect="duckdb")))
 
 
 def found(sql, dialect="duckdb"):

@@ -23,7 +23,7 @@ from sleeper_nb.errors import StorageError
 from sleeper_nb.read.predicate import PushedPredicates
 from sleeper_nb.read.scan_plan import TableRows
 from sleeper_nb.sql.binding import Bound
-from sleeper_nb.sql.parameters import with_duckdb_parameters
+from sleeper_nb.sql.parameters import with_own_parameters
 from sleeper_nb.sql.variables import BoundVariable
 from sleeper_nb.storage.paths import DATA, STATE_STORE, is_foreign
 
@@ -122,7 +122,7 @@ def _judged(bound: Bound, parser: Callable[[], duckdb.DuckDBPyConnection], datab
     """Return a statement and its views as DuckDB's parser sees them; errors as `relations.parsed`."""
     kept = database.judged_queries
     return JudgedStatement(
-        {each.text: relations.parsed(parser, with_duckdb_parameters(each), kept) for each in bound.statements}
+        {each.text: relations.parsed(parser, with_own_parameters(each), kept) for each in bound.statements}
     )
 
 

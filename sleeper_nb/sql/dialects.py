@@ -1,0 +1,180 @@
+"""What the engines write differently in SQL, as values: nothing else in this folder asks whose SQL it reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from sleeper_nb.model.sql_values import Dialect
+
+_QUOTED = r"`(?:[^`]|``)*`"
+_BACKSLASHED = r"'(?:[^'\\]|\\.|'')*'"
+_SHARED = r"""
+  | (?P<number>\d\w*(?:\.\d\w*)?(?:(?<=[eE])[+-]\d+)?)
+  | (?P<word>(?:[^\W\d]|[^\x00-\x7f\s])(?:[\w$]|[^\x00-\x7f\s])*)
+  | (?P<nested>/\*)
+  | (?P<symbol>=>|::|\|>|[^\s])
+"""
+# Order matters: a string's prefix letter must not be read as a word.
+_SPARK = rf"""
+    (?P<skip>\s+|--(?:\\\r?\n|[^\r\n])*)
+  | (?P<string>[rR]'[^']*'|[rR]"[^"]*"|[xX]?{_BACKSLASHED}|[xX]?{_BACKSLASHED.replace("'", '"')})
+  | (?P<quoted>{_QUOTED})
+  {_SHARED}
+"""
+_DUCKDB = rf"""
+    (?P<skip>\s+|--[^\r\n]*)
+  | (?P<string>[eE]{_BACKSLASHED}|[xXbB]?'(?:[^']|'')*'|\$(?P<tag>(?:[^\W\d]\w*)?)\$.*?\$(?P=tag)\$)
+  | (?P<quoted>"(?:[^"]|"")*"|{_QUOTED})
+  {_SHARED}
+"""
+_FLAGS = re.DOTALL | re.VERBOSE
+_WRITES: Final = "CREATE TABLE, INSERT INTO, UPDATE, DELETE FROM, MERGE INTO, ALTER TABLE, DROP TABLE, TRUNCATE or CALL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DialectRules:
+    """The SQL of one engine.
+
+    Parameters
+    ----------
+    tokens
+        How a text is split into tokens: block comments nest in each dialect, and strings differ.
+    name_quote
+        What stands around a name.
+    escapes_texts
+        Whether a backslash in a text without a prefix begins an escape.
+    parameter_mark
+        What stands before the name of a parameter; ``:`` does in each dialect, and is replaced by it.
+    how_queries_begin
+        The hint of an error about a statement that begins otherwise.
+    explain_options
+        Words that may follow EXPLAIN; with none, its options stand in brackets.
+    lists_columns
+        Words before a table's name that ask for its columns.
+    describes_in_queries
+        Whether a query can read what DESCRIBE answers: ``FROM (DESCRIBE t)``.
+    shows_only_lists
+        Whether SHOW is never about the rows or columns of a table by itself.
+    alias_before_table
+        Whether an alias can stand before its table: ``FROM a: t``.
+    sample_before_alias
+        Whether the sample of a table stands before its alias, not after it.
+    subtracts_by_minus
+        Whether MINUS is a set operator.
+    names_begin_with_digits, dollar_in_names
+        Whether a name without quotes can begin with a digit, and can have a ``$``.
+    takes_returning
+        Whether RETURNING belongs to a statement, not to a name.
+    keeps_views
+        Whether the engine keeps views of its own, which a statement makes and drops.
+    moment_type
+        The type of a point in time.
+    struct_begin, struct_field
+        How a call that makes a struct begins, and the name of a field in it: ``{name}`` and ``{quoted}``.
+    struct_literal
+        How a struct is written for users: what stands around its fields, and each field.
+    map_of_pairs
+        Whether ``map()`` takes keys and values in turn; else a list of each.
+    types, moments
+        The name of each type of numbers and texts; how days and microseconds since 1970 become a date and a timestamp.
+    """
+
+    tokens: re.Pattern[str]
+    name_quote: str
+    escapes_texts: bool
+    parameter_mark: str
+    how_queries_begin: str
+    explain_options: frozenset[str]
+    lists_columns: frozenset[str]
+    describes_in_queries: bool
+    shows_only_lists: bool
+    alias_before_table: bool
+    sample_before_alias: bool
+    subtracts_by_minus: bool
+    names_begin_with_digits: bool
+    dollar_in_names: bool
+    takes_returning: bool
+    keeps_views: bool
+    moment_type: str
+    struct_begin: str
+    struct_field: str
+    struct_literal: tuple[str, str, str]
+    map_of_pairs: bool
+    types: Mapping[str, str]
+    moments: Mapping[str, str]
+
+    def struct(self, values: Mapping[str, str]) -> str:
+        """Return a struct of SQL for users, by the name of each field."""
+        begin, field, end = self.struct_literal
+        return f"{begin}{', '.join(field.format(name=name, value=value) for name, value in values.items())}{end}"
+
+
+RULES: Final[Mapping[Dialect, DialectRules]] = {
+    "duckdb": DialectRules(
+        tokens=re.compile(_DUCKDB, _FLAGS),
+        name_quote='"',
+        escapes_texts=False,
+        parameter_mark="$",
+        how_queries_begin=f"begin with SELECT, WITH, FROM, DESCRIBE or SUMMARIZE; or with {_WRITES}",
+        explain_options=frozenset(),
+        lists_columns=frozenset({"DESCRIBE", "DESC", "SHOW"}),
+        describes_in_queries=True,
+        shows_only_lists=False,
+        alias_before_table=True,
+        sample_before_alias=False,
+        subtracts_by_minus=False,
+        names_begin_with_digits=False,
+        dollar_in_names=True,
+        takes_returning=True,
+        keeps_views=False,
+        moment_type="TIMESTAMPTZ",
+        struct_begin="struct_pack(",
+        struct_field="{quoted} :=",
+        struct_literal=("{", "{name!r}: {value}", "}"),
+        map_of_pairs=False,
+        types={
+            "int": "INTEGER", "long": "BIGINT", "string": "VARCHAR", "bytearray": "BLOB", "tinyint": "TINYINT",
+            "smallint": "SMALLINT",
+        },
+        moments={
+            "date": "DATE '1970-01-01' + CAST({value} AS INTEGER)",
+            "timestamp": "make_timestamptz(CAST({value} AS BIGINT))",
+        },
+    ),
+    "spark": DialectRules(
+        tokens=re.compile(_SPARK, _FLAGS),
+        name_quote="`",
+        escapes_texts=True,
+        parameter_mark=":",
+        how_queries_begin=f"begin with SELECT, WITH, FROM, SHOW or DESCRIBE; or with {_WRITES}",
+        explain_options=frozenset({"EXTENDED", "FORMATTED", "CODEGEN", "COST", "LOGICAL"}),
+        lists_columns=frozenset({"DESCRIBE", "DESC"}),
+        describes_in_queries=False,
+        shows_only_lists=True,
+        alias_before_table=False,
+        sample_before_alias=True,
+        subtracts_by_minus=True,
+        names_begin_with_digits=True,
+        dollar_in_names=False,
+        takes_returning=False,
+        keeps_views=True,
+        moment_type="TIMESTAMP",
+        struct_begin="named_struct(",
+        struct_field="'{name}',",
+        struct_literal=("named_struct(", "{name!r}, {value}", ")"),
+        map_of_pairs=True,  # it takes no list with None as a parameter
+        types={
+            "int": "INT", "long": "BIGINT", "string": "STRING", "bytearray": "BINARY", "tinyint": "TINYINT",
+            "smallint": "SMALLINT",
+        },
+        moments={
+            "date": "date_from_unix_date(CAST({value} AS INT))",
+            "timestamp": "timestamp_micros(CAST({value} AS BIGINT))",
+        },
+    ),
+}  # fmt: skip
+DIALECTS: Final[tuple[Dialect, ...]] = tuple(RULES)
+"""In the order in which a statement is read when its engine is not named."""
