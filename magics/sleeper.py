@@ -24,7 +24,6 @@ from sleeper_nb.commands.home import find_home
 from sleeper_nb.commands.line_progress import LineProgress
 from sleeper_nb.errors import SleeperError, show_for
 from sleeper_nb.report import MOST_SHOWN, Answer, Display, Grid
-from sleeper_nb.storage.aws_target import AwsTarget
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -181,7 +180,7 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
     sleeper.__doc__ = f"Work with tables: %sleeper COMMAND …\n\n{overview(COMMANDS.groups, '%sleeper')!r}\n"
 
     def _connect(self, uri: str, instance: str, *data_paths: str, new: bool = False, **aws: str) -> Session:
-        home = find_home(instance, None, os.environ, Path.cwd()).for_address(uri).with_aws(AwsTarget(**aws))
+        home = find_home(instance, None, os.environ, Path.cwd()).for_address(uri).with_aws(aws)
         return self._kept(home.connect(instance, self._watch, *data_paths, new=new))
 
     def _kept(self, made: Session) -> Session:

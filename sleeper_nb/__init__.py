@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from sleeper_nb.model.savepoints import Savepoint
     from sleeper_nb.model.schema import Field, Schema
     from sleeper_nb.model.snapshots import Snapshot
-    from sleeper_nb.session import Session, connect, deploy, doctor
+    from sleeper_nb.session import Session, connect, deploy, doctor, open_warehouse
     from sleeper_nb.table import Table
     from sleeper_nb.table_at import TableAt
     from sleeper_nb.versions.savepoint_manager import SavepointManager
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 logs.start(os.environ)
 _HOMES = {
-    **dict.fromkeys(("connect", "deploy", "doctor"), "sleeper_nb.session"),
+    **dict.fromkeys(("connect", "deploy", "doctor", "open_warehouse"), "sleeper_nb.session"),
     "Session": "sleeper_nb.session",
     "Table": "sleeper_nb.table",
     "TableAt": "sleeper_nb.table_at",
@@ -114,6 +114,7 @@ __all__ = [
     "connect",
     "deploy",
     "doctor",
+    "open_warehouse",
 ]
 
 

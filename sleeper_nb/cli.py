@@ -19,12 +19,11 @@ from sleeper_nb.commands.home import Home, find_home
 from sleeper_nb.commands.line_progress import LineProgress
 from sleeper_nb.commands.outcome import Outcome
 from sleeper_nb.commands.parse import Invocation, move_shared_last
-from sleeper_nb.errors import ConfirmationNeeded, NotFound, SleeperError, StorageError, show_for, visible
-from sleeper_nb.storage.aws_target import AwsTarget
+from sleeper_nb.errors import Action, ConfirmationNeeded, NotFound, SleeperError, StorageError, show_for, visible
 
 if TYPE_CHECKING:
     from sleeper_nb.session import Session
-    from sleeper_nb.storage.filesystem import Storage
+    from sleeper_nb.session.warehouse import Warehouse
 
 DONE, FAILED, MISUSED, INTERRUPTED, UNREAD = 0, 1, 2, 130, 141
 """Exit codes, the last as of programs that nobody reads; for schedulers, `sleeper_nb.commands.outcome` has more."""
@@ -116,11 +115,7 @@ def _instance(invocation: Invocation) -> str:
 def _open(invocation: Invocation, home: Home, context: Context) -> Session:
     instance, folder = _instance(invocation), home.folder
     if "instance_id" in vars(invocation.arguments):
-        from sleeper_nb.admin.instances import (
-            check_instance_exists,  # heavy: it brings pyarrow
-        )
-
-        check_instance_exists(_place(home), instance)
+        _place(home).check_instance(instance)
     elif invocation.command.warehouse == "open" and folder is not None and not (folder / instance).is_dir():
         _place(home)  # says what is wrong with an address that only looks like a folder
         raise _no_instance(home, instance, invocation.command.name)
@@ -128,10 +123,8 @@ def _open(invocation: Invocation, home: Home, context: Context) -> Session:
 
 
 def _no_instance(home: Home, instance: str, command: str) -> NotFound:
-    from sleeper_nb.admin.instances import creating, instance_names  # heavy: it brings pyarrow
-
-    names = () if home.folder is None or not home.folder.is_dir() else instance_names(_place(home))
-    make = creating(home.warehouse, instance)
+    names = () if home.folder is None or not home.folder.is_dir() else _place(home).instance_names()
+    make = Action.opening(home.warehouse, instance)
     if not names:
         hint = (f"sleeper --warehouse FOLDER {command} …; or ", make, " creates one")
         return NotFound(f"no warehouse at {home.warehouse}", hint=hint)
@@ -139,10 +132,10 @@ def _no_instance(home: Home, instance: str, command: str) -> NotFound:
     return NotFound(error.message, hint=(*error.hint_parts, "; ", make, " creates it"))
 
 
-def _place(home: Home) -> Storage:
-    from sleeper_nb.storage.filesystem import open_storage
+def _place(home: Home) -> Warehouse:
+    from sleeper_nb.session import open_warehouse  # heavy: it brings pyarrow
 
-    return open_storage(home.warehouse, home.aws)
+    return open_warehouse(home.warehouse, **home.aws)
 
 
 def _connect(
@@ -154,7 +147,7 @@ def _connect(
     new: bool = False,
     **aws: str,
 ) -> Session:
-    return home().for_address(uri).with_aws(AwsTarget(**aws)).connect(instance, progress, *data_paths, new=new)
+    return home().for_address(uri).with_aws(aws).connect(instance, progress, *data_paths, new=new)
 
 
 def _write_any_character() -> None:

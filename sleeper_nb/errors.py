@@ -30,6 +30,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -52,6 +53,14 @@ class Action:
 
     line: str
     python: str = ""
+
+    @classmethod
+    def opening(cls, warehouse: str, instance: str) -> Action:
+        """Return what opens an instance, and creates it if it does not exist."""
+        is_default = instance == "default"
+        line = f"use {shlex.quote(warehouse)}" + ("" if is_default else f" --instance {instance}")
+        named = "" if is_default else f", {instance!r}"
+        return cls(line, f"sleeper_nb.connect({warehouse!r}{named})")
 
     def text(self, prefix: str) -> str:
         """Return it as it is typed after a prefix; in Python when that is empty."""

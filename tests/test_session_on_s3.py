@@ -127,7 +127,7 @@ def test_a_scan_in_a_bucket_is_a_data_set_that_opens_only_the_files_it_needs(con
         table.ingest([{"city": "rome", "fare": 1.0}, {"city": "bern", "fare": None}])
         data = table.scan().to_dataset()
         assert data.to_table().sort_by("city") == table.scan().to_arrow()
-        storage = session.warehouse()
+        storage = session.warehouse._storage
         rome = next(each for each in data.get_fragments(filter=ds.field("city") == "rome"))
         (other,) = set(data.files) - {rome.path}
         storage.delete(other.partition(storage.root.removeprefix("s3://"))[2].removeprefix("/"))
@@ -178,7 +178,7 @@ def test_instances_of_a_bucket_are_listed_and_opened_by_commands(connect, moto, 
     monkeypatch.setenv("AWS_ENDPOINT_URL", moto.endpoint_url)  # what a face opens has no endpoint but the environment's
     with connect() as session:
         session.create_table("trips", SCHEMA)
-        assert session.warehouse().root == session.location.removesuffix(f"/{session.instance}")
+        assert session.warehouse.location == session.location.removesuffix(f"/{session.instance}")
         context = Context("console", connect=sl.connect, session=session)
         other = f"{session.instance}-b"
         COMMANDS.parse_line(f"add-instance {other} --set {TRANSACTION_ITEMS}=25").run(context)
@@ -216,7 +216,7 @@ def test_a_table_has_a_bucket_and_metadata_tables_of_its_own(connect, moto):
         paths = [file.path for file in open_storage(f"s3://{bucket}", AwsTarget(endpoint_url=moto.endpoint_url)).list()]
         assert paths
         assert all(path.startswith(f"some/where/{table.entry.id}/") for path in paths)
-        assert not session.warehouse().list(f"{session.instance}/{table.entry.id}")
+        assert not session.warehouse._storage.list(f"{session.instance}/{table.entry.id}")
     with connect(data_paths=[f"s3://{bucket}"]) as session:
         assert session.table("trips").scan().count() == 3
         assert session.table("trips").scan(version="savepoint.kept").count() == 2

@@ -47,14 +47,6 @@ def _has_catalog(warehouse: Storage, name: str) -> bool:
     return warehouse.local and warehouse.has(f"{name}/{paths.CATALOG}")
 
 
-def creating(warehouse: str, instance: str) -> Action:
-    """Return what opens an instance, and creates it if it does not exist."""
-    is_default = instance == "default"
-    line = f"use {shlex.quote(warehouse)}" + ("" if is_default else f" --instance {instance}")
-    named = "" if is_default else f", {instance!r}"
-    return Action(line, f"sleeper_nb.connect({warehouse!r}{named})")
-
-
 def check_instance_exists(warehouse: Storage, name: str) -> None:
     """Raise `NotFound` when a warehouse has no instance of a name, so that a typing error creates none."""
     names = instance_names(warehouse)
@@ -69,7 +61,7 @@ def check_other_than_case(warehouse: Storage, name: str) -> None:
     names = instance_names(warehouse)
     other = next((each for each in names if each.casefold() == name.casefold()), name)
     if name not in names and other != name:
-        hint = ("open that one: ", creating(warehouse.root, other))
+        hint = ("open that one: ", Action.opening(warehouse.root, other))
         raise InvalidInput(f"there is no instance {name!r} in {warehouse.root}, but there is {other!r}", hint=hint)
 
 
@@ -116,7 +108,7 @@ def check_not_a_slip(warehouse: Storage) -> None:
     if near is not None:
         new, there = (f"./{each.name}" if each.parent == Path.cwd() else str(each) for each in (folder, near))
         making = Action(f"use {shlex.quote(new)} --new", f"sleeper_nb.connect({new!r}, new=True)")
-        hint = ("open that one: ", creating(there, "default"), "; or make a new one: ", making)
+        hint = ("open that one: ", Action.opening(there, "default"), "; or make a new one: ", making)
         raise InvalidInput(f"there is no warehouse {new}, but there is {there}", hint=hint)
 
 

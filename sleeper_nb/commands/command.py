@@ -24,7 +24,6 @@ from typing import Any, Literal
 
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import Hint
-from sleeper_nb.storage.aws_target import AwsTarget
 
 ArgumentKind = Literal[
     "text",
@@ -211,8 +210,10 @@ READ_KEYS = (
 """What ``--read KEY=VALUE`` says of files."""
 
 
-def given_aws(arguments: Namespace) -> AwsTarget:
-    return AwsTarget(arguments.region, arguments.endpoint_url, arguments.profile)
+def given_aws(arguments: Namespace) -> dict[str, Any]:
+    """Return the region, endpoint_url and profile that are given."""
+    given = {name: getattr(arguments, name) for name in ("region", "endpoint_url", "profile")}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from sleeper_nb.report import Display, Report
 if TYPE_CHECKING:
     from sleeper_nb.query import EngineChoice
     from sleeper_nb.session import Session
-    from sleeper_nb.storage.filesystem import Storage
+    from sleeper_nb.session.warehouse import Warehouse
     from sleeper_nb.table import Table
     from sleeper_nb.table_at import TableAt
 
@@ -78,7 +78,7 @@ class Context:
     ask: Callable[[str], str] | None = None
     others: dict[str, Session] = field(default_factory=dict)
     display: Display = field(default_factory=Display)
-    place: Storage | None = None
+    place: Warehouse | None = None
 
     @property
     def prefix(self) -> str:
@@ -101,7 +101,7 @@ class Context:
         if self.session is None:
             raise InvalidInput("no warehouse is open", hint=" or ".join(self._lines_that_open()))
         if self.session.closed:
-            where = f"{self.prefix} use {shlex.quote(self.session.warehouse().root)}"
+            where = f"{self.prefix} use {shlex.quote(self.session.warehouse.location)}"
             instance = "" if self.session.instance == "default" else f" --instance {self.session.instance}"
             raise InvalidInput("the warehouse was closed", hint=f"open it again: {where}{instance}")
         return self.session
@@ -122,11 +122,11 @@ class Context:
         """Name what is open in the hint of an error that says there is no table yet: another may be meant."""
         if self.is_open and error.hint == NONE_YET.format("table"):
             session = self.opened()
-            error.hint = f"{error.hint} in instance {session.instance} of {session.warehouse().root}"
+            error.hint = f"{error.hint} in instance {session.instance} of {session.warehouse.location}"
 
-    def warehouse(self) -> Storage:
+    def warehouse(self) -> Warehouse:
         """Return the warehouse that instances are in."""
-        return self.opened().warehouse() if self.place is None else self.place
+        return self.opened().warehouse if self.place is None else self.place
 
     def instance(self, instance_id: str) -> Session:
         """Return the session of an instance of the open warehouse; it stays open for the next command.
@@ -139,13 +139,11 @@ class Context:
         session = self.opened()
         if session.instance == instance_id:
             return session
-        warehouse = session.warehouse()
-        place = f"{warehouse.root}/{instance_id}"
+        warehouse = session.warehouse
+        place = f"{warehouse.location}/{instance_id}"
         if place not in self.others or self.others[place].closed:
-            from sleeper_nb.admin.instances import check_instance_exists
-
-            check_instance_exists(warehouse, instance_id)
-            self.others[place] = self.connect(warehouse.root, instance_id, **session.aws)
+            warehouse.check_instance(instance_id)
+            self.others[place] = self.connect(warehouse.location, instance_id, **warehouse.aws)
         return self.others[place]
 
     def table(self, text: str) -> Table:

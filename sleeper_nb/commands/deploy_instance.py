@@ -32,7 +32,7 @@ def deploy_instance(context: Context, arguments: Namespace) -> DeployReport:
     report = deploy(
         arguments.name,
         arguments.instance or "default",
-        **given_aws(arguments).given,
+        **given_aws(arguments),
         properties=dict(map(parse_property, arguments.set)),
         dry_run=arguments.dry_run or not arguments.force,
         progress=context.progress,

@@ -31,9 +31,8 @@ from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.commands import trust
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.instance_folder import InstanceFolder, instances_in
 from sleeper_nb.model import config_text as toml_text
-from sleeper_nb.storage.aws_target import AS_BOTO3_FINDS_IT, AwsTarget
-from sleeper_nb.storage.paths import CATALOG
 
 if TYPE_CHECKING:
     from sleeper_nb.progress import Progress
@@ -59,7 +58,7 @@ class Home:
     warehouse
         Its address.
     aws
-        Where its S3 and DynamoDB are, and which profile has the keys.
+        The region, endpoint_url and profile of its S3 and DynamoDB, as far as they are given.
     spark
         Settings of the Spark session that is started for it.
     iterators, data_paths
@@ -69,7 +68,7 @@ class Home:
     """
 
     warehouse: str
-    aws: AwsTarget = AS_BOTO3_FINDS_IT
+    aws: Mapping[str, Any] = field(default_factory=dict, repr=False)
     spark: Mapping[str, str] = field(default_factory=dict, repr=False)
     iterators: tuple[str, ...] = ()
     data_paths: tuple[str, ...] = ()
@@ -91,9 +90,9 @@ class Home:
             inside = f"{uri}/".startswith(f"{self.warehouse.rstrip('/')}/")
         return replace(self, warehouse=uri, is_named=True) if inside else Home(uri)
 
-    def with_aws(self, aws: AwsTarget) -> Home:
+    def with_aws(self, aws: Mapping[str, Any]) -> Home:
         """Return the settings with the region, server or profile that are given."""
-        return replace(self, aws=self.aws.updated(aws))
+        return replace(self, aws={**self.aws, **aws})
 
     def connect(self, instance: str, progress: Progress, *data_paths: str, new: bool = False) -> Session:
         """Open an instance there, with these settings; tables may also have files in `data_paths`.
@@ -105,7 +104,7 @@ class Home:
         return connect(
             self.warehouse,
             instance,
-            **self.aws.given,
+            **self.aws,
             spark_config=self.spark,
             iterators=self.iterators,
             data_paths=(*self.data_paths, *data_paths),
@@ -144,12 +143,12 @@ def find_home(instance: str, given: str | None, environment: Mapping[str, str], 
 
 
 def is_warehouse(folder: Path) -> bool:
-    return any(folder.glob(f"*/{CATALOG}"))
+    return bool(instances_in(folder))
 
 
 def _check_is_the_users(path: Path) -> None:
     folder = path.parent
-    in_instance = any((each / CATALOG).is_file() for each in (folder, *folder.parents))
+    in_instance = any(InstanceFolder(each).is_instance for each in (folder, *folder.parents))
     if in_instance or is_warehouse(folder):
         raise InvalidInput(
             f"{path} is inside a warehouse, where settings are not allowed",
@@ -179,7 +178,7 @@ def _home_in(path: Path, instance: str, environment: Mapping[str, str]) -> Home:
         warehouse = str(path.parent / Path(warehouse).expanduser())
     iterators, places = ((*common.get(key, ()), *own.get(key, ())) for key in _LISTS)
     data_paths = tuple(each if "://" in each else str(path.parent / Path(each).expanduser()) for each in places)
-    aws = AwsTarget(*map(settings.get, _AWS))
+    aws = {key.replace("-", "_"): settings[key] for key in _AWS if key in settings}
     return Home(warehouse, aws, spark, iterators, data_paths, is_named="warehouse" in settings)
 
 

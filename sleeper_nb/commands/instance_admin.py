@@ -45,20 +45,7 @@ TABLE_NAME = positional("table_name", "its table", "table", metavar="TABLE-NAME"
     warehouse="place",
 )
 def instances(context: Context, _arguments: Namespace) -> Listing[InstanceSummary]:
-    from sleeper_nb.admin.instances import InstanceSummary, instance_names, list_instances
-
-    summaries = []
-    for name in instance_names(context.warehouse()):
-        is_open = context.session is not None and context.session.instance == name
-        aws = {} if context.session is None else context.session.aws
-        session = context.instance(name) if is_open else context.connect(context.warehouse().root, name, **aws)
-        catalog = session.components.catalog
-        entries = catalog.tables()
-        rows = sum(catalog.current(entry.id).rows for entry in entries)
-        summaries.append(InstanceSummary(name, tuple(entry.name for entry in entries), rows))
-        if not is_open:
-            session.close()
-    return list_instances(tuple(summaries), context.warehouse().root)
+    return context.warehouse().instances()
 
 
 @command(
@@ -81,14 +68,10 @@ def create_instance(context: Context, arguments: Namespace) -> Answer | DeployRe
 
 
 def _add_instance(context: Context, arguments: Namespace) -> Answer:
-    from sleeper_nb.admin.instances import add_instance
-    from sleeper_nb.model.properties import InstanceProperties
-
     if "://" in arguments.name:
         line = Action(f"add-instance {arguments.name} --instance NAME --deploy")
         raise InvalidInput(f"{arguments.name} is an address, not a name", hint=("to plan one there: ", line))
-    properties = InstanceProperties(dict(map(parse_property, arguments.set)))
-    path = add_instance(context.warehouse(), arguments.name, properties)
+    path = context.warehouse().add_instance(arguments.name, dict(map(parse_property, arguments.set)))
     return Answer(Grid((), (), footer=f"created instance {arguments.name}, without tables; its properties: {path}"))
 
 

@@ -7,19 +7,14 @@ shell opens no session, which would take it longer than a user waits after Tab.
 from __future__ import annotations
 
 import csv
-import json
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sleeper_nb.catalog.names_in_file import NamesInFile
 from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.home import Home
-from sleeper_nb.model.config_text import entries
-from sleeper_nb.model.properties import DATA_PATH
-from sleeper_nb.model.savepoints import reference_of
-from sleeper_nb.storage import paths
+from sleeper_nb.instance_folder import InstanceFolder, instances_in
+from sleeper_nb.model.savepoints import version_words
 
 if TYPE_CHECKING:
     from sleeper_nb.commands.candidates import KnownNames
@@ -29,8 +24,6 @@ if TYPE_CHECKING:
     from sleeper_nb.table import Table
 
 _MOST_VERSIONS = 200
-_KEYS = "rowKeyFields"
-_FIELDS = (_KEYS, "sortKeyFields", "valueFields")
 
 
 @dataclass(slots=True)
@@ -63,9 +56,8 @@ class SessionNames:
         """Return what can follow the @ of a table: savepoints and snapshots."""
         opened = self._table(table)
         snapshots = opened.store.catalog.snapshots(opened.entry.id)[:_MOST_VERSIONS]
-        return _versions(
-            ((point.id, point.name) for point in self._savepoints(table)), (snapshot.id for snapshot in snapshots)
-        )
+        points = ((point.id, point.name) for point in self._savepoints(table))
+        return version_words(points, (snapshot.id for snapshot in snapshots))
 
     def variables(self, *, with_rows: bool = False) -> list[str]:
         """Return the user's variables, or those that a load reads."""
@@ -78,17 +70,15 @@ class SessionNames:
 
     def instances(self) -> list[str]:
         """Return the instances of the warehouse."""
-        from sleeper_nb.admin.instances import instance_names
-
-        return list(instance_names(self.context.warehouse()))
+        return list(self.context.warehouse().instance_names())
 
     def of_instance(self, instance: str) -> KnownNames:
         """Return the names of another instance of this warehouse."""
         opened = self.context.opened()
-        other = self.context.others.get(f"{opened.warehouse().root}/{instance}")
+        other = self.context.others.get(f"{opened.warehouse.location}/{instance}")
         if instance == opened.instance or (other is not None and not other.closed):
             return SessionNames(self.context, None if instance == opened.instance else other)
-        return FolderNames(Home(opened.warehouse().root), instance)
+        return FolderNames(Home(opened.warehouse.location), instance)
 
     def _schema(self, name: str) -> Schema:
         table = self._table(name)
@@ -115,23 +105,23 @@ class FolderNames:
 
     def tables(self) -> tuple[str, ...]:
         """Return the tables."""
-        return self._catalog.tables()
+        return self._folder.tables()
 
     def columns(self, table: str) -> list[str]:
         """Return the columns of a table, as it is now."""
-        return self._fields(table, *_FIELDS)
+        return self._folder.columns(table)
 
     def row_keys(self, table: str) -> list[str]:
         """Return the row keys among them."""
-        return self._fields(table, _KEYS)
+        return self._folder.row_keys(table)
 
     def savepoints(self, table: str) -> list[str]:
         """Return the names of a table's savepoints."""
-        return [name for _, name in self._catalog.savepoints(table) if name]
+        return self._folder.savepoints(table)
 
     def versions(self, table: str) -> list[str]:
         """Return what can follow the @ of a table: savepoints and snapshots."""
-        return _versions(self._catalog.savepoints(table), self._catalog.snapshots(table, _MOST_VERSIONS))
+        return self._folder.versions(table, _MOST_VERSIONS)
 
     def variables(self, *, with_rows: bool = False) -> tuple[str, ...]:  # noqa: ARG002 - as of a notebook
         """Return nothing: a shell's variables are not ours."""
@@ -144,43 +134,15 @@ class FolderNames:
     def instances(self) -> list[str]:
         """Return the instances of the warehouse."""
         folder = self.home.folder
-        found = sorted(folder.glob(f"*/{paths.CATALOG}")) if folder else ()
-        return [path.parent.name for path in found]
+        return [path.name for path in instances_in(folder)] if folder else []
 
     def of_instance(self, instance: str) -> FolderNames:
         """Return the names of another instance of this warehouse."""
         return FolderNames(self.home, instance)
 
     @property
-    def _folder(self) -> Path:
-        return (self.home.folder or Path("/nowhere")) / self.instance
-
-    @property
-    def _catalog(self) -> NamesInFile:
-        return NamesInFile(self._folder / paths.CATALOG)
-
-    def _fields(self, table: str, *parts: str) -> list[str]:
-        found = self._catalog.current_schema(table)
-        if found is None:
-            return []
-        table_id, schema_id = found
-        schema = json.loads((self._place_of(table_id) / table_id / paths.schema(schema_id)).read_text(encoding="utf-8"))
-        return [each["name"] for part in parts for each in schema.get(part, ())]
-
-    def _place_of(self, table_id: str) -> Path:
-        """Return the folder that contains a table's folder."""
-        text = (self._folder / paths.table_properties(table_id)).read_text(encoding="utf-8")
-        set_to = {entry.name: entry.value for entry in entries(text)}  # as text: all rules of properties bring Arrow
-        return Path(set_to.get(DATA_PATH) or self._folder)
-
-
-def _versions(savepoints: Iterable[tuple[int, str | None]], snapshots: Iterable[int]) -> list[str]:
-    points = list(savepoints)
-    return [
-        *(reference_of(number, name) for number, name in points if name),
-        *(f"savepoint.{number}" for number, _ in points),
-        *map(str, snapshots),
-    ]
+    def _folder(self) -> InstanceFolder:
+        return InstanceFolder((self.home.folder or Path("/nowhere")) / self.instance)
 
 
 def _has_rows(value: Any) -> bool:

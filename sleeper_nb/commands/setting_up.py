@@ -156,18 +156,18 @@ def look_at_all(context: Context, arguments: Namespace) -> DoctorReport:
     aws = given_aws(arguments)
     uri = arguments.uri or vars(arguments).get("warehouse")  # an option of every command on the console
     _check_no_table(context, uri)
-    session = context.opened() if context.is_open and uri is None and not aws.given else None
+    session = context.opened() if context.is_open and uri is None and not aws else None
     if session is not None and arguments.instance in {None, session.instance}:
         report: DoctorReport = session.doctor(cluster=arguments.cluster)
     else:
         instance = arguments.instance or "default"
         if session is not None:  # another instance of the open warehouse
-            uri, aws = session.warehouse().root, replace(aws, **session.aws)
+            uri, aws = session.warehouse.location, {**aws, **session.warehouse.aws}
         home = find_home(instance, uri, os.environ, Path.cwd()).with_aws(aws)
         report = doctor(
             home.warehouse,
             instance,
-            **home.aws.given,
+            **home.aws,
             spark_config=home.spark,
             cluster=arguments.cluster,
             progress=context.progress,

@@ -17,8 +17,8 @@ from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.help import HelpPage, describe, overview
 from sleeper_nb.commands.home import Home, find_home
 from sleeper_nb.errors import Action, InvalidInput, NotFound, SleeperError
+from sleeper_nb.instance_folder import InstanceFolder
 from sleeper_nb.report import Code, Grid, Report, notes_line
-from sleeper_nb.storage.paths import CATALOG
 
 if TYPE_CHECKING:
     from sleeper_nb.demo import DemoReport, TourReport
@@ -57,9 +57,7 @@ class Opened(Report):
         created = f"{self.created} at {Path(self.session.location)}" if self.created else ""
         near = difflib.get_close_matches(self.instance, self.others, n=1, cutoff=0.75) if self.created else []
         if near:
-            of = "" if near[0] == "default" else f" --instance {near[0]}"
-            meant = Action(f"use {shlex.quote(self.warehouse)}{of}", f"connect({self.warehouse!r}, {near[0]!r})")
-            created += f"; did you mean {near[0]}? {meant.text(self.prefix)} opens it"
+            created += f"; did you mean {near[0]}? {Action.opening(self.warehouse, near[0]).text(self.prefix)} opens it"
         return Grid(("", ""), rows, footer=notes_line(created, self.next_command))
 
     def to_dict(self) -> dict[str, Any]:
@@ -97,12 +95,12 @@ def use(context: Context, arguments: Namespace) -> Opened:
         raise InvalidInput("--data-path ends with this command", hint=f"{hint}{of_warehouse} into sleeper.toml")
     if arguments.data_path and arguments.uri is None and context.session is not None:
         context.opened().allow(data_paths=arguments.data_path)
-        return _opened(context, context.opened().warehouse().root, context.opened())
-    instance, aws = arguments.instance or "default", given_aws(arguments).given
+        return _opened(context, context.opened().warehouse.location, context.opened())
+    instance, aws = arguments.instance or "default", given_aws(arguments)
     home = find_home(instance, None, os.environ, Path.cwd())
     uri = arguments.uri or home.warehouse
     if arguments.uri is None and context.is_open and not home.is_named and not aws:
-        uri, aws = context.opened().warehouse().root, context.opened().aws
+        uri, aws = context.opened().warehouse.location, context.opened().warehouse.aws
         if arguments.instance is None:
             return _opened(context, uri, context.opened())
     given = context.value(uri)
@@ -110,7 +108,7 @@ def use(context: Context, arguments: Namespace) -> Opened:
         kind = type(given).__name__
         raise InvalidInput(f"{uri} is a {kind}, not a warehouse", hint="give a session, or the address of a warehouse")
     if isinstance(given, Session) and arguments.instance not in {None, given.instance}:
-        other = Action(f"use {shlex.quote(given.warehouse().root)} --instance {instance}")
+        other = Action(f"use {shlex.quote(given.warehouse.location)} --instance {instance}")
         problem = f"{uri} is a session of instance {given.instance!r}, not of {instance!r}"
         raise InvalidInput(problem, hint=("leave out --instance, or: ", other))
     created = None if isinstance(given, Session) else _created_by_opening(str(given), instance)
@@ -132,10 +130,9 @@ def use(context: Context, arguments: Namespace) -> Opened:
 
 def _no_default(uri: str) -> NotFound:
     """Return the error for a warehouse without the instance `default`, but with others, one of which may be meant."""
-    from sleeper_nb.admin.instances import instance_names
-    from sleeper_nb.storage.filesystem import open_storage
+    from sleeper_nb.session import open_warehouse
 
-    first, *others = instance_names(open_storage(str(Home(uri).folder)))
+    first, *others = open_warehouse(str(Home(uri).folder)).instance_names()
     use = f"use {shlex.quote(uri)}"
     more = f" (or {', '.join(others)})" if others else ""
     hint = ("open one: ", Action(f"{use} --instance {first}"), f"{more}; or make it: ", Action(f"{use} --new"))
@@ -144,11 +141,10 @@ def _no_default(uri: str) -> NotFound:
 
 def _is_confirmed(context: Context, uri: str) -> bool:
     """Return whether the user wants a new warehouse although another has a similar name; only a terminal can ask."""
-    from sleeper_nb.admin.instances import check_not_a_slip
-    from sleeper_nb.storage.filesystem import open_storage
+    from sleeper_nb.session import open_warehouse
 
     try:
-        check_not_a_slip(open_storage(uri))
+        open_warehouse(uri).check_spelling()
     except InvalidInput as slip:
         if context.ask is None or context.ask(f"{slip.message}. Type new to make a new one: ") != "new":
             raise
@@ -157,12 +153,12 @@ def _is_confirmed(context: Context, uri: str) -> bool:
 
 
 def _opened(context: Context, uri: str, session: Session, created: str | None = None) -> Opened:
-    from sleeper_nb.admin.instances import instance_names
-
     names = tuple(entry.name for entry in session.components.catalog.tables())
     # An instance without tables may have been created just now, by a misspelt name.
-    others = () if names else tuple(each for each in instance_names(session.warehouse()) if each != session.instance)
-    return Opened(uri, session.instance, names, session, others, created, _next_command(context, uri, session.aws))
+    others = () if names else tuple(each for each in session.warehouse.instance_names() if each != session.instance)
+    return Opened(
+        uri, session.instance, names, session, others, created, _next_command(context, uri, session.warehouse.aws)
+    )
 
 
 def _next_command(context: Context, uri: str, aws: Mapping[str, str]) -> str:
@@ -170,7 +166,7 @@ def _next_command(context: Context, uri: str, aws: Mapping[str, str]) -> str:
     if context.face == "notebook":
         return ""
     home = find_home("default", None, os.environ, Path.cwd())
-    if home.warehouse == uri and aws.items() <= home.aws.given.items():
+    if home.warehouse == uri and aws.items() <= home.aws.items():
         return ""
     if aws:
         lines = {"warehouse": uri, **{name.replace("_", "-"): value for name, value in aws.items()}}
@@ -186,18 +182,17 @@ def _created_by_opening(uri: str, instance: str) -> str | None:
 
     `InvalidInput` when it would be created among other files, as happens after a slip in an address.
     """
-    from sleeper_nb.admin.instances import instance_names
-    from sleeper_nb.storage.filesystem import open_storage
+    from sleeper_nb.session import open_warehouse
 
     folder = Home(uri).folder  # for a catalog in DynamoDB, the progress says that its tables are created
-    if folder is None or (folder / instance / CATALOG).exists() or folder.is_file():
+    if folder is None or InstanceFolder(folder / instance).is_instance or folder.is_file():
         return None
     if not folder.is_dir():
         return "new warehouse"
-    names = instance_names(open_storage(str(folder)))
+    names = open_warehouse(str(folder)).instance_names()
     if names:
         return None if instance in names else "new instance"
-    if (folder / CATALOG).exists():
+    if InstanceFolder(folder).is_instance:
         of = f" --instance {shlex.quote(folder.name)}" if folder.name != "default" else ""
         raise InvalidInput(
             f"{uri} is the instance {folder.name!r} of a warehouse",

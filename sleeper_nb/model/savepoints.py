@@ -351,6 +351,16 @@ def reference_of(number: int, name: str | None) -> str:
     return str(SavepointReference(name or number))
 
 
+def version_words(savepoints: Iterable[tuple[int, str | None]], snapshots: Iterable[int]) -> list[str]:
+    """Return all that can follow the ``@`` of a table: its savepoints by name and by id, and its snapshots."""
+    points = list(savepoints)
+    return [
+        *(reference_of(number, name) for number, name in points if name),
+        *(f"savepoint.{number}" for number, _ in points),
+        *map(str, snapshots),
+    ]
+
+
 def _meaning(name: str) -> VersionReference | None:
     """Return what a name refers to after ``@``; None for nothing."""
     try:

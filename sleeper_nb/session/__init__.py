@@ -4,5 +4,6 @@ from sleeper_nb.session.connecting import connect, open_leases, open_source_tabl
 from sleeper_nb.session.deploying import deploy
 from sleeper_nb.session.diagnosis import doctor
 from sleeper_nb.session.session import Session
+from sleeper_nb.session.warehouse import open_warehouse
 
-__all__ = ["Session", "connect", "deploy", "doctor", "open_leases", "open_source_table"]
+__all__ = ["Session", "connect", "deploy", "doctor", "open_leases", "open_source_table", "open_warehouse"]

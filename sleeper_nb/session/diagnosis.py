@@ -20,7 +20,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sleeper_nb.admin.instances import creating, instance_names
+from sleeper_nb.admin.instances import instance_names
 from sleeper_nb.admin.ownership import check_warehouse
 from sleeper_nb.arguments import checked
 from sleeper_nb.clock import Clock
@@ -371,7 +371,7 @@ def _no_instance(patient: Patient, root: Path) -> HealthCheck:
     says = f"no instance {patient.instance!r} in {root}" if root.exists() else f"no warehouse at {root}"
     others = instance_names(patient.warehouse) if root.exists() else ()
     named = f"instances there: {', '.join(others)}; " if others else ""
-    return HealthCheck("warehouse", WARNING, says, (named, creating(str(root), patient.instance), " creates one"))
+    return HealthCheck("warehouse", WARNING, says, (named, Action.opening(str(root), patient.instance), " creates one"))
 
 
 def _on_aws(patient: Patient) -> Iterator[HealthCheck]:

@@ -47,6 +47,7 @@ from sleeper_nb.session.maintenance_service import (
 )
 from sleeper_nb.session.sql_writes import SqlWriter, check_takes_no_notes, writing_statement
 from sleeper_nb.session.table_opener import TableOpener
+from sleeper_nb.session.warehouse import Warehouse
 from sleeper_nb.sql.binding import lookup_in
 from sleeper_nb.sql.caller_variables import readable
 from sleeper_nb.sql.statement import SqlText, Statement
@@ -130,13 +131,9 @@ class Session:
         return self._storage.root
 
     @property
-    def aws(self) -> dict[str, str]:
-        """The region, endpoint_url and profile that it was opened with, as far as they were given."""
-        return self._aws.given
-
-    def warehouse(self) -> Storage:
-        """Return the storage of the warehouse that the instance is in: its folder, or the bucket's prefix."""
-        return open_near(self._storage.root.removesuffix(f"/{self.instance}"), self._storage)
+    def warehouse(self) -> Warehouse:
+        """The warehouse that the instance is in."""
+        return Warehouse(open_near(self._storage.root.removesuffix(f"/{self.instance}"), self._storage), self._aws)
 
     @property
     def closed(self) -> bool:
@@ -742,7 +739,7 @@ class Session:
         """Look at all that the session needs, and at Spark's workers if `cluster`; see `sleeper_nb.doctor`."""
         from sleeper_nb.session.diagnosis import examine, open_patient
 
-        with open_patient(self.warehouse().root, self.instance, self.components.clock, self._aws) as patient:
+        with open_patient(self.warehouse.location, self.instance, self.components.clock, self._aws) as patient:
             return examine(patient.with_spark(self._spark_config, self.spark, self._given_spark), cluster=cluster)
 
     @property

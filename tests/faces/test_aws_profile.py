@@ -71,7 +71,7 @@ def test_a_notebook_and_the_file_of_settings_name_the_profile(moto, shell, sleep
     house, instance = f"s3://{moto.new_bucket()}/house", moto.new_bucket()[-20:].strip("-")
     where = f"--instance {instance} --profile prod --endpoint-url {moto.endpoint_url} --region us-east-1"
     opened = shell.run_line_magic("sleeper", f"use {house} {where}")
-    assert opened.session.aws == {"profile": "prod", "endpoint_url": moto.endpoint_url, "region": "us-east-1"}
+    assert opened.session.warehouse.aws == {"profile": "prod", "endpoint_url": moto.endpoint_url, "region": "us-east-1"}
     session = opened.session
     session.create_table("trips", SCHEMA, ["m"]).ingest(ROWS)
     assert session.sql("SELECT count(*) AS n FROM trips", engine="duckdb").to_arrow()["n"].to_pylist() == [2]

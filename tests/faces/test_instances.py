@@ -15,7 +15,6 @@ import sleeper_nb as sl
 from sleeper_nb.commands.home import Home, find_home
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotAllowed, NotFound
 from sleeper_nb.model.properties import PROPERTIES
-from sleeper_nb.storage.aws_target import AwsTarget
 
 DELAY = "sleeper.table.gc.delay.minutes"
 
@@ -237,8 +236,8 @@ def test_where_an_instance_lives_is_said_by_option_environment_file_in_this_orde
     )
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)
-    assert find_home("x", None, {}, below) == Home(str(tmp_path / "data"), AwsTarget("eu-west-1"))
-    assert find_home("prod", None, {}, below) == Home("s3://b/p", AwsTarget("eu-west-1", "http://h:1"))
+    assert find_home("x", None, {}, below) == Home(str(tmp_path / "data"), {"region": "eu-west-1"})
+    assert find_home("prod", None, {}, below) == Home("s3://b/p", {"region": "eu-west-1", "endpoint_url": "http://h:1"})
     assert find_home("prod", None, {"SLEEPER_WAREHOUSE": "w"}, below) == Home("w")
     assert find_home("prod", "v", {"SLEEPER_WAREHOUSE": "w"}, below) == Home("v")
     (below / "sleeper.toml").write_text('warehouse = "nearer"\n')

@@ -825,7 +825,11 @@ def test_use_without_an_address_says_what_is_open_and_opens_nothing_else(shell, 
     assert (again.instance, again.created) == ("test", None)
     assert str(tmp_path / "mine") in repr(again)
     other = shell.run_line_magic("sleeper", "use --instance other")
-    assert (other.instance, other.created, other.session.warehouse().root) == ("other", "new instance", again.warehouse)
+    assert (other.instance, other.created, other.session.warehouse.location) == (
+        "other",
+        "new instance",
+        again.warehouse,
+    )
     default = shell.run_line_magic("sleeper", "use --instance default")
     assert (default.instance, default.created) == ("default", "new instance")
     assert not (tmp_path / "warehouse").exists()

@@ -44,9 +44,9 @@ def planted(moto, tmp_path, monkeypatch):
 
 def everything_of(session: sl.Session) -> list[object]:
     """Return what a curious user may look at in a debugger."""
-    place = session.warehouse().place
+    place = session.warehouse._storage.place
     table = session.table("trips")
-    parts = [session, vars(session), session.components, session.aws, place, vars(place), place.access, table]
+    parts = [session, vars(session), session.components, session.warehouse.aws, place, vars(place), place.access, table]
     parts += [vars(place.connection).keys(), table.entry, table.store, session.components.catalog, table.scan().plan()]
     parts += [session.doctor(), session.doctor().to_dict(), session.doctor()._repr_html_(), table.status()]
     parts += [table.history(), table.history()[0].to_dict()]
@@ -63,9 +63,9 @@ def test_no_value_error_log_or_object_has_a_secret(profile, planted, moto, caplo
         session.create_table("trips", sl.Schema({"city": "string"}), ["m"]).ingest([{"city": "rome"}, {"city": "bern"}])
         session.table("trips").create_savepoint("kept", message="x")
         result = session.sql("SELECT count(*) FROM trips", engine="duckdb")
-        seen += [result, *everything_of(session), session.warehouse().place.access]
-        connection = session.warehouse().place
-        sent = [pickle.dumps(session.warehouse()), pickle.dumps(connection)]
+        seen += [result, *everything_of(session), session.warehouse._storage.place.access]
+        connection = session.warehouse._storage.place
+        sent = [pickle.dumps(session.warehouse._storage), pickle.dumps(connection)]
         duck = session.table("trips").scan().to_duckdb()
         seen.append(duck.explain())
         text = "\n".join(f"{each!r}\n{each}" for each in seen)

@@ -203,7 +203,7 @@ SESSION: dict[str, Callable[[Session], Any]] = {
     "table": lambda s: s.table("t"),
     "status": lambda s: s.status(),
     "tables": lambda s: s.tables(),
-    "warehouse": lambda s: s.warehouse().local,
+    "warehouse": lambda s: s.warehouse.location,
     "sql": lambda s: s.sql(
         "SELECT (SELECT count(*) FROM t), (SELECT sum(n) FROM T), (SELECT max(snapshot_id) FROM t$snapshots),"
         " (SELECT max(rows) FROM t$snapshots), (SELECT sum(rows) FROM t$files), (SELECT count(*) FROM t$partitions),"
