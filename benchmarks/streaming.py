@@ -19,8 +19,8 @@ from pyspark.sql.types import StructType
 
 import sleeper_nb as sl
 from sleeper_nb.engines.spark.frames import columns_text
+from sleeper_nb.engines.spark.instance_place import InstancePlace
 from sleeper_nb.engines.spark.source import source_of
-from sleeper_nb.engines.spark.source_options import InstancePlace
 from sleeper_nb.session import open_source_table
 
 SCHEMA = sl.Schema({"key": "long"}, values={"value": "string"})

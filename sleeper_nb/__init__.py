@@ -6,6 +6,7 @@ those below it. `import sleeper_nb` loads almost none of them: each is loaded by
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 from typing import TYPE_CHECKING, Any
@@ -40,7 +41,9 @@ if TYPE_CHECKING:
     from sleeper_nb.model.savepoints import Savepoint
     from sleeper_nb.model.schema import Field, Schema
     from sleeper_nb.model.snapshots import Snapshot
-    from sleeper_nb.session import Session, connect, deploy, doctor, open_warehouse
+    from sleeper_nb.session import Session, connect, open_warehouse
+    from sleeper_nb.session.deploying import deploy
+    from sleeper_nb.session.diagnosis import doctor
     from sleeper_nb.table import Table
     from sleeper_nb.table_at import TableAt
     from sleeper_nb.versions.savepoint_manager import SavepointManager
@@ -48,8 +51,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 logs.start(os.environ)
 _HOMES = {
-    **dict.fromkeys(("connect", "deploy", "doctor", "open_warehouse"), "sleeper_nb.session"),
-    "Session": "sleeper_nb.session",
+    **dict.fromkeys(("connect", "open_warehouse", "Session"), "sleeper_nb.session"),
+    "deploy": "sleeper_nb.session.deploying",
+    "doctor": "sleeper_nb.session.diagnosis",
     "Table": "sleeper_nb.table",
     "TableAt": "sleeper_nb.table_at",
     **dict.fromkeys(("Field", "Schema"), "sleeper_nb.model.schema"),
@@ -124,7 +128,13 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("sleeper_nb.widgets")
     if name not in _HOMES:
         raise AttributeError(f"module 'sleeper_nb' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    collects = gc.isenabled()
+    gc.disable()  # what a module makes stays: collections during the import would be a tenth of the first answer
+    try:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    finally:
+        if collects:
+            gc.enable()
 
 
 def __dir__() -> list[str]:

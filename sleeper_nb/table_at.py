@@ -7,27 +7,16 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from sleeper_nb.admin import property_files as property_state
 from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import FileClaim
-from sleeper_nb.display.file_picture import FilesDrawn
-from sleeper_nb.display.listings import (
-    FileListing,
-    Pictured,
-    field_listing,
-    leaf_listing,
-)
-from sleeper_nb.display.partition_picture import partition_lines, partition_map
 from sleeper_nb.display.preview import preview
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import NotFound
 from sleeper_nb.maintain import system_tables as definitions
-from sleeper_nb.maintain.compaction_plan import StrategySettings, plan_compaction
-from sleeper_nb.maintain.online import is_online
 from sleeper_nb.maintain.system_tables import KnownAt, rows_at
-from sleeper_nb.model.evolution import mapped
 from sleeper_nb.model.expectations import COUNT
 from sleeper_nb.model.partitions import PartitionTree, Region
 from sleeper_nb.model.processing import PROCESSING_PROPERTIES, DataProcessing
@@ -37,9 +26,6 @@ from sleeper_nb.model.snapshots import Snapshot, VersionReference
 from sleeper_nb.model.state import TableState
 from sleeper_nb.progress import finishing
 from sleeper_nb.query import Queries
-from sleeper_nb.read.arrow_dataset import dataset_of
-from sleeper_nb.read.column_profile import ColumnProfile
-from sleeper_nb.read.export import ExportReport
 from sleeper_nb.read.predicate import ALWAYS_TRUE, And, Predicate, Pruning, is_exact_projection, prune_regions
 from sleeper_nb.read.row_condition import Condition
 from sleeper_nb.read.scan_plan import (
@@ -59,12 +45,18 @@ from sleeper_nb.report import (
     Stacked,
     counted,
 )
-from sleeper_nb.scan import Scan
 from sleeper_nb.sql.binding import BoundSource, metadata_lookup
 from sleeper_nb.versions import resolve as versions
 from sleeper_nb.versions.leases import ReadGuard
 from sleeper_nb.versions.resolve import Resolved
 
+if TYPE_CHECKING:
+    from sleeper_nb.display.listings import Pictured
+    from sleeper_nb.read.column_profile import ColumnProfile
+    from sleeper_nb.read.export import ExportReport
+    from sleeper_nb.scan import Scan
+
+# What a method alone needs is imported in it: SQL reads a version without scans, pictures and compaction.
 _CARD_ROWS = 10
 
 
@@ -87,11 +79,15 @@ class TableAt(Report):
         state = self._store.load(self.resolved.version)
         if self._read_with is None:
             return state
+        from sleeper_nb.model.evolution import mapped
+
         return replace(state, schema=mapped(state.schema, self._store.load(self._read_with).schema))
 
     @checked
     def in_schema(self, which: Literal["own", "current"]) -> TableAt:
         """Return the version, read with its own schema or the current one; `InvalidInput` when it cannot be."""
+        from sleeper_nb.model.evolution import mapped
+
         now = None if which == "own" else self._store.head()
         if now is not None:
             mapped(self.state.schema, self._store.load(now).schema)  # or raises
@@ -115,6 +111,8 @@ class TableAt(Report):
     @property
     def online(self) -> bool:
         """Whether maintenance may work on the table; offline, it can still be read and loaded."""
+        from sleeper_nb.maintain.online import is_online
+
         return is_online(self._opened.components.catalog, self._store.table_id)
 
     @property
@@ -239,6 +237,9 @@ class TableAt(Report):
         return planned
 
     def _scan(self, state: TableState, planned: Callable[[Predicate], ScanPlan], began: datetime) -> Scan:
+        from sleeper_nb.read.arrow_dataset import dataset_of
+        from sleeper_nb.scan import Scan
+
         components, plan, storage = self._opened.components, planned(ALWAYS_TRUE), self._store.storage
         return Scan(
             table=self.name,
@@ -383,6 +384,11 @@ class TableAt(Report):
         return {name: text for name in PROCESSING_PROPERTIES if (text := self.answering.texts.get(name))}
 
 
+def version_of(opened: OpenTable, asked: VersionReference | None) -> TableAt:
+    """Return the version of an open table that a reference names; the current one for None."""
+    return TableAt(opened, versions.resolve(opened.store.catalog, opened.entry.id, opened.name, asked))
+
+
 def current_version(opened: OpenTable) -> TableAt:
     """Return the current version of an open table, looked up each time."""
     return TableAt(opened, Resolved(opened.store.head()))
@@ -400,6 +406,8 @@ class Inspect:
 
     def fields(self) -> Listing[Field]:
         """Return the fields that the version is read with: their roles and types, and which may be null."""
+        from sleeper_nb.display.listings import field_listing
+
         return field_listing(self._at())
 
     def files(self) -> Pictured[dict[str, Any]]:
@@ -413,6 +421,10 @@ class Inspect:
     @checked
     def files_with_claims(self, claimed: Sequence[FileClaim]) -> Pictured[dict[str, Any]]:
         """Return the files as `files` does, given the current claims of compaction jobs."""
+        from sleeper_nb.display.file_picture import FilesDrawn
+        from sleeper_nb.display.listings import FileListing, Pictured
+        from sleeper_nb.maintain.compaction_plan import StrategySettings, plan_compaction
+
         at, store, properties = self._at(), self._opened.store, self._opened.properties
         strategy, most = properties["sleeper.table.compaction.strategy.class"], store.most_compaction_inputs
         plan = plan_compaction(at.state, strategy, StrategySettings.of(properties), claimed, store.clock, most)
@@ -421,6 +433,9 @@ class Inspect:
 
     def partitions(self) -> Pictured[dict[str, Any]]:
         """Return the leaf partitions with their regions, files and rows, below a picture of the tree."""
+        from sleeper_nb.display.listings import Pictured, leaf_listing
+        from sleeper_nb.display.partition_picture import partition_lines, partition_map
+
         at = self._at()
         return Pictured(leaf_listing(at), partition_map(at), partition_lines(at))
 

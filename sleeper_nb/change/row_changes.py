@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from sleeper_nb.model.sql_values import Name, QueryPart, Slice, Written
+from sleeper_nb.model.sql_values import Given, Name, QueryPart, Slice, Written
 
 if TYPE_CHECKING:  # the command line reads statements, and loads nothing heavy
     import pyarrow as pa
@@ -27,13 +27,6 @@ class SourceColumn:
 
     relation: str
     name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """A Python value in the place of an expression."""
-
-    value: Any
 
 
 Expression = Slice | SourceColumn | Given

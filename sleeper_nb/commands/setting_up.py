@@ -151,7 +151,7 @@ def _check_no_table(context: Context, uri: str | None) -> None:
     warehouse="none",
 )  # fmt: skip
 def look_at_all(context: Context, arguments: Namespace) -> DoctorReport:
-    from sleeper_nb.session import doctor
+    from sleeper_nb.session.diagnosis import doctor
 
     aws = given_aws(arguments)
     uri = arguments.uri or vars(arguments).get("warehouse")  # an option of every command on the console

@@ -16,7 +16,6 @@ from sleeper_nb.engines.duckdb.duckdb_engine import DuckDBEngine
 from sleeper_nb.engines.engine import Engine, EngineName, EngineRows, EngineSettings
 from sleeper_nb.engines.spark.spark_engine import SparkEngine
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.load.row_checks import RowCheck, Rule
 from sleeper_nb.model.expectations import Expectation
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import TableProperties
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from duckdb import DuckDBPyRelation
     from pyspark.sql import DataFrame, SparkSession
+
+    from sleeper_nb.load.row_checks import RowCheck, Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,8 @@ class Engines:
         if planned:
             with closing(self.duckdb.database.connect_planning()) as planning:
                 condition = condition.planned(planning, schema)
+        from sleeper_nb.load.row_checks import RowCheck
+
         return RowCheck(check, condition)
 
     def load_checks(self, schema: Schema, properties: TableProperties) -> tuple[RowCheck, ...]:

@@ -1,9 +1,9 @@
-"""Parts of SQL that a user wrote, as values: each knows the text that it is from, and where it begins there."""
+"""Parts of SQL that a user wrote, as values, which know where they were written; and Python values among them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 Dialect = Literal["spark", "duckdb"]
 
@@ -60,3 +60,10 @@ class Name:
 
     def __str__(self) -> str:
         return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A Python value in the place of an expression."""
+
+    value: Any

@@ -34,7 +34,6 @@ from sleeper_nb.errors import (
 )
 from sleeper_nb.model.checksums import DIGITS, checksum_of
 from sleeper_nb.model.deletions import DELETION_FILE, DeletionVector
-from sleeper_nb.model.evolution import keeps_columns, reads_files_of, without_new_promises
 from sleeper_nb.model.file_reference import PAIR, FileReference, key_ranges
 from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.keys import KeyValue, key_from_json, key_to_json
@@ -520,6 +519,12 @@ class SetSchema(Transaction):
 
         The caller has checked the rows of the same state by the rules that are new.
         """
+        from sleeper_nb.model.evolution import (  # few change a schema
+            keeps_columns,
+            reads_files_of,
+            without_new_promises,
+        )
+
         before = state.schema
         if self.schema_id <= state.schema_id or not keeps_columns(before, self.schema):
             raise StateRuleBroken("the schema was changed in the meantime", hint="alter the table again")

@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.arguments import checked
 from sleeper_nb.clock import Clock
-from sleeper_nb.display.chart import Chart
 from sleeper_nb.display.chart_marks import KINDS, ChartKind, LogAxes
-from sleeper_nb.display.chart_points import MOST_POINTS, can_draw, chart_of_rows, columns_of_chart
-from sleeper_nb.display.chart_ranges import chart_of_sums, query_of_chart
 from sleeper_nb.display.preview import DEFAULT_DISPLAY, FirstRows, Reads
 from sleeper_nb.engines.components import Engines
 from sleeper_nb.engines.engine import EngineRows
@@ -32,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from sleeper_nb.display.chart import Chart
 ROWS_AT_ONCE = 2_000
 """About how many rows `QueryResult.batches` fetches at a time."""
 _FIRST_BATCHES = 3
@@ -230,6 +228,9 @@ class QueryResult(Report, Tabular):
         Up to 10,000 rows of a line, 2,000 points or 60 bars are drawn one by one. More are summed up by the engine, and
         the chart says how; a histogram always is.
         """
+        from sleeper_nb.display.chart_points import MOST_POINTS, can_draw, chart_of_rows, columns_of_chart
+        from sleeper_nb.display.chart_ranges import chart_of_sums, query_of_chart
+
         if kind is not None and kind not in KINDS:
             raise NotFound.of("chart", kind, KINDS)
         with hold_versions(self._guards(), "sql"):

@@ -21,7 +21,6 @@ For example, in a table with one row key ``id``, this keeps the last row of each
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import logging
 from collections.abc import Callable, Iterable, Iterator
 
@@ -60,6 +59,8 @@ def find_iterator(iterator: PythonIterator) -> Function:
     logger.debug("importing iterator %s", name)
     if ":" in name:
         return _function_in_module(name)
+    import importlib.metadata  # slow, and few tables have an iterator
+
     points = importlib.metadata.entry_points(group=ENTRY_POINTS)
     if name not in points.names:
         known = sorted(points.names)

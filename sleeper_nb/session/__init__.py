@@ -1,9 +1,7 @@
 """`Session`: an open instance of a warehouse, its tables, and SQL over them; `connect` opens one."""
 
 from sleeper_nb.session.connecting import connect, open_leases, open_source_table
-from sleeper_nb.session.deploying import deploy
-from sleeper_nb.session.diagnosis import doctor
 from sleeper_nb.session.session import Session
 from sleeper_nb.session.warehouse import open_warehouse
 
-__all__ = ["Session", "connect", "deploy", "doctor", "open_leases", "open_source_table", "open_warehouse"]
+__all__ = ["Session", "connect", "open_leases", "open_source_table", "open_warehouse"]

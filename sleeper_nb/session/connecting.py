@@ -19,14 +19,13 @@ from sleeper_nb.admin.instances import (
     check_not_a_slip,
     check_other_than_case,
 )
-from sleeper_nb.admin.ownership import settle_warehouse
 from sleeper_nb.admin.property_files import PropertyFiles, read_text
 from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.cache_folder import cache_folder
-from sleeper_nb.engines.spark.source_options import InstancePlace
+from sleeper_nb.engines.spark.instance_place import InstancePlace
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.permissions import IteratorNames, Permissions
 from sleeper_nb.model.properties import METADATA_CACHE, OWN_TABLES, SYNC, TRANSACTION_ITEMS, InstanceProperties
@@ -38,7 +37,6 @@ from sleeper_nb.storage.aws_target import AS_BOTO3_FINDS_IT, AwsTarget
 from sleeper_nb.storage.file_cache import FileCache
 from sleeper_nb.storage.filesystem import Storage, open_storage
 from sleeper_nb.storage.local import LocalPlace
-from sleeper_nb.table import loading
 from sleeper_nb.versions.leases import Leases
 
 if TYPE_CHECKING:
@@ -143,6 +141,7 @@ def connect(
 def _dynamodb(
     place: InstancePlace, settings: InstanceProperties, clock: Clock, progress: Progress, storage: Storage
 ) -> Catalog:
+    from sleeper_nb.admin.ownership import settle_warehouse
     from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 
     catalog = DynamoDBCatalog(
@@ -186,6 +185,7 @@ def open_source_table(place: InstancePlace, name: str) -> SourceTable:
         When there is no such table, or no such instance: a reader creates neither.
     """
     from sleeper_nb.engines.spark.source_table import SourceTable
+    from sleeper_nb.table import loading
 
     storage = open_storage(place.warehouse).below(place.instance)
     if storage.local and not Path(storage.locate(paths.CATALOG)).exists():

@@ -7,26 +7,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 
-from sleeper_nb.admin import property_listing
-from sleeper_nb.admin.apply import ApplyReport
-from sleeper_nb.admin.create_plan import CreatePlan
-from sleeper_nb.admin.delete import DeletionReport
 from sleeper_nb.admin.property_files import PropertyFiles
-from sleeper_nb.admin.property_listing import PropertyValue
-from sleeper_nb.admin.reinitialise import ReinitialiseReport
-from sleeper_nb.admin.split_points_estimate import SplitPointsEstimate
 from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import Components, Engines, OpenTable
 from sleeper_nb.engines.engine import EngineSettings
 from sleeper_nb.errors import AlreadyExists, HintParts, InvalidInput, NotFound, SessionClosed, SleeperError
-from sleeper_nb.load.data_columns import SchemaChoice
 from sleeper_nb.load.load_options import LoadArguments, LoadOptions
-from sleeper_nb.maintain.alerts import Alert, InstanceStatus, alerts_of
-from sleeper_nb.maintain.maintain import MaintenanceReport
-from sleeper_nb.maintain.service_lease import MAINTENANCE, held_lease
-from sleeper_nb.maintain.status import TableStatus
 from sleeper_nb.maintain.system_tables import MARK, SystemRows
 from sleeper_nb.model.jobs import KEPT_JOBS, Job
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, IteratorNames, Permissions
@@ -37,33 +25,38 @@ from sleeper_nb.progress import BackgroundJobs, Progress
 from sleeper_nb.query import EngineChoice, Queries, QueryResult
 from sleeper_nb.read import job_tracking
 from sleeper_nb.report import Listing
-from sleeper_nb.session import administration, creating
-from sleeper_nb.session.maintenance_service import (
-    MaintenanceRound,
-    MaintenanceService,
-    Stop,
-    finished_deletions,
-    maintain_each,
-)
-from sleeper_nb.session.sql_writes import SqlWriter, check_takes_no_notes, writing_statement
 from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.session.warehouse import Warehouse
+from sleeper_nb.sql.beginning import check_takes_no_notes, may_be_ours
 from sleeper_nb.sql.binding import lookup_in
 from sleeper_nb.sql.caller_variables import readable
 from sleeper_nb.sql.statement import SqlText, Statement
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.aws_target import AS_BOTO3_FINDS_IT, AwsTarget
 from sleeper_nb.storage.filesystem import Storage, open_near
-from sleeper_nb.table import Table
 from sleeper_nb.versions.leases import Leases
 
 if TYPE_CHECKING:
     import duckdb
     from pyspark.sql import DataFrame, SparkSession
 
+    from sleeper_nb.admin.apply import ApplyReport
+    from sleeper_nb.admin.create_plan import CreatePlan
+    from sleeper_nb.admin.delete import DeletionReport
+    from sleeper_nb.admin.property_listing import PropertyValue
+    from sleeper_nb.admin.reinitialise import ReinitialiseReport
+    from sleeper_nb.admin.split_points_estimate import SplitPointsEstimate
     from sleeper_nb.engines.spark.named_tables import NamedTables
     from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
+    from sleeper_nb.maintain.alerts import InstanceStatus
+    from sleeper_nb.maintain.maintain import MaintenanceReport
     from sleeper_nb.session.diagnosis import DoctorReport
+    from sleeper_nb.session.maintenance_service import MaintenanceRound, MaintenanceService, Stop
+    from sleeper_nb.sql.writes import WritingStatement
+    from sleeper_nb.table import Table
+
+
+# What a method alone needs is imported in it: the first answer of SQL does not wait for loads, changes and maintenance.
 
 
 class Session:
@@ -161,7 +154,7 @@ class Session:
     @checked
     def table(self, name: str) -> Table:
         """Return a table by its name, in any case; `NotFound` names the nearest."""
-        return Table(self._tables.named(name))
+        return self._tables.table(name)
 
     def tables(self) -> Listing[Table]:
         """Return all tables, by name."""
@@ -301,6 +294,10 @@ class Session:
             When a property has no such value, or one that does not fit the schema; when the data has no such column, or
             values that no field can hold.
         """
+        from sleeper_nb.admin.create_plan import CreatePlan
+        from sleeper_nb.load.data_columns import SchemaChoice
+        from sleeper_nb.session import creating
+
         request = creating.TableRequest(
             creating.NewTable(name, split_points, state_store, properties or {}, message, or_replace),
             schema if isinstance(schema, Schema) else None,
@@ -356,6 +353,9 @@ class Session:
         InvalidInput, NotFound
             When the data has no such column, or it cannot be a row key.
         """
+        from sleeper_nb.load.data_columns import SchemaChoice
+        from sleeper_nb.session import creating
+
         self._check_open()
         choice = SchemaChoice(tuple(row_keys), types=types or {})
         request = creating.TableRequest(
@@ -384,6 +384,8 @@ class Session:
             When there is no such table, or another process has renamed or deleted it meanwhile: of two renames at the
             same time one wins.
         """
+        from sleeper_nb.session import administration
+
         administration.rename(self._tables, old, new)
         return self.table(new)
 
@@ -412,6 +414,8 @@ class Session:
         StorageError
             When files could not be deleted; the table is gone all the same.
         """
+        from sleeper_nb.session import administration
+
         return administration.drop(self._tables, name, force=force, dry_run=dry_run)
 
     @checked
@@ -459,6 +463,8 @@ class Session:
         InvalidInput, NotFound, StateRuleBroken
             When the split points or the schema are not valid.
         """
+        from sleeper_nb.session import administration
+
         return administration.reinitialise(
             self._tables,
             name,
@@ -492,6 +498,8 @@ class Session:
         NotFound
             When there is no such class; the nearest one is named.
         """
+        from sleeper_nb.session import administration
+
         return administration.migrate(self._tables, name, to, message=message)
 
     @checked
@@ -520,6 +528,8 @@ class Session:
             When the file cannot be read, naming the line; or, without `skip_conflicts`, when a table cannot be made as
             declared: its schema differs, for instance. Nothing is changed then.
         """
+        from sleeper_nb.session import administration
+
         return administration.apply(self._tables, declared, dry_run=dry_run, skip_conflicts=skip_conflicts)
 
     # The instance.
@@ -562,6 +572,8 @@ class Session:
         return self._list_properties(changes, footer)
 
     def _list_properties(self, names: Iterable[str], footer: str) -> Listing[PropertyValue]:
+        from sleeper_nb.admin import property_listing
+
         self._check_open()
         values = property_listing.instance_values(self.components.property_files.instance, names)
         return property_listing.list_values(values, f"properties of instance {self.instance}", footer)
@@ -600,6 +612,9 @@ class Session:
 
         Interrupted deletions of tables are finished first.
         """
+        from sleeper_nb.maintain.maintain import MaintenanceReport
+        from sleeper_nb.session.maintenance_service import finished_deletions, maintain_each
+
         steps = [] if dry_run else list(finished_deletions(self._tables))
         entries = self.components.catalog.tables()
         online = [entry for entry in entries if entry.online]
@@ -612,6 +627,8 @@ class Session:
         self, holder: str, stop: Stop, after_round: Callable[[MaintenanceRound, bool], None]
     ) -> MaintenanceService:
         """Return the service that maintains the instance; the parameters are those of `MaintenanceService`."""
+        from sleeper_nb.session.maintenance_service import MaintenanceService
+
         return MaintenanceService(self._tables, holder, stop, after_round)
 
     @checked
@@ -625,6 +642,11 @@ class Session:
         names
             The tables; all when none is given.
         """
+        from sleeper_nb.maintain.alerts import Alert, InstanceStatus, alerts_of
+        from sleeper_nb.maintain.service_lease import MAINTENANCE, held_lease
+        from sleeper_nb.maintain.status import TableStatus
+        from sleeper_nb.table import Table
+
         catalog, clock = self.components.catalog, self.components.clock
         entries = [self._tables.entry(name) for name in names] if names else catalog.tables()
         statuses, alerts = list[TableStatus](), list[Alert]()
@@ -716,17 +738,19 @@ class Session:
                 engine=engine,
                 engines=self.components.engines,
                 clock=self.components.clock,
-                lookup=lookup_in(self._tables.find),
+                lookup=lookup_in(self._tables.version),
                 tables=self._tables.names,
                 parameters=params or {},
                 data=variables,
                 views=self._views,
                 dry_run=dry_run,
             )
-            writing = writing_statement(text, engine)
+            writing = _writing_statement(text, engine)
             if writing is None:
                 check_takes_no_notes(message, job_id)
                 return queries.run(text)
+            from sleeper_nb.session.sql_writes import SqlWriter
+
             return SqlWriter(self, writing, text, queries, force, dry_run, message, job_id).run()
 
     def spark(self) -> SparkRuntime:
@@ -809,3 +833,16 @@ class Session:
         rows = at.system_table(suffix).rows
         assert isinstance(rows, SystemRows)  # noqa: S101 - what a system table has
         return frames.system_table(spark, rows)
+
+
+def _writing_statement(text: SqlText, engine: EngineChoice) -> WritingStatement | None:
+    """Return a statement of our own grammar; None for any other, which an engine judges.
+
+    With ``"auto"`` it is read in the first dialect that can read it.
+    """
+    statement = text.readable() if engine == "auto" else text.whole(engine)
+    if statement is None or not may_be_ours(statement):
+        return None
+    from sleeper_nb.sql.writes import read_writing_statement
+
+    return read_writing_statement(statement)

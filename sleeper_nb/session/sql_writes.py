@@ -53,7 +53,7 @@ from sleeper_nb.sql.alteration import (
     SetProperties,
     UniqueKeys,
 )
-from sleeper_nb.sql.dialects import DIALECTS
+from sleeper_nb.sql.beginning import check_takes_no_notes
 from sleeper_nb.sql.grammar import Constant, Parameter, placed
 from sleeper_nb.sql.parameters import plain_value, unknown_parameter
 from sleeper_nb.sql.statement import SqlText, Statement
@@ -65,7 +65,6 @@ from sleeper_nb.sql.writes import (
     DropTable,
     TruncateTable,
     WritingStatement,
-    read_writing_statement,
 )
 from sleeper_nb.table import Table
 from sleeper_nb.table.changing import BoundChange
@@ -74,7 +73,6 @@ from sleeper_nb.versions.periodic_savepoints import LoadedAndSaved
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sleeper_nb.query import EngineChoice
     from sleeper_nb.session.session import Session
 
 logger = logging.getLogger(__name__)
@@ -111,32 +109,6 @@ class InsertedRows(TableReport):
         note = self.snapshot.note if isinstance(self.snapshot, LoadedAndSaved | MadeBefore) else ""
         row = (self.table, self.rows, self.snapshot.id, self.snapshot.rows)
         return Grid(columns, (row,), footer=notes_line(self.reads, note))
-
-
-def writing_statement(text: SqlText, engine: EngineChoice) -> WritingStatement | None:
-    """Return a statement of our own grammar; None for any other, which an engine judges.
-
-    With ``"auto"`` it is read in the first dialect that can read it.
-    """
-    if engine != "auto":
-        return read_writing_statement(text.whole(engine))
-    for dialect in DIALECTS:
-        try:
-            statement = text.whole(dialect)
-        except InvalidInput:
-            continue
-        return read_writing_statement(statement)
-    return None
-
-
-def check_takes_no_notes(message: str | None, job_id: str | None) -> None:
-    """Raise when a message or job id is given with a statement that makes no version from rows."""
-    name = "a message" if message is not None else "a job id" if job_id is not None else None
-    if name is not None:
-        raise InvalidInput(
-            f"{name} is for INSERT, UPDATE, DELETE and MERGE",
-            hint=("leave out ", Action("-m", "message=") if message is not None else Action("--job-id", "job_id=")),
-        )
 
 
 @dataclass(frozen=True, slots=True)

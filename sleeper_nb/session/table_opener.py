@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from sleeper_nb.catalog.catalog_base import TableEntry
 from sleeper_nb.clock import Retry
 from sleeper_nb.engines.components import Components, OpenTable
 from sleeper_nb.errors import CatalogDamaged, NotFound
 from sleeper_nb.model.properties import STATE_STORES, TableProperties
-from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.snapshots import Snapshot, SnapshotReference, VersionReference
 from sleeper_nb.read.scan_plan import files_of
 from sleeper_nb.report import Bytes, Listing, OnDemand
 from sleeper_nb.state_store.registry import open_state_store
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage
-from sleeper_nb.table import Table
+from sleeper_nb.table_at import TableAt, version_of
+
+if TYPE_CHECKING:
+    from sleeper_nb.table import Table
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +62,16 @@ class TableOpener:
     def find(self, name: str) -> Table | None:
         """Open a table by its name, in any case; None when there is none."""
         entry = self.components.catalog.find_table(name)
-        return None if entry is None else Table(self.open(entry))
+        return None if entry is None else self._table(self.open(entry))
+
+    def table(self, name: str) -> Table:
+        """Return a table by its name, in any case; `NotFound` names the nearest."""
+        return self._table(self.named(name))
+
+    def version(self, name: str, asked: VersionReference | None) -> TableAt | None:
+        """Return a table at the version that a statement asks for; None when there is no table of the name."""
+        entry = self.components.catalog.find_table(name)
+        return None if entry is None else version_of(self.open(entry), asked)
 
     def open(self, entry: TableEntry) -> OpenTable:
         """Open a table: read its property file, and take its store."""
@@ -106,6 +118,12 @@ class TableOpener:
         """Forget the store of a deleted table."""
         self._stores.pop(table_id, None)
 
+    @staticmethod
+    def _table(opened: OpenTable) -> Table:
+        from sleeper_nb.table import Table  # a query does without it, and all that it can do
+
+        return Table(opened)
+
     def _kind_of(self, table_id: str) -> str:
         try:
             return self.components.catalog.current(table_id).state_store
@@ -118,7 +136,7 @@ class TableOpener:
         catalog = self.components.catalog
         entries, heads = catalog.tables(), catalog.current_of_all()
         present = tuple(entry for entry in entries if entry.id in heads or self._is_damaged(entry))
-        tables = OnDemand(present, lambda entry: Table(self.open_present(entry)), NotFound)
+        tables = OnDemand(present, lambda entry: self._table(self.open_present(entry)), NotFound)
         cells = tuple(self._cells(entry, heads[entry.id]) for entry in present)
         columns = ("table", "snapshot", "rows", "files", "bytes", "partitions", "last change", "id")
         offline = ", ".join(entry.name for entry in present if not entry.online)
@@ -135,7 +153,7 @@ class TableOpener:
     def _cells(self, entry: TableEntry, head: Snapshot) -> tuple[object, ...]:
         files, size, leaves = head.files, head.bytes, head.leaves
         if leaves is None or head.references is None:  # written by an earlier version, which counted each reference
-            state = Table(self.open_present(entry)).at(head.id).state
+            state = version_of(self.open_present(entry), SnapshotReference(head.id)).state
             (files, size), leaves = files_of(state), len(state.tree.leaves)
         return (entry.name, head.id, head.rows, files, Bytes(size), leaves, head.time, entry.id)
 

@@ -479,7 +479,7 @@ def _quoted_uses(statement: Statement, replaced: Mapping[TableReference, str]) -
     ]
 
 
-def lookup_in(find: Callable[[str], ReadableTable | None]) -> Lookup:
+def lookup_in(find: Callable[[str, VersionReference | None], ReadableVersion | None]) -> Lookup:
     """Return the lookup of tables and their system tables for one statement.
 
     Each version of a table is looked up once: wherever a statement names it in the same way, it reads the same, even if
@@ -488,7 +488,7 @@ def lookup_in(find: Callable[[str], ReadableTable | None]) -> Lookup:
     Parameters
     ----------
     find
-        Returns a table by its name; None when there is none.
+        Returns a table at a version by its name; None when there is no such table.
     """
     versions: dict[tuple[str, VersionReference | None], ReadableVersion] = {}
 
@@ -496,10 +496,10 @@ def lookup_in(find: Callable[[str], ReadableTable | None]) -> Lookup:
         base, mark, suffix = name.partition(MARK)
         key = (base.casefold(), reference)
         if key not in versions:
-            table = find(base)
-            if table is None:
+            version = find(base, reference)
+            if version is None:
                 return None
-            versions[key] = table.at(reference)
+            versions[key] = version
         return versions[key].system_table(suffix) if mark else versions[key].source()
 
     return source

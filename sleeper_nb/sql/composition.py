@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from sleeper_nb.change.row_changes import Given
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.sql_values import Dialect, Slice, Written
+from sleeper_nb.model.sql_values import Dialect, Given, Slice, Written
 from sleeper_nb.sql.dialects import RULES, DialectRules
 from sleeper_nb.sql.statement import OriginSpan, Statement, TextOrigin
 from sleeper_nb.sql.tokens import quote_name

@@ -16,7 +16,6 @@ from sleeper_nb.change.row_changes import (
     DeleteRows,
     DoNothing,
     Expression,
-    Given,
     MergeRows,
     NamedQueries,
     ReplacedRegions,
@@ -32,7 +31,7 @@ from sleeper_nb.change.row_changes import (
 )
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.model.sql_values import Slice
+from sleeper_nb.model.sql_values import Given, Slice
 from sleeper_nb.read.scan_plan import FILE_NUMBER, POSITION
 from sleeper_nb.sql.composition import Composition, GivenMap, Piece, QuotedName, StructBegin, StructField, in_brackets
 

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from sleeper_nb.change.row_changes import (
     DefaultValue,
-    Given,
     InsertRows,
     NamedQueries,
     OverwriteRows,
@@ -16,7 +15,7 @@ from sleeper_nb.change.row_changes import (
     ReplacedWhere,
     Target,
 )
-from sleeper_nb.model.sql_values import Name, QueryPart
+from sleeper_nb.model.sql_values import Given, Name, QueryPart
 from sleeper_nb.sql.composition import Composition, Piece
 from sleeper_nb.sql.delete_update import check_no_evolution, check_not_named, read_distinct_names
 from sleeper_nb.sql.expressions import read_expression

@@ -16,7 +16,7 @@ from operator import attrgetter
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.sql_values import Dialect, QueryPart, Slice, Written
-from sleeper_nb.sql.dialects import RULES, DialectRules
+from sleeper_nb.sql.dialects import DIALECTS, RULES, DialectRules
 from sleeper_nb.sql.tokens import Token, TokenKind, tokenize
 
 _START = attrgetter("start")
@@ -197,6 +197,15 @@ class SqlText:
         if dialect not in self._split:
             self._split[dialect] = Statement.of(self.text, dialect=dialect)
         return self._split[dialect]
+
+    def readable(self) -> Statement | None:
+        """Return the whole statement in the first dialect that can read it; None where none can."""
+        for dialect in DIALECTS:
+            try:
+                return self.whole(dialect)
+            except InvalidInput:
+                continue
+        return None
 
     def query(self, dialect: Dialect) -> Statement:
         """Return the query in it; errors as `Statement.of`."""

@@ -4,24 +4,40 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Mapping
 from functools import cache, partial
 
 from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.clock import Clock, Retry
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.state_store.dynamodb.store import DynamoDBStateStore
-from sleeper_nb.state_store.s3_state_store import S3StateStore
+from sleeper_nb.model.properties import STATE_STORES
 from sleeper_nb.state_store.state_store_base import StateStore
-from sleeper_nb.state_store.transaction_log import TransactionLogStateStore
 from sleeper_nb.storage.file_cache import NO_CACHE
 from sleeper_nb.storage.filesystem import Storage
 
 logger = logging.getLogger(__name__)
 
-STATE_STORES: Mapping[str, type[StateStore]] = {
-    kind.__name__: kind for kind in (S3StateStore, DynamoDBStateStore, TransactionLogStateStore)
-}
+
+def state_store_named(name: str) -> type[StateStore]:
+    """Return the class of a name: one of `STATE_STORES`. Only that one is imported.
+
+    Raises
+    ------
+    NotFound
+        When there is no such class; the message names the nearest one.
+    """
+    if name == "S3StateStore":
+        from sleeper_nb.state_store.s3_state_store import S3StateStore
+
+        return S3StateStore
+    if name == "TransactionLogStateStore":
+        from sleeper_nb.state_store.transaction_log import TransactionLogStateStore
+
+        return TransactionLogStateStore
+    if name == "DynamoDBStateStore":
+        from sleeper_nb.state_store.dynamodb.store import DynamoDBStateStore
+
+        return DynamoDBStateStore
+    raise NotFound.of("state store", name, STATE_STORES)
 
 
 def erase_state(table_id: str, catalog: Catalog, storage: Storage, clock: Clock) -> None:
@@ -29,10 +45,10 @@ def erase_state(table_id: str, catalog: Catalog, storage: Storage, clock: Clock)
 
     Parameters are those of `StateStore`.
     """
-    for kind in STATE_STORES.values():
-        logger.debug("deleting what %s keeps of table %s", kind.__name__, table_id)
+    for name in STATE_STORES:
+        logger.debug("deleting what %s keeps of table %s", name, table_id)
         with contextlib.suppress(InvalidInput):  # a class that needs another catalog
-            kind(table_id, catalog, storage, clock, Retry()).erase()
+            state_store_named(name)(table_id, catalog, storage, clock, Retry()).erase()
 
 
 def open_state_store(
@@ -45,14 +61,13 @@ def open_state_store(
     NotFound
         When there is no such class; the message names the nearest one.
     """
-    if name not in STATE_STORES:
-        raise NotFound.of("state store", name, STATE_STORES)
+    kind = state_store_named(name)
     logger.debug("opening the %s of table %s", name, table_id)
     # Each store owns its successor and none points back, so their caches are freed with the last user.
     successor = cache(
         partial(open_state_store, table_id=table_id, catalog=catalog, storage=storage, clock=clock, retry=retry)
     )
-    return STATE_STORES[name](table_id, catalog, storage, clock, retry, successor)
+    return kind(table_id, catalog, storage, clock, retry, successor)
 
 
 def without_cache(store: StateStore) -> StateStore:

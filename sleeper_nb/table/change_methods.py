@@ -13,7 +13,6 @@ from sleeper_nb.change.row_changes import (
     Assignment,
     DeleteRows,
     DoNothing,
-    Given,
     InsertColumns,
     MergeRows,
     MergeSource,
@@ -47,7 +46,8 @@ from sleeper_nb.load.row_checks import values_text
 from sleeper_nb.load.source_files import SourceFile, hidden_note
 from sleeper_nb.load.sources import opened_sources, read_source
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.model.sql_values import Name, Slice
+from sleeper_nb.model.snapshots import VersionReference
+from sleeper_nb.model.sql_values import Given, Name, Slice
 from sleeper_nb.query import Engine, Queries
 from sleeper_nb.read.scan_plan import regions_of
 from sleeper_nb.report import counted
@@ -57,7 +57,7 @@ from sleeper_nb.sql.variables import Variables
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.table.changing import BoundChange, hints_of_change
 from sleeper_nb.table.merge_builder import SOURCE_NAME, TARGET_NAME, MergeBuilder
-from sleeper_nb.table_at import TableAt, current_version
+from sleeper_nb.table_at import TableAt, version_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +179,9 @@ class ChangeMethods:
         with hints_of_change(self.table.name, None):
             return rows_given(data, schema, self.table.store.storage, options)
 
-    def _version_of(self, name: str) -> TableAt | None:
+    def _version_of(self, name: str, asked: VersionReference | None) -> TableAt | None:
         is_own = name.casefold() == self.table.name.casefold()
-        return current_version(self.table) if is_own else None
+        return version_of(self.table, asked) if is_own else None
 
     def _bound(
         self, operation: str, change: RowChange, remarks: Sequence[str] = (), conversion: Conversion = by_statement

@@ -23,7 +23,6 @@ from sleeper_nb.change.row_changes import (
     DeleteRows,
     DoNothing,
     Expression,
-    Given,
     InsertAll,
     InsertColumns,
     MergeRows,
@@ -44,7 +43,7 @@ from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.load.conform import no_place
 from sleeper_nb.load.row_checks import values_text
 from sleeper_nb.model.schema import Member, Schema
-from sleeper_nb.model.sql_values import Name, Slice
+from sleeper_nb.model.sql_values import Given, Name, Slice
 from sleeper_nb.model.transactions import EditCounts
 from sleeper_nb.read.live_rows import Positions
 from sleeper_nb.read.scan_plan import FILE_NUMBER, POSITION

@@ -60,11 +60,10 @@ from sleeper_nb.table.merge_builder import MergeBuilder
 from sleeper_nb.table.table_inspect import TableInspect
 from sleeper_nb.table.table_maintenance import Maintenance, maintain
 from sleeper_nb.table.version_history import ChosenRows
-from sleeper_nb.table_at import TableAt, current_version
+from sleeper_nb.table_at import TableAt, current_version, version_of
 from sleeper_nb.versions.create_savepoint import create_savepoint, save_current, savepoint_named
 from sleeper_nb.versions.delete_savepoint import SavepointDeletion
 from sleeper_nb.versions.diff import Diff
-from sleeper_nb.versions.resolve import resolve
 from sleeper_nb.versions.roll_back import RollbackReport, roll_back
 from sleeper_nb.versions.savepoint_manager import SavepointManager, list_savepoints
 
@@ -127,7 +126,7 @@ class Table(Report):
             ``"own"`` reads the version with the schema that it had; ``"current"`` with the current one.
         """
         asked = _reference(version, timestamp)
-        at = TableAt(self._opened, resolve(self.store.catalog, self.entry.id, self.name, asked))
+        at = version_of(self._opened, asked)
         # The current version has the current schema: looking that up again could find a later one.
         return at if asked is None or schema == "own" else at.in_schema(schema)
 

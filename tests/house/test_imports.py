@@ -50,7 +50,7 @@ def test_loading_the_extension_loads_nothing_heavy(tmp_path):
     assert not loaded("\n".join(lines)) & HEAVY
 
 
-def test_the_first_answer_of_sql_loads_neither_pandas_nor_spark(tmp_path):
+def test_the_first_answer_of_sql_loads_only_what_reads(tmp_path):
     with sl.connect(tmp_path / "w") as session:
         table = session.create_table("t", sl.Schema({"k": "int"}, {}, {"n": "int"}), split_points=[3])
         table.ingest([{"k": k, "n": k} for k in range(10)])
@@ -59,7 +59,13 @@ def test_the_first_answer_of_sql_loads_neither_pandas_nor_spark(tmp_path):
         f"session = sl.connect({str(tmp_path / 'w')!r})",
         "assert session.sql('SELECT sum(n) AS n FROM t WHERE k < 5').to_dict() == {'n': [10]}",
     )
-    assert not loaded("\n".join(lines)) & {"pandas", "polars", "pyspark", "altair", "IPython"}
+    modules = loaded("\n".join(lines))
+    assert not modules & {"boto3", "pandas", "polars", "pyarrow.dataset", "pyspark", "altair", "datafusion", "IPython"}
+    ours = {name.removeprefix("sleeper_nb.") for name in modules if name.startswith("sleeper_nb.")}
+    of_changes = {name for name in ours if name.partition(".")[0] in {"change", "changes", "load", "maintain", "table"}}
+    assert of_changes <= {"load", "load.load_options", "maintain", "maintain.system_tables"}
+    elsewhere = ("catalog.dynamodb", "state_store.dynamodb", "widgets", "commands", "session.sql_writes", "sql.writes")
+    assert not {name for name in ours if name.startswith(elsewhere)}
 
 
 def test_the_first_rows_of_the_grid_do_not_wait_for_pandas(tmp_path):

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sleeper_nb as sl
-from sleeper_nb.change.row_changes import DeleteRows, Given, MergeRows, UpdateColumns, UpdateRows
+from sleeper_nb.change.row_changes import DeleteRows, MergeRows, UpdateColumns, UpdateRows
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.sql_values import Slice, Written
+from sleeper_nb.model.sql_values import Given, Slice, Written
 from sleeper_nb.query import Queries
 from sleeper_nb.sql.binding import lookup_in
 from sleeper_nb.sql.composition import Around, Composition, GivenMap, Piece, QuotedName, in_brackets
@@ -40,7 +40,7 @@ def found(session: sl.Session, sql: str, engine: Any, **parameters: object) -> l
     queries = Queries(
         engine=engine,
         parameters=parameters,
-        lookup=lookup_in(session._tables.find),
+        lookup=lookup_in(session._tables.version),
         tables=session._tables.names,
         engines=session.components.engines,
         clock=session.components.clock,

@@ -9,6 +9,8 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
+from sleeper_nb.sql import writes
+from sleeper_nb.sql.beginning import OUR_WORDS
 from tests.support.combinations import few_on_spark
 from tests.support.engines import DUCKDB_FIRST, ENGINES, answer
 
@@ -34,6 +36,10 @@ def fares(session, where="true", table="trips"):
 
 def files(session):
     return {file.path for file in session._storage.list() if not file.path.startswith("catalog")}
+
+
+def test_a_statement_that_may_be_ours_is_told_by_its_first_word():
+    assert {*writes._READERS, *writes._FOREIGN, *writes._ROW_READERS} == OUR_WORDS
 
 
 @few_on_spark(

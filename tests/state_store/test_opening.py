@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from sleeper_nb.errors import NotFound
+from sleeper_nb.model.properties import STATE_STORES
 from sleeper_nb.model.transactions import MigrateStateStore
-from sleeper_nb.state_store.registry import STATE_STORES
+from sleeper_nb.state_store.registry import state_store_named
 from tests.support.builders import EMBEDDED, a_store, ingest, rows_of
 
 
@@ -38,4 +39,4 @@ def test_the_store_of_another_class_is_always_the_same(tmp_path: Path):
     with pytest.raises(NotFound) as error:
         store.named("TransactionLogStatStore")
     assert "TransactionLogStateStore" in (error.value.hint or "")
-    assert {kind.__name__ for kind in STATE_STORES.values()} == {*STATE_STORES}
+    assert [state_store_named(name).__name__ for name in STATE_STORES] == [*STATE_STORES]

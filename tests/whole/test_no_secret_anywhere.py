@@ -9,8 +9,8 @@ import urllib.parse
 import pytest
 
 import sleeper_nb as sl
+from sleeper_nb.engines.spark.instance_place import InstancePlace
 from sleeper_nb.engines.spark.jvm import JvmPlan, find_java
-from sleeper_nb.engines.spark.source_options import InstancePlace
 from sleeper_nb.engines.spark.spark_settings import IgnoredSetting, logged_settings
 from sleeper_nb.storage.aws_target import AwsTarget
 from tests.faces.saved_notebook import saved

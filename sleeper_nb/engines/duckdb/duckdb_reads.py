@@ -19,7 +19,6 @@ from sleeper_nb.engines.local_files import absolute, as_pattern, check_outside, 
 from sleeper_nb.engines.undisturbed import undisturbed
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.last_used import LastUsed
-from sleeper_nb.load.source_files import check_no_local_lake_table
 from sleeper_nb.sql.beginning import NOT_ALONE, end_of_explain, no_call, no_query, no_query_begins_with
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import unquote
@@ -459,6 +458,8 @@ def named_files(
         if matches and not allowed:
             raise no_local_files(pattern)
         if matches != [pattern]:
+            from sleeper_nb.load.source_files import check_no_local_lake_table
+
             check_no_local_lake_table(map(absolute, matches))
         for path in map(absolute, (pattern, *matches)):
             check_outside(path)

@@ -14,9 +14,9 @@ from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.duckdb.duckdb_planning import DuckDBPlanning
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedStatement
 from sleeper_nb.engines.duckdb.duckdb_rows import DuckDBRows
-from sleeper_nb.engines.duckdb.files_in_sql import ReadableFiles
 from sleeper_nb.engines.duckdb.interrupts import interruptible
 from sleeper_nb.engines.duckdb.kept_views import ViewsOfStatement, can_be_kept
+from sleeper_nb.engines.duckdb.readable_files import ReadableFiles
 from sleeper_nb.engines.duckdb.statement_time import moment_of, set_moment
 from sleeper_nb.engines.engine import EngineQuery
 from sleeper_nb.errors import StorageError

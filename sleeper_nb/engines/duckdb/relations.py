@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import duckdb
 import pyarrow as pa
@@ -46,11 +46,13 @@ from sleeper_nb.read.scan_plan import (
     only_with_deletions,
 )
 from sleeper_nb.sql.binding import GENERATED_PREFIX
-from sleeper_nb.sql.chart_sums import ChartQuery, ChartValue, counts
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.variables import BoundVariable
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.paths import is_data_file
+
+if TYPE_CHECKING:
+    from sleeper_nb.sql.chart_sums import ChartQuery, ChartValue
 
 logger = logging.getLogger(__name__)
 
@@ -583,6 +585,8 @@ def _chart_value(value: ChartValue) -> duckdb.Expression:
 
 def counted_in_ranges(rows: duckdb.DuckDBPyRelation, name: str, ranges: int) -> pa.Table:
     """Return how many values of a column fall into each of equal ranges: columns low, high, place and n."""
+    from sleeper_nb.sql.chart_sums import ChartValue, counts
+
     return summed_for_chart(rows, (ChartValue("x", name, "number"),), counts(ranges))
 
 

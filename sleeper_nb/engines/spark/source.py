@@ -29,10 +29,11 @@ from pyspark.sql.datasource import (
 )
 
 from sleeper_nb.engines.spark.frames import columns_text, hand_over_keys
+from sleeper_nb.engines.spark.instance_place import InstancePlace
 from sleeper_nb.engines.spark.jvm import is_local
 from sleeper_nb.engines.spark.read_tasks import FeedColumns, ReadTask, rows_of
 from sleeper_nb.engines.spark.source_filters import predicate_of_filters
-from sleeper_nb.engines.spark.source_options import AppendOptions, InstancePlace, SourceOptions
+from sleeper_nb.engines.spark.source_options import AppendOptions, SourceOptions
 from sleeper_nb.engines.spark.source_table import Opener, SourceTable
 from sleeper_nb.engines.spark.spark_errors import without_stack
 from sleeper_nb.engines.spark.spark_settings import PUSHDOWN

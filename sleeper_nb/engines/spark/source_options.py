@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from sleeper_nb.engines.spark.instance_place import ADDRESS, AWS, InstancePlace
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.jobs import check_job_id
-from sleeper_nb.model.permissions import NOTHING_ALLOWED, Permissions
 from sleeper_nb.model.snapshots import (
     EPOCH,
     SnapshotReference,
@@ -18,13 +18,10 @@ from sleeper_nb.model.snapshots import (
     parse_moment,
     parse_version,
 )
-from sleeper_nb.storage.aws_target import AS_BOTO3_FINDS_IT, AwsTarget
 from sleeper_nb.versions.appends import CHANGES, SKIP_CHANGES, SKIP_ROLLBACKS, BatchLimits, StreamRules
 
 TABLE: Final = "table"
-_ADDRESS: Final = ("warehouse", "instance")
-_AWS: Final = ("region", "endpoint-url", "profile")
-PLACE: Final = (*_ADDRESS, *_AWS)
+PLACE: Final = (*ADDRESS, *AWS)
 VERSION: Final = ("scan.snapshot-id", "scan.savepoint-id", "scan.timestamp", "scan.timestamp-millis", "version")
 LIMITS: Final = ("maxSnapshotsPerTrigger", "maxFilesPerTrigger", "maxRowsPerTrigger")
 REGION: Final = "scan.region"
@@ -36,41 +33,6 @@ APPEND_OPTIONS: Final = (TABLE, *PLACE, "message", "job-id")
 """Every option of a write."""
 _PATH: Final = "path"
 """What Spark calls the argument of ``load``."""
-
-
-@dataclass(frozen=True, slots=True)
-class InstancePlace:
-    """Where an instance is, as `sleeper_nb.connect` takes it; all that another process needs to open it.
-
-    Parameters
-    ----------
-    warehouse
-        An absolute folder, or ``s3://bucket/prefix``.
-    instance
-        Its name below the warehouse.
-    aws
-        Where S3 and DynamoDB are; the other process finds what is None. Keys are never part of this value.
-    permissions
-        What the session's user lets the properties of its tables name.
-    author
-        The name that history records for commits; the operating system's user when None.
-    machine
-        The machine that has the AWS profile.
-    """
-
-    warehouse: str
-    instance: str
-    aws: AwsTarget = AS_BOTO3_FINDS_IT
-    permissions: Permissions = NOTHING_ALLOWED
-    author: str | None = None
-    machine: str = ""
-
-    def overridden(self, options: Mapping[str, str]) -> InstancePlace:
-        """Return the place with the parts that options name; permissions do not carry over to another instance."""
-        aws = AwsTarget(*map(options.get, _AWS))
-        place = {name: options[name] for name in _ADDRESS if name in options}
-        other = replace(self, aws=self.aws.updated(aws), **place)  # type: ignore[arg-type]
-        return self if other == self else replace(other, permissions=NOTHING_ALLOWED)
 
 
 @dataclass(frozen=True, slots=True)

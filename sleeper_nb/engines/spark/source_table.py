@@ -7,8 +7,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 
+from sleeper_nb.engines.spark.instance_place import InstancePlace
 from sleeper_nb.engines.spark.read_tasks import PURPOSE, FeedColumns, FeedTask, ReadTask, TaskLease
-from sleeper_nb.engines.spark.source_options import InstancePlace, SourceOptions
+from sleeper_nb.engines.spark.source_options import SourceOptions
 from sleeper_nb.engines.spark.wanted_rows import WantedRows
 from sleeper_nb.load.row_checks import JudgedRows, RowCheck
 from sleeper_nb.model.file_reference import FileReference

@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 
 import sleeper_nb as sl
+from sleeper_nb.engines.spark.instance_place import InstancePlace
 from sleeper_nb.engines.spark.source import source_of
-from sleeper_nb.engines.spark.source_options import InstancePlace
 from sleeper_nb.session import open_source_table
 from tests.engines.spark.spark_alone import Unlucky
 

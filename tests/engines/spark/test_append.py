@@ -14,8 +14,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import sleeper_nb as sl
 from sleeper_nb.engines.spark import append
+from sleeper_nb.engines.spark.instance_place import InstancePlace
 from sleeper_nb.engines.spark.source import source_of
-from sleeper_nb.engines.spark.source_options import InstancePlace
 from sleeper_nb.engines.spark.spark_errors import explain
 from sleeper_nb.session import open_source_table
 from tests.support.builders import in_order

@@ -12,8 +12,8 @@ from pyspark.sql.types import StructType
 
 import sleeper_nb as sl
 from sleeper_nb.clock import Clock
+from sleeper_nb.engines.spark.instance_place import InstancePlace
 from sleeper_nb.engines.spark.source import source_of
-from sleeper_nb.engines.spark.source_options import InstancePlace
 from sleeper_nb.engines.spark.spark_errors import explain
 from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.engines.spark.spark_settings import PUSHDOWN

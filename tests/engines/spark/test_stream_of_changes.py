@@ -15,8 +15,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import LongType, StringType, StructType
 
 import sleeper_nb as sl
+from sleeper_nb.engines.spark.instance_place import InstancePlace
 from sleeper_nb.engines.spark.source import source_of
-from sleeper_nb.engines.spark.source_options import InstancePlace
 from sleeper_nb.session import open_source_table
 from sleeper_nb.versions import leases
 from tests.support.builders import EMBEDDED
