@@ -18,13 +18,13 @@ import sleeper_nb as sl
 from benchmarks.compaction import SCHEMA, rows_of
 from benchmarks.lookups import bytes_read
 from sleeper_nb.display.preview import DEFAULT_DISPLAY
-from sleeper_nb.query import Engine
+from sleeper_nb.query import EngineName
 
 SQL = "SELECT * FROM t"
 FIRST = "the first rows, ours"
 
 
-def ways(session: sl.Session, engine: Engine, files: list[str]) -> dict[str, Callable[[], object]]:
+def ways(session: sl.Session, engine: EngineName, files: list[str]) -> dict[str, Callable[[], object]]:
     """Return what is timed, by what it is called."""
     if engine == "duckdb":
         import duckdb
@@ -67,7 +67,7 @@ def main() -> None:
         table = session.create_table("t", SCHEMA, ["user-3", "user-5", "user-7"])
         table.ingest(rows_of(0, given.rows))
         files = [str(path) for path in Path(folder, "w").rglob("data/**/*.parquet")]
-        engines: tuple[Engine, ...] = ("duckdb", "spark") if given.spark else ("duckdb",)
+        engines: tuple[EngineName, ...] = ("duckdb", "spark") if given.spark else ("duckdb",)
         for engine in engines:
             print(f"{engine}: {given.rows:,} rows in {len(files)} files, {given.rounds} rounds")
             found = measured(ways(session, engine, files), given.rounds)

@@ -14,7 +14,7 @@ from sleeper_nb.clock import Clock
 from sleeper_nb.errors import Action, InvalidInput, NotInstalled, OfOtherWarehouse, SleeperError
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.progress import SILENT, Progress
-from sleeper_nb.query import ENGINES, Engine
+from sleeper_nb.query import ENGINES, EngineName
 from sleeper_nb.report import Bytes, Grid, Report
 from sleeper_nb.session import Session, connect
 
@@ -281,7 +281,7 @@ def _ask(session: Session, data: pd.DataFrame, watch: Progress) -> tuple[TimeTra
     return tuple(moments)
 
 
-def _check(words: str, answers: Mapping[Engine, tuple[Any, ...]], expected: pd.DataFrame) -> None:
+def _check(words: str, answers: Mapping[EngineName, tuple[Any, ...]], expected: pd.DataFrame) -> None:
     delay = expected["dep_delay"]
     pandas = (len(expected), int(delay.count()), int(delay.sum()))
     for engine, answer in answers.items():

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from sleeper_nb.change.change import ChangeReport
     from sleeper_nb.change.purge import PurgeReport
-    from sleeper_nb.query import Engine
+    from sleeper_nb.query import EngineName
     from sleeper_nb.table import Table
 
 ROWS_WHERE = option(
@@ -231,7 +231,7 @@ def _planned_rows(context: Context, arguments: Namespace, change: Callable[..., 
 
 
 def _options(context: Context, arguments: Namespace) -> dict[str, Any]:
-    engine: Engine = arguments.engine or ("spark" if context.engine == "spark" else "duckdb")
+    engine: EngineName = arguments.engine or ("spark" if context.engine == "spark" else "duckdb")
     return {"engine": engine, "message": arguments.message, "job_id": arguments.job_id}
 
 

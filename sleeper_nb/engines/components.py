@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sleeper_nb.load.row_checks import RowCheck, Rule
+    from sleeper_nb.sql.variables import BoundVariable
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,24 @@ class Engines:
     def default(self) -> Engine:
         """The engine that is asked first, and that runs the statements of this package."""
         return self.duckdb
+
+    @property
+    def others(self) -> tuple[Engine, ...]:
+        """The other engines, in the order in which they may claim a statement."""
+        return (self.spark,)
+
+    @property
+    def with_tasks(self) -> Engine | None:
+        """The engine that shares large work among tasks; None when there is none."""
+        return next((each for each in self.others if each.capabilities.has_tasks), None)
+
+    def owner_of(self, variable: BoundVariable) -> Engine | None:
+        """Return the engine whose data frame a variable is; None for rows that each engine can read."""
+        return None if variable.spark_frame is None else self.spark
+
+    def own_names(self) -> frozenset[str]:
+        """Return the names, in lower case, of what the engines themselves have, and a statement reads first."""
+        return frozenset().union(*(each.own_names() for each in self.others))
 
     def close(self) -> None:
         """Stop Spark if it is ours, and release DuckDB's databases; later work is refused."""

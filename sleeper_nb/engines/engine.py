@@ -12,10 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sleeper_nb.clock import Clock
+from sleeper_nb.errors import SleeperError
 from sleeper_nb.model.sql_values import Dialect
 from sleeper_nb.progress import Progress
 from sleeper_nb.sql.binding import Bound
 from sleeper_nb.sql.chart_sums import ChartQuery, ChartValue
+from sleeper_nb.sql.composition import Composition
+from sleeper_nb.sql.dialects import DIALECTS
+from sleeper_nb.sql.statement import SqlText, Statement
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
 EngineName = Dialect
 """An engine has the name of its SQL."""
+ENGINES: Final[tuple[EngineName, ...]] = DIALECTS
 
 _LONGEST_TEXT: Final = 200_000
 _MOST_VALUES: Final = 10_000
@@ -63,15 +68,15 @@ class Capabilities:
         Whether it runs in this process: it is asked first, and a statement that this package wrote runs on it.
     has_own_session
         Whether it has a session whose views, functions and settings a statement can read and change.
-    reads_own_frames
-        Whether a statement can read the engine's own data frames; another engine reads all their rows first.
+    has_tasks
+        Whether it shares work among tasks: it reads what is large, and loads and compacts.
     takes_any_condition
         Whether it takes a number or text for a condition, so that these are refused before it is asked.
     """
 
     answers_at_once: bool = False
     has_own_session: bool = False
-    reads_own_frames: bool = False
+    has_tasks: bool = False
     takes_any_condition: bool = False
 
 
@@ -142,6 +147,9 @@ class EngineRows(Protocol):
     def plan(self) -> str:
         """Return how the engine would run the statement, in its own words."""
 
+    def plan_in(self, rows: pa.Table) -> str | None:
+        """Return the plan in the rows that ``EXPLAIN`` answers; None of other rows."""
+
     def to_load(self, names: Sequence[str]) -> Any:
         """Return the rows under other names, in the form in which a load takes them from this engine."""
 
@@ -180,8 +188,8 @@ class Engine(Protocol):
 
     Attributes
     ----------
-    name
-        Its name, which users give.
+    name, title
+        Its name, which users give; and in texts.
     capabilities
         What it can do.
     """
@@ -190,7 +198,42 @@ class Engine(Protocol):
     def name(self) -> EngineName: ...  # noqa: D102 - above
 
     @property
+    def title(self) -> str: ...  # noqa: D102 - above
+
+    @property
     def capabilities(self) -> Capabilities: ...  # noqa: D102 - above
+
+    def claim(self, sql: SqlText | Composition, views: Mapping[str, Statement]) -> str:
+        """Return why a statement whose engine is not named is one for this engine; "" when another may be asked first.
+
+        Parameters
+        ----------
+        views
+            The queries of the session's views, by name in lower case.
+        """
+
+    def claim_after(
+        self, error: SleeperError, sql: SqlText | Composition, views: Mapping[str, Statement], *, ask: bool
+    ) -> str:
+        """Return why a statement that another engine refused is one for this engine; "" when nothing shows that.
+
+        With `ask`, the engine is asked which functions it has.
+        """
+
+    def seems_to_own(self, sql: SqlText | Composition) -> bool:
+        """Return whether a statement looks like one in this engine's SQL."""
+
+    def own_names(self) -> frozenset[str]:
+        """Return the names, in lower case, of the views of the engine's own session; none before it has started."""
+
+    def check(self, statement: Statement, *, dry_run: bool) -> None:
+        """Raise for a user's statement that the engine would be started for only to refuse it.
+
+        Raises
+        ------
+        InvalidInput
+            It changes what SQL may not change, or with a dry run anything, or is only another engine's.
+        """
 
     def plan(self, query: EngineQuery) -> PlannedQuery:
         """Judge a query, and plan what it reads.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from sleeper_nb.engines.engine import ENGINES, EngineName
 from sleeper_nb.engines.rows_to_load import RowsToLoad
 from sleeper_nb.query.cost import EnginePlan, QueryCost
-from sleeper_nb.query.engine_choice import ENGINES, Engine, EngineChoice
+from sleeper_nb.query.engine_choice import EngineChoice
 from sleeper_nb.query.queries import Queries
 from sleeper_nb.query.result import QueryResult
 
 __all__ = [
-    "ENGINES", "Engine", "EngineChoice", "EnginePlan", "Queries", "QueryCost", "QueryResult", "RowsToLoad",
+    "ENGINES", "EngineChoice", "EngineName", "EnginePlan", "Queries", "QueryCost", "QueryResult", "RowsToLoad",
 ]  # fmt: skip

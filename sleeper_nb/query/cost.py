@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import html
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sleeper_nb.errors import visible
 from sleeper_nb.query.engine_choice import ChosenEngine
 from sleeper_nb.read.request_estimate import RequestEstimate, query
 from sleeper_nb.report import Bytes, Grid, TableReport
 from sleeper_nb.sql.binding import BoundSource
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-_DUCKDB_PLANS = ("analyzed_plan", "logical_opt", "logical_plan", "physical_plan")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -97,19 +92,6 @@ class EnginePlan(TableReport):
 
     engine: str
     text: str
-
-    @classmethod
-    def of_answer(cls, engine: str, rows: pa.Table) -> EnginePlan | None:
-        """Return the plan in the rows that ``EXPLAIN`` answers; None of other rows."""
-        if rows.column_names == ["explain_key", "explain_value"]:
-            if not rows.num_rows or not all(key in _DUCKDB_PLANS for key in rows.column(0).to_pylist()):
-                return None
-        elif engine != "spark" or rows.column_names != ["plan"] or rows.num_rows != 1:
-            return None
-        texts = rows.column(rows.num_columns - 1).to_pylist()
-        if not all(isinstance(text, str) for text in texts) or (engine == "spark" and not texts[0].startswith("== ")):
-            return None
-        return cls(engine, "\n".join(texts).rstrip())
 
     def grid(self) -> Grid:
         """Return the plan, line by line."""

@@ -12,33 +12,28 @@ from typing import Any, Final
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import Engines
+from sleeper_nb.engines.engine import EngineName
 from sleeper_nb.errors import Action, InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.sql_values import Dialect
-from sleeper_nb.query.engine_choice import (
-    BY_DEFAULT,
-    LARGE_GIB,
-    ChosenEngine,
-    EngineChoice,
-    changes_spark,
-    why_only_spark,
-    why_spark_after,
-)
+from sleeper_nb.query.engine_choice import LARGE_GIB, ChosenEngine, EngineChoice
 from sleeper_nb.query.result import QueryResult
-from sleeper_nb.query.runner import BetterOnSpark, Runner
+from sleeper_nb.query.runner import BetterElsewhere, Runner
 from sleeper_nb.sql.binding import Binder, Lookup
 from sleeper_nb.sql.composition import Composition
 from sleeper_nb.sql.references import table_references
 from sleeper_nb.sql.statement import SqlText, Statement
-from sleeper_nb.sql.tokens import tokenize
 from sleeper_nb.sql.variables import Variables
 from sleeper_nb.sql.views import changed_view
 
 logger = logging.getLogger(__name__)
 
-_IF_SPARK: Final = ("if it is in Spark's SQL, name the engine: ", Action("--engine spark", 'engine="spark"'))
-
 _LIST_TABLES: Final = "SELECT unnest(CAST(:tables AS VARCHAR[])) AS table_name"
 _NAME_VIEW: Final = "SELECT :view AS view"
+
+
+def _name_engine(name: EngineName) -> Action:
+    """Return how a user names an engine."""
+    return Action(f"--engine {name}", f'engine="{name}"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +70,8 @@ class Queries:
 
     @property
     def dialect(self) -> Dialect:
-        """Which engine's SQL an expression is read as: DuckDB's, unless Spark is named."""
-        return "spark" if self.engine == "spark" else "duckdb"
+        """Which engine's SQL an expression is read as: the default one's, unless another is named."""
+        return self.engines.default.name if self.engine == "auto" else self.engine
 
     def run(self, sql: str | SqlText | Composition) -> QueryResult:
         """Bind the versions that a statement names, and hand it to an engine.
@@ -94,38 +89,67 @@ class Queries:
             When the engine cannot read the statement.
         """
         text = SqlText(sql) if isinstance(sql, str) else sql
-        engines = self.engines
-        run = partial(self._run_on, text, Variables(self.data, partial(_own_of_spark, engines)))
-        on_spark = partial(_views_on_spark, engines, self._kept_views)
-        if self.engine == "duckdb":
+        run = partial(self._run_on, text, Variables(self.data, self.engines.own_names))
+        default = self.engines.default
+        if self.engine == default.name:
             try:
-                return run(ChosenEngine("duckdb"))
+                return run(ChosenEngine(default.name))
             except (InvalidInput, NotFound) as error:
-                only = why_spark_after(error, text, on_spark, lambda _: False)
-                if only:
-                    error.hint = (f"{only}: ", Action("--engine spark", 'engine="spark"'))
+                claimed = self._claimed_after(error, text)
+                if claimed is not None:
+                    error.hint = (f"{claimed.why}: ", _name_engine(claimed.name))
                 raise
-        if self.engine == "spark":
-            return run(ChosenEngine("spark"))
-        why = (
-            f"the warehouse names cluster {engines.spark.cluster}"
-            if engines.spark.cluster
-            else why_only_spark(text, on_spark)
-        )
-        if not why:
+        if self.engine != "auto":
+            return run(ChosenEngine(self.engine))
+        chosen = self._claimed(text)
+        if chosen is None:
             try:
-                return run(BY_DEFAULT, LARGE_GIB * 2**30)
-            except BetterOnSpark as better:
+                return run(ChosenEngine(default.name, f"tables of less than {LARGE_GIB} GiB"), LARGE_GIB * 2**30)
+            except BetterElsewhere as better:
+                chosen = better.chosen
                 if better.if_it_can:
-                    return _on_spark_if_it_can(run, better.why)
-                why = better.why
+                    return self._if_it_can(run, chosen)
             except (InvalidInput, NotFound) as error:
-                why = why_spark_after(error, text, on_spark, partial(_is_spark_function, engines))
-                if not why:
-                    _suggest_spark(error, text)
+                chosen = self._claimed_after(error, text, ask=True)
+                if chosen is None:
+                    self._suggest_other(error, text)
                     raise
-        logger.info("Spark runs the statement: %s", why)
-        return run(ChosenEngine("spark", why))
+        logger.info("%s runs the statement: %s", self.engines[chosen.name].title, chosen.why)
+        return run(chosen)
+
+    def _claimed(self, text: SqlText | Composition) -> ChosenEngine | None:
+        """Return the engine whose statement a text can only be; None when the default one is asked."""
+        claims = ((each.name, each.claim(text, self._kept_views)) for each in self.engines.others)
+        return next((ChosenEngine(name, why) for name, why in claims if why), None)
+
+    def _claimed_after(
+        self, error: SleeperError, text: SqlText | Composition, *, ask: bool = False
+    ) -> ChosenEngine | None:
+        """Return the engine whose statement a text is that the default one refused; None when nothing shows that."""
+        others = self.engines.others
+        claims = ((each.name, each.claim_after(error, text, self._kept_views, ask=ask)) for each in others)
+        return next((ChosenEngine(name, why) for name, why in claims if why), None)
+
+    def _if_it_can(self, run: Callable[[ChosenEngine], QueryResult], chosen: ChosenEngine) -> QueryResult:
+        """Return the result of a statement on an engine; on the default one when that does not run it."""
+        default, title = self.engines.default, self.engines[chosen.name].title
+        logger.info("%s runs the statement: %s", title, chosen.why)
+        try:
+            return run(chosen)
+        except SleeperError as error:
+            logger.info("%s runs the statement, as %s does not: %s", default.title, title, error)
+        return run(ChosenEngine(default.name, f"{chosen.why}, but {title} does not run it"))
+
+    def _suggest_other(self, error: SleeperError, text: SqlText | Composition) -> None:
+        """Say in the hint of an engine's error that another may read the statement, unless it says what to do."""
+        if not error.message.startswith(f"{self.engines.default.title}: "):
+            return
+        for each in self.engines.others:
+            named = f"if it is in {each.title}'s SQL, name the engine: ", _name_engine(each.name)
+            if "No function matches" in error.message:  # the other may have the function with other arguments
+                error.hint = (*error.hint_parts, "; ", *named)
+            elif not error.hint_parts and each.seems_to_own(text):
+                error.hint = named
 
     @property
     def _kept_views(self) -> MutableMapping[str, Statement]:
@@ -134,7 +158,7 @@ class Queries:
     def _run_on(
         self, text: SqlText | Composition, variables: Variables, chosen: ChosenEngine, limit: float = math.inf
     ) -> QueryResult:
-        """Return the result on an engine; raise `BetterOnSpark` for one that reads `limit` bytes or more."""
+        """Return the result on an engine; raise `BetterElsewhere` for one that reads `limit` bytes or more."""
         runner = Runner(
             chosen,
             self.tables,
@@ -161,14 +185,7 @@ class Queries:
         """Return the result of a whole statement of a user, which may change a view."""
         if statement.words() == ("SHOW", "TABLES"):  # an engine knows only its own tables, and would list none
             return runner.own(_LIST_TABLES, {"tables": list(binder.tables())})
-        if self.dry_run and runner.engine == "spark" and changes_spark(statement):
-            raise InvalidInput(
-                "the statement changes the Spark session and reads no rows", hint="run it without a dry run"
-            )
-        if runner.engine == "spark":
-            from sleeper_nb.engines.spark.sql_rules import refuse_before_start
-
-            refuse_before_start(statement)
+        self.engines[runner.engine].check(statement, dry_run=self.dry_run)
         references = table_references(statement)
         change = changed_view(statement, references, binder)
         if change is None:
@@ -188,62 +205,3 @@ class Queries:
             )  # or it raises, and nothing is changed
         change.apply(self.views)
         return runner.own(_NAME_VIEW, {"view": change.name})
-
-
-_OF_SPARK: Final = frozenset({
-    "ANTI", "CLUSTER", "DISTRIBUTE", "DIV", "EXPLODE", "LATERAL", "NAMED_STRUCT", "POSEXPLODE", "RLIKE", "SEMI", "SORT",
-    "STRING", "TRANSFORM",
-})  # fmt: skip
-"""Words by which a statement looks like one of Spark's SQL."""
-
-
-def _looks_like_spark(text: SqlText | Composition) -> bool:
-    texts = [each.text for each in text.written] if isinstance(text, Composition) else [text.text]
-    try:
-        tokens = [token for each in texts for token in tokenize(each, dialect="spark")]
-    except InvalidInput:
-        return False
-    return any(token.word in _OF_SPARK or token.text.startswith("`") for token in tokens)
-
-
-def _suggest_spark(error: SleeperError, text: SqlText | Composition) -> None:
-    """Say in the hint of DuckDB's error that Spark may read the statement, unless it says already what is meant."""
-    if not error.message.startswith("DuckDB: "):
-        return
-    if "No function matches" in error.message:  # Spark may have the function with other arguments
-        error.hint = (*error.hint_parts, "; ", *_IF_SPARK)
-    elif not error.hint_parts and _looks_like_spark(text):
-        error.hint = _IF_SPARK
-
-
-def _on_spark_if_it_can(run: Callable[[ChosenEngine], QueryResult], why: str) -> QueryResult:
-    """Return the result of a statement on Spark; on DuckDB when Spark does not run it."""
-    logger.info("Spark runs the statement: %s", why)
-    try:
-        return run(ChosenEngine("spark", why))
-    except SleeperError as error:
-        logger.info("DuckDB runs the statement, as Spark does not: %s", error)
-    return run(ChosenEngine("duckdb", f"{why}, but Spark does not run it"))
-
-
-def _is_spark_function(engines: Engines, name: str) -> bool:
-    """Return whether Spark has a function of a name, in lower case: one of its own or, if it runs, a registered one."""
-    from sleeper_nb.engines.spark.gateway import has_function
-    from sleeper_nb.engines.spark.sql_rules import function_names
-
-    spark = engines.spark.runtime()
-    return name in function_names() or (spark.started and has_function(spark.session(), name))
-
-
-def _views_on_spark(engines: Engines, views: Mapping[str, Statement]) -> frozenset[str]:
-    """Return the names, in lower case, of the views that only Spark can read: the session's and its own."""
-    own = _own_of_spark(engines)
-    return frozenset(own - views.keys() | {name for name, query in views.items() if query.dialect == "spark"})
-
-
-def _own_of_spark(engines: Engines) -> frozenset[str]:
-    """Return the names, in lower case, of the temporary views that Spark itself has; none before it has started."""
-    from sleeper_nb.engines.spark.gateway import own_views
-
-    spark = engines.spark.runtime()
-    return frozenset(map(str.casefold, own_views(spark.session()))) if spark.started else frozenset()

@@ -14,11 +14,11 @@ from sleeper_nb.clock import Clock
 from sleeper_nb.display.chart_marks import KINDS, ChartKind, LogAxes
 from sleeper_nb.display.preview import DEFAULT_DISPLAY, FirstRows, Reads
 from sleeper_nb.engines.components import Engines
-from sleeper_nb.engines.engine import EngineRows
+from sleeper_nb.engines.engine import EngineName, EngineRows
 from sleeper_nb.engines.rows_to_load import RowsToLoad
 from sleeper_nb.errors import NotFound
 from sleeper_nb.query.cost import EnginePlan, QueryCost
-from sleeper_nb.query.engine_choice import ChosenEngine, Engine
+from sleeper_nb.query.engine_choice import ChosenEngine
 from sleeper_nb.report import Answer, Grid, Report, counted, data_rows
 from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.tabular import Tabular, as_dict, as_rows, with_distinct_names
@@ -85,7 +85,7 @@ class QueryResult(Report, Tabular):
         self._known_count: int | None = None
 
     @property
-    def engine(self) -> Engine:
+    def engine(self) -> EngineName:
         """Which engine reads it."""
         return self.chosen.name
 
@@ -194,7 +194,8 @@ class QueryResult(Report, Tabular):
 
     def _answered_plan(self) -> EnginePlan | None:
         """Return the plan that ``EXPLAIN`` answers, all lines in one value; None for any other statement."""
-        return EnginePlan.of_answer(self.engine, self._head.upto(self._guarded_first, self.display.rows + 1))
+        text = self._rows.plan_in(self._head.upto(self._guarded_first, self.display.rows + 1))
+        return None if text is None else EnginePlan(self.engine, text)
 
     def __repr__(self) -> str:
         plan = self._answered_plan()

@@ -11,9 +11,9 @@ from typing import Any
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import Engines
-from sleeper_nb.engines.engine import EngineQuery
+from sleeper_nb.engines.engine import EngineName, EngineQuery
 from sleeper_nb.errors import SleeperError
-from sleeper_nb.query.engine_choice import ChosenEngine, Engine, means_the_same
+from sleeper_nb.query.engine_choice import ChosenEngine, means_the_same
 from sleeper_nb.query.from_metadata import answer_from_metadata
 from sleeper_nb.query.result import QueryOrigin, QueryResult
 from sleeper_nb.report import Bytes
@@ -26,12 +26,12 @@ from sleeper_nb.sql.variables import Variables
 logger = logging.getLogger(__name__)
 
 
-class BetterOnSpark(Exception):  # noqa: N818 - no error: the statement runs on another engine
-    """A statement reads what its runner should not read; `if_it_can` when DuckDB may read it too."""
+class BetterElsewhere(Exception):  # noqa: N818 - no error: the statement runs on another engine
+    """A statement reads what its engine should not read; `if_it_can` when it reads it if the chosen one cannot."""
 
-    def __init__(self, why: str, *, if_it_can: bool) -> None:
-        super().__init__(why)
-        self.why, self.if_it_can = why, if_it_can
+    def __init__(self, chosen: ChosenEngine, *, if_it_can: bool) -> None:
+        super().__init__(chosen.why)
+        self.chosen, self.if_it_can = chosen, if_it_can
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Runner:
     variables
         What statements may read by name besides tables.
     limit
-        From how many bytes on a statement is not run, and `BetterOnSpark` is raised.
+        From how many bytes on a statement is not run, and `BetterElsewhere` is raised.
     dry_run
         Whether no row may be read, not even to plan.
     """
@@ -63,7 +63,7 @@ class Runner:
     dry_run: bool = False
 
     @property
-    def engine(self) -> Engine:
+    def engine(self) -> EngineName:
         """The name of the engine."""
         return self.chosen.name
 
@@ -106,21 +106,25 @@ class Runner:
         return QueryResult(planned.run(), origin, self.engines)
 
     def _chosen_for(self, bound: Bound) -> ChosenEngine:
-        """Return the engine, with the reason that follows from the size; raise when the statement is one for Spark."""
-        size = sum(source.bytes for source in bound.sources)
-        if size < self.limit:
+        """Return the engine, with the reason that follows from the size; raise when another should read so much."""
+        size, tasks = sum(source.bytes for source in bound.sources), self.engines.with_tasks
+        if size < self.limit or tasks is None:
             return self.chosen
         if any(isinstance(what, Bound) for what in bound.named.values()):
             return replace(self.chosen, why="it keeps a view of the statement")
         if not means_the_same(bound.written or bound.statement):
-            return replace(self.chosen, why=f"it reads {Bytes(size)}, but Spark may answer otherwise")
-        raise BetterOnSpark(f"it reads {Bytes(size)}", if_it_can=True)
+            return replace(self.chosen, why=f"it reads {Bytes(size)}, but {tasks.title} may answer otherwise")
+        raise BetterElsewhere(ChosenEngine(tasks.name, f"it reads {Bytes(size)}"), if_it_can=True)
 
     def _check_variables(self, bound: Bound) -> None:
-        """Raise when the engine is not named, and a variable is a Spark DataFrame."""
-        on_spark = [each.name for each in bound.variables if each.spark_frame is not None]
-        if on_spark and math.isfinite(self.limit):
-            raise BetterOnSpark(f"{on_spark[0]} is a Spark DataFrame", if_it_can=False)
+        """Raise when the engine is not named, and a variable is a data frame of another."""
+        if not math.isfinite(self.limit):
+            return
+        for each in bound.variables:
+            owner = self.engines.owner_of(each)
+            if owner is not None and owner.name != self.engine:
+                why = f"{each.name} is a {owner.title} DataFrame"
+                raise BetterElsewhere(ChosenEngine(owner.name, why), if_it_can=False)
 
     def _origin(self, bound: Bound, note: str) -> QueryOrigin:
         names = tuple(map(str, bound.variables))

@@ -48,7 +48,7 @@ from sleeper_nb.load.sources import opened_sources, read_source
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import VersionReference
 from sleeper_nb.model.sql_values import Given, Name, Slice
-from sleeper_nb.query import Engine, Queries
+from sleeper_nb.query import EngineName, Queries
 from sleeper_nb.read.scan_plan import regions_of
 from sleeper_nb.report import counted
 from sleeper_nb.sql.binding import lookup_in
@@ -73,7 +73,7 @@ class ChangeMethods:
     """
 
     table: OpenTable
-    engine: Engine
+    engine: EngineName
     params: Mapping[str, Any] | None = None
     data: Mapping[str, Any] | None = None
 

@@ -47,7 +47,7 @@ from sleeper_nb.model.snapshots import (
     parse_version,
 )
 from sleeper_nb.progress import finishing
-from sleeper_nb.query import Engine
+from sleeper_nb.query import EngineName
 from sleeper_nb.read.column_profile import ColumnProfile
 from sleeper_nb.read.export import ExportReport
 from sleeper_nb.report import Grid, Listing, Report, Stacked
@@ -706,7 +706,7 @@ class Table(Report):
         *,
         params: Mapping[str, Any] | None = None,
         data: Mapping[str, Any] | None = None,
-        engine: Engine = "duckdb",
+        engine: EngineName = "duckdb",
         message: str | None = None,
         job_id: str | None = None,
         dry_run: bool = False,
@@ -721,7 +721,7 @@ class Table(Report):
         *,
         params: Mapping[str, Any] | None = None,
         data: Mapping[str, Any] | None = None,
-        engine: Engine = "duckdb",
+        engine: EngineName = "duckdb",
         message: str | None = None,
         dry_run: bool = False,
         force: bool = False,
@@ -735,7 +735,7 @@ class Table(Report):
         *,
         params: Mapping[str, Any] | None = None,
         data: Mapping[str, Any] | None = None,
-        engine: Engine = "duckdb",
+        engine: EngineName = "duckdb",
         message: str | None = None,
         job_id: str | None = None,
         dry_run: bool = False,
@@ -799,7 +799,7 @@ class Table(Report):
         new_values: Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
         data: Mapping[str, Any] | None = None,
-        engine: Engine = "duckdb",
+        engine: EngineName = "duckdb",
         message: str | None = None,
         job_id: str | None = None,
         dry_run: bool = False,
@@ -834,7 +834,7 @@ class Table(Report):
         data: Any,
         *,
         on: Sequence[str] | None = None,
-        engine: Engine = "duckdb",
+        engine: EngineName = "duckdb",
         message: str | None = None,
         job_id: str | None = None,
         dry_run: bool = False,
@@ -873,7 +873,7 @@ class Table(Report):
         on: Sequence[str] | None = None,
         *,
         predicate: str | None = None,
-        engine: Engine = "duckdb",
+        engine: EngineName = "duckdb",
     ) -> MergeBuilder:
         """Begin a merge of new rows; its clauses say what happens to rows that match, and to those that do not.
 
@@ -901,7 +901,7 @@ class Table(Report):
         keys: Any = None,
         region: Mapping[str, tuple[Any, Any]] | str | None = None,
         params: Mapping[str, Any] | None = None,
-        engine: Engine = "duckdb",
+        engine: EngineName = "duckdb",
         message: str | None = None,
         job_id: str | None = None,
         dry_run: bool = False,

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.engine import Capabilities, EngineName, EngineQuery
+from sleeper_nb.errors import SleeperError
+from sleeper_nb.sql.composition import Composition
+from sleeper_nb.sql.statement import SqlText, Statement
 
 if TYPE_CHECKING:
     from sleeper_nb.engines.duckdb.duckdb_statement import DuckDBStatement
@@ -27,6 +31,7 @@ class DuckDBEngine:
     database: Database
     local_files: bool = True
     name: ClassVar[EngineName] = "duckdb"
+    title: ClassVar[str] = "DuckDB"
     capabilities: ClassVar[Capabilities] = Capabilities(answers_at_once=True, takes_any_condition=True)
 
     def plan(self, query: EngineQuery) -> DuckDBStatement:
@@ -34,6 +39,28 @@ class DuckDBEngine:
         from sleeper_nb.engines.duckdb.duckdb_statement import planned
 
         return planned(query, self.database, local_files=self.local_files)
+
+    def claim(self, _sql: SqlText | Composition, _views: Mapping[str, Statement]) -> str:
+        """Claim no statement: it is asked first."""
+        return ""
+
+    def claim_after(
+        self, _error: SleeperError, _sql: SqlText | Composition, _views: Mapping[str, Statement], *, ask: bool
+    ) -> str:
+        """Claim no statement: it is asked first."""
+        del ask
+        return ""
+
+    def seems_to_own(self, _sql: SqlText | Composition) -> bool:
+        """Return False: it is asked first."""
+        return False
+
+    def own_names(self) -> frozenset[str]:
+        """Return no name: it has no session of its own."""
+        return frozenset()
+
+    def check(self, statement: Statement, *, dry_run: bool) -> None:
+        """Leave all to DuckDB's parser: nothing has to start."""
 
     def close(self) -> None:
         """Release the databases."""

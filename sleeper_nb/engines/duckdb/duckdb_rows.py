@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from sleeper_nb.engines.duckdb.duckdb_statement import DuckDBStatement
 
 T = TypeVar("T")
+
+_PLANS: Final = frozenset({"analyzed_plan", "logical_opt", "logical_plan", "physical_plan"})
 
 _Readable: TypeAlias = tuple[duckdb.DuckDBPyConnection, duckdb.DuckDBPyRelation]
 """A connection, and rows on it."""
@@ -105,6 +107,14 @@ class DuckDBRows:
     def plan(self) -> str:
         """Return DuckDB's plan."""
         return self._run(lambda rows: rows.explain().rstrip())
+
+    def plan_in(self, rows: pa.Table) -> str | None:
+        """Return the plan in the rows of an ``EXPLAIN``, which has its kind in front."""
+        if rows.column_names != ["explain_key", "explain_value"] or not rows.num_rows:
+            return None
+        kinds, texts = (column.to_pylist() for column in rows.columns)
+        is_plan = all(kind in _PLANS for kind in kinds) and all(isinstance(text, str) for text in texts)
+        return "\n".join(texts).rstrip() if is_plan else None
 
     def to_load(self, names: Sequence[str]) -> RowsToLoad:
         """Return the rows as a stream."""

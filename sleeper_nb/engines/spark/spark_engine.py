@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.engine import Capabilities, EngineName, EngineQuery, EngineSettings
-from sleeper_nb.errors import SessionClosed
+from sleeper_nb.engines.spark.spark_claims import changes_spark, looks_like_spark, why_only_spark, why_spark_after
+from sleeper_nb.errors import InvalidInput, SessionClosed, SleeperError
 from sleeper_nb.sql.binding import Bound, BoundSource
+from sleeper_nb.sql.composition import Composition
+from sleeper_nb.sql.statement import SqlText, Statement
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,7 +37,8 @@ class SparkEngine:
     """
 
     name: ClassVar[EngineName] = "spark"
-    capabilities: ClassVar[Capabilities] = Capabilities(has_own_session=True, reads_own_frames=True)
+    title: ClassVar[str] = "Spark"
+    capabilities: ClassVar[Capabilities] = Capabilities(has_own_session=True, has_tasks=True)
 
     def __init__(
         self, settings: EngineSettings, database: Database, on_session: Callable[[SparkSession], object]
@@ -101,6 +106,53 @@ class SparkEngine:
         sources = (each for each in read.by_name.values() if isinstance(each, BoundSource))
         words = {reader_words(rows.sparkSession, of.plan, of.storage) for of in sources if of.plan is not None}
         return PlannedFrame(read, keys, ("; ".join(sorted(words - {""})),), rows, runtime)
+
+    def claim(self, sql: SqlText | Composition, views: Mapping[str, Statement]) -> str:
+        """Return why a statement is one for Spark: the warehouse names a cluster, or its first words show it."""
+        if self.cluster:
+            return f"the warehouse names cluster {self.cluster}"
+        return why_only_spark(sql, partial(self._views, views))
+
+    def claim_after(
+        self, error: SleeperError, sql: SqlText | Composition, views: Mapping[str, Statement], *, ask: bool
+    ) -> str:
+        """Return why a statement that DuckDB refused is one for Spark; with `ask`, also by the functions of Spark."""
+        return why_spark_after(error, sql, partial(self._views, views), self._has_function if ask else lambda _: False)
+
+    def seems_to_own(self, sql: SqlText | Composition) -> bool:
+        """Return whether a statement looks like one of Spark's SQL."""
+        return looks_like_spark(sql)
+
+    def own_names(self) -> frozenset[str]:
+        """Return the names, in lower case, of the temporary views that Spark itself has."""
+        spark = self.started
+        if spark is None:
+            return frozenset()
+        from sleeper_nb.engines.spark.gateway import own_views
+
+        return frozenset(map(str.casefold, own_views(spark)))
+
+    def check(self, statement: Statement, *, dry_run: bool) -> None:
+        """Raise for a statement that Spark would be started for only to refuse it."""
+        from sleeper_nb.engines.spark.sql_rules import refuse_before_start
+
+        if dry_run and changes_spark(statement):
+            problem = "the statement changes the Spark session and reads no rows"
+            raise InvalidInput(problem, hint="run it without a dry run")
+        refuse_before_start(statement)
+
+    def _views(self, views: Mapping[str, Statement]) -> frozenset[str]:
+        """Return the names, in lower case, of the views that only Spark can read: the session's and its own."""
+        of_session = {name for name, query in views.items() if query.dialect == self.name}
+        return frozenset(self.own_names() - views.keys() | of_session)
+
+    def _has_function(self, name: str) -> bool:
+        """Return whether Spark has a function of a name, in lower case: of its own or, if it runs, a registered one."""
+        from sleeper_nb.engines.spark.gateway import has_function
+        from sleeper_nb.engines.spark.sql_rules import function_names
+
+        spark = self.started
+        return name in function_names() or (spark is not None and has_function(spark, name))
 
     def close(self) -> None:
         """Stop Spark, if a session of this process started it and no other one uses it."""

@@ -91,6 +91,13 @@ class SparkRows:
         """Return Spark's plan."""
         return self._run(lambda: frames.plan_of(self.native), "plan")
 
+    def plan_in(self, rows: pa.Table) -> str | None:
+        """Return the plan in the row of an ``EXPLAIN``, which begins with its heading."""
+        if rows.column_names != ["plan"] or rows.num_rows != 1:
+            return None
+        (text,) = rows.column(0).to_pylist()
+        return text.rstrip() if isinstance(text, str) and text.startswith("== ") else None
+
     def to_load(self, names: Sequence[str]) -> DataFrame:
         """Return the rows as a DataFrame, whose tasks then load them."""
         return self.native.toDF(*names)
