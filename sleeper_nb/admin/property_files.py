@@ -26,7 +26,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from sleeper_nb.admin.property_listing import check_instance_property
 from sleeper_nb.catalog.catalog_base import Catalog, PropertiesNote, TableEntry
 from sleeper_nb.errors import (
     Action,
@@ -499,6 +498,8 @@ class PropertyFiles:
         InvalidInput, NotFound
             When a value has the wrong type, or instances have no such property; nothing is changed then.
         """
+        from sleeper_nb.admin.property_listing import check_instance_property
+
         for name in changes:
             check_instance_property(name)
         InstanceProperties({name: text for name, text in changes.items() if text is not None})

@@ -16,7 +16,6 @@ from sleeper_nb.errors import SleeperError
 from sleeper_nb.model.sql_values import Dialect
 from sleeper_nb.progress import Progress
 from sleeper_nb.sql.binding import Bound
-from sleeper_nb.sql.chart_sums import ChartQuery, ChartValue
 from sleeper_nb.sql.composition import Composition
 from sleeper_nb.sql.dialects import DIALECTS
 from sleeper_nb.sql.statement import SqlText, Statement
@@ -24,6 +23,8 @@ from sleeper_nb.sql.statement import SqlText, Statement
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
+
+    from sleeper_nb.sql.chart_sums import ChartQuery, ChartValue
 
 EngineName = Dialect
 """An engine has the name of its SQL."""

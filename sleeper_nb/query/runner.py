@@ -18,7 +18,6 @@ from sleeper_nb.query.from_metadata import answer_from_metadata
 from sleeper_nb.query.result import QueryOrigin, QueryResult
 from sleeper_nb.report import Bytes
 from sleeper_nb.sql.binding import Bound
-from sleeper_nb.sql.name_errors import name_error
 from sleeper_nb.sql.parameters import plain_values
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.variables import Variables
@@ -81,6 +80,8 @@ class Runner:
                 return self.hand_over(bound, values)
             return self.of_any_size().hand_over(answer.bound, answer.values, note=answer.note)
         except SleeperError as error:
+            from sleeper_nb.sql.name_errors import name_error
+
             ours = name_error(bound.texts.placed(error), bound, self.tables, self.variables)
             if ours is error:
                 raise

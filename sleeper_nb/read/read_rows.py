@@ -45,7 +45,6 @@ from sleeper_nb.model.keys import KeyValue, arrow_value
 from sleeper_nb.model.partitions import Range, Region
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.sql_quotes import quoted_name
-from sleeper_nb.read.footers import row_groups
 from sleeper_nb.read.limited import limited
 from sleeper_nb.read.live_rows import LiveRows, PlacedFile, placed_schema
 from sleeper_nb.read.row_condition import Condition, RowFilter
@@ -453,6 +452,8 @@ def key_ranges(
 def _first_keys(file: PlannedFile, schema: Schema, storage: Storage) -> Iterator[tuple[KeyValue, float]]:
     """Yield the minimum first row key of each row group, and the bytes that the row group has in the file."""
     wanted = Range() if file.region is None else file.region.ranges[0]
+    from sleeper_nb.read.footers import row_groups
+
     for group in row_groups(file.filename, schema, storage, file.checksum):
         ends = group.ends[0]
         if ends is not None and ends[0] in wanted:

@@ -16,10 +16,10 @@ from sleeper_nb.engines.engine import EngineName
 from sleeper_nb.engines.rows_to_load import LOADED_ROWS, RowsToLoad
 from sleeper_nb.engines.undisturbed import undisturbed
 from sleeper_nb.errors import SleeperError
-from sleeper_nb.sql.chart_sums import ChartQuery, ChartValue
 
 if TYPE_CHECKING:
     from sleeper_nb.engines.duckdb.duckdb_statement import DuckDBStatement
+    from sleeper_nb.sql.chart_sums import ChartQuery, ChartValue
 
 T = TypeVar("T")
 
