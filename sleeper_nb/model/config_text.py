@@ -9,7 +9,6 @@ an error, and white space after a value is not part of it. If a name occurs seve
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -154,6 +153,8 @@ def load(text: str, source: str, hint: str) -> dict[str, Any]:
     InvalidInput
         When it is not TOML; the error names the source, the line and the column, and has the given hint.
     """
+    import tomllib  # few commands read TOML
+
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
