@@ -1,4 +1,10 @@
-"""Make a small warehouse with every type, operation and file format: python -m tests.data.make_warehouse FOLDER."""
+"""Make a small warehouse with every type, operation and file format: python -m tests.data.make_warehouse first FOLDER.
+
+With ``edited`` in place of ``first``, tables whose rows were changed.
+
+Two files of it are not kept, as each opening makes them again: ``default/catalog.sqlite-reserve``, of 256 KiB for a
+full disk, and ``default/catalog.sqlite-turns``, for locks.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +24,8 @@ VALUES = {
 SCHEMA = sl.Schema({"id": "int", "name": "string"}, {"day": "date", "at": "timestamp"}, VALUES)
 SAVEPOINT = "before"
 MINUTE = timedelta(minutes=1)
+VECTORS = {"sleeper.table.deletion.vector.percent.max": "100", "sleeper.table.deletion.vector.file.bytes.min": "0"}
+"""A change of rows keeps each file, however small, and writes which of its rows are gone."""
 
 
 def row(number: int, word: str) -> dict[str, Any]:
@@ -72,5 +80,33 @@ def make(folder: str) -> None:
     session.close()
 
 
+def make_edited(folder: str) -> None:
+    """Make the tables ``edited`` and ``edited_log``, one of each state store, whose rows were changed.
+
+    Their files are kept where rows go, whose places are in deletion vectors: one goes by the compaction, others stay.
+    """
+    clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
+    session = sl.connect(folder, clock=clock, progress=SILENT, author="ann")
+    for name, kind in (("edited", "S3StateStore"), ("edited_log", "TransactionLogStateStore")):
+        edit(session.create_table(name, SCHEMA, [10], state_store=kind, properties=VECTORS), clock)
+    session.close()
+
+
+def edit(table: sl.Table, clock: ManualClock) -> None:
+    """Change rows of a table: before a savepoint, between it and a compaction, and after that."""
+    table.alter(unique_keys=True, checks={"half_is_small": "half < 100"}, defaults={"long": 7})
+    table.ingest(rows("first", 1, 2, 3, 5, 11, 12, 13), message="one", job_id="nightly")
+    clock.advance(MINUTE)
+    table.delete("id = 2", message="two goes")
+    table.create_savepoint(SAVEPOINT, message="before the compaction")
+    clock.advance(MINUTE)
+    table.maintenance.compact("all", engine="local")
+    clock.advance(MINUTE)
+    table.update({"long": "long + 1"}, where="id IN (3, 11)", message="one more")
+    table.upsert([*rows("first", 1), *rows("second", 4)], message="of a source")
+    table.delete("id = 12")
+    clock.advance(MINUTE)
+
+
 if __name__ == "__main__":
-    make(sys.argv[1])
+    {"first": make, "edited": make_edited}[sys.argv[1]](sys.argv[2])
