@@ -31,7 +31,7 @@ LINES = {
 def filled(session: sl.Session, count: int) -> None:
     """Make the one table that is looked into, and only the catalog's rows of the others."""
     made = session.create_table("t_00042", sl.Schema({"key": "long"}, values={"value": "string"}))
-    catalog, first = session.components.catalog, made.history()[0]
+    catalog, first = session._components.catalog, made.history()[0]
     for number in (number for number in range(count) if number != 42):
         name = f"t_{number:05}"
         catalog.create_table(TableEntry(f"id-{name}", name), replace(first, commit_id=f"{number:032}"))
@@ -55,7 +55,7 @@ def measured(shell, session, rounds: int) -> dict[str, list[tuple[float, float, 
     found: dict[str, list[tuple[float, float, int]]] = {name: [] for name in ("floor", *LINES)}
     for _ in range(rounds):
         began = time.perf_counter()
-        tables = session.components.catalog.tables()
+        tables = session._components.catalog.tables()
         found["floor"].append((1000 * (time.perf_counter() - began), 0, len(tables)))
         for name, cell in LINES.items():
             lines = cell.split("\n")

@@ -42,7 +42,7 @@ def append(name, folder, worker, appends, count, ready, ended):
 
 def commit_only(_name, folder, worker, commits, _count, ready, ended):
     with sl.connect(folder) as session:
-        table, catalog = session.table("t"), session.components.catalog
+        table, catalog = session.table("t"), session._components.catalog
         ready.wait()
         for number in range(commits):
             while True:

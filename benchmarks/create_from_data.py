@@ -48,7 +48,7 @@ def create_as_select(path, leaves):
 def sample(path, leaves):
     """Return the seconds of an estimate of split points."""
     with tempfile.TemporaryDirectory() as warehouse, sl.connect(warehouse) as session:
-        return seconds(lambda: session.split_points(str(path), KEYS, leaves))
+        return seconds(lambda: session.admin.split_points(str(path), KEYS, leaves))
 
 
 def measured(rows, leaves, rounds):

@@ -32,7 +32,7 @@ def ways(session: sl.Session, engine: EngineName, files: list[str]) -> dict[str,
         def bare() -> object:
             return duckdb.connect().read_parquet(files).limit(DEFAULT_DISPLAY.rows + 1).to_arrow_table()
     else:
-        spark = session.spark().session()
+        spark = session.spark_session
 
         def bare() -> object:
             return spark.read.parquet(*files).limit(DEFAULT_DISPLAY.rows + 1).toArrow()

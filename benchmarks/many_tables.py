@@ -56,7 +56,7 @@ def measure(tables, rounds):
         with closing(sqlite3.connect(path)) as catalog:
             floor = cpu(lambda: catalog.execute(ALL).fetchall(), rounds)
         with sl.connect(folder) as session:
-            found = {"tables": lambda: repr(session.tables()), "jobs": session.jobs}
+            found = {"tables": lambda: repr(session.tables()), "jobs": session.inspect.jobs}
             print(f"{tables:,} tables: sqlite {floor:.3f} s")
             for name, work in found.items():
                 seconds = cpu(work, rounds)

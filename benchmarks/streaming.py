@@ -77,7 +77,7 @@ def main():
         table = session.create_table("t", SCHEMA, points, state_store=given.store)
         for number in range(given.commits):
             table.ingest(rows(number, given.rows))
-        spark = session.spark().session()
+        spark = session.spark_session
         folder = Path(session.location) / table.entry.id
         files = [str(folder / file["filename"]) for file in table.inspect.files()]
         parquet = spark.read.schema(columns_text(SCHEMA.fields))

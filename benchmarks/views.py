@@ -67,13 +67,13 @@ def many_partitions(folder):
 
 def open_it(folder):
     with sl.connect(folder) as session, capture_output():
-        explorer = explore(session, None if session.components.catalog.find_table("t") is None else "t")
+        explorer = explore(session, None if session._components.catalog.find_table("t") is None else "t")
         explorer._ipython_display_()
 
 
 def scan_it(folder):
     with sl.connect(folder) as session:
-        name = session.components.catalog.tables()[0].name
+        name = session._components.catalog.tables()[0].name
         session.table(name).scan(limit=20).grid().text()
 
 

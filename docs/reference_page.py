@@ -19,7 +19,9 @@ from sleeper_nb.load.casts import KINDS, fit
 from sleeper_nb.model.properties import Property
 from sleeper_nb.model.schema import SIMPLE_TYPES
 from sleeper_nb.session import Session
+from sleeper_nb.session.administration import Administration
 from sleeper_nb.session.procedures import PROCEDURES
+from sleeper_nb.session.session_inspect import SessionInspect
 from sleeper_nb.table import Table
 from sleeper_nb.table.table_inspect import TableInspect
 from sleeper_nb.table.table_maintenance import Maintenance
@@ -180,7 +182,14 @@ def _rule() -> Iterator[str]:
 def python_word(command: Command) -> str:
     """Return the Python call that has the name of a command; empty where only a notebook or a console has it."""
     name = command.name.replace("-", "_")
-    places = {"table": Table, "table.inspect": TableInspect, "table.maintenance": Maintenance, "session": Session}
+    places = {
+        "table": Table,
+        "table.inspect": TableInspect,
+        "table.maintenance": Maintenance,
+        "session": Session,
+        "session.inspect": SessionInspect,
+        "session.admin": Administration,
+    }
     found = next((place for place, kind in places.items() if hasattr(kind, name)), None)
     if found is not None:
         return f"{found}.{name}"

@@ -181,17 +181,19 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
 
     def _connect(self, uri: str, instance: str, *data_paths: str, new: bool = False, **aws: str) -> Session:
         home = find_home(instance, None, os.environ, Path.cwd()).for_address(uri).with_aws(aws)
-        return self._kept(home.connect(instance, self._watch, *data_paths, new=new))
+        made = home.connect(instance, self._watch, *data_paths, new=new)
+        kept = self._kept(made)
+        if kept is not made:
+            kept.allow(home.iterators, (*home.data_paths, *data_paths))  # sleeper.toml may say more by now
+        return kept
 
     def _kept(self, made: Session) -> Session:
         """Keep a session for the next commands; one that has the same instance open goes before it (decision 99)."""
         self._opened = [session for session in self._opened if not session.closed]
-        identity = made.components.catalog.identity
+        identity = made.inspect.identity
         for session in self._opened:
-            if identity is not None and session.components.catalog.identity == identity:
+            if identity is not None and session.inspect.identity == identity:
                 made.close()
-                allowed = made.components.property_files.permissions  # sleeper.toml may say more by now
-                session.allow(tuple(allowed.iterators), allowed.data_paths)
                 return session
         self._opened.append(made)
         return made

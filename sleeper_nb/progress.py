@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from sleeper_nb.errors import Cancelled, SleeperError, StillRunning
@@ -92,12 +93,14 @@ class BackgroundJob(Report, Generic[T]):
         The work; it calls `Watch.check` or `Watch.update` now and then, so that it can be cancelled.
     about
         The id of the table that it works on.
+    began
+        When it began.
     """
 
-    __slots__ = ("_ended", "_error", "_result", "_watch", "about", "title")
+    __slots__ = ("_ended", "_error", "_result", "_watch", "about", "began", "title")
 
-    def __init__(self, title: str, work: Callable[[Watch], T], about: str = "") -> None:
-        self.title, self.about = title, about
+    def __init__(self, title: str, work: Callable[[Watch], T], about: str = "", began: datetime | None = None) -> None:
+        self.title, self.about, self.began = title, about, began
         self._watch, self._ended = Watch(), threading.Event()
         self._result: list[T] = []
         self._error: BaseException | None = None
@@ -197,13 +200,15 @@ class BackgroundJobs:
         self._lock = threading.Lock()
         self._jobs: list[BackgroundJob[Any]] = []
 
-    def start(self, title: str, work: Callable[[Watch], T], about: str = "") -> BackgroundJob[T]:
+    def start(
+        self, title: str, work: Callable[[Watch], T], about: str = "", began: datetime | None = None
+    ) -> BackgroundJob[T]:
         """Start work on the table with the id `about`, and return its handle."""
         with self._lock:
             if not self._jobs:
                 atexit.register(self.close)
             self._jobs = [job for job in self._jobs if not job.done]
-            job = BackgroundJob(title, work, about)
+            job = BackgroundJob(title, work, about, began)
             self._jobs.append(job)
             return job
 

@@ -21,25 +21,26 @@ from tests.support.builders import START
 from tests.whole.test_one_version import SESSION, SESSION_OTHERS, SESSION_WRITES
 
 SCHEMA = sl.Schema({"city": "string"}, {}, {"n": "int"})
-STILL = {"__repr__", "aws", "closed", "close", "doctor", "location", "warehouse", "instance", "components"}
+STILL = {"__repr__", "closed", "close", "doctor", "inspect.identity", "location", "warehouse", "instance"}
 """What tells of the session itself or its machine, and works with no data."""
 WORK: dict[str, Callable[[Session], Any]] = {
     **{name: work for name, work in SESSION.items() if name not in STILL},
-    "apply": lambda s: s.apply({"tables": {}}),
+    "admin.apply": lambda s: s.admin.apply({"tables": {}}),
     "create_table": lambda s: s.create_table("v", SCHEMA),
     "drop_table": lambda s: s.drop_table("t", force=True),
-    "split_points": lambda s: s.split_points([{"k": 1}, {"k": 2}], ["k"], 2),
+    "admin": lambda s: s.admin,
+    "admin.split_points": lambda s: s.admin.split_points([{"k": 1}, {"k": 2}], ["k"], 2),
     "maintain": lambda s: s.maintain(),
-    "maintenance_service": lambda s: s.maintenance_service("here", threading.Event(), lambda *_: None).once(),
-    "migrate": lambda s: s.migrate("t", "TransactionLogStateStore"),
-    "reinitialise_table": lambda s: s.reinitialise_table("t", force=True),
+    "admin.maintenance_service": lambda s: s.admin.maintenance_service(
+        "here", threading.Event(), lambda *_: None
+    ).once(),
+    "admin.migrate": lambda s: s.admin.migrate("t", "TransactionLogStateStore"),
+    "admin.reinitialise": lambda s: s.admin.reinitialise("t", force=True),
     "rename_table": lambda s: s.rename_table("t", "v"),
     "set_properties": lambda s: s.set_properties({"sleeper.sql.local.files": "false"}),
     "allow": lambda s: s.allow(),
-    "spark": lambda s: s.spark(),
     "spark_session": lambda s: s.spark_session,
     "duckdb_connection": lambda s: s.duckdb_connection,
-    "open_table": lambda s: s.open_table("t"),
     "sql, without tables": lambda s: s.sql("SELECT 1", engine="duckdb").to_arrow(),
     "sql on spark, without tables": lambda s: s.sql("SELECT 1").to_arrow(),
 }
@@ -71,8 +72,8 @@ def closed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Ses
     yield session, table
     session.close()  # closing twice is fine
     assert session.closed
-    assert session.components.engines.spark.started is None
-    assert not session.components.engines.duckdb.database._kept
+    assert session._components.engines.spark.started is None
+    assert not session._components.engines.duckdb.database._kept
 
 
 @pytest.mark.parametrize("name", sorted(WORK))

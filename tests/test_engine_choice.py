@@ -53,7 +53,7 @@ def test_duckdb_answers_what_it_can_and_spark_is_not_started(without_spark: sl.S
     result = without_spark.sql(statement)
     assert result.engine == "duckdb"
     assert result.to_arrow().num_rows > 0
-    assert not without_spark.spark().started
+    assert not without_spark._spark_engine().started
 
 
 def test_the_line_below_the_rows_says_which_engine_and_why(without_spark: sl.Session):
@@ -93,7 +93,7 @@ def test_the_line_below_the_rows_says_which_engine_and_why(without_spark: sl.Ses
 def test_a_mistake_is_an_error_at_once_and_starts_no_spark(without_spark: sl.Session, statement: str, problem: str):
     with pytest.raises(sl.SleeperError, match=problem):
         without_spark.sql(statement)
-    assert not without_spark.spark().started
+    assert not without_spark._spark_engine().started
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_spark_says_what_is_duckdb_s_sql_before_it_starts(without_spark: sl.Sess
     with pytest.raises(sl.InvalidInput, match="SUMMARIZE is DuckDB's SQL") as caught:
         without_spark.sql("SUMMARIZE t", engine="spark")
     assert "duckdb" in str(caught.value.hint_parts)
-    assert not without_spark.spark().started
+    assert not without_spark._spark_engine().started
 
 
 @pytest.mark.spark
@@ -301,7 +301,7 @@ def test_a_dry_run_changes_nothing_in_the_spark_session(session: sl.Session, sta
 
 def test_a_warehouse_that_names_a_cluster_asks_the_cluster(tmp_path: Path):
     with sl.connect(tmp_path / "warehouse", spark_config={"spark.master": "spark://host:7077"}) as session:
-        assert session.components.engines.spark.cluster == "spark://host:7077"
-        assert isinstance(session.components.engines, Engines)
+        assert session._components.engines.spark.cluster == "spark://host:7077"
+        assert isinstance(session._components.engines, Engines)
     with sl.connect(tmp_path / "warehouse", spark_config={"spark.master": "local[2]"}) as session:
-        assert not session.components.engines.spark.cluster
+        assert not session._components.engines.spark.cluster

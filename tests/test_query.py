@@ -20,7 +20,7 @@ def session(tmp_path, request):
     with sl.connect(tmp_path, clock=ManualClock(datetime(2026, 11, 1, 10, tzinfo=UTC)), spark=spark) as opened:
         table = opened.create_table("trips", SCHEMA, ["g", "n"])  # snapshot 1
         for number, city in enumerate(("rome", "oslo", "alba"), 1):  # snapshots 2 to 4, an hour apart
-            opened.components.clock.advance(timedelta(hours=1))
+            opened._components.clock.advance(timedelta(hours=1))
             table.ingest([{"city": city, "at": datetime(2026, 1, 1, tzinfo=UTC), "fare": number, "note": "it's"}])
             if number == 2:
                 table.create_savepoint("before-fix")

@@ -204,7 +204,7 @@ def test_a_version_is_read_as_it_was(trips):
 
 
 def test_a_moment_is_the_newest_version_at_or_before_it(session, trips):
-    clock = session.components.clock
+    clock = session._components.clock
     times = []
     for city in ("rome", "oslo"):
         clock.advance(timedelta(hours=1))
@@ -227,7 +227,7 @@ def test_savepoint_outlives_expiry_and_garbage_collection(session, trips):
     savepoint = trips.create_savepoint("keep", "for the report")
     trips.ingest(rows("oslo"))
     trips.maintenance.compact("all", engine="local")
-    session.components.clock.advance(timedelta(days=30))
+    session._components.clock.advance(timedelta(days=30))
     trips.maintenance.expire(dry_run=False, num_retained_min=1)
     trips.maintenance.collect_garbage(dry_run=False, delay=timedelta(0))
     assert sorted(trips.scan(version="savepoint.keep").to_pandas()["city"]) == ["rome", "zagreb"]
@@ -269,7 +269,7 @@ def test_dry_runs_change_nothing_and_equal_the_real_run(session, trips):
     assert files_of(session) == before
     done = trips.maintenance.compact("all", engine="local")
     assert [job.filenames for job in done.jobs] == [job.filenames for job in plan.jobs]
-    session.components.clock.advance(timedelta(days=30))
+    session._components.clock.advance(timedelta(days=30))
     would = trips.maintenance.expire(num_retained_min=1)
     assert would.expired == trips.maintenance.expire(dry_run=False, num_retained_min=1).expired
     would = trips.maintenance.collect_garbage(delay=timedelta(0))

@@ -162,8 +162,8 @@ def test_a_deleted_table_leaves_nothing_in_the_bucket_and_nothing_in_dynamodb(co
         trips = session.create_table("trips", SCHEMA, ["m"], state_store="DynamoDBStateStore")
         trips.ingest([{"city": "rome", "fare": 1.0}])
         trips.create_savepoint("kept")
-        session.reinitialise_table("trips", delete_partitions=True, force=True)
-        catalog, store = session.components.catalog, session.store_of("trips")
+        session.admin.reinitialise("trips", delete_partitions=True, force=True)
+        catalog, store = session._components.catalog, session.table("trips").store
         parts = store._tables.all
         assert session.drop_table("trips", force=True).savepoints == ("kept",)
         assert [list(rows.query()) for rows in parts] == [[], [], []]
@@ -185,7 +185,7 @@ def test_instances_of_a_bucket_are_listed_and_opened_by_commands(connect, moto, 
         listed = COMMANDS.parse_line("instances").run(context)
         assert [(each.name, each.tables) for each in listed] == [(session.instance, ("trips",)), (other, ())]
         with context.instance(other) as second:
-            assert second.components.property_files.instance[TRANSACTION_ITEMS] == 25
+            assert second._components.property_files.instance[TRANSACTION_ITEMS] == 25
         session.table("trips").set_properties({"snapshot.num-retained.min": "3"})
         assert session.table("trips").at().properties["snapshot.num-retained.min"] == 3
         with pytest.raises(NotFound):

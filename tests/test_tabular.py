@@ -22,7 +22,7 @@ from sleeper_nb.tabular import Items, Tabular
 from tests.support.garbage import young_garbage
 
 ITEMS = (
-    "session.tables()", "session.jobs()", "session.properties()", "table.inspect.jobs()", "table.history()",
+    "session.tables()", "session.inspect.jobs()", "session.properties()", "table.inspect.jobs()", "table.history()",
     "table.savepoints()", "table.inspect.files()", "table.at(2).inspect.files()", "table.inspect.partitions()",
     "table.inspect.fields()", "table.properties()", "table.profile()", "table.inspect.leases()", "table.diff(2).files",
     "table.rollback(2, dry_run=True).undone_snapshots()",
@@ -42,8 +42,8 @@ REPORTS = (
     "session.status()", "table.maintenance.sweep_orphans()", "table.alter({'w': 'int?'}, dry_run=True)",
     "table.ingest([{'k': 1, 'v': 'a'}], dry_run=True)", "table.ingest([{'k': 'x'}], dry_run=True)",
     "table.add_files(table.store.storage.locate('data'), dry_run=True)",
-    "table.export(folder)", "session.maintain(dry_run=True)", "session.split_points([{'k': 1}], ['k'], 2)",
-    "session.apply({'tables': {'new': {'row-keys': {'k': 'int'}}}}, dry_run=True)",
+    "table.export(folder)", "session.maintain(dry_run=True)", "session.admin.split_points([{'k': 1}], ['k'], 2)",
+    "session.admin.apply({'tables': {'new': {'row-keys': {'k': 'int'}}}}, dry_run=True)",
     "session.sql('INSERT INTO t SELECT * FROM t WHERE k > 100', engine='duckdb')",
     "table.delete('k > 3', dry_run=True)", "table.delete('k > 3', purge=True, dry_run=True)",
     "table.upsert([{'k': 1, 'v': 'a'}], dry_run=True)",

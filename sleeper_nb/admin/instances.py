@@ -1,14 +1,12 @@
-"""Instances of a warehouse: list and create them, and check the names of instances and tables."""
+"""Instances of a warehouse: list and create them, and check their names."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sleeper_nb.catalog.catalog_base import TableEntry
 from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.model.properties import InstanceProperties
 from sleeper_nb.report import Listing
@@ -16,7 +14,6 @@ from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
 
 _INSTANCE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-_TABLE_NAME = re.compile(r"[^\W\d][\w-]*")
 _LEAST_LETTERS = 5
 """Shorter names differ by one letter on purpose, as ``here`` and ``there``."""
 
@@ -136,23 +133,3 @@ def list_instances(summaries: tuple[InstanceSummary, ...], warehouse: str) -> Li
     """Return instances as a table."""
     cells = tuple((each.name, len(each.tables), each.rows, ", ".join(each.tables)) for each in summaries)
     return Listing(summaries, ("instance", "tables", "rows", "names"), cells, f"instances of {warehouse}")
-
-
-def check_table_name(name: str, others: Iterable[TableEntry]) -> None:
-    """Raise unless a name is valid for a table and not used by the others. Pure.
-
-    Raises
-    ------
-    InvalidInput
-        When it does not start with a letter, or has characters other than letters, digits, - and _.
-    AlreadyExists
-        When another table has the name, in any case: SQL does not distinguish them.
-    """
-    if not _TABLE_NAME.fullmatch(name):
-        hint = "start with a letter; then letters, digits, - _"
-        _, dot, own = name.rpartition(".")
-        if dot and _TABLE_NAME.fullmatch(own):
-            hint = f"leave out what is before the dot: {own}; tables are not in schemas"
-        raise InvalidInput(f"{name!r} is not a valid table name", hint=hint)
-    if name.casefold() in {entry.name.casefold() for entry in others}:
-        raise AlreadyExists(f"table {name!r} already exists", hint="choose another name, or use that table")

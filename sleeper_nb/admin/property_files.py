@@ -70,7 +70,7 @@ _ONCE = (
         ", or reinitialise the table, which deletes all rows",
     ),
 )
-_MIGRATE = Action("migrate {table} --to {value}", "session.migrate('{table}', '{value}')")
+_MIGRATE = Action("migrate {table} --to {value}", "session.admin.migrate('{table}', '{value}')")
 _ALTER = Action("alter {table} …", "table.alter(…)")
 _RENAME = Action("rename {table} {value}", "session.rename_table('{table}', '{value}')")
 _ONLINE = Action("online {table}", "table.maintenance.online()")

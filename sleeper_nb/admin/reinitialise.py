@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sleeper_nb.admin.schema_commit import SchemaCommit
-from sleeper_nb.catalog.catalog_base import Retained, retained
+from sleeper_nb.catalog.catalog_base import retained
 from sleeper_nb.errors import Action, ConfirmationNeeded, StorageError
 from sleeper_nb.model.file_totals import data_files
 from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.partitions import PartitionTree
-from sleeper_nb.model.savepoints import savepoint_label
+from sleeper_nb.model.savepoints import RetainedVersions, savepoint_label
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
@@ -189,7 +189,7 @@ def reinitialise(
         ) from error
     # Read only now: from here on, no savepoint of a forgotten version can be created.
     saved = [point for point in store.catalog.savepoints(store.table_id) if point.saved_snapshot_id < current]
-    done = _plan(name, fresh, cleared, Retained(kept.snapshots, tuple(saved)))
+    done = _plan(name, fresh, cleared, RetainedVersions(kept.snapshots, tuple(saved)))
     logger.info(
         "table %r: reinitialised at snapshot %d; %d rows deleted, %d snapshots expired, %d savepoints kept",
         name,
@@ -225,7 +225,7 @@ def _clear(
     return cleared, snapshot
 
 
-def _plan(name: str, fresh: Fresh, state: TableState, kept: Retained) -> ReinitialiseReport:
+def _plan(name: str, fresh: Fresh, state: TableState, kept: RetainedVersions) -> ReinitialiseReport:
     files, size = data_files(state.files.active_without_statistics)
     leaves = len(state.tree.leaves)
     return ReinitialiseReport(

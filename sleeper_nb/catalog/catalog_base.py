@@ -18,7 +18,7 @@ from sleeper_nb.catalog.checked_rows import CatalogRows
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import CHECK, CHOOSE_RETAINED, SAVE_RETAINED, AlreadyExists, ConflictError, NotFound
 from sleeper_nb.model.jobs import Job, Lease, ServiceLease
-from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.savepoints import RetainedVersions, Savepoint
 from sleeper_nb.model.snapshots import Snapshot
 
 logger = logging.getLogger(__name__)
@@ -472,28 +472,7 @@ def read_consistently(read: Callable[[], T], around: Callable[[], Around]) -> tu
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Retained:
-    """The versions of a table that can be read at one moment.
-
-    Parameters
-    ----------
-    snapshots
-        The retained snapshots, newest first; the first is the current one.
-    savepoints
-        The savepoints, oldest first.
-    """
-
-    snapshots: tuple[Snapshot, ...]
-    savepoints: tuple[Savepoint, ...]
-
-    @property
-    def current(self) -> Snapshot:
-        """The current snapshot."""
-        return self.snapshots[0]
-
-
-def retained(catalog: Catalog, table_id: str) -> Retained:
+def retained(catalog: Catalog, table_id: str) -> RetainedVersions:
     """Return the snapshots and savepoints of a table at one moment.
 
     Raises
@@ -505,4 +484,4 @@ def retained(catalog: Catalog, table_id: str) -> Retained:
     if not snapshots:
         catalog.current(table_id)  # raises: a table that exists has a snapshot
         raise NotFound("no snapshot of the table is left in the catalog", hint=(CHECK, " shows what is damaged"))
-    return Retained(snapshots, savepoints)
+    return RetainedVersions(snapshots, savepoints)

@@ -36,7 +36,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.catalog.catalog_base import Retained, retained
+from sleeper_nb.catalog.catalog_base import retained
 from sleeper_nb.change.change import ATTEMPTS, ChangeReport, RowEditor
 from sleeper_nb.change.edit_list import EditList
 from sleeper_nb.change.quoted_values import quoting
@@ -53,7 +53,7 @@ from sleeper_nb.model.file_reference import stored_files, to_values
 from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.jobs import KEPT_JOBS, Lease
 from sleeper_nb.model.partitions import PartitionTree
-from sleeper_nb.model.savepoints import Savepoint, savepoint_label
+from sleeper_nb.model.savepoints import RetainedVersions, Savepoint, savepoint_label
 from sleeper_nb.model.snapshots import EPOCH, Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.read.job_tracking import forget_reasons
@@ -252,7 +252,7 @@ class Holders:
     readers: tuple[Lease, ...]
 
 
-def holders_of(files: Collection[str], tracked: pa.Table, kept: Retained, leases: Iterable[Lease]) -> Holders:
+def holders_of(files: Collection[str], tracked: pa.Table, kept: RetainedVersions, leases: Iterable[Lease]) -> Holders:
     """Return what keeps some files, by the references that the current state tracks."""
     rows = tracked.filter(pc.is_in(tracked["filename"], pa.array(sorted(files), pa.string())))
     added, removed = _lives(rows)
@@ -333,7 +333,7 @@ class _Found:
     """
 
     state: TableState
-    kept: Retained
+    kept: RetainedVersions
     leases: tuple[Lease, ...]
     files: frozenset[str]
     unread: frozenset[str]
@@ -423,7 +423,7 @@ class PurgeOfRows:
             others=found.others,
             linked=self._linked({*names, *found.files}),
             strays=self._strays(found.state, listed),
-            quoting=self._quoting(Retained(tuple(staying), tuple(saved)), found.state),
+            quoting=self._quoting(RetainedVersions(tuple(staying), tuple(saved)), found.state),
             quarantined=self._quarantined(found.kept),
             dry_run=True,
         )
@@ -511,17 +511,17 @@ class PurgeOfRows:
 
     # What stays, and is named.
 
-    def _quoting(self, kept: Retained, state: TableState) -> tuple[str, ...]:
+    def _quoting(self, kept: RetainedVersions, state: TableState) -> tuple[str, ...]:
         return quoting(self.values, self._store, kept, state, self.properties)
 
-    def _quarantined(self, kept: Retained) -> tuple[str, ...]:
+    def _quarantined(self, kept: RetainedVersions) -> tuple[str, ...]:
         """Return the files of kept-back rows that the history names, or the records of jobs."""
         jobs = self._store.catalog.jobs(self._store.table_id, KEPT_JOBS)
         return noted_files([*(each.message for each in kept.snapshots), *(each.reason for each in jobs)])
 
     # What must go.
 
-    def _at_one_moment(self, read: Callable[[Retained, TableState], T]) -> T:
+    def _at_one_moment(self, read: Callable[[RetainedVersions, TableState], T]) -> T:
         """Return what is read of the versions that are kept and of the current one; again if some expire meanwhile."""
         for _ in range(ATTEMPTS):
             kept = self._kept()
@@ -535,7 +535,7 @@ class PurgeOfRows:
             f"versions of table {self.deletion.table!r} expired during each of {ATTEMPTS} searches", hint="run it again"
         )
 
-    def _searched(self, kept: Retained, state: TableState, clean: int | None) -> _Found:
+    def _searched(self, kept: RetainedVersions, state: TableState, clean: int | None) -> _Found:
         """Search the files of all versions that are kept: those from before a clean one, and not in it."""
         leases = self._leases()
         files: set[str] = set()
@@ -560,7 +560,7 @@ class PurgeOfRows:
         unneeded = unseen.filter(pc.is_valid(unseen["removed_snapshot"]))["filename"].to_pylist()
         return _Found(state, kept, leases, frozenset(files | unread), frozenset(unread.union(unneeded)))
 
-    def _kept(self) -> Retained:
+    def _kept(self) -> RetainedVersions:
         return retained(self._store.catalog, self._store.table_id)
 
     def _leases(self) -> tuple[Lease, ...]:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 
-from sleeper_nb.catalog.catalog_base import Retained
 from sleeper_nb.errors import SleeperError
 from sleeper_nb.model.properties import TABLE_SCHEMA
-from sleeper_nb.model.savepoints import savepoint_label
+from sleeper_nb.model.savepoints import RetainedVersions, savepoint_label
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
 from sleeper_nb.report import cell_text, counted
@@ -24,7 +23,7 @@ _SHORTEST_QUOTE = 3
 
 
 def quoting(
-    values: Collection[str], store: StateStore, kept: Retained, state: TableState, properties: Mapping[str, str]
+    values: Collection[str], store: StateStore, kept: RetainedVersions, state: TableState, properties: Mapping[str, str]
 ) -> tuple[str, ...]:
     """Return what names or describes the texts that have one of some values, and the split points that are one.
 
@@ -51,7 +50,7 @@ def quoting(
 _Texts = Iterator[tuple[str, str | None]]
 
 
-def _of_versions(kept: Retained) -> _Texts:
+def _of_versions(kept: RetainedVersions) -> _Texts:
     for snapshot in kept.snapshots:
         yield f"message of snapshot {snapshot.id}", snapshot.message
     for savepoint in kept.savepoints:

@@ -86,7 +86,7 @@ def run_service(context: Context, arguments: Namespace, stop: SignalledStop) -> 
     try:
         metrics = MetricsFile(session, path, stays=every is not None)
         holder = f"process {os.getpid()} on {platform.node() or 'an unnamed machine'}"
-        service = session.maintenance_service(holder, stop, metrics.write)
+        service = session.admin.maintenance_service(holder, stop, metrics.write)
         with stop.take_signals():
             if every is None:
                 return _ended(service.once(), stop, metrics, as_json=as_json)

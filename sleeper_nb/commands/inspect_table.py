@@ -121,7 +121,7 @@ def jobs(context: Context, arguments: Namespace) -> Any:
     if arguments.running and arguments.failed:
         raise InvalidInput("a job cannot be both running and failed", hint="give --running or --failed")
     which: Which = "running" if arguments.running else "failed" if arguments.failed else "all"
-    source = context.opened() if arguments.table is None else context.table(arguments.table).inspect
+    source = context.opened().inspect if arguments.table is None else context.table(arguments.table).inspect
     if arguments.watch and (arguments.running or arguments.failed or arguments.limit is not None):
         raise InvalidInput("--watch follows all running jobs", hint="leave out --running, --failed and --limit")
     if arguments.watch:
@@ -139,12 +139,10 @@ def _watch_jobs(context: Context, table: str | None) -> Any:
         from sleeper_nb import widgets
 
         return widgets.watch(context.opened(), table)
-    from sleeper_nb.widgets.watch_model import JobsModel
-
-    model, clock = JobsModel(context.opened(), table), context.opened().components.clock
-    while (seen := model.look()).running:
+    jobs = context.opened().inspect.job_progress(table)
+    while (seen := jobs.look()).running:
         context.progress.update(seen.summary)
-        clock.sleep(_POLL_SECONDS)
+        jobs.wait(_POLL_SECONDS)
     context.progress.finish()
     return seen
 

@@ -193,7 +193,7 @@ def reinitialise_table(context: Context, arguments: Namespace) -> ReinitialiseRe
     strings_base64 = _parse_truth("base64-encoded", arguments.base64_encoded)
     session = context.instance(arguments.instance_id)
     reinitialise = partial(
-        session.reinitialise_table,
+        session.admin.reinitialise,
         arguments.table,
         delete_partitions,
         splits_file=arguments.split_points_file,

@@ -18,7 +18,6 @@ from sleeper_nb.model.savepoints import version_words
 
 if TYPE_CHECKING:
     from sleeper_nb.commands.candidates import KnownNames
-    from sleeper_nb.model.savepoints import Savepoint
     from sleeper_nb.model.schema import Schema
     from sleeper_nb.session import Session
     from sleeper_nb.table import Table
@@ -38,7 +37,7 @@ class SessionNames:
     def tables(self) -> list[str]:
         """Return the tables."""
         session = self.session or self.context.session
-        return [] if session is None else [entry.name for entry in session.components.catalog.tables()]
+        return [] if session is None else list(session.table_names())
 
     def columns(self, table: str) -> tuple[str, ...]:
         """Return the columns of a table, as it is now."""
@@ -50,14 +49,13 @@ class SessionNames:
 
     def savepoints(self, table: str) -> list[str]:
         """Return the names of a table's savepoints."""
-        return [point.name for point in self._savepoints(table) if point.name]
+        return [point.name for point in self._table(table).inspect.versions().savepoints if point.name]
 
     def versions(self, table: str) -> list[str]:
         """Return what can follow the @ of a table: savepoints and snapshots."""
-        opened = self._table(table)
-        snapshots = opened.store.catalog.snapshots(opened.entry.id)[:_MOST_VERSIONS]
-        points = ((point.id, point.name) for point in self._savepoints(table))
-        return version_words(points, (snapshot.id for snapshot in snapshots))
+        found = self._table(table).inspect.versions()
+        points = ((point.id, point.name) for point in found.savepoints)
+        return version_words(points, (snapshot.id for snapshot in found.snapshots[:_MOST_VERSIONS]))
 
     def variables(self, *, with_rows: bool = False) -> list[str]:
         """Return the user's variables, or those that a load reads."""
@@ -87,10 +85,6 @@ class SessionNames:
         if key not in self._schemas:
             self._schemas[key] = at.schema
         return self._schemas[key]
-
-    def _savepoints(self, name: str) -> tuple[Savepoint, ...]:
-        table = self._table(name)
-        return table.store.catalog.savepoints(table.entry.id)
 
     def _table(self, name: str) -> Table:
         return (self.session or self.context.opened()).table(name)

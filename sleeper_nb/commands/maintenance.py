@@ -79,7 +79,6 @@ def compact(context: Context, arguments: Namespace) -> Any:
         raise InvalidInput("background work would end with the console command",
                            hint=("leave out --background: ", Action(f"compact {arguments.table} &")))  # fmt: skip
     table = context.table(arguments.table)
-    began = context.opened().components.clock.now()
     is_watched = arguments.watch and context.follows_widgets and not arguments.dry_run
     job = table.maintenance.compact(
         arguments.strategy,
@@ -92,7 +91,7 @@ def compact(context: Context, arguments: Namespace) -> Any:
         return job
     from sleeper_nb import widgets
 
-    widget = widgets.watch(context.opened(), table.name, job, began)
+    widget = widgets.watch(context.opened(), table.name, job)
     widget.follow()
     return widget
 

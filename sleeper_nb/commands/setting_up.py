@@ -131,7 +131,7 @@ def _check_no_table(context: Context, uri: str | None) -> None:
     session = context.session
     if uri is None or session is None or session.closed or Path(uri).expanduser().exists():
         return
-    if session.components.catalog.find_table(uri) is not None:
+    if uri in session:
         hint = ("for the open warehouse: ", Action("doctor"), "; for the table: ", Action(f"check {uri}"))
         raise InvalidInput(f"{uri} is a table, and doctor takes a warehouse", hint=hint)
 

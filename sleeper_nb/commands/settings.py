@@ -134,7 +134,9 @@ def _describe_properties(words: list[str], unset: list[str]) -> PropertyGuide:
     warehouse="new",
 )
 def apply(context: Context, arguments: Namespace) -> ApplyReport:
-    return context.opened().apply(arguments.file, dry_run=arguments.dry_run, skip_conflicts=arguments.skip_conflicts)
+    return context.opened().admin.apply(
+        arguments.file, dry_run=arguments.dry_run, skip_conflicts=arguments.skip_conflicts
+    )
 
 
 @command(
@@ -155,4 +157,4 @@ def migrate(context: Context, arguments: Namespace) -> Snapshot:
                 f"migrate {table.name} --to {next(name for name in STATE_STORES if name != table.state_store)}"
             ),
         )
-    return context.opened().migrate(table.name, arguments.to, message=arguments.message)
+    return context.opened().admin.migrate(table.name, arguments.to, message=arguments.message)

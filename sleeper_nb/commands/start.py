@@ -153,7 +153,7 @@ def _is_confirmed(context: Context, uri: str) -> bool:
 
 
 def _opened(context: Context, uri: str, session: Session, created: str | None = None) -> Opened:
-    names = tuple(entry.name for entry in session.components.catalog.tables())
+    names = session.table_names()
     # An instance without tables may have been created just now, by a misspelt name.
     others = () if names else tuple(each for each in session.warehouse.instance_names() if each != session.instance)
     return Opened(

@@ -121,7 +121,7 @@ def create(context: Context, arguments: Namespace) -> Table | CreatePlan | Creat
     from sleeper_nb.model.keys import typed_split_points  # heavy: it brings pyarrow
 
     session = context.opened()
-    if arguments.if_not_exists and session.components.catalog.find_table(arguments.table):
+    if arguments.if_not_exists and arguments.table in session:
         text = f"table {arguments.table} exists already; nothing was created or loaded"
         return Answer(Grid((), (), footer=text))
     points = typed_split_points(arguments.splits) if arguments.splits else None
@@ -205,7 +205,7 @@ def _outside_brackets(text: str) -> list[str]:
 )  # fmt: skip
 def split_points(context: Context, arguments: Namespace) -> SplitPointsEstimate:
     sources = [source_of(context, word) for word in arguments.source]
-    found: SplitPointsEstimate = context.opened().split_points(
+    found: SplitPointsEstimate = context.opened().admin.split_points(
         sources[0] if len(sources) == 1 else sources,
         split_names(arguments.keys) or (),
         arguments.leaves,
@@ -461,7 +461,7 @@ def reinitialise(context: Context, arguments: Namespace) -> ReinitialiseReport:
 
     session = context.opened()
     reinitialise_table = partial(
-        session.reinitialise_table,
+        session.admin.reinitialise,
         arguments.table,
         arguments.delete_partitions,
         typed_split_points(arguments.splits) if arguments.splits else None,

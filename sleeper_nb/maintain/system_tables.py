@@ -30,11 +30,11 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from sleeper_nb.catalog.catalog_base import Retained, retained
+from sleeper_nb.catalog.catalog_base import retained
 from sleeper_nb.errors import ConflictError, NotFound
 from sleeper_nb.model.jobs import KEPT_JOBS, Job
 from sleeper_nb.model.properties import PROPERTIES, TableProperties
-from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.savepoints import RetainedVersions, Savepoint
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Moment, Snapshot, to_micros
 from sleeper_nb.model.state import TableState
@@ -275,7 +275,7 @@ class KnownAt:
         return tuple(point for point in savepoints if point.saved_snapshot_id <= self.resolved.snapshot_id)
 
     @cached_property
-    def _retained(self) -> Retained:
+    def _retained(self) -> RetainedVersions:
         """Snapshots and savepoints of one moment, looked up once."""
         kept = retained(self.store.catalog, self.store.table_id)
         number = self.resolved.snapshot_id

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.snapshots import (
     SavepointReference,
+    Snapshot,
     VersionReference,
     from_micros,
     parse_reference,
@@ -342,6 +343,27 @@ def check_savepoint_name(name: str) -> str:
         instead = f"{kind}-{rest}" if dot else f"{name[0]}-{name[1:]}"
         raise InvalidInput(f"{name!r} is not a valid savepoint name: {why}", hint=f"write {instead}")
     return name
+
+
+@dataclass(frozen=True, slots=True)
+class RetainedVersions:
+    """The versions of a table that can be read at one moment.
+
+    Parameters
+    ----------
+    snapshots
+        The retained snapshots, newest first; the first is the current one.
+    savepoints
+        The savepoints, oldest first.
+    """
+
+    snapshots: tuple[Snapshot, ...]
+    savepoints: tuple[Savepoint, ...]
+
+    @property
+    def current(self) -> Snapshot:
+        """The current snapshot."""
+        return self.snapshots[0]
 
 
 def reference_of(number: int, name: str | None) -> str:

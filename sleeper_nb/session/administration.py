@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from sleeper_nb.admin import delete as deletion
 from sleeper_nb.admin import migrate as migration
@@ -20,16 +20,20 @@ from sleeper_nb.admin.apply import (
     plan_table,
 )
 from sleeper_nb.admin.delete import DeletionReport
-from sleeper_nb.admin.instances import check_table_name
 from sleeper_nb.admin.reinitialise import ReinitialiseReport
+from sleeper_nb.admin.split_points_estimate import SplitPointsEstimate
+from sleeper_nb.arguments import checked
 from sleeper_nb.errors import ConfirmationNeeded, InvalidInput
 from sleeper_nb.load.data_columns import SchemaChoice
+from sleeper_nb.load.load_options import LoadArguments, LoadOptions
 from sleeper_nb.load.split import initial_split_points, with_splits
 from sleeper_nb.model.properties import STATE_STORE, TABLE_SCHEMA
 from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.table_names import check_table_name
 from sleeper_nb.report import CONFIRM
 from sleeper_nb.session import creating
 from sleeper_nb.session.creating import NewTable, TableRequest
+from sleeper_nb.session.maintenance_service import MaintenanceRound, MaintenanceService, Stop
 from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.table.configuring import check_fit, set_properties
 
@@ -39,7 +43,7 @@ logger = logging.getLogger(__name__)
 def rename(tables: TableOpener, old: str, new: str) -> None:
     """Rename a table; errors are those of `Session.rename_table`."""
     entry, catalog = tables.entry(old), tables.components.catalog
-    check_table_name(new, [other for other in catalog.tables() if other.id != entry.id])
+    check_table_name(new, [other.name for other in catalog.tables() if other.id != entry.id])
     catalog.rename_table(entry.id, entry.name, new)
     logger.info("renamed table %s (%s) to %s", entry.name, entry.id, new)
 
@@ -62,82 +66,207 @@ def drop(tables: TableOpener, name: str, *, force: bool, dry_run: bool) -> Delet
     return replace(plan, dry_run=False)
 
 
-def reinitialise(
-    tables: TableOpener,
-    name: str,
-    *,
-    delete_partitions: bool,
-    split_points: Iterable[Any] | None,
-    splits_file: str | None,
-    strings_base64: bool,
-    force: bool,
-    dry_run: bool,
-) -> ReinitialiseReport:
-    """Delete the contents of a table; parameters and errors are those of `Session.reinitialise_table`."""
-    table, files = tables.named(name), tables.components.property_files
-    state = table.store.load()
-    written = table.properties[TABLE_SCHEMA]
-    schema = None if written in (None, state.schema) else written  # None: the schema stays
-    points = None
-    if delete_partitions:
-        if split_points is None and splits_file is None:
-            files.check_splits_file(table.properties)
-        settings = with_splits(table.properties, split_points is not None, splits_file, strings_base64)
-        points = initial_split_points(schema or state.schema, split_points, settings, tables.storage)
-    elif split_points is not None or splits_file is not None:
-        raise InvalidInput(
-            "split points were given, but the partitions are kept",
-            hint="set delete_partitions, or leave the split points out",
+class Administration:
+    """What is done seldom, and to a table as a whole; made by `Session.admin`."""
+
+    def __init__(self, tables: TableOpener) -> None:
+        self._tables = tables
+
+    @checked
+    def split_points(
+        self,
+        data: Any,
+        row_keys: Sequence[str],
+        leaves: int | None = None,
+        *,
+        types: Mapping[str, str] | None = None,
+        **options: Unpack[LoadArguments],
+    ) -> SplitPointsEstimate:
+        """Estimate the split points of a table from its data, as Sleeper's ``estimateSplitPoints`` does.
+
+        `create_table` does this by itself; this is for split points that are kept in a file.
+
+        Parameters
+        ----------
+        data, types, **options
+            As `create_table` takes them. Of Parquet files only the row keys are read.
+        row_keys
+            The row keys; split points are values of the first.
+        leaves
+            How many leaf partitions the points make; by the number of rows when None.
+
+        Raises
+        ------
+        InvalidInput, NotFound
+            When the data has no such column, or it cannot be a row key.
+        """
+        choice = SchemaChoice(tuple(row_keys), types=types or {})
+        request = creating.TableRequest(
+            creating.NewTable("table"), None, data, choice, leaves, options=LoadOptions.of(options)
         )
-    if schema:
-        engines = tables.components.engines
-        check_fit(table.properties.processed_as(state.processing), schema, tables.components.clock, engines)
-        engines.row_checks(schema)
-    fresh, author = reinitialising.Fresh(schema, points), tables.components.author
-    return reinitialising.reinitialise(table.store, table.name, fresh, force=force, dry_run=dry_run, author=author)
+        return creating.estimated_split_points(self._tables, request)
 
+    @checked
+    def reinitialise(
+        self,
+        name: str,
+        delete_partitions: bool = False,
+        split_points: Iterable[Any] | None = None,
+        *,
+        splits_file: str | None = None,
+        strings_base64: bool = False,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> ReinitialiseReport:
+        """Delete all contents of a table, in one commit; its name, id and properties stay.
 
-def migrate(tables: TableOpener, name: str, to: str, *, message: str | None) -> Snapshot:
-    """Move the metadata of a table to another state store; errors are those of `Session.migrate`."""
-    table, files = tables.named(name), tables.components.property_files
-    with files.with_commit(table.entry.id, {STATE_STORE: to}) as announce:
-        snapshot = migration.migrate_state_store(
-            table.store, to, announce=announce, author=tables.components.author, message=message
-        )
-    tables.replace_store(table.store.named(snapshot.state_store))
-    logger.info("table %s: moved to %s in snapshot %d", table.name, snapshot.state_store, snapshot.id)
-    return snapshot
+        When the schema in the table's properties file (``sleeper.table.schema``) was changed, the table has that one
+        from then on; other row keys need new partitions. Older snapshots are forgotten. Files are deleted by the next
+        garbage collection after its delay, so that queries under way can finish. Savepoints stay, keep their files, and
+        can be read and rolled back to. An ingest with a job id still counts as done: to load the same rows again, give
+        the job another id.
 
+        Parameters
+        ----------
+        name
+            The table.
+        delete_partitions
+            Create the partitions again; otherwise they stay.
+        split_points
+            The split points of the new partitions, as `create_table` takes them; those of the table's properties when
+            None.
+        splits_file, strings_base64
+            Instead, a file of them, and whether strings in it are in base64.
+        force
+            Delete the contents.
+        dry_run
+            Only return what would be done.
 
-def apply(
-    tables: TableOpener, declared: str | Path | Mapping[str, Any], *, dry_run: bool, skip_conflicts: bool
-) -> ApplyReport:
-    """Create and change tables as they are declared; errors are those of `Session.apply`."""
-    existing = {}
-    for entry in tables.components.catalog.tables():
-        table = tables.open_present(entry)
-        existing[table.name.casefold()] = Existing(table.name, table.store.load().schema, table.properties)
-    plans = tuple(
-        plan_table(
-            each,
-            existing.get(each.name.casefold()),
-            lambda new: creating.planned(tables, _declared_table(new), new.schema),
-            lambda old, settings: check_fit(settings, old.schema, tables.components.clock, tables.components.engines),
-        )
-        for each in declarations_of(declared)
-    )
-    if not dry_run and not skip_conflicts:
-        check_all_can(plans)
-    for each in () if dry_run else plans:
-        new = each.declared
-        if each.action == "create":
-            creating.create_table(
-                tables, TableRequest(_declared_table(new), new.schema, None, SchemaChoice()), dry_run=False
+        Raises
+        ------
+        NotAllowed
+            When only the table's properties name the file of split points, and it is outside the warehouse.
+        ConfirmationNeeded
+            When neither `force` nor `dry_run` is set; it has the plan. Nothing is changed by this or any other error.
+        InvalidInput, NotFound, StateRuleBroken
+            When the split points or the schema are not valid.
+        """
+        tables = self._tables
+        table, files = tables.named(name), tables.components.property_files
+        state = table.store.load()
+        written = table.properties[TABLE_SCHEMA]
+        schema = None if written in (None, state.schema) else written  # None: the schema stays
+        points = None
+        if delete_partitions:
+            if split_points is None and splits_file is None:
+                files.check_splits_file(table.properties)
+            settings = with_splits(table.properties, split_points is not None, splits_file, strings_base64)
+            points = initial_split_points(schema or state.schema, split_points, settings, tables.storage)
+        elif split_points is not None or splits_file is not None:
+            raise InvalidInput(
+                "split points were given, but the partitions are kept",
+                hint="set delete_partitions, or leave the split points out",
             )
-        elif each.action == "change":
-            set_properties(tables.named(new.name), each.changes)
-    names = {each.declared.name.casefold() for each in plans}
-    return ApplyReport(plans, tuple(old.name for key, old in existing.items() if key not in names), dry_run)
+        if schema:
+            engines = tables.components.engines
+            check_fit(table.properties.processed_as(state.processing), schema, tables.components.clock, engines)
+            engines.row_checks(schema)
+        fresh, author = reinitialising.Fresh(schema, points), tables.components.author
+        return reinitialising.reinitialise(table.store, table.name, fresh, force=force, dry_run=dry_run, author=author)
+
+    @checked
+    def migrate(self, name: str, to: str, *, message: str | None = None) -> Snapshot:
+        """Move the metadata of a table to another state store; sessions that use the table follow by themselves.
+
+        One commit moves it. Snapshots and savepoints stay, and can be read as before.
+
+        Parameters
+        ----------
+        name
+            The table.
+        to
+            The class of the state store: as `create_table` takes it.
+        message
+            The commit's message in history.
+
+        Raises
+        ------
+        InvalidInput
+            When the table uses that state store already; nothing is changed.
+        NotFound
+            When there is no such class; the nearest one is named.
+        """
+        tables = self._tables
+        table, files = tables.named(name), tables.components.property_files
+        with files.with_commit(table.entry.id, {STATE_STORE: to}) as announce:
+            snapshot = migration.migrate_state_store(
+                table.store, to, announce=announce, author=tables.components.author, message=message
+            )
+        tables.replace_store(table.store.named(snapshot.state_store))
+        logger.info("table %s: moved to %s in snapshot %d", table.name, snapshot.state_store, snapshot.id)
+        return snapshot
+
+    @checked
+    def apply(
+        self, declared: str | Path | Mapping[str, Any], *, dry_run: bool = False, skip_conflicts: bool = False
+    ) -> ApplyReport:
+        """Create the declared tables that do not exist yet, and set the declared properties that differ.
+
+        Everything is checked before anything is changed, and a second run changes nothing. Tables that are not
+        declared, properties that are not named, and the partitions of existing tables are left alone.
+
+        Parameters
+        ----------
+        declared
+            The path of a TOML file, or its content: ``{"tables": {"trips": {"schema": "city STRING KEY",
+            "split-points": ["g"], "properties": {"snapshot.time-retained": "30 d"}}}}``. Instead of ``schema``:
+            ``row-keys``, ``sort-keys`` and ``values``, types by names.
+        dry_run
+            Only return what would be done.
+        skip_conflicts
+            When a table cannot be made as declared, leave it alone and continue with the others.
+
+        Raises
+        ------
+        InvalidInput
+            When the file cannot be read, naming the line; or, without `skip_conflicts`, when a table cannot be made as
+            declared: its schema differs, for instance. Nothing is changed then.
+        """
+        tables, parts = self._tables, self._tables.components
+        existing = {}
+        for entry in parts.catalog.tables():
+            table = tables.open_present(entry)
+            existing[table.name.casefold()] = Existing(table.name, table.store.load().schema, table.properties)
+        plans = tuple(
+            plan_table(
+                each,
+                existing.get(each.name.casefold()),
+                lambda new: creating.planned(tables, _declared_table(new), new.schema),
+                lambda old, settings: check_fit(
+                    settings, old.schema, tables.components.clock, tables.components.engines
+                ),
+            )
+            for each in declarations_of(declared)
+        )
+        if not dry_run and not skip_conflicts:
+            check_all_can(plans)
+        for each in () if dry_run else plans:
+            new = each.declared
+            if each.action == "create":
+                creating.create_table(
+                    tables, TableRequest(_declared_table(new), new.schema, None, SchemaChoice()), dry_run=False
+                )
+            elif each.action == "change":
+                set_properties(tables.named(new.name), each.changes)
+        names = {each.declared.name.casefold() for each in plans}
+        return ApplyReport(plans, tuple(old.name for key, old in existing.items() if key not in names), dry_run)
+
+    @checked
+    def maintenance_service(
+        self, holder: str, stop: Stop, after_round: Callable[[MaintenanceRound, bool], None]
+    ) -> MaintenanceService:
+        """Return the service that maintains the instance; the parameters are those of `MaintenanceService`."""
+        return MaintenanceService(self._tables, holder, stop, after_round)
 
 
 def _declared_table(declared: TableDeclaration) -> NewTable:

@@ -31,6 +31,7 @@ from sleeper_nb.model.permissions import IteratorNames, Permissions
 from sleeper_nb.model.properties import METADATA_CACHE, OWN_TABLES, SYNC, TRANSACTION_ITEMS, InstanceProperties
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.session.session import Session
+from sleeper_nb.session.table_opener import opener_of
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.aws import Network
 from sleeper_nb.storage.aws_target import AS_BOTO3_FINDS_IT, AwsTarget
@@ -192,20 +193,21 @@ def open_source_table(place: InstancePlace, name: str) -> SourceTable:
         raise NotFound(f"no instance {place.instance!r} in {place.warehouse}", hint="check both names")
     session = _open(place)
     try:
-        table = session.open_table(name)
+        tables = opener_of(session)
+        table = tables.named(name)
     except BaseException:
         session.close()
         raise
     return SourceTable(
         table.name,
         table.store,
-        properties=lambda: session.open_table(table.name).properties,
-        leases=session.components.leases,
+        properties=lambda: tables.named(table.name).properties,
+        leases=tables.components.leases,
         leases_elsewhere=partial(open_leases, place),
         add_written=partial(loading.add_written, table),
         record_failure=partial(loading.record_failure, table),
         row_checks=table.load_checks,
-        condition=partial(session.components.engines.condition, repeatable=True),
+        condition=partial(tables.components.engines.condition, repeatable=True),
         close=session.close,
     )
 
@@ -214,7 +216,7 @@ def open_source_table(place: InstancePlace, name: str) -> SourceTable:
 def open_leases(place: InstancePlace) -> Iterator[Leases]:
     """Open the leases of an instance in a Spark process, and release those that it holds at the end."""
     with _open(place) as session:
-        yield session.components.leases
+        yield opener_of(session).components.leases
 
 
 def _open(place: InstancePlace) -> Session:
@@ -226,7 +228,7 @@ def _open(place: InstancePlace) -> Session:
         author=place.author,
     )
     # Those of the session that sent this place, with its iterators.
-    session.components.property_files.permissions = place.permissions
+    opener_of(session).components.property_files.permissions = place.permissions
     return session
 
 

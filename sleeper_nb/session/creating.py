@@ -13,11 +13,10 @@ from typing import Any
 import pyarrow as pa
 
 from sleeper_nb.admin.create_plan import CreatePlan
-from sleeper_nb.admin.instances import check_table_name
 from sleeper_nb.admin.property_files import check_changes
 from sleeper_nb.admin.schema_commit import SchemaCommit
 from sleeper_nb.admin.split_points_estimate import SplitPointsEstimate
-from sleeper_nb.catalog.catalog_base import TABLE_ID_DIGITS, TableEntry
+from sleeper_nb.catalog.catalog_base import TABLE_ID_DIGITS
 from sleeper_nb.errors import (
     Action,
     AlreadyExists,
@@ -79,6 +78,7 @@ from sleeper_nb.model.properties import (
 from sleeper_nb.model.schema import FieldType, Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import CommitPoint, TableState
+from sleeper_nb.model.table_names import check_table_name
 from sleeper_nb.model.transactions import AddFiles, ReplaceTable, initial_state
 from sleeper_nb.progress import finishing
 from sleeper_nb.report import counted
@@ -179,10 +179,10 @@ def _settings(tables: TableOpener, new: NewTable, schema: Schema) -> TableProper
         kept = {name: text for name, text in before.texts.items() if name not in {SPLITS_FILE, SPLITS_BASE64}}
         settings = replace(before, texts={**kept, **new.properties})
         if new.state_store not in (None, before[STATE_STORE]):
-            hint = Action(f"migrate {new.name} --to {new.state_store}", f"session.migrate({new.name!r}, …)")
+            hint = Action(f"migrate {new.name} --to {new.state_store}", f"session.admin.migrate({new.name!r}, …)")
             raise InvalidInput(f"table {new.name!r} has another state store, {before[STATE_STORE]}", hint=hint)
     else:
-        _check_name_is_free(new.name, components.catalog.tables())
+        _check_name_is_free(new.name, tables.names())
         kind = new.properties.get(STATE_STORE) or new.state_store or files.new({})[STATE_STORE]
         settings = files.new({STATE_STORE: kind, **new.properties, TABLE_SCHEMA: schema_line(schema)})
     try:
@@ -197,7 +197,7 @@ def _settings(tables: TableOpener, new: NewTable, schema: Schema) -> TableProper
     return settings
 
 
-def _check_name_is_free(name: str, others: Iterable[TableEntry]) -> None:
+def _check_name_is_free(name: str, others: Iterable[str]) -> None:
     try:
         check_table_name(name, others)
     except AlreadyExists as error:

@@ -28,7 +28,7 @@ class Procedure:
     name
         As it is written after ``sys.``.
     method
-        The method's name, after ``inspect.`` or ``maintenance.`` if it is one of those.
+        The method's name, after ``inspect.``, ``maintenance.`` or ``admin.`` if it is one of those.
     arguments
         Names of its arguments, in order; ``table`` first when it is a method of `Table`.
     summary
@@ -161,9 +161,9 @@ PROCEDURES: Final = (
     Procedure("accept_properties", "accept_properties", ("table",), "accept a property file that was edited"),
     Procedure("rename", "rename_table", ("old", "new"), "rename a table", of_session=True),
     Procedure("drop", "drop_table", ("name",), "drop a table", "force", of_session=True),
-    Procedure("reinitialise", "reinitialise_table", ("name", "delete_partitions", "split_points"),
+    Procedure("reinitialise", "admin.reinitialise", ("name", "delete_partitions", "split_points"),
               "delete all contents of a table", "force", of_session=True),
-    Procedure("migrate", "migrate", ("name", "to", "message"), "move the metadata to another state store",
+    Procedure("migrate", "admin.migrate", ("name", "to", "message"), "move the metadata to another state store",
               of_session=True),
 )  # fmt: skip
 

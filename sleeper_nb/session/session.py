@@ -11,16 +11,16 @@ from sleeper_nb.admin.property_files import PropertyFiles
 from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.clock import Clock
-from sleeper_nb.engines.components import Components, Engines, OpenTable
+from sleeper_nb.engines.components import Components, Engines
 from sleeper_nb.engines.engine import EngineSettings
 from sleeper_nb.errors import AlreadyExists, HintParts, InvalidInput, NotFound, SessionClosed, SleeperError
 from sleeper_nb.load.load_options import LoadArguments, LoadOptions
 from sleeper_nb.maintain.system_tables import MARK, SystemRows
-from sleeper_nb.model.jobs import KEPT_JOBS, Job
+from sleeper_nb.model.jobs import KEPT_JOBS
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, IteratorNames, Permissions
 from sleeper_nb.model.properties import INSTANCE_PROPERTIES, LOCAL_FILES, InstanceProperties
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.model.snapshots import Snapshot, VersionReference
+from sleeper_nb.model.snapshots import VersionReference
 from sleeper_nb.progress import BackgroundJobs, Progress
 from sleeper_nb.query import EngineChoice, Queries, QueryResult
 from sleeper_nb.read import job_tracking
@@ -31,7 +31,6 @@ from sleeper_nb.sql.beginning import check_takes_no_notes, may_be_ours
 from sleeper_nb.sql.binding import lookup_in
 from sleeper_nb.sql.caller_variables import readable
 from sleeper_nb.sql.statement import SqlText, Statement
-from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.aws_target import AS_BOTO3_FINDS_IT, AwsTarget
 from sleeper_nb.storage.filesystem import Storage, open_near
 from sleeper_nb.versions.leases import Leases
@@ -40,18 +39,16 @@ if TYPE_CHECKING:
     import duckdb
     from pyspark.sql import DataFrame, SparkSession
 
-    from sleeper_nb.admin.apply import ApplyReport
     from sleeper_nb.admin.create_plan import CreatePlan
     from sleeper_nb.admin.delete import DeletionReport
     from sleeper_nb.admin.property_listing import PropertyValue
-    from sleeper_nb.admin.reinitialise import ReinitialiseReport
-    from sleeper_nb.admin.split_points_estimate import SplitPointsEstimate
     from sleeper_nb.engines.spark.named_tables import NamedTables
     from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
     from sleeper_nb.maintain.alerts import InstanceStatus
     from sleeper_nb.maintain.maintain import MaintenanceReport
+    from sleeper_nb.session.administration import Administration
     from sleeper_nb.session.diagnosis import DoctorReport
-    from sleeper_nb.session.maintenance_service import MaintenanceRound, MaintenanceService, Stop
+    from sleeper_nb.session.session_inspect import SessionInspect
     from sleeper_nb.sql.writes import WritingStatement
     from sleeper_nb.table import Table
 
@@ -99,10 +96,10 @@ class Session:
         )
         self._tables = TableOpener(components, storage)
         if spark is not None:
-            self.spark()  # so that the given Spark session knows ``format("sleeper")`` from now on
+            self._spark_engine()  # so that the given Spark session knows ``format("sleeper")`` from now on
 
     @property
-    def components(self) -> Components:
+    def _components(self) -> Components:
         """What the session shares with its tables: catalog, clock, engines and more."""
         return self._tables.components
 
@@ -115,7 +112,7 @@ class Session:
         self.close()
 
     def __repr__(self) -> str:
-        tables = "closed" if self.closed else f"{len(self.components.catalog.tables())} tables"
+        tables = "closed" if self.closed else f"{len(self._components.catalog.tables())} tables"
         return f"Session({self.location!r}, {tables})"
 
     @property
@@ -129,6 +126,21 @@ class Session:
         return Warehouse(open_near(self._storage.root.removesuffix(f"/{self.instance}"), self._storage), self._aws)
 
     @property
+    def inspect(self) -> SessionInspect:
+        """Jobs and schemas of all tables."""
+        from sleeper_nb.session.session_inspect import SessionInspect
+
+        return SessionInspect(self._tables, self.instance)
+
+    @property
+    def admin(self) -> Administration:
+        """What is done seldom, and to a table as a whole."""
+        from sleeper_nb.session.administration import Administration
+
+        self._check_open()
+        return Administration(self._tables)
+
+    @property
     def closed(self) -> bool:
         """Whether the session was closed; its tables can then no longer be read."""
         return self._closed
@@ -140,10 +152,10 @@ class Session:
         that was opened with ``spark=``.
         """
         self._closed = True
-        self.components.background.close()
-        self.components.engines.close()
-        self.components.leases.close()
-        self.components.catalog.close()
+        self._components.background.close()
+        self._components.engines.close()
+        self._components.leases.close()
+        self._components.catalog.close()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -156,19 +168,18 @@ class Session:
         """Return a table by its name, in any case; `NotFound` names the nearest."""
         return self._tables.table(name)
 
+    @checked
+    def __contains__(self, name: str) -> bool:
+        """Return whether there is a table of a name, in any case."""
+        return self._components.catalog.find_table(name) is not None
+
+    def table_names(self) -> tuple[str, ...]:
+        """Return the names of all tables."""
+        return self._tables.names()
+
     def tables(self) -> Listing[Table]:
         """Return all tables, by name."""
         return self._tables.listing(self.instance)
-
-    @checked
-    def store_of(self, name: str) -> StateStore:
-        """Return the state store that keeps the versions of a table, for readers that plan by themselves."""
-        return self._tables.named(name).store
-
-    @checked
-    def open_table(self, name: str) -> OpenTable:
-        """Return the parts of an open table, for Spark processes that read and write it by themselves."""
-        return self._tables.named(name)
 
     @overload
     def create_table(
@@ -318,50 +329,12 @@ class Session:
             if existing is None:
                 raise
         if existing is not None:
-            self.components.progress.finish(f"table {name} exists already; nothing was created or loaded")
+            self._components.progress.finish(f"table {name} exists already; nothing was created or loaded")
         if isinstance(made, CreatePlan):
             return made
         table = self.table(name)
         table.notes = made
         return table
-
-    @checked
-    def split_points(
-        self,
-        data: Any,
-        row_keys: Sequence[str],
-        leaves: int | None = None,
-        *,
-        types: Mapping[str, str] | None = None,
-        **options: Unpack[LoadArguments],
-    ) -> SplitPointsEstimate:
-        """Estimate the split points of a table from its data, as Sleeper's ``estimateSplitPoints`` does.
-
-        `create_table` does this by itself; this is for split points that are kept in a file.
-
-        Parameters
-        ----------
-        data, types, **options
-            As `create_table` takes them. Of Parquet files only the row keys are read.
-        row_keys
-            The row keys; split points are values of the first.
-        leaves
-            How many leaf partitions the points make; by the number of rows when None.
-
-        Raises
-        ------
-        InvalidInput, NotFound
-            When the data has no such column, or it cannot be a row key.
-        """
-        from sleeper_nb.load.data_columns import SchemaChoice
-        from sleeper_nb.session import creating
-
-        self._check_open()
-        choice = SchemaChoice(tuple(row_keys), types=types or {})
-        request = creating.TableRequest(
-            creating.NewTable("table"), None, data, choice, leaves, options=LoadOptions.of(options)
-        )
-        return creating.estimated_split_points(self._tables, request)
 
     @checked
     def rename_table(self, old: str, new: str) -> Table:
@@ -418,120 +391,6 @@ class Session:
 
         return administration.drop(self._tables, name, force=force, dry_run=dry_run)
 
-    @checked
-    def reinitialise_table(
-        self,
-        name: str,
-        delete_partitions: bool = False,
-        split_points: Iterable[Any] | None = None,
-        *,
-        splits_file: str | None = None,
-        strings_base64: bool = False,
-        force: bool = False,
-        dry_run: bool = False,
-    ) -> ReinitialiseReport:
-        """Delete all contents of a table, in one commit; its name, id and properties stay.
-
-        When the schema in the table's properties file (``sleeper.table.schema``) was changed, the table has that one
-        from then on; other row keys need new partitions. Older snapshots are forgotten. Files are deleted by the next
-        garbage collection after its delay, so that queries under way can finish. Savepoints stay, keep their files, and
-        can be read and rolled back to. An ingest with a job id still counts as done: to load the same rows again, give
-        the job another id.
-
-        Parameters
-        ----------
-        name
-            The table.
-        delete_partitions
-            Create the partitions again; otherwise they stay.
-        split_points
-            The split points of the new partitions, as `create_table` takes them; those of the table's properties when
-            None.
-        splits_file, strings_base64
-            Instead, a file of them, and whether strings in it are in base64.
-        force
-            Delete the contents.
-        dry_run
-            Only return what would be done.
-
-        Raises
-        ------
-        NotAllowed
-            When only the table's properties name the file of split points, and it is outside the warehouse.
-        ConfirmationNeeded
-            When neither `force` nor `dry_run` is set; it has the plan. Nothing is changed by this or any other error.
-        InvalidInput, NotFound, StateRuleBroken
-            When the split points or the schema are not valid.
-        """
-        from sleeper_nb.session import administration
-
-        return administration.reinitialise(
-            self._tables,
-            name,
-            delete_partitions=delete_partitions,
-            split_points=split_points,
-            splits_file=splits_file,
-            strings_base64=strings_base64,
-            force=force,
-            dry_run=dry_run,
-        )
-
-    @checked
-    def migrate(self, name: str, to: str, *, message: str | None = None) -> Snapshot:
-        """Move the metadata of a table to another state store; sessions that use the table follow by themselves.
-
-        One commit moves it. Snapshots and savepoints stay, and can be read as before.
-
-        Parameters
-        ----------
-        name
-            The table.
-        to
-            The class of the state store: as `create_table` takes it.
-        message
-            The commit's message in history.
-
-        Raises
-        ------
-        InvalidInput
-            When the table uses that state store already; nothing is changed.
-        NotFound
-            When there is no such class; the nearest one is named.
-        """
-        from sleeper_nb.session import administration
-
-        return administration.migrate(self._tables, name, to, message=message)
-
-    @checked
-    def apply(
-        self, declared: str | Path | Mapping[str, Any], *, dry_run: bool = False, skip_conflicts: bool = False
-    ) -> ApplyReport:
-        """Create the declared tables that do not exist yet, and set the declared properties that differ.
-
-        Everything is checked before anything is changed, and a second run changes nothing. Tables that are not
-        declared, properties that are not named, and the partitions of existing tables are left alone.
-
-        Parameters
-        ----------
-        declared
-            The path of a TOML file, or its content: ``{"tables": {"trips": {"schema": "city STRING KEY",
-            "split-points": ["g"], "properties": {"snapshot.time-retained": "30 d"}}}}``. Instead of ``schema``:
-            ``row-keys``, ``sort-keys`` and ``values``, types by names.
-        dry_run
-            Only return what would be done.
-        skip_conflicts
-            When a table cannot be made as declared, leave it alone and continue with the others.
-
-        Raises
-        ------
-        InvalidInput
-            When the file cannot be read, naming the line; or, without `skip_conflicts`, when a table cannot be made as
-            declared: its schema differs, for instance. Nothing is changed then.
-        """
-        from sleeper_nb.session import administration
-
-        return administration.apply(self._tables, declared, dry_run=dry_run, skip_conflicts=skip_conflicts)
-
     # The instance.
 
     @checked
@@ -565,7 +424,7 @@ class Session:
             When a value is not valid for its property. Nothing is changed then.
         """
         self._check_open()
-        self.components.property_files.change_instance(changes)
+        self._components.property_files.change_instance(changes)
         own = [name for name in changes if name in INSTANCE_PROPERTIES]
         verb = "takes" if len(own) == 1 else "take"
         footer = f"{', '.join(own)} {verb} effect when the warehouse is next opened" if own else ""
@@ -575,7 +434,7 @@ class Session:
         from sleeper_nb.admin import property_listing
 
         self._check_open()
-        values = property_listing.instance_values(self.components.property_files.instance, names)
+        values = property_listing.instance_values(self._components.property_files.instance, names)
         return property_listing.list_values(values, f"properties of instance {self.instance}", footer)
 
     @checked
@@ -588,23 +447,11 @@ class Session:
             As `sleeper_nb.connect` takes them.
         """
         self._check_open()
-        files = self.components.property_files
+        files = self._components.property_files
         files.permissions = files.permissions.with_more(Permissions.of(iterators, data_paths))
         self._tables.allow_outside()
-        if (spark := self.components.engines.spark.started) is not None:
+        if (spark := self._components.engines.spark.started) is not None:
             self._register(spark)
-
-    @checked
-    def jobs(self, which: job_tracking.Which = "all", *, limit: int = job_tracking.LISTED_JOBS) -> Listing[Job]:
-        """Return the newest runs of the jobs of all tables, newest first; otherwise as `Table.inspect.jobs`."""
-        catalog, now = self.components.catalog, self.components.clock.now()
-        runs = (
-            (entry, job)
-            for entry in catalog.tables()
-            for job in job_tracking.jobs_of(catalog, entry.id, which, limit, now)
-        )
-        newest = job_tracking.newest_jobs(runs, limit)
-        return job_tracking.list_jobs(f"jobs of {self.instance}", newest, now, with_table=True)
 
     @checked
     def maintain(self, dry_run: bool = False) -> MaintenanceReport:
@@ -616,20 +463,11 @@ class Session:
         from sleeper_nb.session.maintenance_service import finished_deletions, maintain_each
 
         steps = [] if dry_run else list(finished_deletions(self._tables))
-        entries = self.components.catalog.tables()
+        entries = self._components.catalog.tables()
         online = [entry for entry in entries if entry.online]
         for _, done in maintain_each(self._tables, online, dry_run=dry_run):
             steps += done
         return MaintenanceReport(tuple(steps), dry_run, tuple(entry.name for entry in entries if not entry.online))
-
-    @checked
-    def maintenance_service(
-        self, holder: str, stop: Stop, after_round: Callable[[MaintenanceRound, bool], None]
-    ) -> MaintenanceService:
-        """Return the service that maintains the instance; the parameters are those of `MaintenanceService`."""
-        from sleeper_nb.session.maintenance_service import MaintenanceService
-
-        return MaintenanceService(self._tables, holder, stop, after_round)
 
     @checked
     def status(self, *names: str) -> InstanceStatus:
@@ -647,7 +485,7 @@ class Session:
         from sleeper_nb.maintain.status import TableStatus
         from sleeper_nb.table import Table
 
-        catalog, clock = self.components.catalog, self.components.clock
+        catalog, clock = self._components.catalog, self._components.clock
         entries = [self._tables.entry(name) for name in names] if names else catalog.tables()
         statuses, alerts = list[TableStatus](), list[Alert]()
         for entry in entries:
@@ -736,8 +574,8 @@ class Session:
         with readable(data) as variables:
             queries = Queries(
                 engine=engine,
-                engines=self.components.engines,
-                clock=self.components.clock,
+                engines=self._components.engines,
+                clock=self._components.clock,
                 lookup=lookup_in(self._tables.version),
                 tables=self._tables.names,
                 parameters=params or {},
@@ -753,18 +591,20 @@ class Session:
 
             return SqlWriter(self, writing, text, queries, force, dry_run, message, job_id).run()
 
-    def spark(self) -> SparkRuntime:
+    def _spark_engine(self) -> SparkRuntime:
         """Return the Spark engine; Spark itself starts with its first work."""
         self._check_open()
-        return self.components.engines.spark.runtime()
+        return self._components.engines.spark.runtime()
 
     @checked
     def doctor(self, *, cluster: bool = False) -> DoctorReport:
         """Look at all that the session needs, and at Spark's workers if `cluster`; see `sleeper_nb.doctor`."""
         from sleeper_nb.session.diagnosis import examine, open_patient
 
-        with open_patient(self.warehouse.location, self.instance, self.components.clock, self._aws) as patient:
-            return examine(patient.with_spark(self._spark_config, self.spark, self._given_spark), cluster=cluster)
+        with open_patient(self.warehouse.location, self.instance, self._components.clock, self._aws) as patient:
+            return examine(
+                patient.with_spark(self._spark_config, self._spark_engine, self._given_spark), cluster=cluster
+            )
 
     @property
     def spark_session(self) -> SparkSession:
@@ -783,8 +623,8 @@ class Session:
         Spark itself has by a name is read instead, and a warning says which. With several sessions on one Spark, the
         names and the format are those of the session that was asked last. Its SQL cannot write to the warehouse.
         """
-        spark = self.spark().session()
-        self._on_spark(spark, self.components.property_files.permissions)  # another session may have come in between
+        spark = self._spark_engine().session()
+        self._on_spark(spark, self._components.property_files.permissions)  # another session may have come in between
         self._offer_names(spark)
         return spark
 
@@ -799,10 +639,10 @@ class Session:
         that were named by ``session.duckdb_connection.register("flights", relation)``.
         """
         self._check_open()
-        return self.components.engines.duckdb.database.connection_of_thread()
+        return self._components.engines.duckdb.database.connection_of_thread()
 
     def _register(self, spark: SparkSession) -> None:
-        self._on_spark(spark, self.components.property_files.permissions)
+        self._on_spark(spark, self._components.property_files.permissions)
         if spark is self._given_spark or self._named_tables is not None:
             self._offer_names(spark)
 
@@ -810,7 +650,7 @@ class Session:
         if self._named_tables is None:
             from sleeper_nb.engines.spark.named_tables import NamedTables
 
-            of = self.components
+            of = self._components
             self._named_tables = NamedTables(
                 *(self._session_id, self.location, self._names_while_open, self._frame, of.clock.new_id)
             )

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sleeper_nb.admin.instances import check_table_name
 from sleeper_nb.change.row_changes import (
     DeleteRows,
     InsertRows,
@@ -29,6 +28,7 @@ from sleeper_nb.model.jobs import MadeBefore
 from sleeper_nb.model.schema import Check, Schema, free_check_name
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.sql_values import Name, QueryPart
+from sleeper_nb.model.table_names import check_table_name
 from sleeper_nb.query import Queries, QueryResult, RowsToLoad
 from sleeper_nb.query.inserted_rows import found, inserted_rows
 from sleeper_nb.report import Answer, Grid, Report, Stacked, TableReport, counted, notes_line
@@ -40,6 +40,7 @@ from sleeper_nb.session.statement_columns import (
     nullable_type,
     schema_of_query,
 )
+from sleeper_nb.session.table_opener import opener_of
 from sleeper_nb.sql.alteration import (
     AddedCheck,
     AddedColumn,
@@ -158,7 +159,7 @@ class SqlWriter:
                     return self.session.drop_table(table.text, force=self.force, dry_run=self.dry_run)
             case TruncateTable(table):
                 with self._placed(table):
-                    return self.session.reinitialise_table(table.text, force=self.force, dry_run=self.dry_run)
+                    return self.session.admin.reinitialise(table.text, force=self.force, dry_run=self.dry_run)
             case AlterTable() as alter:
                 return self._alter(alter)
             case CommentOn() as comment:
@@ -188,7 +189,7 @@ class SqlWriter:
         return self.queries.run(self.text.only(part))
 
     def _change_rows(self, change: RowChange) -> Report:
-        table = self.session.open_table(self._table(change.target.table).name)
+        table = opener_of(self.session).named(self._table(change.target.table).name)
         return BoundChange.of(table, change, self.queries).run(
             dry_run=self.dry_run, force=self.force, message=self.message, job_id=self.job_id
         )

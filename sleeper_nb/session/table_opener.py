@@ -22,6 +22,9 @@ from sleeper_nb.table_at import TableAt, version_of
 if TYPE_CHECKING:
     from sleeper_nb.table import Table
 
+if TYPE_CHECKING:
+    from sleeper_nb.session.session import Session
+
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -105,6 +108,10 @@ class TableOpener:
             self._stores[table_id] = open_state_store(kind, table_id, c.catalog, storage, c.clock, _retry(properties))
         return self._stores[table_id]
 
+    def store_of(self, entry: TableEntry) -> StateStore:
+        """Return the state store of a table, whose properties are not read when it was opened before."""
+        return self._stores.get(entry.id) or self.open(entry).store
+
     def replace_store(self, store: StateStore) -> None:
         """Use another store for its table from now on."""
         self._stores[store.table_id] = store
@@ -156,6 +163,11 @@ class TableOpener:
             state = version_of(self.open_present(entry), SnapshotReference(head.id)).state
             (files, size), leaves = files_of(state), len(state.tree.leaves)
         return (entry.name, head.id, head.rows, files, Bytes(size), leaves, head.time, entry.id)
+
+
+def opener_of(session: Session) -> TableOpener:
+    """Return what opens the tables of a session, for the modules of this folder."""
+    return session._tables  # noqa: SLF001 - as its own modules do
 
 
 def _retry(properties: TableProperties) -> Retry:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from sleeper_nb.arguments import checked
-from sleeper_nb.catalog.catalog_base import read_consistently
+from sleeper_nb.catalog.catalog_base import read_consistently, retained
 from sleeper_nb.display.listings import Pictured
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.model.jobs import Job, Lease
+from sleeper_nb.model.savepoints import RetainedVersions
 from sleeper_nb.model.schema import Field
 from sleeper_nb.read.job_tracking import LISTED_JOBS, Which, jobs_of, list_jobs
 from sleeper_nb.report import Answer, Listing
@@ -59,6 +60,19 @@ class TableInspect:
         catalog, now = self._table.store.catalog, self._table.store.clock.now()
         pairs = [(self._table.entry, run) for run in jobs_of(catalog, self._table.entry.id, which, limit, now)]
         return list_jobs(f"jobs of {self._table.name}", pairs, now, with_table=False)
+
+    def versions(self) -> RetainedVersions:
+        """Return the snapshots and the savepoints that can be read, of one moment."""
+        return retained(self._table.store.catalog, self._table.entry.id)
+
+    def has_changed(self) -> bool:
+        """Return whether the table was renamed, dropped, paused, or got other properties since it was opened.
+
+        This costs one request to the catalog.
+        """
+        opened = self._table.entry
+        now = self._table.store.catalog.entry(opened.id)
+        return now is None or now != opened or now.properties_checksum != opened.properties_checksum
 
     def leases(self) -> Listing[Lease]:
         """Return the versions that long readers hold, oldest first; garbage collection keeps their files."""

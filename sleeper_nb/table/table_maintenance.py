@@ -105,6 +105,7 @@ class Maintenance:
                     table, strategy, engine, watch, watch.check, dry_run=dry_run, partition=partition
                 ),
                 table.entry.id,
+                table.components.clock.now(),
             )
         with finishing(table.components.progress) as progress:
             return _compact(table, strategy, engine, progress, unchecked, dry_run=dry_run, partition=partition)

@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.catalog.catalog_base import Retained, retained
+from sleeper_nb.catalog.catalog_base import retained
 from sleeper_nb.errors import Action, StorageError
 from sleeper_nb.model.file_totals import Totals
 from sleeper_nb.model.files import FileReferences
-from sleeper_nb.model.savepoints import Savepoint, savepoint_label, savepoints_by_snapshot
+from sleeper_nb.model.savepoints import RetainedVersions, Savepoint, savepoint_label, savepoints_by_snapshot
 from sleeper_nb.report import Bytes, Grid, Report, counted, nothing_done
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
@@ -145,7 +145,7 @@ def delete_savepoint(store: StateStore, savepoint: Savepoint) -> None:
         ) from error
 
 
-def kept_by_each(store: StateStore, now: Retained) -> dict[int, Totals]:
+def kept_by_each(store: StateStore, now: RetainedVersions) -> dict[int, Totals]:
     """Return for the id of each savepoint the data files that would be garbage without it."""
     snapshots = {snapshot.id for snapshot in now.snapshots}
     saved = savepoints_by_snapshot(now.savepoints)

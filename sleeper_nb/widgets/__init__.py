@@ -168,7 +168,8 @@ def watch(
         A handle of work in the background, as ``table.maintenance.compact(background=True)`` returns it; watched until
         it ends. None watches all running jobs until none is left.
     since
-        Jobs created at or after this moment are shown even when they have ended; now, when None.
+        Jobs created at or after this moment are shown even when they have ended; when None, those of `work`, or those
+        from now on.
 
     Returns
     -------
@@ -185,10 +186,9 @@ def watch(
     """
     with _named_when_missing():
         from sleeper_nb.widgets.job_watch import JobWatch
-    from sleeper_nb.widgets.watch_model import JobsModel
 
     line = " ".join(filter(None, ("%sleeper jobs", table, "--watch")))
-    return JobWatch(JobsModel(session, table, work, since), session.components.clock, line, work)
+    return JobWatch(session.inspect.job_progress(table, work, since), line, work)
 
 
 def _after_next_cell(events: Any, call: Callable[[], None]) -> None:

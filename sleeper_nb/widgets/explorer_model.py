@@ -16,7 +16,6 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from sleeper_nb.catalog.catalog_base import Retained, retained
 from sleeper_nb.display.partition_picture import drawn_leaves, partition_map
 from sleeper_nb.display.preview import MAX_BYTES, bounded_with_html
 from sleeper_nb.display.timeline_picture import change_text, timeline
@@ -32,6 +31,7 @@ from sleeper_nb.sql_text import with_version
 from sleeper_nb.widgets.row_grid_model import FIRST_COLUMNS, GridPage, RowGridModel
 
 if TYPE_CHECKING:
+    from sleeper_nb.model.savepoints import RetainedVersions
     from sleeper_nb.model.state import TableState
     from sleeper_nb.report import Grid
     from sleeper_nb.session import Session
@@ -159,12 +159,11 @@ class ExploreModel:
 
     def tables(self) -> tuple[str, ...]:
         """Return the names of all tables."""
-        return tuple(entry.name for entry in self._session.components.catalog.tables())
+        return self._session.table_names()
 
     def has_table(self, name: str) -> bool:
         """Return whether a table of that name exists now."""
-        entry = self._session.components.catalog.find_table(name)  # in any case of its letters
-        return entry is not None and entry.name == name
+        return name in self._session.table_names()
 
     def open(self, name: str) -> ShownTable:
         """Open a table: its entry in the catalog and its properties are read now; `NotFound` names the nearest."""
@@ -181,9 +180,7 @@ class ExploreModel:
         NotFound
             When no table has that name any more.
         """
-        entry = opened.table.entry
-        now = self._session.components.catalog.entry(entry.id)
-        if now == entry and now.properties_checksum == entry.properties_checksum:
+        if not opened.table.inspect.has_changed():
             return opened
         logger.debug("table %s changed in the catalog; a widget opens it again", opened.name)
         return self.open(opened.name)
@@ -219,7 +216,7 @@ class ShownTable:
 
     def list_versions(self) -> None:
         """Ask the catalog again for the versions that can be chosen."""
-        self._retained = retained(self._session.components.catalog, self.table.entry.id)
+        self._retained = self.table.inspect.versions()
         self.versions = _listed(self._retained)
         self.labels = {version.number: version.label for version in self.versions}
 
@@ -234,7 +231,8 @@ class ShownTable:
         at = self.table.at(number)
         held = self._opened.get(number)
         if held is None or held.resolved != at.resolved:
-            held = ShownVersion(self.table, at, number, RowGridModel(at, self._session.components))
+            components = self._session._components  # noqa: SLF001 - until a version answers SQL
+            held = ShownVersion(self.table, at, number, RowGridModel(at, components))
         return self._opened.put(number, held)
 
     def opened(self, number: int) -> ShownVersion:
@@ -400,7 +398,7 @@ class ShownVersion:
         return _shown("", replace(shown, rows=shown.rows[:STATIC_ROWS], footer=footer), partition_map(self.at))
 
 
-def _listed(found: Retained) -> tuple[ListedVersion, ...]:
+def _listed(found: RetainedVersions) -> tuple[ListedVersion, ...]:
     """Return the versions of a table, oldest first, each with the savepoints that hold it."""
     names: dict[int, tuple[str, ...]] = {}
     for point in found.savepoints:

@@ -54,8 +54,8 @@ class CreateForm(LiveWidget):
         write: Callable[[str], object] | None = None,
         afterwards: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
-        self._session, self._write_cell, self._afterwards = session, write, afterwards
-        self._others = session.components.catalog.tables()
+        self._write_cell, self._afterwards = write, afterwards
+        self._others = session.table_names()
         self.problems: tuple[SleeperError, ...] = ()
         self._name = ipywidgets.Text(description="Table name", style=_NARROW)
         self._splits = ipywidgets.Text(
@@ -131,7 +131,7 @@ class CreateForm(LiveWidget):
 
     def _show(self) -> None:
         self._set_controls()
-        wrong = self.draft.problems(self._others, self._session.components.clock.new_id)
+        wrong = self.draft.problems(self._others)
         unnamed = self.draft.unnamed()
         self.problems = (*wrong, *unnamed)
         self._write.disabled = bool(self.problems)

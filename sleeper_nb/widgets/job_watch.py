@@ -9,12 +9,11 @@ import ipywidgets
 from IPython import get_ipython
 from IPython.display import DisplayHandle, display
 
-from sleeper_nb.clock import Clock
 from sleeper_nb.progress import BackgroundJob
+from sleeper_nb.session.job_progress import JobProgress
 from sleeper_nb.widgets.explorer_model import Preview
 from sleeper_nb.widgets.latest_work import Background, run_in_thread
 from sleeper_nb.widgets.live import LiveWidget, alert, button, static_bundle
-from sleeper_nb.widgets.watch_model import JobsModel
 
 PAUSE = 0.5
 """Seconds between two reads of the jobs."""
@@ -30,10 +29,8 @@ class JobWatch(LiveWidget):
 
     Parameters
     ----------
-    model
+    jobs
         Reads the jobs.
-    clock
-        Waits between two reads.
     line
         The equivalent command.
     work
@@ -51,13 +48,12 @@ class JobWatch(LiveWidget):
 
     def __init__(
         self,
-        model: JobsModel,
-        clock: Clock,
+        jobs: JobProgress,
         line: str,
         work: BackgroundJob[Any] | None = None,
         background: Background = run_in_thread,
     ) -> None:
-        self._model, self._clock, self._line, self._background, self.work = model, clock, line, background, work
+        self._jobs, self._line, self._background, self.work = jobs, line, background, work
         self._shut = threading.Event()
         self._kept: DisplayHandle | None = None
         self._displayed_in: int | None = None
@@ -69,7 +65,7 @@ class JobWatch(LiveWidget):
         super().__init__(self._head, self._error, self._table)
         self.add_class("sleeper-watch")
         self._stop.on_click(lambda _: self._attempt(self.stop))
-        self.seen = model.look()
+        self.seen = jobs.look()
         self._show()
 
     def __repr__(self) -> str:
@@ -77,7 +73,7 @@ class JobWatch(LiveWidget):
 
     def refresh(self) -> bool:
         """Read the jobs once and show them; return whether any is still running."""
-        self.seen = self._model.look()
+        self.seen = self._jobs.look()
         self._show()
         if not self.seen.running and self._kept is not None:
             self._kept.update(static_bundle(self._static()), raw=True)
@@ -85,7 +81,7 @@ class JobWatch(LiveWidget):
 
     def stop(self) -> None:
         """Cancel the work; its commits are kept."""
-        self._model.stop()
+        self._jobs.stop()
         self._stop.disabled, self._stop.description = True, "Stopping…"
 
     def follow(self) -> None:
@@ -118,7 +114,7 @@ class JobWatch(LiveWidget):
     def _follow(self) -> None:
         try:
             while not self._shut.is_set() and self.refresh():
-                self._clock.sleep(PAUSE)
+                self._jobs.wait(PAUSE)
         except Exception as error:  # noqa: BLE001 - shown on the page: in the background it would not be visible
             self._show_error(alert(error))
 

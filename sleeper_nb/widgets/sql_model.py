@@ -119,7 +119,7 @@ class SessionTables:
 
     def tables(self) -> list[str]:
         """Return the tables."""
-        return [entry.name for entry in self._session.components.catalog.tables()]
+        return list(self._session.table_names())
 
     def columns(self, table: str) -> tuple[str, ...]:
         """Return the columns of a table, as it is now."""
@@ -127,10 +127,9 @@ class SessionTables:
 
     def versions(self, table: str) -> list[str]:
         """Return what can follow the @ of a table: savepoints and the newest snapshots."""
-        catalog, entry = self._session.components.catalog, self._session.table(table).entry
-        points = catalog.savepoints(entry.id)
-        snapshots = catalog.snapshots(entry.id)[:_MOST_VERSIONS]
-        return [*(point.reference for point in points), *(str(each.id) for each in snapshots)]
+        found = self._session.table(table).inspect.versions()
+        snapshots = found.snapshots[:_MOST_VERSIONS]
+        return [*(point.reference for point in found.savepoints), *(str(each.id) for each in snapshots)]
 
     def variables(self) -> tuple[str, ...]:
         """Return none: a widget does not know the variables of its notebook."""

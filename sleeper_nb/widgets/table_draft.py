@@ -5,15 +5,17 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from itertools import count
+from typing import TYPE_CHECKING, Literal
 
-from sleeper_nb.admin.create_plan import CreatePlan
-from sleeper_nb.admin.instances import check_table_name
-from sleeper_nb.catalog.catalog_base import TableEntry
 from sleeper_nb.errors import InvalidInput, SleeperError
 from sleeper_nb.model.keys import parse_key, typed_split_points
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import SIMPLE_TYPES, Field, Schema, parse_type
+from sleeper_nb.model.table_names import check_table_name
+
+if TYPE_CHECKING:
+    from sleeper_nb.admin.create_plan import CreatePlan
 
 ColumnRole = Literal["row key", "sort key", "value"]
 ROLES: tuple[ColumnRole, ...] = ("row key", "sort key", "value")
@@ -119,7 +121,7 @@ class TableDraft:
             if not column.name
         )
 
-    def problems(self, others: Iterable[TableEntry], new_id: Callable[[], str]) -> tuple[SleeperError, ...]:
+    def problems(self, others: Iterable[str]) -> tuple[SleeperError, ...]:
         """Return what is wrong by the rules of the cell: columns, keys, split points, the name.
 
         Columns without a name are left out, see `unnamed`.
@@ -127,9 +129,7 @@ class TableDraft:
         Parameters
         ----------
         others
-            The existing tables.
-        new_id
-            Returns new ids for partitions.
+            The names of the existing tables.
         """
         errors: list[SleeperError] = []
 
@@ -145,7 +145,7 @@ class TableDraft:
         if not errors and all(
             column.name for column in self.columns
         ):  # keys and split points are those of whole columns
-            noted(lambda: self._tree(new_id))
+            noted(self._tree)
         noted(lambda: check_table_name(self.name, others))
         return tuple(errors)
 
@@ -154,8 +154,8 @@ class TableDraft:
         fields = {role: [column.field() for column in self.columns if column.role == role] for role in ROLES}
         return Schema(fields["row key"], fields["sort key"], fields["value"])
 
-    def _tree(self, new_id: Callable[[], str]) -> PartitionTree:
+    def _tree(self) -> PartitionTree:
         schema = self.schema()
         key = schema.row_keys[0]
         points = [parse_key(key, text, what="split point") for text in typed_split_points(self.splits)]
-        return PartitionTree.from_split_points(schema, points, new_id)
+        return PartitionTree.from_split_points(schema, points, map(str, count()).__next__)

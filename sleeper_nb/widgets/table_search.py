@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sleeper_nb.display.figure import clip
-from sleeper_nb.errors import SleeperError
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.progress import Watch
 
 if TYPE_CHECKING:
     from sleeper_nb.session import Session
 
-logger = logging.getLogger(__name__)
 _MOST_REASON = 40  # characters
 
 
@@ -73,8 +70,7 @@ class TableSearch:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._known: dict[tuple[str, int], TableWords] = {}
-        self._by_name: Mapping[str, TableWords] = {}
+        self._by_name: Mapping[str, tuple[Schema, TableWords]] = {}
 
     def read(self, watch: Watch) -> None:
         """Read the schemas of tables that are new or were altered; one that cannot be read is found by its name only.
@@ -84,26 +80,14 @@ class TableSearch:
         Cancelled
             When the watch was cancelled.
         """
-        catalog = self._session.components.catalog
-        heads = catalog.current_of_all()
         by_name = {}
-        for entry in catalog.tables():
+        for name, schema in self._session.inspect.schemas():
             watch.check()
-            head = heads.get(entry.id)
-            if head is None:
-                continue
-            key = entry.id, head.schema_id
-            if key not in self._known:
-                try:
-                    store = self._session.table(entry.name).store
-                    words = TableWords.of(store.schema(head.schema_id, head.schema_checksum))
-                except SleeperError as error:
-                    logger.debug("table %s is not searched: %s", entry.name, error.message)
-                    continue
-                self._known[key] = words
-            by_name[entry.name] = self._known[key]
+            known = self._by_name.get(name)
+            by_name[name] = known if known is not None and known[0] is schema else (schema, TableWords.of(schema))
         self._by_name = by_name
 
     def reason(self, name: str, words: Sequence[str]) -> str | None:
         """Return why a search finds a table; see `TableWords.reason`."""
-        return self._by_name.get(name, TableWords()).reason(name, words)
+        words_of_table = self._by_name[name][1] if name in self._by_name else TableWords()
+        return words_of_table.reason(name, words)

@@ -170,7 +170,8 @@ class Timeline(LiveWidget):
     savepoint_line = traitlets.Unicode()
 
     def __init__(self, session: Session, table: str, background: Background = run_in_thread) -> None:
-        self._model, self._components = ExploreModel(session), session.components
+        self._model = ExploreModel(session)
+        self._components = session._components  # noqa: SLF001 - until a version answers SQL
         self._opened = self._model.open(table)
         self.table = self._opened.name
         self._work, self._serial, self._loading = LatestWork(background), 0, ""

@@ -160,7 +160,7 @@ def test_a_migration_takes_the_schemas_along(tmp_path: Path):
         table.ingest([{"k": "a", "a": 1, "b": None}])
         for i, to in enumerate(("TransactionLogStateStore", "S3StateStore")):
             table.alter({f"c{i}": "int?"})
-            session.migrate("t", to)
+            session.admin.migrate("t", to)
             table.alter(rename_columns={f"c{i}": f"d{i}"})
         assert [len(table.at(s.id).schema.names) for s in table.history()] == [5, 5, 5, 4, 4, 4, 3, 3]
         assert table.scan().to_arrow().to_pylist() == [{"k": "a", "a": 1, "b": None, "d0": None, "d1": None}]

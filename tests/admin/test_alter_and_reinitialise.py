@@ -16,7 +16,7 @@ def test_a_reinitialised_table_keeps_the_columns_that_it_was_altered_to(session)
     table.alter({"note": "string?"}, {"fare": "price"})
     altered = table.schema
     assert session.table("trips").at().properties[TABLE_SCHEMA] == altered
-    session.reinitialise_table("trips", force=True)
+    session.admin.reinitialise("trips", force=True)
     assert session.table("trips").schema == altered
     assert session.table("trips").scan().count() == 0
 
@@ -31,7 +31,7 @@ def test_a_savepoint_of_before_is_read_with_its_own_and_with_the_current_columns
     now["valueFields"] = [{"name": "tip", "type": "DoubleType", "nullable": True}, *now["valueFields"]]
     lines = [line for line in path.read_text().splitlines() if not line.startswith(TABLE_SCHEMA)]
     path.write_text("\n".join([*lines, f"{TABLE_SCHEMA}={json.dumps(now)}", ""]))
-    session.reinitialise_table("trips", force=True)
+    session.admin.reinitialise("trips", force=True)
     table = session.table("trips")
     assert table.schema.names == ("city", "tip", "price", "note")
     table.ingest([{"city": "oslo", "tip": 1.0, "price": 2.0, "note": None}])

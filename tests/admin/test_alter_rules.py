@@ -184,17 +184,23 @@ comment = "Taxi trips"
 unique-keys = true
 """
     )
-    session.apply(declared)
+    session.admin.apply(declared)
     ddl = "city STRING KEY, fare DOUBLE NULL DEFAULT 0 COMMENT 'in dollars', n INT, COMMENT 'Taxi trips'"
     of_ddl = f"{ddl}, CONSTRAINT positive CHECK (fare >= 0), UNIQUE KEYS"
     assert session.table("trips").schema == sl.Schema.from_ddl(of_ddl)
-    assert [plan.action for plan in session.apply(declared).plans] == ["nothing"]
-    session.apply({"tables": {"trips": {"schema": of_ddl}}})
-    refused(lambda: session.apply({"tables": {"trips": {"schema": ddl}}}), InvalidInput, "−unique keys|−check positive")
+    assert [plan.action for plan in session.admin.apply(declared).plans] == ["nothing"]
+    session.admin.apply({"tables": {"trips": {"schema": of_ddl}}})
+    refused(
+        lambda: session.admin.apply({"tables": {"trips": {"schema": ddl}}}),
+        InvalidInput,
+        "−unique keys|−check positive",
+    )
     wrong = {"schema": ddl, "comment": "x"}
-    refused(lambda: session.apply({"tables": {"trips": wrong}}), InvalidInput, "comment is given together with schema")
+    refused(
+        lambda: session.admin.apply({"tables": {"trips": wrong}}), InvalidInput, "comment is given together with schema"
+    )
     bad = {"row-keys": {"id": "string"}, "checks": {"c": "now() IS NULL"}}
-    refused(lambda: session.apply({"tables": {"bad": bad}}), InvalidInput, "check 'c'")
+    refused(lambda: session.admin.apply({"tables": {"bad": bad}}), InvalidInput, "check 'c'")
     assert [each.name for each in session.tables()] == ["trips"]
 
 

@@ -52,10 +52,10 @@ def state_of(session):
 
 
 def test_declared_tables_are_made_and_again_nothing_changes(session, file):
-    planned = session.apply(file, dry_run=True)
+    planned = session.admin.apply(file, dry_run=True)
     assert len(session.tables()) == 0
     assert planned.to_dict() == {"tables": {"trips": "create", "sales": "create"}, "left": [], "dry_run": True}
-    done = session.apply(file)
+    done = session.admin.apply(file)
     assert done.plans == planned.plans
     trips = session.table("trips")
     assert trips.schema == sl.Schema({"city": "string"}, {"pickup": "timestamp"}, {"fare": "double?"})
@@ -63,29 +63,29 @@ def test_declared_tables_are_made_and_again_nothing_changes(session, file):
     assert trips.at().state.tree.split_points() == ("g", "n")
     assert session.table("sales").at().state.tree.split_points() == (5, 10)
     before = state_of(session)
-    assert session.apply(file).to_dict()["tables"] == {"trips": "nothing", "sales": "nothing"}
+    assert session.admin.apply(file).to_dict()["tables"] == {"trips": "nothing", "sales": "nothing"}
     assert state_of(session) == before
 
 
 def test_properties_that_differ_are_changed_and_others_are_left(session, file):
-    session.apply(file)
+    session.admin.apply(file)
     session.table("trips").set_properties({DELAY: "5", "snapshot.num-retained.min": "3"})
     session.create_table("mine", sl.Schema({"k": "int"}))
-    planned = session.apply(file, dry_run=True)
+    planned = session.admin.apply(file, dry_run=True)
     assert f"{DELAY}=30 (was 5)" in repr(planned)
     assert "not declared, so not changed: mine" in repr(planned)
     assert "nothing was changed" in repr(planned)
     assert session.table("trips").at().properties[DELAY] == 5
-    assert session.apply(file).to_dict()["tables"] == {"trips": "change", "sales": "nothing"}
+    assert session.admin.apply(file).to_dict()["tables"] == {"trips": "change", "sales": "nothing"}
     assert session.table("trips").at().properties[DELAY] == 30
     assert session.table("trips").at().properties["snapshot.num-retained.min"] == 3
-    assert session.apply(file).to_dict()["tables"] == {"trips": "nothing", "sales": "nothing"}
+    assert session.admin.apply(file).to_dict()["tables"] == {"trips": "nothing", "sales": "nothing"}
 
 
 def test_a_tree_that_was_split_since_is_left_as_it_is(session, file):
-    session.apply(file)
+    session.admin.apply(file)
     session.table("trips").maintenance.split(at="z")
-    assert session.apply(file).to_dict()["tables"]["trips"] == "nothing"
+    assert session.admin.apply(file).to_dict()["tables"]["trips"] == "nothing"
     assert session.table("trips").at().state.tree.split_points() == ("g", "n", "z")
 
 
@@ -101,25 +101,25 @@ def test_a_table_that_cannot_be_as_declared_stops_all(session, file, there, says
         session.create_table("trips", sl.Schema.from_ddl(there["schema"]))
         declared = file
     else:
-        session.apply(file)
+        session.admin.apply(file)
         session.create_table("zebra", sl.Schema({"k": "int"}))
         same = {"schema": "city STRING KEY, pickup TIMESTAMP SORT, fare DOUBLE NULL"}
         declared = {"tables": {"trips": {**same, **there}, "sales": {"schema": "id LONG KEY"}}}
     before = state_of(session)
     with pytest.raises(InvalidInput, match="'trips' cannot be made as declared") as error:
-        session.apply(declared)
+        session.admin.apply(declared)
     assert hint in error.value.hint
     assert state_of(session) == before
-    shown = session.apply(declared, dry_run=True)
+    shown = session.admin.apply(declared, dry_run=True)
     assert shown.cannot[0].declared.name == "trips"
     if "schema" in there:
         assert all(part in shown.cannot[0].says for part in ("−note", "+fare value double?", "city row key int →"))
-        assert session.apply(declared, skip_conflicts=True).to_dict()["tables"] == {
+        assert session.admin.apply(declared, skip_conflicts=True).to_dict()["tables"] == {
             "trips": "cannot",
             "sales": "create",
         }
         assert session.table("sales").schema.names == ("id", "part", "note")
-        assert session.apply(declared, skip_conflicts=True).failed == ("trips",)
+        assert session.admin.apply(declared, skip_conflicts=True).failed == ("trips",)
         assert not shown.failed
 
 
@@ -161,9 +161,9 @@ def test_a_file_that_is_wrong_is_named_with_its_line(text, said):
 def test_what_a_new_table_cannot_have_is_found_before_any_is_made(session, wrong):
     good = {"schema": "k STRING KEY"}
     with pytest.raises(InvalidInput, match="'bad' cannot be made as declared"):
-        session.apply({"tables": {"good": good, "bad": {**good, **wrong}}})
+        session.admin.apply({"tables": {"good": good, "bad": {**good, **wrong}}})
     with pytest.raises(InvalidInput, match="is not a valid table name"):
-        session.apply({"tables": {"good": good, "1": good}})
+        session.admin.apply({"tables": {"good": good, "1": good}})
     assert len(session.tables()) == 0
 
 
@@ -183,13 +183,13 @@ def test_a_crash_at_any_call_shows_no_half_table_and_applying_again_completes(tm
         with Session("default", storage, catalog, clock=clock, progress=Silent(), author=None, spark=None,
                      spark_config={}) as session:  # fmt: skip
             try:
-                session.apply(file)
+                session.admin.apply(file)
             except DeadError:
                 died = True
         with sl.connect(folder, clock=ManualClock(START, seed=99)) as session:
             assert all(table.scan().count() == 0 for table in session.tables())
-            session.apply(file)
-            assert session.apply(file).to_dict()["tables"] == {"trips": "nothing", "sales": "nothing"}
+            session.admin.apply(file)
+            assert session.admin.apply(file).to_dict()["tables"] == {"trips": "nothing", "sales": "nothing"}
             assert [table.name for table in session.tables()] == ["sales", "trips"]
         if not died:
             assert at > 3
@@ -199,10 +199,10 @@ def test_a_crash_at_any_call_shows_no_half_table_and_applying_again_completes(tm
 
 def test_a_file_that_is_not_there_is_named(session, tmp_path):
     with pytest.raises(NotFound, match=r"no file .*none\.toml"):
-        session.apply(tmp_path / "none.toml")
+        session.admin.apply(tmp_path / "none.toml")
     (tmp_path / "latin.toml").write_bytes(b"# \xe9\n")
     with pytest.raises(InvalidInput, match="UTF-8"):
-        session.apply(tmp_path / "latin.toml")
+        session.admin.apply(tmp_path / "latin.toml")
 
 
 def test_the_same_on_the_console_and_in_a_notebook(file, monkeypatch, capsys, shell):
@@ -223,13 +223,13 @@ def test_the_same_on_the_console_and_in_a_notebook(file, monkeypatch, capsys, sh
 
 def test_a_table_that_was_altered_can_be_declared_as_it_is_now(session):
     columns = {"row-keys": {"id": "long"}, "values": {"a": "int?", "b": "int?"}}
-    session.apply({"tables": {"trips": columns}})
+    session.admin.apply({"tables": {"trips": columns}})
     session.table("trips").alter(drop_columns=["a"], rename_columns={"b": "c"}, add_columns={"a": "string?"})
     now = {"row-keys": {"id": "long"}, "values": {"c": "int?", "a": "string?"}}
-    (plan,) = session.apply({"tables": {"trips": {**now, "properties": {DELAY: "45"}}}}).plans
+    (plan,) = session.admin.apply({"tables": {"trips": {**now, "properties": {DELAY: "45"}}}}).plans
     assert plan.action == "change"
-    (again,) = session.apply({"tables": {"trips": {**now, "properties": {DELAY: "45"}}}}).plans
+    (again,) = session.admin.apply({"tables": {"trips": {**now, "properties": {DELAY: "45"}}}}).plans
     assert again.action == "nothing"
     other = {**now, "values": {"a": "string?", "c": "int?"}}
     with pytest.raises(InvalidInput, match="the order of columns"):
-        session.apply({"tables": {"trips": other}})
+        session.admin.apply({"tables": {"trips": other}})

@@ -61,7 +61,7 @@ def test_a_table_gets_no_name_that_another_has_and_its_own_in_another_case(sessi
 def test_without_force_the_plan_is_shown_and_nothing_goes(session, trips):
     trips.create_savepoint("kept")
     trips.create_savepoint()
-    session.components.leases.take(trips.entry.id, 1, "sql")
+    session._components.leases.take(trips.entry.id, 1, "sql")
     before = files_in(session)
     plan = session.drop_table("trips", dry_run=True)
     assert (plan.dry_run, plan.rows, plan.snapshots, plan.savepoints) == (True, 2, 2, ("kept", "2"))
@@ -83,7 +83,7 @@ def test_a_deleted_table_leaves_nothing_and_its_name_is_free(session, trips):
     other.ingest(rows_of("q"))
     left = {path for path in files_in(session) if trips.entry.id not in path}
     trips.create_savepoint("kept")
-    session.components.leases.take(trips.entry.id, 2, "export")
+    session._components.leases.take(trips.entry.id, 2, "export")
     with pytest.raises(sl.ConfirmationNeeded, match=r"\(kept\); reads that fail: ada: export of snapshot 2"):
         session.drop_table("trips")
     report = session.drop_table("trips", force=True)
@@ -139,18 +139,18 @@ def test_an_ingest_that_a_deletion_overtakes_fails_and_leaves_no_file(session, t
 @pytest.mark.parametrize("finish", ["delete", "maintain"])
 def test_a_deletion_that_did_not_end_is_finished_by_the_next_run(session, trips, finish):
     other = session.create_table("other", KEYED)
-    session.components.catalog.delete_table(trips.entry.id, "trips")  # and there it crashed
+    session._components.catalog.delete_table(trips.entry.id, "trips")  # and there it crashed
     assert [table.name for table in session.tables()] == ["other"]
     assert trips.entry.id in {path.split("/")[0] for path in files_in(session)}
     if finish == "delete":
         session.drop_table("other", force=True)
     else:
         session.maintain(dry_run=True)
-        assert session.components.catalog.deleted()
+        assert session._components.catalog.deleted()
         session.maintain()
     assert not {path for path in files_in(session) if trips.entry.id in path}
-    assert not session.components.catalog.deleted()
-    assert (other.entry.id in {entry.id for entry in session.components.catalog.tables()}) == (finish == "maintain")
+    assert not session._components.catalog.deleted()
+    assert (other.entry.id in {entry.id for entry in session._components.catalog.tables()}) == (finish == "maintain")
 
 
 def test_files_that_cannot_be_deleted_are_told_of_and_go_later(session, trips, monkeypatch):
@@ -176,7 +176,7 @@ def test_a_damaged_table_can_be_deleted(session, trips):
 
 def test_listing_and_maintenance_pass_over_a_table_that_is_deleted_meanwhile(session, trips):
     session.create_table("other", KEYED)
-    catalog, opened = session.components.catalog, session._tables.open
+    catalog, opened = session._components.catalog, session._tables.open
 
     def late(entry):
         if entry.name == "trips":

@@ -245,7 +245,7 @@ def test_a_session_moves_a_table_and_its_properties_say_so(tmp_path: Path):
         (file,) = tmp_path.glob("default/config/tables/*.properties")
         file.write_text("# mine\n" + file.read_text())
         before = other.table("trips")
-        moved = session.migrate("trips", LOG, message="faster")
+        moved = session.admin.migrate("trips", LOG, message="faster")
         assert isinstance(moved, sl.Snapshot)
         assert before.ingest(FARE).state_store == LOG
         assert (table.state_store, before.state_store, session.table("trips").state_store) == (LOG,) * 3
@@ -255,7 +255,7 @@ def test_a_session_moves_a_table_and_its_properties_say_so(tmp_path: Path):
             "sleeper.table.statestore.classname=TransactionLogStateStore\n"
         )
         with pytest.raises(sl.InvalidInput, match="already"):
-            session.migrate("trips", LOG)
+            session.admin.migrate("trips", LOG)
 
 
 def test_one_line_of_properties_is_set_and_the_others_stay():
@@ -295,7 +295,7 @@ def test_a_schema_file_that_only_the_log_replaces_is_found_and_written_again(tmp
             assert "a checkpoint or a migration writes the file again" in finding.means
         assert table.scan().count() == 2
         if kept == "migration":
-            session.migrate("trips", S3)
+            session.admin.migrate("trips", S3)
         else:
             table.store.materialised(table.store.head())
     assert rows_in(tmp_path) == ALTERED
@@ -307,7 +307,7 @@ def test_schemas_of_older_versions_are_written_again_too(tmp_path: Path):
         table.alter(comments={"tip": "in cash"})
         table.store.storage.delete(paths.schema(2))
         assert [each.where for each in table.check().findings] == ["snapshots 3–4"]
-        session.migrate("trips", S3)
+        session.admin.migrate("trips", S3)
     assert rows_in(tmp_path) == ALTERED
 
 
@@ -331,10 +331,10 @@ def test_what_could_not_be_read_afterwards_is_not_moved(
             table.store.storage.write(path, content[:-9] + b"\0" * 9)
         before = on_disk(table.store)
         if is_in_log or (is_gone and lost == "schema"):
-            session.migrate("trips", there)  # the schema is known, with its checksum
+            session.admin.migrate("trips", there)  # the schema is known, with its checksum
         else:
             with pytest.raises((StorageError, sl.NotFound), match=Path(path).name):
-                session.migrate("trips", there)
+                session.admin.migrate("trips", there)
             assert (table.store.head(), on_disk(table.store)) == (head, before)
             table.store.storage.write(path, content)
     assert rows_in(tmp_path) == ALTERED

@@ -213,7 +213,7 @@ def test_every_flip_of_a_properties_file_is_found_and_no_answer_changes(session:
 
 def test_migration_and_alteration_write_the_file_themselves(session: sl.Session):
     table = summed(session)
-    session.migrate("t", "TransactionLogStateStore")
+    session.admin.migrate("t", "TransactionLogStateStore")
     assert session.table("t").at().properties.text(STATE_STORE) == "TransactionLogStateStore"
     session.table("t").set_properties({AGGREGATIONS: None})
     table = session.table("t")

@@ -130,7 +130,7 @@ def test_what_a_user_wrote_into_the_file_stays(session, trips):
         (
             {"sleeper.table.statestore.classname": "TransactionLogStateStore"},
             InvalidInput,
-            "session.migrate('trips', 'TransactionLogStateStore')",
+            "session.admin.migrate('trips', 'TransactionLogStateStore')",
         ),
         ({"sleeper.table.splits.file": "a.txt"}, InvalidInput, "reinitialise"),
         ({"sleeper.table.schema": "{}"}, InvalidInput, "table.alter(…)"),

@@ -35,7 +35,7 @@ def edit_schema(session, table, schema):
 
 
 def test_contents_go_and_name_id_properties_and_partitions_stay(session, trips):
-    report = session.reinitialise_table("TRIPS", force=True)
+    report = session.admin.reinitialise("TRIPS", force=True)
     again = session.table("trips")
     assert (again.entry, again.at().properties, again.schema) == (trips.entry, trips.at().properties, KEYED)
     assert (again.scan().count(), len(again.at().partition_tree.leaves), [s.id for s in again.history()]) == (0, 2, [3])
@@ -46,7 +46,7 @@ def test_contents_go_and_name_id_properties_and_partitions_stay(session, trips):
 
 def test_a_reader_from_before_ends_in_peace(session, trips):
     scan, at = trips.scan(), trips.at(2)
-    session.reinitialise_table("trips", force=True)
+    session.admin.reinitialise("trips", force=True)
     assert keys_in(scan.to_arrow()) == keys_in(at.scan().to_arrow()) == ["a", "z"]
     with pytest.raises(sl.NotFound, match="snapshot 2"):
         trips.at(2)
@@ -58,15 +58,15 @@ def test_a_schema_that_was_edited_in_the_properties_file_counts_from_then_on(ses
     other = sl.Schema({"key": "string", "n": "int"}, {"at": "long"}, {"fare": "double"})
     edit_schema(session, trips, other)
     assert session.table("trips").schema == KEYED
-    plan = session.reinitialise_table("trips", dry_run=True)
+    plan = session.admin.reinitialise("trips", dry_run=True)
     assert plan.new_schema
     assert "the new one of the properties file" in repr(plan)
-    assert session.reinitialise_table("trips", force=True).new_schema
+    assert session.admin.reinitialise("trips", force=True).new_schema
     again = session.table("trips")
     assert (again.schema, again.history()[0].schema_id) == (other, 2)
     again.ingest([{"key": "a", "n": 1, "at": 5, "fare": 1.5}])
     assert again.scan().to_pandas()["fare"].tolist() == [1.5]
-    assert not session.reinitialise_table("trips", force=True).new_schema
+    assert not session.admin.reinitialise("trips", force=True).new_schema
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_schema_that_cannot_be_changes_nothing(session, schema, words):
     table.ingest([{"key": "a", "n": 1, "value": 7}])
     edit_schema(session, table, schema)
     with pytest.raises(sl.SleeperError, match=words):
-        session.reinitialise_table("trips", force=True)
+        session.admin.reinitialise("trips", force=True)
     assert table.scan().count() == 1
 
 
@@ -93,7 +93,7 @@ def test_other_row_keys_come_with_new_partitions(session, trips):
     trips.create_savepoint("kept")
     other = sl.Schema({"id": "long"}, {}, {"key": "string"})
     edit_schema(session, trips, other)
-    session.reinitialise_table("trips", delete_partitions=True, split_points=[100], force=True)
+    session.admin.reinitialise("trips", delete_partitions=True, split_points=[100], force=True)
     again = session.table("trips")
     again.ingest([{"id": 5, "key": "x"}, {"id": 500, "key": "y"}])
     assert again.scan(keys=500).to_pandas()["key"].tolist() == ["y"]
@@ -113,7 +113,7 @@ def test_new_partitions_are_cut_where_asked_or_as_the_properties_say(session, tr
     trips = session.create_table("other", KEYED, properties={"sleeper.table.splits.file": str(_written(tmp_path))})
 
     def leaves(**options):
-        session.reinitialise_table("other", delete_partitions=True, force=True, **options)
+        session.admin.reinitialise("other", delete_partitions=True, force=True, **options)
         return len(session.table("other").at().partition_tree.leaves)
 
     assert len(trips.at().partition_tree.leaves) == 4
@@ -140,7 +140,7 @@ def _written(folder):
 )
 def test_split_points_that_cannot_be_change_nothing(session, trips, options, words):
     with pytest.raises(sl.SleeperError, match=words):
-        session.reinitialise_table("trips", force=True, **options)
+        session.admin.reinitialise("trips", force=True, **options)
     assert (trips.scan().count(), trips.history()[0].id) == (2, 2)
 
 
@@ -149,10 +149,10 @@ def test_a_table_with_savepoints_says_so_and_needs_force(session, trips):
     with pytest.raises(
         sl.ConfirmationNeeded, match=r"'trips': 2 rows and .* 1 savepoint \(kept\) would stay"
     ) as caught:
-        session.reinitialise_table("trips")
+        session.admin.reinitialise("trips")
     assert "force=True" in caught.value.hint
     assert trips.scan().count() == 2
-    assert "kept: stay, and can be read" in repr(session.reinitialise_table("trips", force=True))
+    assert "kept: stay, and can be read" in repr(session.admin.reinitialise("trips", force=True))
     assert trips.at("savepoint.kept").scan().count() == 2
 
 
@@ -163,14 +163,14 @@ def test_what_is_done_is_said_when_a_later_step_fails(session, trips, monkeypatc
         raise StorageError("the disk does not answer")
 
     with monkeypatch.context() as broken:
-        broken.setattr(type(session.components.catalog), "expire_snapshots", fails)
+        broken.setattr(type(session._components.catalog), "expire_snapshots", fails)
         with pytest.raises(StorageError, match=r"'trips' is empty since snapshot 4, but .*: the disk does not answer"):
-            session.reinitialise_table("trips", force=True)
+            session.admin.reinitialise("trips", force=True)
     assert session.table("trips").scan().count() == 0
-    assert session.reinitialise_table("trips", force=True).snapshots == 3
+    assert session.admin.reinitialise("trips", force=True).snapshots == 3
     head = trips.ingest(rows_of("b"))
     with monkeypatch.context() as broken:
-        broken.setattr(type(session.components.catalog), "snapshots", fails)
+        broken.setattr(type(session._components.catalog), "snapshots", fails)
         with pytest.raises(StorageError, match=rf"was rolled back in snapshot {head.id + 1}, but"):
             trips.rollback(head.id - 1)
     assert session.table("trips").scan().count() == 0

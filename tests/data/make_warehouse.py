@@ -75,7 +75,7 @@ def make(folder: str) -> None:
             table.set_properties({"sleeper.table.compaction.files.batch.size": "7"})
             table.alter(add_columns={"note": "string?"}, rename_columns={"real": "number"})
         clock.advance(MINUTE)
-    session.migrate("moved", "TransactionLogStateStore", message="to a log")
+    session.admin.migrate("moved", "TransactionLogStateStore", message="to a log")
     session.table("moved").ingest(rows("last", 6), message="last")
     session.close()
 

@@ -208,7 +208,7 @@ def test_only_rows_that_nothing_processes_have_places(session: sl.Session, read:
 
 def query(session: sl.Session, engine: str, sql: str, *names: str) -> QueryResult:
     """Run a statement in which table ``t`` has the places of its rows; it may read tables of other names, too."""
-    components, tables = session.components, {name: session.table(name) for name in ("t", *names)}
+    components, tables = session._components, {name: session.table(name) for name in ("t", *names)}
     lookup = lookup_in(lambda name, asked: tables[name].at(asked) if name in tables else None)
 
     def placed(name: str, reference: Any) -> Any:

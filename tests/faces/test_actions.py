@@ -171,7 +171,7 @@ FACES = [
     ),
     (
         "apply wrong.toml",
-        lambda s: s.apply("wrong.toml"),
+        lambda s: s.admin.apply("wrong.toml"),
         "write that name, or: %sleeper rename trips …",
         "write that name, or: session.rename_table('trips', …)",
     ),

@@ -62,7 +62,7 @@ def test_the_line_of_the_hint_lets_a_table_have_its_files_elsewhere(typed, lake)
 
 def test_places_can_be_relative_several_and_for_the_open_warehouse(typed, lake, tmp_path):
     opened = typed("%sleeper use --data-path './the lake' --data-path other")
-    assert opened.session.components.property_files.permissions.data_paths == (str(lake), str(tmp_path / "other"))
+    assert opened.session._components.property_files.permissions.data_paths == (str(lake), str(tmp_path / "other"))
     assert opened.tables == ("t",)
     assert typed("%sleeper add-files t 'the lake/sorted.parquet'").added_rows == 2
 

@@ -197,9 +197,9 @@ def test_9_session_conflict(spark_engine, cell, shell, tmp_path):
     with sl.connect(tmp_path / "w", spark_config={"spark.driver.memory": "7g"}, progress=watch) as session:
         shell.push({"session": session})
         cell("%sleeper use $session")
-        session.spark().session()
+        assert session.spark_session is spark
         assert "Spark runs already, and ignores spark.driver.memory=7g (the session has 1g)" in watch.shown
-        assert session.spark().session() is spark
+        assert session.spark_session is spark
     assert spark_engine.started
 
 

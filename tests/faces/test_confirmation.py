@@ -37,8 +37,8 @@ class Deletion:
 DELETIONS = {
     "table": Deletion(lambda s, **o: s.drop_table("t", **o), "drop t", "t"),
     "table by script": Deletion(lambda s, **o: s.drop_table("t", **o), "delete-table default t", "t"),
-    "contents": Deletion(lambda s, **o: s.reinitialise_table("t", **o), "reinitialise t", "t"),
-    "contents by script": Deletion(lambda s, **o: s.reinitialise_table("t", **o), "reinitialise-table default t", "t"),
+    "contents": Deletion(lambda s, **o: s.admin.reinitialise("t", **o), "reinitialise t", "t"),
+    "contents by script": Deletion(lambda s, **o: s.admin.reinitialise("t", **o), "reinitialise-table default t", "t"),
     "last hold": Deletion(
         lambda s, **o: s.table("t").delete_savepoint("old", **o), "delete-savepoint t --name old", "old"
     ),

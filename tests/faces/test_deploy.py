@@ -81,7 +81,7 @@ def test_a_plan_changes_nothing_and_force_makes_what_is_missing_once(place, shel
     assert f"endpoint_url={place.server.endpoint_url!r})" in repr(python)
     assert states(type_in()) == ["exists"] * 7
     with place.connect() as session:
-        assert session.components.property_files.instance["sleeper.default.table.gc.delay.minutes"] == 60
+        assert session._components.property_files.instance["sleeper.default.table.gc.delay.minutes"] == 60
         session.create_table("trips", SCHEMA).ingest(ROWS)
     assert {step["state"] for step in again.to_dict()["steps"]} == {"exists"}
 
@@ -193,7 +193,7 @@ def other_place(place):
 
 def forget_warehouse(session):
     """Make the catalog what an earlier release made: it recorded no warehouse."""
-    catalog = session.components.catalog
+    catalog = session._components.catalog
     change = catalog._index("format").update("catalog", "REMOVE #warehouse")
     assert catalog.db.transact([change]) is None
 

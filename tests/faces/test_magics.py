@@ -476,7 +476,7 @@ def test_completion_offers_no_more_than_anybody_looks_through(trips, shell):
 def test_completion_offers_a_savepoint_by_words_that_mean_it(trips, shell):
     made = trips("%sleeper savepoints trips")[0]
     with sl.connect("./a warehouse") as session:
-        catalog, table_id = session.components.catalog, session.table("trips").entry.id
+        catalog, table_id = session._components.catalog, session.table("trips").entry.id
         old = replace(made, id=catalog.reserve_savepoint_id(table_id), name="v1")  # as of an older release
         catalog.add_savepoint(table_id, old)
     assert "%sleeper files trips@savepoint.v1" in completed(shell, "%sleeper files trips@")

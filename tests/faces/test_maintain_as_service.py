@@ -43,7 +43,7 @@ def in_use(folder, length=timedelta(minutes=3)):
     with sl.connect(folder / "warehouse") as session:
         now = datetime.now(UTC)
         lease = ServiceLease("maintain", "another", "process 9 on elsewhere", now, now + length)
-        session.components.catalog.take_service(lease, now)
+        session._components.catalog.take_service(lease, now)
 
 
 def test_one_round_shows_what_it_did_and_logs_it(trips, folder):
@@ -51,7 +51,7 @@ def test_one_round_shows_what_it_did_and_logs_it(trips, folder):
     assert (code, "merged 2 files into 1" in out) == (0, True)
     assert "INFO sleeper_nb.session.maintenance_service: table trips: compact: merged 2 files into 1" in err
     with sl.connect(folder / "warehouse") as session:
-        assert session.components.catalog.service("maintain") is None
+        assert session._components.catalog.service("maintain") is None
 
 
 def test_the_help_of_the_console_has_a_round_and_a_service(trips, folder):
@@ -248,7 +248,7 @@ def test_a_signal_ends_the_service_and_releases_the_lease(trips, folder, number)
     first.send_signal(number)
     assert (first.wait(60), first.stdout.read()) == (0, "")
     with sl.connect(folder / "warehouse") as session:
-        assert session.components.catalog.service("maintain") is None
+        assert session._components.catalog.service("maintain") is None
     second.send_signal(number)
     assert second.wait(60) == 0
 
@@ -261,7 +261,7 @@ def test_a_killed_service_leaves_a_lease_that_ends(trips, folder):
     killed.wait(60)
     assert trips("maintain", "--once")[0] == 75
     with sl.connect(folder / "warehouse") as session:
-        catalog = session.components.catalog
+        catalog = session._components.catalog
         left = catalog.service("maintain")
         after = ServiceLease("maintain", "next", "next", left.until, left.until + timedelta(minutes=3))
         assert catalog.take_service(after, left.until) == after

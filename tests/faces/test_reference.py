@@ -16,7 +16,7 @@ def test_the_page_is_current():
 
 OF_FACES = {
     *("use", "help", "why", "demo", "tour", "autoload", "completion", "explore", "timeline"),
-    *("templates", "add-table", "delete-table", "set-online", "set-offline"),
+    *("templates", "add-table", "delete-table", "reinitialise-table", "set-online", "set-offline"),
     *("export-split-points", "instances", "add-instance"),
 }
 """Commands that no method does: of notebooks and consoles, and the names of Sleeper's scripts."""

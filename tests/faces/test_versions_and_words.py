@@ -206,7 +206,7 @@ def test_a_savepoint_of_an_older_release_is_read_and_deleted_whatever_its_name(r
     """Older releases gave names that mean another version."""
     made = run("%sleeper create-savepoint trips")
     with connect("./warehouse") as session:
-        catalog, table_id = session.components.catalog, session.table("trips").entry.id
+        catalog, table_id = session._components.catalog, session.table("trips").entry.id
         catalog.add_savepoint(table_id, replace(made, id=catalog.reserve_savepoint_id(table_id), name=name))
     assert run(f"%sleeper describe trips@{name}").to_dict()["table"]["version"] == other
     assert run(f"%sleeper describe trips@savepoint.{name}").to_dict()["table"]["version"] == 3

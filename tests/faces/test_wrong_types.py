@@ -131,7 +131,7 @@ def outcome(session, call, parameters, parameter, value):
 
 
 def versions(session):
-    catalog = session.components.catalog
+    catalog = session._components.catalog
     return {entry.name: catalog.current(entry.id).id for entry in catalog.tables()}
 
 

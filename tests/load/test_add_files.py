@@ -295,7 +295,7 @@ def test_nothing_deletes_them(tmp_path, lake, end):
         if end == "delete":
             session.drop_table("t", force=True)
         elif end == "reinitialise":
-            session.reinitialise_table("t", force=True)
+            session.admin.reinitialise("t", force=True)
         elif end == "rollback":
             table.rollback(first)
         else:
@@ -639,7 +639,7 @@ def test_garbage_collection_deletes_moved_files_once_no_version_needs_them(sessi
     moved = own_files(table)
     table.maintenance.compact("all", engine="local")
     assert not table.maintenance.collect_garbage(dry_run=True).data_files  # the version before needs it
-    session.components.clock.advance(timedelta(days=60))
+    session._components.clock.advance(timedelta(days=60))
     table.maintenance.expire(dry_run=False, num_retained_min=1, time_retained=timedelta(0))
     assert table.maintenance.collect_garbage(dry_run=True).data_files == tuple(moved)
     report = table.maintenance.collect_garbage(dry_run=False)
@@ -720,7 +720,7 @@ def test_an_old_name_that_cannot_be_deleted_is_reported(session, lake, monkeypat
 
     monkeypatch.setattr(Path, "unlink", refuse)
     said: list[str] = []
-    monkeypatch.setattr(session.components.progress, "finish", lambda line="": said.append(line))
+    monkeypatch.setattr(session._components.progress, "finish", lambda line="": said.append(line))
     table.add_files(lake, move=True)
     monkeypatch.undo()
     assert any("2 files could not be removed from the old place" in line for line in said)

@@ -197,7 +197,7 @@ def test_a_bulk_import_on_one_machine_starts_no_spark(tmp_path: Path) -> None:
         plan = table.bulk_import(rows_of(500), dry_run=True)
         assert (plan.rows, plan.through_spark) == (500, False)
         assert table.bulk_import(rows_of(500)).added_rows == 500
-        assert not session.spark().started
+        assert not session._spark_engine().started
 
 
 def test_progress_tells_rows_a_second_and_the_time_left() -> None:

@@ -229,7 +229,7 @@ def test_loads_through_spark_count_and_refuse_the_same(session: sl.Session, tabl
     loaded = table.bulk_import(str(tmp_path / "x.parquet"))
     assert (loaded.broken_expectations, last(table)) == (counts, counts)
     assert "(10 rows)" in repr(loaded)
-    frame = session.spark().session().createDataFrame(rows.cast(SCHEMA.arrow))
+    frame = session.spark_session.createDataFrame(rows.cast(SCHEMA.arrow))
     plan = table.ingest(frame, dry_run=True)
     assert [each.values for each in plan.broken] == [10, 25]
     frame.write.format("sleeper").mode("append").option("table", "t").save()

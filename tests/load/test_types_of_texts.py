@@ -70,7 +70,7 @@ def test_a_date_can_be_a_key(tmp_path: Path):
     with sl.connect(tmp_path / "w") as session:
         table = session.create_table("t", data=tmp_path / "x.csv", row_keys=["d"], leaves=2, date_format="%d/%m/%Y")
         assert table.scan().to_arrow()["d"].to_pylist() == [date(2026, 1, 2), date(2026, 2, 1)]
-        estimate = session.split_points(tmp_path / "x.csv", ["d"], 2, date_format="%d/%m/%Y")
+        estimate = session.admin.split_points(tmp_path / "x.csv", ["d"], 2, date_format="%d/%m/%Y")
         assert estimate.to_dict()
 
 

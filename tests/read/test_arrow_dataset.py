@@ -273,7 +273,7 @@ def test_the_files_of_an_older_version_are_kept_until_the_session_is_closed(tmp_
         table.maintenance.compact("all", engine="local")
         for _ in range(10):
             clock.advance(timedelta(minutes=10))
-            session.components.leases.renew()
+            session._components.leases.renew()
         drop_garbage()
         table.maintenance.expire(dry_run=False)
         assert table.maintenance.collect_garbage(dry_run=False).data_files == ()

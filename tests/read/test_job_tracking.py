@@ -147,7 +147,7 @@ def trips(session: sl.Session) -> sl.Table:
 
 def test_jobs_lists_what_ran_newest_first(session: sl.Session, trips: sl.Table):
     trips.ingest([{"city": "lima"}], job_id="2026-11-21/trips")
-    session.components.clock.advance(timedelta(seconds=1))
+    session._components.clock.advance(timedelta(seconds=1))
     done = trips.maintenance.compact("all")
     listed = trips.inspect.jobs()
     assert [job.kind for job in listed] == ["compaction", "compaction", "ingest"]
@@ -156,12 +156,12 @@ def test_jobs_lists_what_ran_newest_first(session: sl.Session, trips: sl.Table):
     assert list(trips.inspect.jobs(limit=1)) == [listed[0]]
     assert "FINISHED  compaction" in repr(listed)
     assert "jobs of trips" in listed._repr_html_()
-    assert list(session.jobs()) == list(listed)
-    assert "trips" in repr(session.jobs())
+    assert list(session.inspect.jobs()) == list(listed)
+    assert "trips" in repr(session.inspect.jobs())
 
 
 def test_a_job_whose_process_is_gone_is_listed_so_and_counts_as_failed(session: sl.Session, trips: sl.Table):
-    clock, store = session.components.clock, trips.store
+    clock, store = session._components.clock, trips.store
     claim = FileClaim("lost", "p", ("f",), clock.now() + CLAIM_TIME)
     job = Job(id="lost", kind="compaction", state="RUNNING", created=clock.now(), started=clock.now())
     assert store.catalog.claim_files(store.table_id, claim, clock.now(), job)
@@ -176,7 +176,7 @@ def test_a_job_whose_process_is_gone_is_listed_so_and_counts_as_failed(session: 
 
 
 def test_a_load_that_died_does_not_seem_to_run_when_its_job_has_been_done(session: sl.Session, trips: sl.Table):
-    clock, store = session.components.clock, trips.store
+    clock, store = session._components.clock, trips.store
     for kind in ("ingest", "bulk-import"):
         job = Job(id=f"{kind} 1", kind=kind, state="RUNNING", created=clock.now(), started=clock.now())
         store.catalog.put_job(store.table_id, job)
@@ -189,7 +189,7 @@ def test_a_load_that_died_does_not_seem_to_run_when_its_job_has_been_done(sessio
 
 
 def test_a_load_whose_process_was_killed_is_not_running_any_more(session: sl.Session, trips: sl.Table):
-    catalog, clock = session.components.catalog, session.components.clock
+    catalog, clock = session._components.catalog, session._components.clock
     killed = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     killed.kill()
     killed.communicate()
@@ -211,7 +211,7 @@ def test_a_load_whose_process_was_killed_is_not_running_any_more(session: sl.Ses
 def test_a_load_that_ends_while_jobs_are_listed_has_not_failed(
     session: sl.Session, trips: sl.Table, monkeypatch: pytest.MonkeyPatch
 ):
-    catalog, now = session.components.catalog, session.components.clock.now()
+    catalog, now = session._components.catalog, session._components.clock.now()
     gone = own_process().replace(f"process {os.getpid()}", f"process {2**22 + 1}", 1)
     job = Job(id="load", kind="ingest", state="RUNNING", created=now, started=now, reason=gone)
     catalog.put_job(trips.entry.id, job)
@@ -235,7 +235,7 @@ def test_a_load_says_which_process_it_runs_in_until_it_ends(trips: sl.Table, mon
 
 
 def test_a_change_that_died_has_a_reason_that_is_true_for_changes(session: sl.Session, trips: sl.Table):
-    clock, store = session.components.clock, trips.store
+    clock, store = session._components.clock, trips.store
     trips.ingest([{"city": "lima"}])
     job = Job(id="clean", kind="change", state="RUNNING", created=clock.now(), started=clock.now())
     store.catalog.put_job(store.table_id, job)

@@ -232,7 +232,7 @@ class Worker:
         now = self.session.table(table).state_store
         to = self.random.choice([kind for kind in STATE_STORES if kind != now])
         try:
-            self.session.migrate(table, to)
+            self.session.admin.migrate(table, to)
         except sl.InvalidInput as error:  # another worker was faster
             if "already" not in error.message:
                 raise

@@ -53,7 +53,7 @@ def test_long_work_shows_that_it_asks_again_and_why(moto_proxy: tuple[Proxy, Ser
         table.ingest(rows(*"abcdef"))
         for operation in (
             lambda: table.maintenance.split(at="c"),
-            lambda: session.migrate("t", "DynamoDBStateStore"),
+            lambda: session.admin.migrate("t", "DynamoDBStateStore"),
             lambda: table.create_savepoint("kept"),
         ):
             shown.lines.clear()
@@ -63,7 +63,7 @@ def test_long_work_shows_that_it_asks_again_and_why(moto_proxy: tuple[Proxy, Ser
             assert not shown.shown
         proxy.tell(lambda *_: Fate("reset"))
         with pytest.raises(sl.NetworkError, match="the network failed in each of 5 attempts"):
-            session.migrate("t", "TransactionLogStateStore")
+            session.admin.migrate("t", "TransactionLogStateStore")
         assert len(proxy.requests) < 40
         proxy.tell(None)
 
@@ -80,7 +80,7 @@ def test_operations_through_lost_answers_are_done_as_if_none_was_lost(
         monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", at_dynamodb.endpoint_url)
         clock = ManualClock(START)
         with sl.connect(f"s3://{bucket}/house", instance, clock=clock) as session:
-            network = session.components.catalog.db.network  # type: ignore[attr-defined]
+            network = session._components.catalog.db.network  # type: ignore[attr-defined]
             network._quota = network._left = 10**9
             kept, current = prepare(session, clock, kind)
             for name, operation in OPERATIONS.items():

@@ -42,8 +42,8 @@ def found(session: sl.Session, sql: str, engine: Any, **parameters: object) -> l
         parameters=parameters,
         lookup=lookup_in(session._tables.version),
         tables=session._tables.names,
-        engines=session.components.engines,
-        clock=session.components.clock,
+        engines=session._components.engines,
+        clock=session._components.clock,
         views=session._views,
     )
     return sorted(tuple(row.values()) for row in queries.run(composed).to_arrow().to_pylist())

@@ -220,7 +220,7 @@ def test_compactions_splits_rollbacks_and_other_stores_keep_statistics(session: 
     table.maintenance.compact("all")
     assert len(table.scan(where="day = DATE '2012-03-01'").plan().files) == 0
     assert "metadata" in repr(session.sql("SELECT max(day) FROM t"))
-    session.migrate("t", "TransactionLogStateStore")
+    session.admin.migrate("t", "TransactionLogStateStore")
     table = session.table("t")
     table.ingest(month(9))
     table.rollback(5)

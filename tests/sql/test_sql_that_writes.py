@@ -26,7 +26,7 @@ def session(tmp_path, request):
         table = opened.create_table("trips", SCHEMA, ["g", "n"])
         table.ingest([{"city": city, "day": datetime(2026, 1, 1, tzinfo=UTC), "fare": n} for city, n in ROWS])
         table.create_savepoint("first")
-        opened.components.clock.advance(timedelta(hours=1))
+        opened._components.clock.advance(timedelta(hours=1))
         yield opened
 
 

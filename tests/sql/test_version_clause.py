@@ -24,7 +24,7 @@ def session(tmp_path, request):
     with sl.connect(tmp_path, clock=ManualClock(START), spark=spark) as opened:
         table = opened.create_table("Trips", sl.Schema({"city": "string"}, {}, {"fare": "int?"}))
         for number in range(2, 6):
-            opened.components.clock.advance(timedelta(hours=1))
+            opened._components.clock.advance(timedelta(hours=1))
             table.ingest([{"city": f"c{number}", "fare": number}])
             if number == 2:
                 table.create_savepoint("fix")
@@ -34,7 +34,7 @@ def session(tmp_path, request):
 @pytest.fixture
 def expired(session):
     """The same with snapshots 4 and 5 retained, and savepoint 1 of snapshot 2."""
-    catalog = session.components.catalog
+    catalog = session._components.catalog
     catalog.expire_snapshots(session.table("Trips").entry.id, [1, 2, 3], START)
     return session
 

@@ -146,14 +146,14 @@ def test_properties_of_retention_that_contradict_each_other_are_refused(tmp_path
     with sl.connect(tmp_path) as session:
         for refused in (
             lambda: session.create_table("new", schema, properties=values),
-            lambda: session.apply(declared),
+            lambda: session.admin.apply(declared),
             lambda: session.set_properties({f"sleeper.default.table.{name}": text for name, text in values.items()}),
         ):
             with pytest.raises(sl.InvalidInput, match=name) as error:
                 refused()
             assert error.value.hint
         table = session.create_table("t", schema)
-        for refused in (lambda: table.set_properties(values), lambda: session.apply(declared)):
+        for refused in (lambda: table.set_properties(values), lambda: session.admin.apply(declared)):
             with pytest.raises(sl.InvalidInput, match=name):
                 refused()
         assert len(session.tables()) == 1

@@ -137,9 +137,9 @@ def test_a_table_is_deleted_from_a_full_disk(tmp_path: Path):
         for name in ("first", "second"):
             session.create_table(name, schema).ingest([{"key": "a", "value": "x" * 1000}])
         disk = Disk(session._storage, 0)
-        catalog = OnDisk(session.components.catalog, tmp_path / "default", disk)
-        session.components.property_files._storage = disk
-        session._tables = TableOpener(replace(session.components, catalog=catalog), disk)  # type: ignore[arg-type]
+        catalog = OnDisk(session._components.catalog, tmp_path / "default", disk)
+        session._components.property_files._storage = disk
+        session._tables = TableOpener(replace(session._components, catalog=catalog), disk)  # type: ignore[arg-type]
         for left in ("second", None):
             disk.room = 0
             session.drop_table(session.tables()[0].name, force=True)

@@ -177,7 +177,7 @@ def test_a_relation_keeps_its_files_for_as_long_as_it_or_one_made_of_it_is_alive
         table.maintenance.compact("all", engine="local")
         for _ in range(10):
             clock.advance(timedelta(minutes=10))
-            session.components.leases.renew()
+            session._components.leases.renew()
         table.maintenance.expire(dry_run=False)
         assert table.maintenance.collect_garbage(dry_run=False).data_files == ()
         assert derived.fetchall() == [("a",)]

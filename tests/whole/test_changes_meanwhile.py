@@ -148,7 +148,7 @@ def test_rows_that_queries_come_to_show_otherwise_meanwhile_are_not_changed(race
 
 def test_a_table_that_is_cleared_meanwhile_has_what_the_change_makes_of_no_rows(race: Race):
     race.mine.ingest(rows((1, 1), (200, 2)))
-    race.meanwhile(lambda _: race.other.reinitialise_table("t", force=True))
+    race.meanwhile(lambda _: race.other.admin.reinitialise("t", force=True))
     done = race.mine.upsert(rows((1, 10), (3, 30)))
     assert (done.inserted, done.updated) == (2, 0)
     assert race.rows == [(1, 10), (3, 30)]

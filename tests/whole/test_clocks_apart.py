@@ -56,7 +56,7 @@ class Two:
 
     def advance(self, by: timedelta) -> None:
         for session in (self.behind, self.ahead):
-            session.components.clock.advance(by)
+            session._components.clock.advance(by)
 
 
 @pytest.fixture

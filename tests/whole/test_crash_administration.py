@@ -103,11 +103,11 @@ def rename(session: Session, _kind: str) -> None:
 def delete(session: Session, _kind: str) -> None:
     if "trips" in names(session):
         session.drop_table("trips", force=True)
-    finish_deletions(session.components.catalog, session.components.property_files, session.components.clock)
+    finish_deletions(session._components.catalog, session._components.property_files, session._components.clock)
 
 
 def reinitialise(session: Session, _kind: str) -> None:
-    session.reinitialise_table("trips", delete_partitions=True, split_points=POINTS, force=True)
+    session.admin.reinitialise("trips", delete_partitions=True, split_points=POINTS, force=True)
 
 
 WORK: dict[str, Callable[[Session, str], None]] = {
@@ -123,7 +123,7 @@ ENDS = {
 
 
 def names(session: Session) -> set[str]:
-    return {entry.name for entry in session.components.catalog.tables()}
+    return {entry.name for entry in session._components.catalog.tables()}
 
 
 def prepared(folder: Path, kind: str) -> Place:
@@ -174,7 +174,7 @@ def test_a_death_at_any_step_leaves_nothing_half_done_and_a_new_run_completes(wo
 
 
 def check_left(session: Session, work: str) -> None:
-    catalog = session.components.catalog
+    catalog = session._components.catalog
     assert catalog.deleted() == ()
     if work == "delete":
         ids = {entry.id for entry in catalog.tables()}
@@ -204,7 +204,7 @@ def replace_table(session: Session) -> None:
 
 
 def migrate(session: Session) -> None:
-    session.migrate("trips", "TransactionLogStateStore")
+    session.admin.migrate("trips", "TransactionLogStateStore")
 
 
 VISITS = Schema({"key": "string"}, {}, {"value": "long"})

@@ -347,7 +347,7 @@ def test_a_table_that_another_process_creates_meanwhile_is_left_alone_when_asked
 
 @pytest.mark.parametrize("words", ["(n BIGINT) ROW KEYS (n)", "ROW KEYS (n) AS SELECT 1 AS n"])
 def test_a_table_that_another_process_creates_during_the_statement_is_left_alone(session, words, monkeypatch):
-    catalog = type(session.components.catalog)
+    catalog = type(session._components.catalog)
     create = catalog.create_table
 
     def later(self, *args, **options):
@@ -843,7 +843,7 @@ def test_split_points_of_keys_that_do_not_fit_are_refused_as_a_table_is(session,
     refused = []
     for make in (
         lambda: session.create_table("t", data, row_keys=["k"], types={"k": "long"}),
-        lambda: session.split_points(data, ["k"], 2, types={"k": "long"}),
+        lambda: session.admin.split_points(data, ["k"], 2, types={"k": "long"}),
     ):
         with pytest.raises(sl.InvalidInput) as caught:
             make()
@@ -854,7 +854,7 @@ def test_split_points_of_keys_that_do_not_fit_are_refused_as_a_table_is(session,
 
 def test_split_points_count_rows_whose_values_do_not_fit(session):
     data = [{"k": key, "v": "x"} for key in range(10)]
-    points = session.split_points(data, ["k"], 2, types={"v": "long"})
+    points = session.admin.split_points(data, ["k"], 2, types={"v": "long"})
     assert points.points == (5,)
 
 
@@ -1285,7 +1285,7 @@ def test_a_named_index_is_a_column_in_every_load(session, frame, expected):
 
 def test_an_index_without_a_name_is_left_out_and_the_load_says_so(session, tmp_path, monkeypatch):
     told: list[str] = []
-    monkeypatch.setattr(session.components.progress, "finish", lambda line="": told.append(line))
+    monkeypatch.setattr(session._components.progress, "finish", lambda line="": told.append(line))
     frame = pd.DataFrame({"k": [1, 2], "s": ["x", "y"]}, ["a", "b"])
     frame.to_parquet(tmp_path / "f.parquet")
     for number, data in enumerate((frame, tmp_path / "f.parquet", pa.Table.from_pandas(frame))):

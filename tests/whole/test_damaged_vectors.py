@@ -180,7 +180,7 @@ ON_SPARK: dict[str, Callable[[sl.Session, sl.Table], Any]] = {
 def read_by_source(session: sl.Session) -> Any:
     """Read through Spark's data source, whose errors reach a program inside Spark's own."""
     try:
-        return session.spark().session().read.format("sleeper").load("t").toArrow()
+        return session.spark_session.read.format("sleeper").load("t").toArrow()
     except Exception as error:
         raise explain(error) from error
 

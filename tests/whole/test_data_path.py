@@ -31,7 +31,7 @@ def test_all_files_of_the_table_are_there_and_none_with_the_instance(tmp_path, s
             table.ingest(ROWS)
         table.create_savepoint("kept")
         table.maintenance.compact("all", engine="local")
-        session.migrate("t", next(kind for kind in EMBEDDED if kind != state_store))
+        session.admin.migrate("t", next(kind for kind in EMBEDDED if kind != state_store))
         assert "all is well" in repr(table.check(deep=True))
     with sl.connect(tmp_path / "house", clock=clock, data_paths=[other]) as session:
         table = session.table("t")

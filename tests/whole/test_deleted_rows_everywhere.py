@@ -85,7 +85,7 @@ ON_SPARK: dict[str, Callable[[sl.Session], list[Any]]] = {
 
 def source(session: sl.Session) -> Any:
     """Read through Spark's data source."""
-    return session.spark().session().read.format("sleeper").option("table", "t").load()
+    return session.spark_session.read.format("sleeper").option("table", "t").load()
 
 
 def numbers(rows: list[dict[str, Any]]) -> list[int]:
@@ -141,13 +141,13 @@ def test_rows_stay_deleted_through_every_operation(session, table):
     table.maintenance.sweep_orphans(dry_run=False, older_than=timedelta(days=1))
     check()
     table.maintenance.compact(strategy="all")
-    session.components.clock.sleep(3600)
+    session._components.clock.sleep(3600)
     table.maintenance.expire(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
     table.maintenance.collect_garbage(dry_run=False, delay=timedelta(0))
     check()
     assert numbers(table.at("kept").scan().to_arrow().to_pylist()) == numbers(KEPT)
     table.delete_savepoint("kept", force=True)
-    session.components.clock.sleep(3600)
+    session._components.clock.sleep(3600)
     table.maintenance.expire(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
     table.maintenance.collect_garbage(dry_run=False, delay=timedelta(0))
     check()

@@ -303,7 +303,7 @@ def test_a_table_whose_catalog_disagrees_opens_for_a_check(tmp_path: Path):
     with sl.connect(tmp_path / "w") as session:
         table = session.create_table("t", KEYED)
         table.ingest(rows_of("a"))
-        in_catalog(session.store_of("t"), "UPDATE tables SET current_snapshot = 1")
+        in_catalog(session.table("t").store, "UPDATE tables SET current_snapshot = 1")
     with sl.connect(tmp_path / "w") as session:
         table = session.table("t")
         assert "snapshot 2 is newer than the current one, 1" in str(table.check())
@@ -432,7 +432,7 @@ def test_a_damaged_catalog_gives_no_raw_errors(tmp_path: Path):
         table = session.create_table("t", KEYED)
         table.ingest(rows_of("a"), message="some text")
         table.create_savepoint("kept")
-        session.components.catalog._file._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        session._components.catalog._file._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     (path,) = folder.rglob("catalog.sqlite")
     page = 4096
     whole = path.read_bytes()

@@ -29,7 +29,7 @@ def logged(caplog: pytest.LogCaptureFixture, level: int, module: str) -> list[st
 
 def test_administration_is_logged_with_its_table(session: sl.Session, caplog: pytest.LogCaptureFixture):
     table = session.create_table("trips", SCHEMA)
-    session.migrate("trips", "TransactionLogStateStore")
+    session.admin.migrate("trips", "TransactionLogStateStore")
     session.rename_table("trips", "journeys")
     session.drop_table("journeys", force=True)
     name = table.entry.id

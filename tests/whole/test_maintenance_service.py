@@ -55,7 +55,7 @@ def session(tmp_path: Path, clock: ManualClock) -> Iterator[sl.Session]:
 def service(
     session: sl.Session, stop: CountedWaits, each: Callable[[MaintenanceRound, bool], None] = lambda *_: None
 ) -> MaintenanceService:
-    return session.maintenance_service("process 1 on here", stop, each)
+    return session.admin.maintenance_service("process 1 on here", stop, each)
 
 
 def full(session: sl.Session, name: str) -> sl.Table:
@@ -85,7 +85,7 @@ def test_rounds_begin_at_intervals_and_the_lease_is_released(session: sl.Session
     assert all(done.succeeded for done in rounds)
     assert "merged 2 files" in rounds[0].report.steps[1].summary
     assert len(table.inspect.files()) == 1
-    assert session.components.catalog.service("maintain") is None
+    assert session._components.catalog.service("maintain") is None
 
 
 def test_a_round_that_takes_long_is_followed_at_once(session: sl.Session, clock: ManualClock):
@@ -100,7 +100,7 @@ def test_a_second_service_stands_by_and_takes_over_when_the_first_dies(
     caplog.set_level(logging.INFO, logger="sleeper_nb")
     now = clock.now()
     dead = ServiceLease("maintain", "dead", "process 9 on elsewhere", now, now + DURATION)
-    assert session.components.catalog.take_service(dead, now) == dead
+    assert session._components.catalog.take_service(dead, now) == dead
     assert session.status().maintained_by == dead
     full(session, "trips")
     rounds: list[MaintenanceRound] = []
@@ -114,7 +114,7 @@ def test_a_second_service_stands_by_and_takes_over_when_the_first_dies(
 
 def test_one_round_does_nothing_while_another_process_has_the_lease(session: sl.Session, clock: ManualClock):
     table = full(session, "trips")
-    other = HeldService(session.components.catalog, clock, "maintain", "process 9 on elsewhere")
+    other = HeldService(session._components.catalog, clock, "maintain", "process 9 on elsewhere")
     assert other.take() is None
     done = service(session, CountedWaits(clock, 1)).once()
     assert done.other is not None
@@ -126,7 +126,7 @@ def test_one_round_does_nothing_while_another_process_has_the_lease(session: sl.
 
 
 def test_a_lease_that_was_lost_ends_the_round_after_its_step(session: sl.Session, clock: ManualClock):
-    catalog = session.components.catalog
+    catalog = session._components.catalog
     mine = HeldService(catalog, clock, "maintain", "mine")
     assert (mine.take(), mine.held) == (None, True)
     clock.advance(DURATION)
@@ -150,7 +150,7 @@ def test_a_stop_finishes_the_step_that_runs_and_no_other(
 ):
     tables = [full(session, name) for name in ("first", "second")]
     stop = CountedWaits(clock, 1)
-    catalog = session.components.catalog
+    catalog = session._components.catalog
     claim = catalog.claim_files
 
     def told(*arguments, **options):
@@ -205,7 +205,7 @@ def test_an_error_of_the_catalog_ends_a_round_and_not_the_service(
     session: sl.Session, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     rounds: list[MaintenanceRound] = []
-    catalog, answers = session.components.catalog, iter((False, True, True))
+    catalog, answers = session._components.catalog, iter((False, True, True))
     tables = catalog.tables
 
     def sometimes():
@@ -305,7 +305,7 @@ def test_a_failed_compaction_stays_an_error_whatever_else_is_loaded(session: sl.
 def test_a_compaction_whose_process_died_is_an_error(session: sl.Session, clock: ManualClock):
     table = full(session, "trips")
     job = Job(id="killed", kind="compaction", state="RUNNING", created=clock.now(), started=clock.now())
-    session.components.catalog.put_job(table.store.table_id, job)
+    session._components.catalog.put_job(table.store.table_id, job)
     (alert,) = session.status().of_level("error")
     assert alert.what == f"the newest compaction failed: {CLAIM_ENDED}"
     clock.advance(EVERY)
@@ -314,7 +314,7 @@ def test_a_compaction_whose_process_died_is_an_error(session: sl.Session, clock:
 
 
 def test_a_lease_is_not_taken_again_by_a_renewal_that_waited_for_its_release(session: sl.Session, clock: ManualClock):
-    catalog = session.components.catalog
+    catalog = session._components.catalog
     mine = HeldService(catalog, clock, "maintain", "mine")
     assert mine.take() is None
     with mine._lock:  # as a release that sends its request

@@ -82,7 +82,7 @@ def test_a_list_of_tables_counts_each_file_once_after_every_kind_of_commit(tmp_p
             table.rollback(2)
             _is_counted(session, table)
             table.maintenance.collect_garbage(dry_run=False)
-            session.reinitialise_table(table.name, force=True)
+            session.admin.reinitialise(table.name, force=True)
             _is_counted(session, table)
 
 
@@ -97,7 +97,7 @@ def test_tables_of_an_earlier_build_are_counted_from_their_metadata(tmp_path: Pa
     with sl.connect(tmp_path) as session:
         session.create_table("t", SCHEMA).ingest([{"a": "x"}])
         expected = session.tables().cells
-        with session.components.catalog._file.transaction() as run:  # type: ignore[attr-defined]
+        with session._components.catalog._file.transaction() as run:  # type: ignore[attr-defined]
             run.execute('UPDATE snapshots SET leaves = NULL, "references" = NULL, files = 99, checksum = NULL')
         assert session.tables().cells == expected
 
@@ -118,10 +118,10 @@ def test_a_table_is_found_by_its_id_without_a_list_of_all(tmp_path: Path, monkey
     with sl.connect(tmp_path) as session:
         table = session.create_table("t", SCHEMA)
         listed: list[Any] = []
-        monkeypatch.setattr(type(session.components.catalog), "tables", listed.append)
-        assert session.components.property_files.recorded(table.entry.id).text == table.entry.properties_checksum
-        assert session.components.catalog.has_table(table.entry.id)
-        assert session.components.catalog.entry("another") is None
+        monkeypatch.setattr(type(session._components.catalog), "tables", listed.append)
+        assert session._components.property_files.recorded(table.entry.id).text == table.entry.properties_checksum
+        assert session._components.catalog.has_table(table.entry.id)
+        assert session._components.catalog.entry("another") is None
         assert listed == []
 
 

@@ -46,8 +46,10 @@ def everything_of(session: sl.Session) -> list[object]:
     """Return what a curious user may look at in a debugger."""
     place = session.warehouse._storage.place
     table = session.table("trips")
-    parts = [session, vars(session), session.components, session.warehouse.aws, place, vars(place), place.access, table]
-    parts += [vars(place.connection).keys(), table.entry, table.store, session.components.catalog, table.scan().plan()]
+    warehouse = session.warehouse
+    parts = [session, vars(session), session._components, warehouse, warehouse.aws, place, vars(place), place.access]
+    parts += [table, table.entry, table.store, table.scan().plan()]
+    parts += [vars(place.connection).keys(), session._components.catalog]
     parts += [session.doctor(), session.doctor().to_dict(), session.doctor()._repr_html_(), table.status()]
     parts += [table.history(), table.history()[0].to_dict()]
     return parts

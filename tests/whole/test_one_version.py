@@ -24,6 +24,8 @@ from sleeper_nb.errors import ConflictError
 from sleeper_nb.model.state import TableState
 from sleeper_nb.progress import SILENT
 from sleeper_nb.session import Session
+from sleeper_nb.session.administration import Administration
+from sleeper_nb.session.session_inspect import SessionInspect
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.local import LocalPlace
 from sleeper_nb.table.table_inspect import TableInspect
@@ -127,7 +129,9 @@ TABLE: dict[str, Callable[[Any], Any]] = {
         " (SELECT count(*) FROM files), (SELECT sum(rows) FROM files), (SELECT count(*) FROM partitions),"
         " (SELECT count(*) FROM savepoints), (SELECT count(*) FROM schemas), (SELECT max(rows) FROM snapshots)"
     ),
+    "inspect.has_changed": lambda t: t.inspect.has_changed(),
     "inspect.jobs": lambda t: t.inspect.jobs(),
+    "inspect.versions": lambda t: t.inspect.versions(),
     "inspect.leases": lambda t: t.inspect.leases(),
     "inspect.partitions": lambda t: t.inspect.partitions(),
     "maintenance": lambda t: t.maintenance.is_online,
@@ -196,12 +200,15 @@ def _of_a_view(session: Session) -> Any:
 SESSION: dict[str, Callable[[Session], Any]] = {
     "__repr__": repr,
     "closed": lambda s: s.closed,
-    "jobs": lambda s: s.jobs(),
+    "inspect": lambda s: s.inspect.jobs(),
+    "inspect.jobs": lambda s: s.inspect.jobs(),
+    "inspect.job_progress": lambda s: s.inspect.job_progress().look().to_dict(),
+    "inspect.schemas": lambda s: repr(list(s.inspect.schemas())),
     "properties": lambda s: s.properties(),
     "location": lambda s: Path(s.location).name,
-    "store_of": lambda s: s.store_of("t").load().totals(),
     "table": lambda s: s.table("t"),
     "status": lambda s: s.status(),
+    "table_names": lambda s: s.table_names(),
     "tables": lambda s: s.tables(),
     "warehouse": lambda s: s.warehouse.location,
     "sql": lambda s: s.sql(
@@ -213,24 +220,22 @@ SESSION: dict[str, Callable[[Session], Any]] = {
     ),
     "sql, of a view": _of_a_view,
     "drop_table, dry": lambda s: s.drop_table("t", dry_run=True),
-    "reinitialise_table, dry": lambda s: s.reinitialise_table("t", dry_run=True),
+    "admin.reinitialise, dry": lambda s: s.admin.reinitialise("t", dry_run=True),
     "maintain, dry": lambda s: s.maintain(dry_run=True).grid().text(),
 }
 SESSION_WRITES = {
-    "apply", "close", "create_table", "drop_table", "maintain", "migrate", "reinitialise_table",
-    "rename_table", "set_properties",
+    "close", "create_table", "drop_table", "maintain", "rename_table", "set_properties",
+    "admin.apply", "admin.migrate", "admin.reinitialise",
 }  # fmt: skip
 SESSION_OTHERS = {
+    "admin",
+    "admin.maintenance_service",
+    "admin.split_points",
     "allow",
-    "aws",
-    "components",
     "doctor",
     "duckdb_connection",
-    "split_points",
+    "inspect.identity",
     "instance",
-    "maintenance_service",
-    "open_table",
-    "spark",
     "spark_session",
 }
 
@@ -272,7 +277,7 @@ class Warehouse:
         """Forget all snapshots but the new one, and make other partitions, in one commit."""
         self.clock.advance(timedelta(seconds=1))
         point = f"m{next(self._numbers):04}"
-        self.session.reinitialise_table("t", delete_partitions=True, split_points=[point], force=True)
+        self.session.admin.reinitialise("t", delete_partitions=True, split_points=[point], force=True)
 
 
 def held_by_every_order(
@@ -361,4 +366,5 @@ def test_every_public_name_is_held():
     assert names - WRITES - EXPORTED == of_table - WRITES
     assert (public(sl.TableAt) | below("inspect", Inspect)) - EXPORTED <= TABLE_AT.keys()
     of_session = {name.partition(",")[0] for name in SESSION} - {"__repr__"}
-    assert public(Session) - SESSION_WRITES - SESSION_OTHERS == of_session - SESSION_WRITES
+    names = public(Session) | below("inspect", SessionInspect) | below("admin", Administration)
+    assert names - SESSION_WRITES - SESSION_OTHERS == of_session - SESSION_WRITES

@@ -269,8 +269,8 @@ def test_clean_ups_delete_nothing_where_a_link_leads(house, tmp_path, depth):
             with pytest.raises(NotAllowed, match="outside"):
                 session.table("t")
         else:
-            session.components.catalog.add_garbage(
-                table_folder(house).name, [f"{depth}/precious.parquet"], session.components.clock.now()
+            session._components.catalog.add_garbage(
+                table_folder(house).name, [f"{depth}/precious.parquet"], session._components.clock.now()
             )
             assert not session.table("t").maintenance.sweep_orphans(dry_run=False).files
             with pytest.raises(StorageError, match="precious"):
@@ -290,7 +290,7 @@ def test_a_link_that_appears_after_a_table_was_opened_leads_no_clean_up_outside(
         for name in ("orphan.parquet", "garbage.parquet"):
             (linked / name).write_text("x")
         garbage = f"{folder}/garbage.parquet".lstrip("/.")
-        session.components.catalog.add_garbage(table_id, [garbage], session.components.clock.now())
+        session._components.catalog.add_garbage(table_id, [garbage], session._components.clock.now())
         linked.rename(other)
         linked.symlink_to(other)
         for each in other.rglob("*.parquet"):
@@ -318,7 +318,7 @@ def test_what_cannot_be_deleted_because_of_a_link_is_said_and_deleted_when_the_l
     with sl.connect(house) as session:
         table, garbage = session.table("t"), "data/partition_root/garbage.parquet"
         (data / "partition_root" / "garbage.parquet").write_text("x")
-        session.components.catalog.add_garbage(data.parent.name, [garbage], session.components.clock.now())
+        session._components.catalog.add_garbage(data.parent.name, [garbage], session._components.clock.now())
         data.rename(tmp_path / "mine")
         data.symlink_to(tmp_path / "mine")
         with pytest.raises(StorageError, match=f"{data} is a symbolic link, or its target has changed") as error:
@@ -547,10 +547,10 @@ def test_a_file_of_split_points_that_properties_name_is_the_users_to_name(house,
     edit(house, "sleeper.table.splits.file", str(tmp_path / "points"))
     with sl.connect(house) as session:
         with pytest.raises(NotAllowed, match="points") as error:
-            session.reinitialise_table("t", delete_partitions=True, dry_run=True)
+            session.admin.reinitialise("t", delete_partitions=True, dry_run=True)
         assert "splits_file=" in error.value.hint
         assert "splits_file=FILE" in error.value.hint
-        plan = session.reinitialise_table(
+        plan = session.admin.reinitialise(
             "t", delete_partitions=True, splits_file=str(tmp_path / "points"), dry_run=True
         )
         assert plan

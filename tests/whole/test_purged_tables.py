@@ -116,7 +116,7 @@ def test_files_and_savepoints_with_other_keys_go_unread(session: sl.Session):
     properties.write_text(
         "\n".join([*kept, f"sleeper.table.schema={json.dumps(json.loads(with_other_keys.to_json()))}"])
     )
-    session.reinitialise_table("t", delete_partitions=True, force=True)
+    session.admin.reinitialise("t", delete_partitions=True, force=True)
     table = session.table("t")
     table.ingest([{"rider": "max", "fare": 1}])
     done = purge(table)
@@ -193,7 +193,7 @@ def test_files_of_no_version_are_counted_with_what_deletes_them(table: sl.Table)
 
 
 def test_a_reader_with_a_lease_keeps_its_files_until_it_ends(session: sl.Session, table: sl.Table):
-    release = session.components.leases.hold(table.entry.id, 2, "sql")
+    release = session._components.leases.hold(table.entry.id, 2, "sql")
     done = purge(table)
     assert (done.complete, [each.author for each in done.readers]) == (False, ["ann"])
     assert "bob" in riders(table)

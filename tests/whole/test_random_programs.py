@@ -197,8 +197,8 @@ class Programs(RuleBasedStateMachine):
         model, session = self.model(pick), self.session(who)
         change = {"snapshot.num-retained.min": str(least)}
         declared = {"tables": {model.name: {**self.declaration(model.now.columns), "properties": change}}}
-        session.apply(declared, dry_run=True)
-        session.apply(declared)
+        session.admin.apply(declared, dry_run=True)
+        session.admin.apply(declared)
         model.properties |= change
 
     @precondition(lambda self: self.tables)
@@ -234,9 +234,9 @@ class Programs(RuleBasedStateMachine):
         table = session.table(model.name)
         if table.state_store == to:
             with self.refused(model, table, sl.InvalidInput):
-                session.migrate(model.name, to)
+                session.admin.migrate(model.name, to)
             return
-        session.migrate(model.name, to)
+        session.admin.migrate(model.name, to)
         self.committed(model, table)
 
     @precondition(lambda self: self.tables)
@@ -249,10 +249,10 @@ class Programs(RuleBasedStateMachine):
         if points is not None:
             values = sorted(KEYS[model.now.columns[0].kind][1 : 1 + points])
             options = {"delete_partitions": True, "split_points": values}
-        plan = session.reinitialise_table(model.name, **options, dry_run=True)
+        plan = session.admin.reinitialise(model.name, **options, dry_run=True)
         with pytest.raises(sl.ConfirmationNeeded):
-            session.reinitialise_table(model.name, **options)
-        done = session.reinitialise_table(model.name, **options, force=True)
+            session.admin.reinitialise(model.name, **options)
+        done = session.admin.reinitialise(model.name, **options, force=True)
         assert (plan.rows, plan.snapshots) == (done.rows, done.snapshots)
         if done.snapshot is not None:
             self.committed(model, session.table(model.name), rows=(), baked=False)

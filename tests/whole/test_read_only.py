@@ -35,10 +35,10 @@ WORK: dict[str, Callable[[sl.Session], object]] = {
     "expire": lambda s: table(s).maintenance.expire(**ALL_AT_ONCE, dry_run=False),
     "garbage": lambda s: table(s).maintenance.collect_garbage(delay=timedelta(0), dry_run=False),
     "sweep": lambda s: table(s).maintenance.sweep_orphans(dry_run=False),
-    "migrate": lambda s: s.migrate("t", "TransactionLogStateStore"),
+    "migrate": lambda s: s.admin.migrate("t", "TransactionLogStateStore"),
     "rename": lambda s: s.rename_table("t", "v"),
     "delete": lambda s: s.drop_table("t", force=True),
-    "reinitialise": lambda s: s.reinitialise_table("t", force=True),
+    "reinitialise": lambda s: s.admin.reinitialise("t", force=True),
     "alter": lambda s: table(s).alter(add_columns={"more": "string?"}),
     "properties": lambda s: table(s).set_properties({"sleeper.table.gc.delay.minutes": "3"}),
     "change rows": lambda s: (
@@ -62,7 +62,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         made = session.create_table("t", SCHEMA, ["m"])
         for key in "abyz":
             made.ingest(rows_of(key))
-            session.components.clock.advance(timedelta(minutes=1))
+            session._components.clock.advance(timedelta(minutes=1))
         made.create_savepoint("kept")
         made.create_savepoint("spare")
         made.maintenance.compact("all", engine="local")

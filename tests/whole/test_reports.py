@@ -110,7 +110,7 @@ def test_the_report_of_a_reinitialising_is_of_what_it_deleted(tmp_path: Path):
     deleted = set()
 
     def work(session: Session) -> Any:
-        return session.reinitialise_table("t", force=True)
+        return session.admin.reinitialise("t", force=True)
 
     for report, table in every_order(tmp_path, work):
         assert report.rows + table.scan().count() == 5
@@ -123,7 +123,7 @@ def test_the_report_of_a_reinitialising_names_each_savepoint_that_stays(tmp_path
     def save(table: sl.Table) -> None:
         table.create_savepoint("kept")
 
-    for report, table in every_order(tmp_path, lambda s: s.reinitialise_table("t", force=True), save):
+    for report, table in every_order(tmp_path, lambda s: s.admin.reinitialise("t", force=True), save):
         old = [point.name for point in table.savepoints() if point.saved_snapshot_id < report.snapshot.id]
         assert list(report.savepoints) == old
 
@@ -134,8 +134,8 @@ def test_a_table_that_is_empty_already_keeps_what_others_commit_meanwhile(tmp_pa
         ingest(table)
 
     def work(session: Session) -> Any:
-        session.reinitialise_table("t", force=True)
-        return session.reinitialise_table("t", force=True)
+        session.admin.reinitialise("t", force=True)
+        return session.admin.reinitialise("t", force=True)
 
     late = 0
     for report, table in every_order(tmp_path, work, write):
@@ -181,7 +181,7 @@ def test_a_plan_of_a_compaction_is_of_files_that_were_there_after_the_claims_wer
     with closing(opened(tmp_path)) as session, closing(opened(tmp_path)) as other:
         prepare(session)
         real = SqliteCatalog.claims
-        catalog, waiting = session.components.catalog, [other.table("t")]
+        catalog, waiting = session._components.catalog, [other.table("t")]
 
         def claims(self: SqliteCatalog, *given: Any) -> Any:
             if self is catalog and waiting:
@@ -213,7 +213,7 @@ def test_a_schema_whose_commit_failed_is_deleted(
         monkeypatch.setattr(StateStore, "commit", lost)
         before = schemas()
         with pytest.raises(error):
-            table.alter({"m": "int?"}) if work == "alter" else session.reinitialise_table("t", force=True)
+            table.alter({"m": "int?"}) if work == "alter" else session.admin.reinitialise("t", force=True)
         assert schemas() == before
 
 
@@ -222,7 +222,7 @@ def test_a_reinitialising_with_another_schema_is_planned_anew_on_a_table_that_wa
 
     def work(session: Session) -> Any:
         edit_schema(session, session.table("t"), fresh)
-        return session.reinitialise_table("t", force=True)
+        return session.admin.reinitialise("t", force=True)
 
     def alter(table: sl.Table) -> None:
         table.alter({"late": "int?"})

@@ -93,7 +93,7 @@ def test_a_warm_read_of_one_key_takes_three_requests_and_its_plan_one(counted: C
 
 def test_a_warm_plan_of_one_key_by_the_tables_name_takes_three_requests(counted: Counted):
     asked: list[str] = []
-    client = counted.session.components.catalog.db.client()
+    client = counted.session._components.catalog.db.client()
     client.meta.events.register("before-call.dynamodb", lambda model, **_: asked.append(model.name))
 
     def plan() -> object:
@@ -138,7 +138,7 @@ def test_requests_are_sent_again_when_s3_is_busy_or_connections_break(s3_server:
 def capacity(session: sl.Session) -> Iterator[Counter[str]]:
     """Count the units that DynamoDB says it took: ``read`` and ``write``."""
     units: Counter[str] = Counter()
-    client = session.components.catalog.db.client()
+    client = session._components.catalog.db.client()
 
     def asks(params: dict[str, Any], **_: Any) -> None:
         params["ReturnConsumedCapacity"] = "TOTAL"

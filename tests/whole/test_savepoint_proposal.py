@@ -417,7 +417,7 @@ def streamed(t: sl.Table, session: sl.Session, tmp_path: Path) -> Callable[..., 
     """Read a stream of the table as far as it goes, and return the cities it has given."""
 
     def stream(checkpoint: str = "checkpoint", **options: Any) -> list[str]:
-        reader = session.spark().session().readStream.format("sleeper").option("table", "t")
+        reader = session.spark_session.readStream.format("sleeper").option("table", "t")
         for name, value in options.items():
             reader = reader.option("scan." + name.replace("_", "-"), value)
         out = tmp_path / f"{checkpoint}-rows"

@@ -166,7 +166,7 @@ def test_an_empty_split_points_file_makes_one_partition(session: sl.Session, tmp
     (tmp_path / "points.txt").write_text("")
     made = session.create_table("one", SCHEMA, properties={"sleeper.table.splits.file": str(tmp_path / "points.txt")})
     assert len(made.at().partition_tree.leaves) == 1
-    session.reinitialise_table("one", delete_partitions=True, splits_file=str(tmp_path / "points.txt"), force=True)
+    session.admin.reinitialise("one", delete_partitions=True, splits_file=str(tmp_path / "points.txt"), force=True)
     assert len(made.at().partition_tree.leaves) == 1
 
 

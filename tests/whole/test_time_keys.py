@@ -91,7 +91,7 @@ def test_split_points_are_values_texts_and_lines_of_files(
     assert made.at(1).state.tree.split_points() == expected
     if all(isinstance(point, str) for point in points):
         (tmp_path / "points.txt").write_text("".join(f"{point}\n" for point in points))
-        session.reinitialise_table("t", delete_partitions=True, splits_file=str(tmp_path / "points.txt"), force=True)
+        session.admin.reinitialise("t", delete_partitions=True, splits_file=str(tmp_path / "points.txt"), force=True)
         assert session.table("t").at(2).state.tree.split_points() == expected
 
 
@@ -131,7 +131,7 @@ def test_declarations_have_times_of_toml_or_texts(session: sl.Session, tmp_path:
         split-points = [2013-01-01, 2013-01-01T12:00:00+01:00, 2013-01-02T00:00:00, "2013-01-03"]
         """
     )
-    session.apply(tmp_path / "tables.toml")
+    session.admin.apply(tmp_path / "tables.toml")
     assert session.table("days").at(1).state.tree.split_points() == (date(2013, 1, 1), date(2014, 1, 1))
     assert session.table("instants").at(1).state.tree.split_points() == (
         instant(2013, 1, 1), instant(2013, 1, 1, 11), instant(2013, 1, 2), instant(2013, 1, 3),
@@ -379,7 +379,7 @@ def test_keys_of_a_small_table_limit_a_large_one(session: sl.Session):
 def test_old_rows_leave_a_table_that_is_partitioned_by_time(session: sl.Session):
     year = int(timedelta(days=365).total_seconds() * 1000)
     table = by_month(session, INSTANTS, properties={"sleeper.table.filters": f"ageOff(ts,{year})"})
-    now = session.components.clock.now()
+    now = session._components.clock.now()
     table.ingest([{"ts": now, "n": -1}])
     assert table.scan().to_arrow()["n"].to_pylist() == [-1]
     assert session.sql("SELECT min(n) AS n, count(*) AS c FROM t").to_dict() == {"n": [-1], "c": [1]}

@@ -282,12 +282,11 @@ opened = ExploreModel(session).open("t")
 for tab in TABS:
     opened.at(2).preview(tab)
 opened.static(2)
-from sleeper_nb.widgets.watch_model import JobsModel
-assert not JobsModel(session).look().running
+assert not session.inspect.job_progress().look().running
 from sleeper_nb.widgets.pager_model import PagesModel
 assert PagesModel(session.sql("SELECT * FROM t", engine="duckdb")).page(0, 5).first == 0
 from sleeper_nb.widgets.table_draft import TableDraft
-assert not TableDraft().problems((), session.components.clock.new_id)
+assert not TableDraft().problems(())
 assert not {{"ipywidgets", "IPython", "pyspark"}} & set(sys.modules)
 from sleeper_nb.widgets import explore
 x = explore(session)

@@ -164,7 +164,7 @@ def test_the_cell_makes_the_table_that_was_filled_in(shell, draft):
     ],
 )
 def test_the_same_is_wrong_with_the_draft_and_with_its_table(session, draft, message):
-    (problem,) = draft.problems(session.components.catalog.tables(), session.components.clock.new_id)
+    (problem,) = draft.problems(session.table_names())
     assert problem.message.endswith(message)
     with pytest.raises(sl.InvalidInput, match=message):
         session.create_table(draft.name, draft.schema(), draft.splits.split(",") if draft.splits else ())

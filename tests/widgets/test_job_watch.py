@@ -16,9 +16,9 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context
 from sleeper_nb.model.jobs import Job
+from sleeper_nb.session.job_progress import JobSeen, JobsSeen
 from sleeper_nb.widgets import watch
 from sleeper_nb.widgets.job_watch import PAUSE, JobWatch
-from sleeper_nb.widgets.watch_model import JobSeen, JobsModel, JobsSeen
 from tests.support.builders import InterruptedAfter, three_leaves
 from tests.test_progress import Gate
 
@@ -111,7 +111,7 @@ def test_a_compaction_that_was_stopped_says_how_much_of_it_is_committed(clock):
 def test_a_watch_of_a_stopped_compaction_shows_what_was_done_of_it(tmp_path, clock):
     with sl.connect(tmp_path / "stopped", clock=clock, progress=InterruptedAfter(1)) as session:
         trips = three_leaves(session)
-        widget = JobWatch(JobsModel(session, "trips"), clock, "line", background=Beside())
+        widget = JobWatch(session.inspect.job_progress("trips"), "line", background=Beside())
         with pytest.raises(KeyboardInterrupt):
             trips.maintenance.compact("all", engine="local")
         assert not widget.refresh()
@@ -135,7 +135,7 @@ def test_it_follows_a_compaction_to_its_end_and_what_stays_is_the_end(session, t
     gate, beside, since = Gate(monkeypatch), Beside(), clock.now()
     work = trips.maintenance.compact("all", engine="local", background=True)
     assert gate.reached.wait(30)
-    widget = JobWatch(JobsModel(session, "trips", work, since), clock, "line", work, beside)
+    widget = JobWatch(session.inspect.job_progress("trips", work, since), "line", work, beside)
     assert "0 of 3 jobs · 0 of 6 rows" in repr(widget.seen)
     assert (widget._bar.value, widget._stop.disabled) == (0.0, False)
     shell.push({"widget": widget})
@@ -161,7 +161,7 @@ def test_the_button_stops_the_work_and_says_so(session, trips, clock, monkeypatc
     gate, since = Gate(monkeypatch), clock.now()
     work = trips.maintenance.compact("all", engine="local", background=True)
     assert gate.reached.wait(30)
-    widget = JobWatch(JobsModel(session, "trips", work, since), clock, "line", work, Beside())
+    widget = JobWatch(session.inspect.job_progress("trips", work, since), "line", work, Beside())
     widget._stop.click()
     assert (widget._stop.disabled, widget._stop.description) == (True, "Stopping…")
     assert widget.refresh()
@@ -194,12 +194,12 @@ def test_the_watch_of_a_table_stops_what_this_session_does_of_it(session, trips,
 def test_nobody_looks_any_more_when_it_is_closed_or_nothing_runs(session, trips, clock, monkeypatch, shell):
     beside = Beside()
     with capture_output():
-        JobWatch(JobsModel(session, "trips"), clock, "line", background=beside)._ipython_display_()
+        JobWatch(session.inspect.job_progress("trips"), "line", background=beside)._ipython_display_()
     assert beside.work == []
     gate = Gate(monkeypatch)
     work = trips.maintenance.compact("all", engine="local", background=True)
     assert gate.reached.wait(30)
-    widget = JobWatch(JobsModel(session, "trips", work), clock, "line", work, beside)
+    widget = JobWatch(session.inspect.job_progress("trips", work), "line", work, beside)
     with capture_output():
         widget._ipython_display_()
     widget.close()
@@ -214,7 +214,7 @@ def test_it_waits_between_two_looks(session, trips, clock, monkeypatch):
     gate, beside = Gate(monkeypatch), Beside()
     work = trips.maintenance.compact("all", engine="local", background=True)
     assert gate.reached.wait(30)
-    widget = JobWatch(JobsModel(session, "trips", work), clock, "line", work, beside)
+    widget = JobWatch(session.inspect.job_progress("trips", work), "line", work, beside)
 
     def sleep(seconds: float) -> None:
         waited.append(seconds)
@@ -231,12 +231,12 @@ def test_a_look_that_fails_is_seen_and_is_the_last(session, trips, clock, monkey
     gate = Gate(monkeypatch)
     work = trips.maintenance.compact("all", engine="local", background=True)
     assert gate.reached.wait(30)
-    widget = JobWatch(JobsModel(session, "trips", work), clock, "line", work, Beside())
+    widget = JobWatch(session.inspect.job_progress("trips", work), "line", work, Beside())
 
     def fail(*_: Any) -> None:
         raise sl.StorageError("the <catalog> is gone", hint="look for it")
 
-    monkeypatch.setattr(session.components.catalog, "jobs", fail)
+    monkeypatch.setattr(session._components.catalog, "jobs", fail)
     widget._follow()
     assert "the &lt;catalog&gt; is gone" in widget._error.value
     monkeypatch.undo()
@@ -248,7 +248,7 @@ def test_an_interrupt_ends_the_cell_and_neither_the_jobs_nor_what_is_displayed(s
     looks, beside = [], []
 
     class Source:
-        seen = replace(JobsModel(session).look(), running=True)
+        seen = replace(session.inspect.job_progress().look(), running=True)
 
         def look(self):
             looks.append(1)
@@ -256,7 +256,10 @@ def test_an_interrupt_ends_the_cell_and_neither_the_jobs_nor_what_is_displayed(s
                 raise KeyboardInterrupt
             return self.seen
 
-    widget = JobWatch(Source(), clock, "%sleeper jobs --watch", background=beside.append)
+        def wait(self, seconds):
+            clock.sleep(seconds)
+
+    widget = JobWatch(Source(), "%sleeper jobs --watch", background=beside.append)
     with capture_output(), pytest.raises(KeyboardInterrupt) as stop:
         widget.follow()
     assert stop.value.__notes__ == ["The jobs continue; press Stop to cancel them."]

@@ -326,7 +326,7 @@ class DynamoDBStateStore(StateStore):
                 "the table is kept in DynamoDBStateStore",
                 hint=(
                     "first: ",
-                    Action("migrate T --to S3StateStore", "session.migrate(T, 'S3StateStore')"),
+                    Action("migrate T --to S3StateStore", "session.admin.migrate(T, 'S3StateStore')"),
                 ),
             )
         for rows in self._tables.all:

@@ -405,7 +405,7 @@ def test_brackets_have_one_limit_at_every_door(session, signs):
 
 
 def test_a_condition_that_is_repeated_is_looked_at_once(session):
-    condition = session.components.engines.condition(" AND ".join(["city = 'rome'"] * 2000), SCHEMA)
+    condition = session._components.engines.condition(" AND ".join(["city = 'rome'"] * 2000), SCHEMA)
     assert len(condition.implied) == 1
 
 

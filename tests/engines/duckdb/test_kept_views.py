@@ -104,7 +104,7 @@ def test_a_name_of_the_user_is_never_taken_for_a_generated_one(session, name):
 def test_files_that_are_read_without_a_view_count_as_well(session, tmp_path):
     table = session.table("trips")
     table.delete("n = 3")  # so that DuckDB also reads the places of rows
-    kept = session.components.engines.duckdb.database._confined[0]
+    kept = session._components.engines.duckdb.database._confined[0]
     session.sql("SELECT max(city) AS c, sum(n) AS s FROM trips", engine="duckdb").to_arrow()
     assert kept._chunks >= VERSIONS
     before = kept._chunks

@@ -33,7 +33,7 @@ def closed_first(folder: Path) -> None:
     """The session that started Spark is closed first, twice; and the other one answers, and ends it."""
     first, second = opened(folder, "a"), opened(folder, "b")
     assert (answer(first), answer(second)) == ("a", "b")
-    jvm = first.spark()._jvm
+    jvm = first._spark_engine()._jvm
     first.close()
     first.close()
     assert answer(second) == "b"
@@ -47,7 +47,7 @@ def closed_last(folder: Path) -> None:
     """The session that started Spark is closed last."""
     first, second = opened(folder, "a"), opened(folder, "b")
     assert (answer(first), answer(second)) == ("a", "b")
-    jvm = first.spark()._jvm
+    jvm = first._spark_engine()._jvm
     second.close()
     assert answer(first) == "a"
     first.close()
@@ -58,7 +58,7 @@ def dropped(folder: Path) -> None:
     """The session that started Spark is dropped without a close."""
     first, second = opened(folder, "a"), opened(folder, "b")
     assert (answer(first), answer(second)) == ("a", "b")
-    jvm = first.spark()._jvm
+    jvm = first._spark_engine()._jvm
     del first
     assert answer(second) == "b"
     second.close()
@@ -69,7 +69,7 @@ def given(folder: Path) -> None:
     """A session that was given the Spark of another one goes on when that is closed, and never stops it."""
     first = opened(folder, "a")
     assert answer(first) == "a"
-    spark, jvm = first.spark_session, first.spark()._jvm
+    spark, jvm = first.spark_session, first._spark_engine()._jvm
     second = opened(folder, "b", spark=spark)
     first.close()
     assert answer(second) == "b"
@@ -88,7 +88,7 @@ def stopped_by_program(folder: Path) -> None:
     first.spark_session.stop()
     assert (answer(second), answer(first)) == ("b", "a")
     assert first.spark_session.sparkContext is second.spark_session.sparkContext
-    jvm = first.spark()._jvm
+    jvm = first._spark_engine()._jvm
     second.close()
     assert answer(first) == "a"
     first.close()
@@ -100,7 +100,7 @@ def at_once(folder: Path) -> None:
     sessions = [opened(folder, name) for name in "abcd"]
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(answer, sessions)) == ["a", "b", "c", "d"]
-        jvms = {id(session.spark()._jvm): session.spark()._jvm for session in sessions}
+        jvms = {id(session._spark_engine()._jvm): session._spark_engine()._jvm for session in sessions}
         assert len(jvms) == 1
         list(threads.map(lambda session: session.close(), sessions))
     assert not any(map(runs, jvms.values()))
@@ -110,12 +110,12 @@ def killed(folder: Path) -> None:
     """The JVM is killed: a session that never used it starts another, and then the one that did finds that."""
     first, second = opened(folder, "a"), opened(folder, "b")
     assert answer(first) == "a"
-    dead = first.spark()._jvm
+    dead = first._spark_engine()._jvm
     dead.process.kill()
     dead.process.wait()
     assert (answer(second), answer(first)) == ("b", "a")
     assert first.spark_session.sparkContext is second.spark_session.sparkContext
-    jvm = second.spark()._jvm
+    jvm = second._spark_engine()._jvm
     assert jvm is not dead
     first.close()
     second.close()

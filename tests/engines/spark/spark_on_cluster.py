@@ -49,7 +49,7 @@ def everything(session: sl.Session) -> None:
     assert len(table.inspect.files()) == 2
     both = "SELECT (SELECT count(*) FROM trips) - (SELECT count(*) FROM trips VERSION AS OF 2) AS more"
     assert session.sql(both, engine="spark").to_arrow().column(0).to_pylist() == [1]
-    frame = session.spark().session().read.format("sleeper").option("table", "trips").load()
+    frame = session.spark_session.read.format("sleeper").option("table", "trips").load()
     assert frame.where("fare < 10").count() == 41
     table.delete("fare >= 490 AND city = 'rome'", engine="spark")
     assert session.sql("SELECT count(*) AS n FROM trips", engine="spark").to_arrow()["n"].to_pylist() == [1991]
@@ -67,7 +67,7 @@ def where_code_is(_: object) -> tuple[str, str, str, int]:
 
 def workers_are_apart(session: sl.Session, folder: Path) -> None:
     """Hold that tasks share no folder, home and process with this one, and got the code from it."""
-    context = session.spark().session().sparkContext
+    context = session.spark_session.sparkContext
     for code, working, home, process in context.parallelize(range(2), 2).map(where_code_is).collect():
         assert code.endswith(".zip/sleeper_nb/__init__.pyc"), code
         assert working.startswith(f"{folder}/worker/work/")

@@ -111,7 +111,7 @@ def test_spark_s_own_reader_reads_the_files(spark, table):
 def test_filters_apply_when_the_query_is_made(spark, session):
     schema = sl.Schema({"key": "string"}, values={"at": "timestamp"})
     table = session.create_table("t", schema, properties={"sleeper.table.filters": "ageOff(at,86400000)"})
-    now = session.components.clock.now()
+    now = session._components.clock.now()
     table.ingest([{"key": "new", "at": now}, {"key": "old", "at": now - timedelta(days=3)}])
     assert [row.key for row in spark.table("t").collect()] == ["new"]
 

@@ -187,7 +187,7 @@ def test_an_interrupted_compaction_keeps_what_was_committed_and_leaves_nothing_e
         assert content(table.scan()) == before
         tracked = {row["filename"] for row in table.at().state.files.table.to_pylist()}
         assert {name.partition("/")[2] for name in parquet_files(session)} == tracked
-        assert not session.components.catalog.claims(table.entry.id, datetime.now(UTC))
+        assert not session._components.catalog.claims(table.entry.id, datetime.now(UTC))
 
 
 def test_actions_run_side_by_side_and_stop_at_the_first_failure(spark_engine):

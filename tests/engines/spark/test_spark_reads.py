@@ -106,7 +106,7 @@ def session(spark_engine, tmp_path_factory):
 
 def own_tables(session):
     """What SHOW TABLES lists of Spark's own, without a statement that Spark plans."""
-    return session.spark().session()._jsparkSession.sessionState().catalog().listTables("default").toString()
+    return session.spark_session._jsparkSession.sessionState().catalog().listTables("default").toString()
 
 
 @pytest.mark.parametrize("sql", WRITES)
@@ -166,7 +166,7 @@ def test_queries_and_what_describes_are_answered(session, sql):
 
 @pytest.mark.parametrize("key", KEYS)
 def test_sql_changes_no_setting_that_changes_answers(session, key):
-    conf = session.spark().session().conf
+    conf = session.spark_session.conf
     before = conf.get(key, None)
     for sql in (f"SET {key}=true", f"SET `{key}`=`true`", f"RESET {key}"):
         with pytest.raises(InvalidInput, match=rf"cannot change setting '{key}'\nhint: .*spark[_.]"):
@@ -181,7 +181,7 @@ def test_the_time_zone_stays(session):
 
 
 def test_a_catalog_of_the_spark_session_itself_can_be_read(session, tmp_path):
-    spark = session.spark().session()
+    spark = session.spark_session
     spark._jvm.java.lang.System.setProperty("derby.stream.error.file", str(tmp_path / "derby.log"))
     conf = spark.conf
     jdbc = "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"

@@ -52,7 +52,7 @@ config = {"spark.master": "local[2]", "spark.driver.memory": "1g",
           "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
           "spark.sleeper.archive": "false"}
 session = sl.connect(sys.argv[1], spark_config=config, progress=Stops())
-engine = session.spark()
+engine = session._spark_engine()
 engine._patience = 1
 session.create_table("t", sl.Schema({"k": "string"}, {}, {})).ingest([{"k": "a"}])
 session.sql("CREATE TEMP VIEW kept AS SELECT k, 7 AS seven FROM t", engine="spark")

@@ -64,7 +64,7 @@ def test_a_command_in_a_frame_is_not_run_again(warehouse, spark):
 
 def test_views_are_made_without_commands(warehouse, spark_engine, spark):
     warehouse.sql("SELECT k FROM a WHERE k > 0", engine="spark").to_arrow()
-    assert warehouse.components.engines.spark.runtime().kept_frames(spark).views.is_quick
+    assert warehouse._components.engines.spark.runtime().kept_frames(spark).views.is_quick
     views = TemporaryViews(spark)
     with views.create({"__one": spark.range(1), "__two": spark.range(2)}, for_query=True):
         assert spark.sql("SELECT * FROM __two").count() == 2

@@ -257,7 +257,7 @@ def test_auto_leaves_few_files_to_a_maintenance_that_runs_as_a_service(
     tables = {value: session.create_table(value, SCHEMA, POINTS, properties={IMPORT_MERGE: value})
               for value in ("auto", "true")}  # fmt: skip
     added = []
-    lease = HeldService(session.components.catalog, session.components.clock, MAINTENANCE, "a test")
+    lease = HeldService(session._components.catalog, session._components.clock, MAINTENANCE, "a test")
     for is_maintained in (False, True, False):
         if is_maintained:
             assert lease.take() is None
@@ -275,7 +275,7 @@ def test_auto_merges_where_a_leaf_would_get_many_files(
     session: sl.Session, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spark_load, "times_in_memory", lambda _: 13 * (32 << 20))
-    lease = HeldService(session.components.catalog, session.components.clock, MAINTENANCE, "a test")
+    lease = HeldService(session._components.catalog, session._components.clock, MAINTENANCE, "a test")
     assert lease.take() is None
     try:
         loaded = session.create_table("t", SCHEMA, POINTS).bulk_import(files, engine="spark")

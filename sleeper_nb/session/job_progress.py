@@ -1,22 +1,20 @@
-"""The model of the job watch: the progress, speed and remaining time of jobs. No widget is needed here."""
+"""How far jobs are: their progress, speed and remaining time at one moment, read again while they run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sleeper_nb.catalog.catalog_base import FileClaim, TableEntry
+from sleeper_nb.model.jobs import Job
+from sleeper_nb.progress import BackgroundJob
 from sleeper_nb.read.job_tracking import STALE_REASONS, jobs_of
 from sleeper_nb.report import SHOWN_ROWS, Grid, Report, counted, duration_text
-
-if TYPE_CHECKING:
-    from sleeper_nb.catalog.catalog_base import FileClaim, TableEntry
-    from sleeper_nb.model.jobs import Job
-    from sleeper_nb.progress import BackgroundJob
-    from sleeper_nb.session import Session
+from sleeper_nb.session.table_opener import TableOpener
 
 MOST_JOBS = 500
 """The most runs of a table that are read, the newest."""
@@ -169,43 +167,39 @@ class JobsSeen(Report):
         return duration_text(max(0.0, one.rows / rate - (self.now - one.job.started).total_seconds()))
 
 
-class JobsModel:
-    """Reads the jobs of one table or of all: running jobs, and jobs that ended while they were watched.
+class JobProgress:
+    """Tells how far the jobs of one table or of all are: those that run, and those that ended meanwhile.
 
-    Parameters
-    ----------
-    session
-        The session whose tables are watched.
-    table
-        The table; None for all.
-    work
-        The work of this session that is watched until it ends; without it, all running jobs are watched.
-    since
-        Jobs created at or after this moment count even when they have ended; now, when None.
+    Made by `Session.inspect.job_progress`, whose parameters say which.
     """
 
     def __init__(
         self,
-        session: Session,
-        table: str | None = None,
-        work: BackgroundJob[Any] | None = None,
-        since: datetime | None = None,
+        tables: TableOpener,
+        instance: str,
+        entry: TableEntry | None,
+        work: BackgroundJob[Any] | None,
+        since: datetime | None,
     ) -> None:
-        self._session, self._work = session, work
-        self._entry = None if table is None else session.table(table).entry
-        self._since = session.components.clock.now() if since is None else since
+        self._tables, self._instance, self._entry, self._work = tables, instance, entry, work
+        began = None if work is None else work.began
+        self._since = since or began or tables.components.clock.now()
         self._rows: dict[tuple[datetime, str], int | None] = {}  # of each run that was read before it ended
+
+    def wait(self, seconds: float) -> None:
+        """Wait between two looks."""
+        self._tables.components.clock.sleep(seconds)
 
     def look(self) -> JobsSeen:
         """Return the progress of the jobs now."""
         ended = self._work is not None and self._work.done  # read before the jobs, so that its last job is among them
-        c, own = self._session.components, self._own()
+        c, own = self._tables.components, self._own()
         now = c.clock.now()
         entries = c.catalog.tables() if self._entry is None else (self._entry,)
         jobs = [one for entry in entries for one in self._jobs(entry, now)]
         newest = tuple(sorted(jobs, key=lambda one: (one.job.created, one.job.id), reverse=True))
         running = any(one.runs for one in newest) if self._work is None else not ended
-        title = f"jobs of {self._session.instance if self._entry is None else self._entry.name}"
+        title = f"jobs of {self._instance if self._entry is None else self._entry.name}"
         if self._work is None:
             return JobsSeen(title, newest, now, running, bool(own))
         reason = self._work.reason if ended else None
@@ -222,10 +216,10 @@ class JobsModel:
         if self._work is not None:
             return () if self._work.done else (self._work,)
         table_id = None if self._entry is None else self._entry.id
-        return self._session.components.background.running(table_id)
+        return self._tables.components.background.running(table_id)
 
     def _jobs(self, entry: TableEntry, now: datetime) -> list[JobSeen]:
-        catalog = self._session.components.catalog
+        catalog = self._tables.components.catalog
         found = jobs_of(catalog, entry.id, "all", MOST_JOBS, now)
         unknown = {job.id for job in found if not job.ended and (job.created, job.id) not in self._rows}
         claims = [claim for claim in catalog.claims(entry.id, now) if claim.job_id in unknown] if unknown else []
@@ -242,7 +236,7 @@ class JobsModel:
 
     def _expected(self, entry: TableEntry, claims: list[FileClaim]) -> dict[str, int]:
         """Return the rows of the inputs of each job, as far as they are files of the current version."""
-        files = self._session.table(entry.name).at().state.files.active_without_statistics
+        files = self._tables.store_of(entry).load().files.active_without_statistics
         rows = {}
         for claim in claims:
             own = pc.and_(
