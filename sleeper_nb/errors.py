@@ -32,7 +32,7 @@ import itertools
 import re
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -69,17 +69,25 @@ class Action:
         return self.line if self.line.startswith("-") else f"{prefix} {self.line}"
 
 
-HintParts = tuple[str | Action, ...]
-Hint = str | Action | HintParts
-"""A hint: text that is the same at every face, an `Action`, or several of both in order."""
+class HintValue(Protocol):
+    """What to do, as a frozen value: an `Action`, or what `sleeper_nb.model.load_hints` has."""
+
+    def text(self, prefix: str) -> str:
+        """Return it as it is typed after a prefix; in Python when that is empty."""
+
+
+HintParts: TypeAlias = "tuple[str | HintValue, ...]"
+Hint: TypeAlias = "str | HintValue | HintParts"
+"""A hint: text that is the same at every face, a value, or several of both in order. Nobody edits its texts."""
 
 
 def hint_text(hint: Hint, prefix: str) -> str:
     """Return a hint as a face shows it; see `Action.text`."""
-    return "".join(part if isinstance(part, str) else part.text(prefix) for part in _parts(hint))
+    return "".join(part if isinstance(part, str) else part.text(prefix) for part in parts_of(hint))
 
 
-def _parts(hint: Hint | None) -> HintParts:
+def parts_of(hint: Hint | None) -> HintParts:
+    """Return the parts of a hint, in order; none for none."""
     if not hint:
         return ()
     return hint if isinstance(hint, tuple) else (hint,)
@@ -126,7 +134,7 @@ class SleeperError(Exception):
     ----------
     prefix : str
         What is typed before a command where the error is shown: ``%sleeper``, ``sleeper``, or nothing in Python.
-    hint_parts : tuple of str and Action
+    hint_parts : tuple of str and HintValue
         The hint as it was given, to be passed on to another error.
     place : str
         Where in a statement it is: the line, and a caret below the place; "" for an error without one.
@@ -135,7 +143,7 @@ class SleeperError(Exception):
     def __init__(self, message: str, *, hint: Hint | None = None) -> None:
         super().__init__(message)
         self.message = message
-        self.hint_parts = _parts(hint)
+        self.hint_parts = parts_of(hint)
         self.prefix = self.place = ""
 
     @property
@@ -145,7 +153,7 @@ class SleeperError(Exception):
 
     @hint.setter
     def hint(self, hint: Hint | None) -> None:
-        self.hint_parts = _parts(hint)
+        self.hint_parts = parts_of(hint)
 
     def __str__(self) -> str:
         return visible("\n".join((self.message, *self._lines_below())))

@@ -30,7 +30,6 @@ from sleeper_nb.catalog.catalog_base import Catalog, PropertiesNote, TableEntry
 from sleeper_nb.errors import (
     Action,
     ConflictError,
-    HintParts,
     InvalidInput,
     NotAllowed,
     NotFound,
@@ -75,7 +74,7 @@ _ALTER = Action("alter {table} …", "table.alter(…)")
 _RENAME = Action("rename {table} {value}", "session.rename_table('{table}', '{value}')")
 _ONLINE = Action("online {table}", "table.maintenance.online()")
 _OFFLINE = Action("offline {table}", "table.maintenance.offline()")
-_FIXED: dict[str, tuple[str, HintParts]] = {
+_FIXED: dict[str, tuple[str, tuple[str | Action, ...]]] = {
     STATE_STORE: ("the metadata must be moved, with its history", (_MIGRATE,)),
     SPLITS_FILE: _ONCE,
     SPLITS_BASE64: _ONCE,

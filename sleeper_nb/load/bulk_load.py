@@ -32,7 +32,7 @@ import pyarrow as pa
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import Cancelled, OutcomeUnknown, StorageError
-from sleeper_nb.load.conform import note_more_differences, raise_first
+from sleeper_nb.load.conform import raise_first
 from sleeper_nb.load.file_formats import BATCH_ROWS, WHOLE_FILE_BYTES, pieces_of, pieces_to_read
 from sleeper_nb.load.ingest import (
     IngestSettings,
@@ -61,6 +61,7 @@ from sleeper_nb.load.source_files import SourceFile
 from sleeper_nb.load.sources import IngestSource, bytes_of, is_spark, notes_of, read_source
 from sleeper_nb.load.split import SplitBefore
 from sleeper_nb.model.file_reference import FileReference
+from sleeper_nb.model.load_hints import note_more_differences
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot

@@ -12,7 +12,6 @@ import shlex
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import accumulate
@@ -28,26 +27,13 @@ from sleeper_nb.load.casts import InexactValueError, bad_count, cast_apart, exac
 from sleeper_nb.load.load_options import EXACT, Matching, folded, is_nameless, valid_name
 from sleeper_nb.load.python_values import can_be_requested, is_word, prepared
 from sleeper_nb.model.keys import OUT_OF_YEARS, arrow_value, first_and_last
+from sleeper_nb.model.load_hints import IGNORE_EXTRA, LEFT_OUT, OR_BY_NAME, SAYS_CHANGES, Cast, DryRun, OnTable
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.report import class_name, counted
 
-A_TABLE = "<table>"
-"""A placeholder in hints for the table's name, which a schema does not know; `Table` replaces it."""
 REASON, FILE, ROW = "_reason", "_file", "_row"
 """The columns that a file of rows which were kept back has besides those of the data."""
 OF_KEPT_ROWS: Final = frozenset({REASON, FILE, ROW})
-IGNORE_EXTRA = Action("--ignore-extra", "ignore_extra=True")
-BY_NAME = Action("--by-name", "by_name=True")
-CAST = Action("--cast", "cast=True")
-QUARANTINE = Action("--quarantine bad.parquet", "quarantine='bad.parquet'")
-_TO_TEXT, _TO_BOOLEAN = "to store it as text, ", "to read it as a boolean, "
-_TO_NUMBER: Final = "use a column of type string to keep the zeros; to drop them, "
-_OF_CASTS: Final = {_TO_TEXT: "STRING", _TO_BOOLEAN: "BOOLEAN", _TO_NUMBER: "DOUBLE"}
-"""The types of SQL of a hint's cast."""
-_ADD, OR_ADD, _WITH = "add ", ", or add ", " with "
-"""Before an option in a hint; without the option they go, too (`without_options`)."""
-_DRY_RUN_SAYS = "; a dry run says for each what to change"
-_DRY_RUN_LISTS = "; there may be more differences: a dry run lists all, with what to change"
 _MOST_LINES = 9
 """More differences than these are counted in an error; a dry run lists all."""
 
@@ -68,116 +54,6 @@ def row_number(index: int) -> str:
 def row_after(before: int, index: int) -> str:
     """Return the name of a row of a part, which begins after some rows."""
     return row_number(before + index)
-
-
-def for_table(hint: Hint, name: str) -> HintParts:
-    """Return a hint whose actions name a table instead of `A_TABLE`."""
-    parts = hint if isinstance(hint, tuple) else (hint,)
-    return tuple(
-        replace(part, line=part.line.replace(A_TABLE, shlex.quote(name))) if isinstance(part, Action) else part
-        for part in parts
-    )
-
-
-def for_new_table(hint: Hint) -> HintParts:
-    """Return a hint that changes a table's definition where it would alter the table, which does not exist yet."""
-    parts = hint if isinstance(hint, tuple) else (hint,)
-    if QUARANTINE in parts:  # keeping rows back needs a table
-        at = parts.index(QUARANTINE)
-        parts = (*_DEFINED_FIRST, *parts[at + 1 :])
-    return tuple(
-        _in_definition(part) if isinstance(part, Action) and f" {A_TABLE} " in part.line else part for part in parts
-    )
-
-
-_DEFINED_FIRST: Final[HintParts] = (
-    "correct the line; or define the table first with ",
-    Action("create T --schema FILE", "session.create_table('T', sl.Schema(…))"),
-    ": ",
-    Action(f"ingest T SRC {QUARANTINE.line}", f"table.ingest(…, {QUARANTINE.python})"),
-)
-_IN_PYTHON: Final = {
-    "STRING": ("a text", "str(x)"),
-    "BOOLEAN": ("a bool", "to True"),
-    "DOUBLE": ("a number", "int(x)"),
-}
-"""What a value of a type of SQL is in Python, and how another one becomes it."""
-Conversion = Callable[[str], Hint]
-"""Says how a value becomes one of a type of SQL, where no option of a load does it."""
-
-
-def by_statement(of_type: str) -> Hint:
-    """Say how a value of a statement becomes another type."""
-    return f"write CAST(… AS {of_type})"
-
-
-def by_new_value(of_type: str) -> Hint:
-    """Say how a new value of an update becomes another type."""
-    python = f"CAST(… AS {of_type}) in updates, or give {_IN_PYTHON[of_type][0]} in new_values"
-    return ("write ", Action(f'--set "… = CAST(… AS {of_type})"', python))
-
-
-def by_hand(of_type: str) -> Hint:
-    """Say how a value of new rows becomes another type."""
-    return f"convert it first, such as {_IN_PYTHON[of_type][1]}"
-
-
-def without_options(hint: Hint, conversion: Conversion | None) -> HintParts:
-    """Return a hint of a load for what takes no options of a load, such as an update; a dry run of it lists no errors.
-
-    With None for the conversion it takes the options, as an upsert does.
-    """
-    parts = _without_dry_run(hint if isinstance(hint, tuple) else (hint,))
-    if conversion is None:
-        return parts
-    kept: list[str | Action] = []
-    for part in parts:
-        if part not in {CAST, IGNORE_EXTRA, BY_NAME} or kept[-1:] not in ([_ADD], [OR_ADD], [_WITH]):
-            kept.append(part)
-            continue
-        kept.pop()
-        if part == CAST:
-            of_type = next((_OF_CASTS[each] for each in kept if each in _OF_CASTS), "BOOLEAN")
-            instead = conversion(of_type)
-            kept += [*instead] if isinstance(instead, tuple) else [instead]
-    return tuple(kept)
-
-
-def _without_dry_run(parts: HintParts) -> HintParts:
-    """Return a hint without what a dry run says; an error of a task of Spark has it at the end of a longer text."""
-    kept = [
-        part.removesuffix(_DRY_RUN_SAYS).removesuffix(_DRY_RUN_LISTS) if isinstance(part, str) else part
-        for part in parts
-    ]
-    return tuple(part for part in kept if part)
-
-
-@contextmanager
-def note_more_differences() -> Iterator[None]:
-    """Say with an error about data that a dry run lists all differences, as the load ended at the first."""
-    try:
-        yield
-    except InvalidInput as error:
-        parts = _without_dry_run(error.hint_parts)
-        error.hint = (*parts, _DRY_RUN_LISTS) if parts else _DRY_RUN_LISTS.removeprefix("; ")
-        raise
-
-
-@contextmanager
-def name_table_in_hints(name: str) -> Iterator[None]:
-    """Put a table's name into the hint of an error about its data."""
-    try:
-        yield
-    except InvalidInput as error:
-        error.hint = for_table(error.hint_parts, name)
-        raise
-
-
-def _in_definition(altering: Action) -> str:
-    *_, option, value = shlex.split(altering.line)
-    if altering.line.startswith("properties "):
-        return f"give the table the property {value}"
-    return "leave it out of the table's definition" if option == "--drop-check" else f"define the column {value}"
 
 
 def _class_of(value: Any) -> str:
@@ -379,7 +255,7 @@ def raise_first(differences: Sequence[Difference]) -> None:
         if more := len(others) - len(lines):
             lines.append(f"and {counted(more, 'more difference')}")
         error.place = "\n".join(lines)
-        error.hint = (*error.hint_parts, _DRY_RUN_SAYS)
+        error.hint = (*error.hint_parts, DryRun(SAYS_CHANGES))
     raise error
 
 
@@ -694,30 +570,24 @@ def giving_type(name: str, kind: str, *, cast: bool = False) -> Action:
 def _hint_to_rename(change: str, name: str, other: str, matching: Matching) -> Hint:
     """Return a hint, with the option that makes it needless where the names are similar enough."""
     is_similar = folded(name) == folded(other) or valid_name(name) == other
-    return (change, OR_ADD, BY_NAME) if is_similar and not matching.by_name else change
+    return (change, OR_BY_NAME) if is_similar and not matching.by_name else change
 
 
 def _hint_to_add(name: str, kind: pa.DataType | None) -> HintParts:
     if name in OF_KEPT_ROWS:
-        return ("it is of rows that were kept back; leave it out", _WITH, IGNORE_EXTRA)
+        return ("it is of rows that were kept back; leave it out", LEFT_OUT)
     try:
         Field(name, FieldType("string"))
     except InvalidInput:
         name_rule = ", or rename it: a name is a letter followed by letters, digits and _"
-        return ("leave it out", _WITH, IGNORE_EXTRA, name_rule)
+        return ("leave it out", LEFT_OUT, name_rule)
     try:
         of_type = f"{FieldType.from_arrow(kind)}?" if kind is not None else "string?"
     except InvalidInput:
-        return ("leave it out", _WITH, IGNORE_EXTRA)
-    added = Action(f'alter {A_TABLE} --add-column "{name} {of_type}"', f"table.alter({{{name!r}: {of_type!r}}})")
-    return (
-        "leave it out",
-        _WITH,
-        IGNORE_EXTRA,
-        ", or add it: ",
-        added,
-        "" if kind is not None else ", or with its type",
-    )
+        return ("leave it out", LEFT_OUT)
+    python, defined = f"table.alter({{{name!r}: {of_type!r}}})", f"define the column {name} {of_type}"
+    added = OnTable("alter", f'--add-column "{name} {of_type}"', python, defined)
+    return ("leave it out", LEFT_OUT, ", or add it: ", added, "" if kind is not None else ", or with its type")
 
 
 def _nearest(name: str, candidates: Sequence[str]) -> str | None:
@@ -839,11 +709,15 @@ def inexact(
     if matching.cast:
         pass  # the cast was requested already
     elif is_word(error.value, error.target):
-        hint = (_TO_BOOLEAN, _ADD, CAST, "; nothing was changed")
+        hint = ("to read it as a boolean, ", Cast("BOOLEAN"), "; nothing was changed")
     elif error.has_leading_zeros:
-        hint = (_TO_NUMBER, _ADD, CAST, "; nothing was changed")
+        hint = (
+            "use a column of type string to keep the zeros; to drop them, ",
+            Cast("DOUBLE"),
+            "; nothing was changed",
+        )
     elif error.is_refused and can_be_requested(error.kind, error.target.name):
-        hint = (_TO_TEXT, _ADD, CAST, "; nothing was changed")
+        hint = ("to store it as text, ", Cast("STRING"), "; nothing was changed")
     example = error.shown if error.index is not None else ""
     short = f"{kind.strip()} {verdict}".strip()
     return Difference(target.name, problem, hint, kind=short, example=example, place=row)

@@ -32,8 +32,6 @@ from pyarrow import csv
 from sleeper_nb.errors import Action, Hint, HintParts, InvalidInput, StorageError
 from sleeper_nb.load.casts import BAD_VALUE, InexactValueError, exactly, first_bad, from_base64
 from sleeper_nb.load.conform import (
-    IGNORE_EXTRA,
-    QUARANTINE,
     WHOLE_LINE,
     BadValue,
     Difference,
@@ -57,6 +55,7 @@ from sleeper_nb.load.source_files import (
     taken,
 )
 from sleeper_nb.model.csv_format import CsvFormat
+from sleeper_nb.model.load_hints import IF_ALL_LINES, IGNORE_EXTRA, UnevenLines
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.report import counted, values_of
 
@@ -71,13 +70,6 @@ _WRONG_LINE = re.compile(
 _MOST_TEXT = 200
 _MOST_LISTED: Final = 9
 """Lines of one kind of which a dry run says the numbers."""
-_HINT_FOR_LINES: Final[HintParts] = (
-    "correct the line; an ingest with ",
-    QUARANTINE,
-    " keeps such lines in a file, and loads the others; to skip lines above the header, add ",
-    Action("--read skip-lines=N", "skip_lines=N"),
-)
-_IF_ALL_LINES: Final = ("if every line ends with a delimiter too many, add ",)
 _NOT_EMPTY: Final = "correct the line, or name one column more in the header"
 _MOST_COMMENTS: Final = 1000
 _LOOKED_AT: Final = 20
@@ -204,8 +196,8 @@ def _line_error(
 def _hint_for_line(text: str, surplus: int, csv_format: CsvFormat, matching: Matching) -> Hint:
     """Return what to do about a line with too many or too few values: one too many can be ignored if it is empty."""
     if surplus != 1 or matching.ignore_extra or not text.rstrip("\r\n").endswith(csv_format.separator):
-        return _HINT_FOR_LINES
-    return (*_IF_ALL_LINES, IGNORE_EXTRA, "; or ", *_HINT_FOR_LINES)
+        return UnevenLines()
+    return UnevenLines(may_all_end_so=True)
 
 
 def _shortened(text: str) -> str:
@@ -253,7 +245,7 @@ def _numbered(file: SourceFile, first: Sequence[str], matching: Matching) -> tup
         width -= matching.ignore_extra
         if width > len(matching.columns) > 0:
             problem = f"the first line of {file.label} {_wrong_number(width, width - 1)}"
-            raise InvalidInput(problem, hint=(*_IF_ALL_LINES, IGNORE_EXTRA, "; or name every column"))
+            raise InvalidInput(problem, hint=(*IF_ALL_LINES, IGNORE_EXTRA, "; or name every column"))
     return tuple(nameless(number) for number in range(1, width + 1))
 
 

@@ -36,9 +36,6 @@ from sleeper_nb.load.column_types import (
     type_of_texts,
 )
 from sleeper_nb.load.conform import (
-    BY_NAME,
-    IGNORE_EXTRA,
-    OR_ADD,
     Difference,
     giving_type,
     naming,
@@ -53,6 +50,7 @@ from sleeper_nb.load.load_options import EXACT, Matching, folded, index_of_panda
 from sleeper_nb.load.source_files import FolderValue, SourceFile
 from sleeper_nb.load.sources import IngestSource, InMemory, arrow_of, is_pandas, is_rows, names_of
 from sleeper_nb.model.csv_format import DEFAULT_CSV, CsvFormat
+from sleeper_nb.model.load_hints import BY_NAME, IGNORE_EXTRA, OR_IGNORE_EXTRA
 from sleeper_nb.model.schema import Field, FieldType, Schema, parse_type
 
 _MOST_NAMED = 30
@@ -115,7 +113,7 @@ class DataColumn:
         """What to do about the problem of the column, as a key or as another one."""
         if is_key:
             return self.hint_of_key or self.hint
-        return (*self.hint, OR_ADD, IGNORE_EXTRA) if self.is_optional else self.hint
+        return (*self.hint, OR_IGNORE_EXTRA) if self.is_optional else self.hint
 
     @property
     def kind(self) -> pa.DataType | None:

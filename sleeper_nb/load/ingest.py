@@ -25,7 +25,6 @@ from pyarrow import parquet
 
 from sleeper_nb.errors import Action, InvalidInput, OutcomeUnknown, SleeperError, StateRuleBroken, hint_text
 from sleeper_nb.load.conform import (
-    QUARANTINE,
     Conformed,
     Difference,
     RawColumns,
@@ -54,6 +53,7 @@ from sleeper_nb.load.sources import IngestSource, InMemory, held_against, read_s
 from sleeper_nb.model.evolution import broken_promises, reads_files_of
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.jobs import MadeBefore, check_job_id
+from sleeper_nb.model.load_hints import QUARANTINE
 from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.properties import (
     IMPORT_MERGE,

@@ -30,7 +30,6 @@ from sleeper_nb.load.conform import (
     FILE,
     NULLS,
     OF_KEPT_ROWS,
-    QUARANTINE,
     REASON,
     ROW,
     WHOLE_LINE,
@@ -46,6 +45,7 @@ from sleeper_nb.load.load_options import Matching
 from sleeper_nb.load.row_checks import JudgedRows, RowCheck, no_rows_judged, opened_checks, taken_keys
 from sleeper_nb.load.source_files import OriginalRows, SourceFile
 from sleeper_nb.load.sources import IngestSource, arrow_of, is_pandas, is_rows, read_source
+from sleeper_nb.model.load_hints import QUARANTINE
 from sleeper_nb.model.schema import Schema, is_utf8
 from sleeper_nb.model.state import TableState
 from sleeper_nb.report import counted, values_of

@@ -24,11 +24,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import Action, Hint, InvalidInput
-from sleeper_nb.load.conform import A_TABLE, BadValue, Difference, no_place
+from sleeper_nb.errors import Hint, InvalidInput
+from sleeper_nb.load.conform import BadValue, Difference, no_place
 from sleeper_nb.model.expectations import COUNT, Expectation, counts_text
 from sleeper_nb.model.file_reference import CONTENT
 from sleeper_nb.model.keys import KeyValue, key_after
+from sleeper_nb.model.load_hints import OnTable
 from sleeper_nb.model.partitions import Partition, Range, Region
 from sleeper_nb.model.properties import EXPECT_ACTION
 from sleeper_nb.model.schema import Check, Schema
@@ -205,11 +206,13 @@ def _difference(rule: Rule, count: int, place: str, values: dict[str, Any], sour
     if isinstance(rule, Expectation):
         column, problem = "expectation", f"expectation {rule.condition!r} is broken by {first}"
         python = f"table.set_properties({{{EXPECT_ACTION!r}: {COUNT!r}}})"
-        counted = Action(f"properties {A_TABLE} {EXPECT_ACTION}={COUNT}", python)
+        counts = f"{EXPECT_ACTION}={COUNT}"
+        counted = OnTable("properties", counts, python, f"give the table the property {counts}")
         hint = ("correct the rows, or count them: ", counted)
     else:
         column, problem = f"check {rule.name}", f"check {rule.name!r} ({rule.condition}) fails for {first}"
-        dropped = Action(f"alter {A_TABLE} --drop-check {rule.name}", f"table.alter(checks={{{rule.name!r}: None}})")
+        python, defined = f"table.alter(checks={{{rule.name!r}: None}})", "leave it out of the table's definition"
+        dropped = OnTable("alter", f"--drop-check {rule.name}", python, defined)
         hint = ("correct the rows, or drop the check: ", dropped)
     return Difference(column, problem, hint, source, kind, count, example=shown, place=place, unit="row")
 
@@ -232,7 +235,10 @@ Key = tuple[KeyValue, ...]
 _SAME_KEY: Final = "an earlier row has the row key"
 _THERE: Final = "the table already has the row key"
 _LOAD_ONCE: Final = "load each row key once"
-_REPLACE: Final = ("to replace the rows that have these keys: ", Action(f"upsert {A_TABLE} $df", "table.upsert(df)"))
+_REPLACE: Final = (
+    "to replace the rows that have these keys: ",
+    OnTable("upsert", "$df", "table.upsert(df)", defined="give each key once"),
+)
 """A name with spaces, so that no column has it."""
 
 

@@ -29,7 +29,7 @@ from sleeper_nb.errors import (
 )
 from sleeper_nb.load import sources as loading
 from sleeper_nb.load.bulk_load import BulkLoad, ending_at_first
-from sleeper_nb.load.conform import Difference, for_new_table, grouped, raise_first
+from sleeper_nb.load.conform import Difference, grouped, raise_first
 from sleeper_nb.load.data_columns import (
     DataColumn,
     GroupedNumbers,
@@ -65,6 +65,7 @@ from sleeper_nb.load.split import (
 from sleeper_nb.model.checksums import checksum_of
 from sleeper_nb.model.even_partitions import even_tree
 from sleeper_nb.model.file_reference import FileReference
+from sleeper_nb.model.load_hints import for_new_table
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.properties import (
     DATA_PATH,

@@ -25,7 +25,7 @@ from sleeper_nb.admin.ownership import check_warehouse
 from sleeper_nb.arguments import checked
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.spark.file_systems import SCHEMES
-from sleeper_nb.errors import Action, EngineError, NotInstalled, SleeperError, hint_text
+from sleeper_nb.errors import Action, EngineError, HintParts, NotInstalled, SleeperError, hint_text
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.report import Grid, Report, counted, escaped
 from sleeper_nb.storage.aws import Network, in_short
@@ -71,7 +71,7 @@ class HealthCheck:
     name: str
     state: str
     found: str
-    fix: tuple[str | Action, ...] = ()
+    fix: HintParts = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)

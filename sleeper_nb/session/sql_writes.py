@@ -20,11 +20,11 @@ from sleeper_nb.change.row_changes import (
     UpdateRows,
 )
 from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NotFound
-from sleeper_nb.load.conform import by_statement, without_options
 from sleeper_nb.load.data_columns import SchemaChoice
 from sleeper_nb.load.ingest import IngestPlan
 from sleeper_nb.maintain.system_tables import MARK
 from sleeper_nb.model.jobs import MadeBefore
+from sleeper_nb.model.load_hints import for_change
 from sleeper_nb.model.schema import Check, Schema, free_check_name
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.sql_values import Name, QueryPart
@@ -450,12 +450,12 @@ def _hints_of_statement() -> Iterator[None]:
     try:
         yield
     except InvalidInput as error:
-        error.hint = without_options(error.hint_parts, by_statement)
+        error.hint = for_change(error.hint_parts, "statement")
         raise
 
 
 def _with_hints_of_statement(plan: IngestPlan) -> IngestPlan:
-    found = [replace(each, hint=without_options(each.hint, by_statement)) for each in plan.differences]
+    found = [replace(each, hint=for_change(each.hint, "statement")) for each in plan.differences]
     return replace(plan, differences=tuple(found), takes_options=False)
 
 

@@ -32,10 +32,6 @@ from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound
 from sleeper_nb.load.conform import (
     MISSING,
-    Conversion,
-    by_hand,
-    by_new_value,
-    by_statement,
     extra_notes,
     raise_first,
     row_number,
@@ -45,6 +41,7 @@ from sleeper_nb.load.load_options import AS_IT_IS, LoadOptions
 from sleeper_nb.load.row_checks import values_text
 from sleeper_nb.load.source_files import SourceFile, hidden_note
 from sleeper_nb.load.sources import opened_sources, read_source
+from sleeper_nb.model.load_hints import Conversion
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import VersionReference
 from sleeper_nb.model.sql_values import Given, Name, Slice
@@ -87,7 +84,7 @@ class ChangeMethods:
         assigned = assignments_of(updates, self._queries.dialect)
         assigned += tuple(Assignment(Name(name), Given(value)) for name, value in new_values.items())
         change = UpdateRows(self._target, assigned, self._condition(where))
-        return self._bound("update", change, conversion=by_new_value)
+        return self._bound("update", change, conversion="new value")
 
     def upsert(self, data: Any, on: Sequence[str] | None, options: LoadOptions = AS_IT_IS) -> BoundChange:
         """Return an upsert."""
@@ -115,7 +112,7 @@ class ChangeMethods:
         schema = self.table.store.load().schema
         columns = _on(on, schema) if predicate is None else []
         _check_same_columns(data, columns)
-        with hints_of_change(self.table.name, by_hand):
+        with hints_of_change(self.table.name, "new rows"):
             rows, left_out = source_given(data, schema, self.table.store.storage)
         if predicate is None:
             match, keys = None, self._equal(columns, rows, schema)
@@ -184,7 +181,7 @@ class ChangeMethods:
         return version_of(self.table, asked) if is_own else None
 
     def _bound(
-        self, operation: str, change: RowChange, remarks: Sequence[str] = (), conversion: Conversion = by_statement
+        self, operation: str, change: RowChange, remarks: Sequence[str] = (), conversion: Conversion = "statement"
     ) -> BoundChange:
         return BoundChange(self.table, operation, change, self._queries, tuple(remarks), conversion)
 

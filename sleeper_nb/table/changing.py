@@ -32,16 +32,12 @@ from sleeper_nb.change.row_changes import (
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import Action, ConfirmationNeeded, InvalidInput
 from sleeper_nb.load.conform import (
-    Conversion,
-    by_statement,
-    for_table,
-    name_table_in_hints,
     no_place,
-    without_options,
 )
 from sleeper_nb.load.row_checks import NOT_JUDGED, JudgedRows, opened_checks
 from sleeper_nb.maintain.online import check_online
 from sleeper_nb.model.jobs import MadeBefore, check_job_id
+from sleeper_nb.model.load_hints import Conversion, for_change, for_table, name_table_in_hints
 from sleeper_nb.model.partitions import Range
 from sleeper_nb.model.properties import CHANGE_ISOLATION, SAVEPOINT_INTERVAL
 from sleeper_nb.model.snapshots import Snapshot
@@ -78,7 +74,7 @@ def hints_of_change(table: str, conversion: Conversion | None) -> Iterator[None]
     try:
         yield
     except InvalidInput as error:
-        error.hint = for_table(without_options(error.hint_parts, conversion), table)
+        error.hint = for_table(for_change(error.hint_parts, conversion), table)
         raise
 
 
@@ -140,7 +136,7 @@ class BoundChange:
     change: RowChange
     queries: Queries
     remarks: tuple[str, ...] = ()
-    conversion: Conversion = by_statement
+    conversion: Conversion = "statement"
 
     def run(self, *, dry_run: bool, force: bool, message: str | None = None, job_id: str | None = None) -> ChangeReport:
         """Change the rows, or return what would be changed.

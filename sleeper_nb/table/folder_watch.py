@@ -31,7 +31,6 @@ from sleeper_nb.errors import (
     StorageError,
     hint_text,
 )
-from sleeper_nb.load.conform import QUARANTINE
 from sleeper_nb.load.ingest import CheckedLoad
 from sleeper_nb.load.source_files import (
     ENDINGS_TEXT,
@@ -43,6 +42,7 @@ from sleeper_nb.load.source_files import (
     search,
 )
 from sleeper_nb.model.jobs import MadeBefore, check_job_id
+from sleeper_nb.model.load_hints import keeping_in
 from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
 from sleeper_nb.progress import Progress
 from sleeper_nb.report import Grid, TableReport, counted, notes_line
@@ -482,7 +482,7 @@ class FolderWatch:
             if not self.skips_bad:
                 self._files.pop((name, False), None)
                 folder = Action("--quarantine DIR", "quarantine='DIR'")
-                error.hint = tuple(folder if part == QUARANTINE else part for part in error.hint_parts)
+                error.hint = keeping_in(error.hint_parts, folder)
                 others = ("correct the file, or go on with the others: ", Action("--skip-bad", "skip_bad=True"))
                 error.hint = (*error.hint_parts, "; ", *others) if error.hint_parts else others
                 error.message = f"{name}{' was not' if self.report.of('loaded') else ''}: {error.message}"

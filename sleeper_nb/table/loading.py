@@ -18,7 +18,6 @@ from sleeper_nb.load import add_files as adding
 from sleeper_nb.load import ingest, sources
 from sleeper_nb.load.add_files import AddFilesPlan, MovingRules
 from sleeper_nb.load.bulk_load import BulkLoad, ending_at_first
-from sleeper_nb.load.conform import for_table, name_table_in_hints
 from sleeper_nb.load.data_columns import check_named_columns, materialised
 from sleeper_nb.load.ingest import (
     CheckedLoad,
@@ -43,6 +42,7 @@ from sleeper_nb.load.split import LeavesWanted
 from sleeper_nb.maintain.compaction_plan import StrategySettings, plan_compaction
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.jobs import JobKind, MadeBefore, check_job_id
+from sleeper_nb.model.load_hints import for_table, name_table_in_hints
 from sleeper_nb.model.properties import INGEST_STRATEGY, SAVEPOINT_INTERVAL
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot

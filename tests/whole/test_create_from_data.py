@@ -635,7 +635,7 @@ class TestLoadsInBulk:
     def either(self, way, request, tmp_path, monkeypatch):
         """A session whose large files are loaded by threads, or by tasks of Spark as on a cluster."""
         by_spark = way[0] == "spark"
-        monkeypatch.setattr("sleeper_nb.engines.components.Engines.on_cluster", by_spark)
+        monkeypatch.setattr("sleeper_nb.engines.spark.spark_engine.SparkEngine.on_cluster", by_spark)
         spark = request.getfixturevalue("spark_engine").session() if by_spark else None
         with sl.connect(tmp_path / "w", spark=spark) as opened:
             yield opened

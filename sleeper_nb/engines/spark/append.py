@@ -30,7 +30,7 @@ from sleeper_nb.engines.spark.frames import check_seen
 from sleeper_nb.engines.spark.source_table import WrittenLoad
 from sleeper_nb.engines.spark.spark_errors import without_stack
 from sleeper_nb.errors import InvalidInput, OutcomeUnknown, SleeperError, StorageError
-from sleeper_nb.load.conform import conform, for_table, raise_first
+from sleeper_nb.load.conform import conform, raise_first
 from sleeper_nb.load.ingest import IngestSettings, discard_run, write_rows
 from sleeper_nb.load.row_checks import (
     JudgedRows,
@@ -41,6 +41,7 @@ from sleeper_nb.load.row_checks import (
 )
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.jobs import MadeBefore
+from sleeper_nb.model.load_hints import for_table
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.storage.filesystem import Storage

@@ -13,6 +13,7 @@ from typing import Final
 
 from sleeper_nb import errors
 from sleeper_nb.errors import EngineError, InvalidInput, NetworkError, NotFound, SleeperError, StorageError
+from sleeper_nb.model.load_hints import from_text
 
 logger = logging.getLogger(__name__)
 
@@ -117,7 +118,7 @@ def _from_worker(text: str) -> SleeperError | None:
         kind = getattr(errors, match[1], None)
         if isinstance(kind, type) and issubclass(kind, SleeperError):
             message, _, hint = match[2].strip().partition(_HINT)
-            error = kind(message, hint=hint or (match[4].strip() if match[4] else None))
+            error = kind(message, hint=from_text(hint or (match[4].strip() if match[4] else None)))
             error.place = (match[3] or "").strip()
             return error
     if match := _NO_MODULE.search(text):
