@@ -12,6 +12,7 @@ import pyarrow as pa
 from sleeper_nb.arguments import checked
 from sleeper_nb.display.preview import DEFAULT_DISPLAY, preview
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.state import TableState
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.read.limited import limited
 from sleeper_nb.report import (
@@ -25,6 +26,7 @@ from sleeper_nb.tabular import Tabular, as_dict, as_rows
 from sleeper_nb.versions import row_differences as changes
 from sleeper_nb.versions import row_images
 from sleeper_nb.versions.comparison import VersionComparison
+from sleeper_nb.versions.diff import Diff, FileDiff, diff, files_of_one
 from sleeper_nb.versions.leases import ReadGuard, hold_versions
 from sleeper_nb.versions.resolve import Resolved
 from sleeper_nb.versions.row_differences import KINDS, RowChangeKind, RowCounts
@@ -52,10 +54,12 @@ class Changes(Report):
     table: str
     before: Resolved
     after: Resolved
+    _states: tuple[TableState, TableState]
     _comparison: VersionComparison
     _storage: Storage
     _guards: tuple[ReadGuard, ...]
     images: bool = False
+    _are_all: bool = True
 
     @property
     def added(self) -> ChangedRows:
@@ -102,6 +106,34 @@ class Changes(Report):
         """
         with hold_versions(self._guards, "diff"):
             return row_images.summarize_images(self._comparison, self._storage, rows, progress=progress)
+
+    @checked
+    def diff(self, counted: ImageCounts | None = None, *, progress: Progress = SILENT) -> Diff:
+        """Return what changed by numbers and names; rows are read where metadata cannot tell.
+
+        Parameters
+        ----------
+        counted
+            How many rows differ, where that is known already, as of `summary`.
+        progress
+            Callback that receives the key range being compared.
+        """
+        if counted is None and self.images:
+            with hold_versions(self._guards, "diff"):
+                counted = row_images.count_images(self._comparison, self._storage, progress=progress)
+        if counted is not None:
+            rows = counted.rows
+        else:
+            with hold_versions(self._guards, "diff"):
+                rows = changes.count_changes(self._comparison, self._storage, progress=progress)
+        before, after = zip((self.before, self.after), self._states, strict=True)
+        processed = not self._comparison.processing_after.is_nothing
+        return diff(self.table, before, after, rows, processed=processed, some_rows=not self._are_all, images=counted)
+
+    def files(self) -> tuple[tuple[FileDiff, ...], tuple[FileDiff, ...]]:
+        """Return the data files that only `after` reads, and those that only `before` reads; from metadata."""
+        old, new = self._states
+        return files_of_one(new, old), files_of_one(old, new)
 
     @property
     def bytes(self) -> int:

@@ -14,7 +14,7 @@ from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import FileClaim
 from sleeper_nb.display.preview import preview
 from sleeper_nb.engines.components import OpenTable
-from sleeper_nb.errors import NotFound
+from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.maintain import system_tables as definitions
 from sleeper_nb.maintain.system_tables import KnownAt, rows_at
 from sleeper_nb.model.expectations import COUNT
@@ -25,7 +25,7 @@ from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.snapshots import Snapshot, VersionReference
 from sleeper_nb.model.state import TableState
 from sleeper_nb.progress import finishing
-from sleeper_nb.query import Queries
+from sleeper_nb.query import Queries, QueryResult
 from sleeper_nb.read.predicate import ALWAYS_TRUE, And, Predicate, Pruning, is_exact_projection, prune_regions
 from sleeper_nb.read.row_condition import Condition
 from sleeper_nb.read.scan_plan import (
@@ -285,6 +285,51 @@ class TableAt(Report):
         a column, and estimated above.
         """
         return self.scan(columns, where).profile()
+
+    @checked
+    def sql(self, statement: str, params: Mapping[str, Any] | None = None, *, row_places: bool = False) -> QueryResult:
+        """Run a query over the version on DuckDB; it reads no table but this one, and this version without a clause.
+
+        Parameters
+        ----------
+        statement
+            One query, in DuckDB's SQL.
+        params
+            Values of ``:name`` in it, and of ``$name``.
+        row_places
+            Whether the rows have two more columns: ``"sleeper:file"``, the number of the data file among those of the
+            plan of the result's source, and ``"sleeper:position"``, the place of the row in that file.
+
+        Raises
+        ------
+        InvalidInput
+            When the statement is no query, or processed rows are to have places.
+        NotFound
+            When it names another table, or a column that is not there.
+        """
+        if row_places and self.is_processed:
+            raise InvalidInput(f"the rows of {self.name} are processed, so they have no places", hint="leave them out")
+
+        def lookup(name: str, asked: VersionReference | None) -> BoundSource | None:
+            if name.casefold() != self.name.casefold():
+                return None
+            return replace(self.at(asked).source(), with_places=row_places)
+
+        components = self._opened.components
+        queries = Queries(
+            engine="duckdb",
+            engines=components.engines,
+            clock=components.clock,
+            lookup=lookup,
+            tables=lambda: (self.name,),
+            parameters=params or {},
+        )
+        return queries.run(statement)
+
+    @property
+    def location(self) -> str:
+        """The address of the folder of the table's data and metadata."""
+        return self._store.storage.root
 
     def source(self) -> BoundSource:
         """Return the rows of the version as SQL reads them."""

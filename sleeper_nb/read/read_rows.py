@@ -165,7 +165,7 @@ def _can_join(group: Sequence[PlannedLeaf], leaf: PlannedLeaf) -> bool:
 
 
 def placed_rows(files: Iterable[PlacedFile], schema: Schema, storage: Storage) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of some files with their places: the columns of the schema, then `scan_plan.PLACES`.
+    """Yield the rows of some files with their places: the columns of the schema, then `place_columns.PLACES`.
 
     Raises
     ------

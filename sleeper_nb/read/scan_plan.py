@@ -29,14 +29,6 @@ from sleeper_nb.read.given_keys import keys_given
 from sleeper_nb.read.predicate import NO_PRUNING, Pruning, Regions
 from sleeper_nb.report import Bytes, Grid, TableReport
 
-FILE_NUMBER: Final = "sleeper:file"
-"""A column of rows that are read with their places: the number of the data file in `ScanPlan.filenames`; an int."""
-POSITION: Final = "sleeper:position"
-"""A column of such rows: the place of the row in its data file, from 0; a long. No field can have a name with ``:``."""
-PLACES: Final = pa.schema([(FILE_NUMBER, pa.int32()), (POSITION, pa.int64())])
-"""Both columns; they follow those of the table."""
-
-
 FileContent = tuple[str, DeletionVector | None, DeletionVector | None]
 """A data file, the vector of rows that do not count, and the vector of rows that alone count."""
 

@@ -16,12 +16,13 @@ from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.load.conform import RawColumns, compare, raise_first, row_number
 from sleeper_nb.load.row_checks import opened_checks
 from sleeper_nb.model.partitions import Region
+from sleeper_nb.model.place_columns import FILE_NUMBER, POSITION
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import VersionReference
 from sleeper_nb.model.state import TableState
 from sleeper_nb.query.queries import Queries
 from sleeper_nb.query.result import QueryResult
-from sleeper_nb.read.scan_plan import FILE_NUMBER, POSITION, TableRows, plan_scan
+from sleeper_nb.read.scan_plan import TableRows, plan_scan
 from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.sql.composition import Composition
 from sleeper_nb.sql.found_rows import ACTION, SOURCE_ROW, TARGET

@@ -380,7 +380,9 @@ class Table(Report):
         With `images`, the report also says how many rows were inserted, updated and deleted, by key.
         """
         chosen = ChosenRows(where, keys, region)
-        return version_history.difference(self._opened, self.at(a), self.at(b), chosen, images=images)
+        found = version_history.changes(self._opened, self.at(a), self.at(b), chosen, images=images)
+        with finishing(self._opened.components.progress) as progress:
+            return found.diff(progress=progress)
 
     # Load rows.
 

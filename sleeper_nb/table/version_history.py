@@ -15,19 +15,16 @@ from sleeper_nb.errors import ConfirmationNeeded, InvalidInput
 from sleeper_nb.model.expectations import counts_line
 from sleeper_nb.model.savepoints import Savepoint, savepoint_label, savepoints_by_snapshot
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.progress import finishing
 from sleeper_nb.report import CONFIRM, Listing
 from sleeper_nb.table_at import TableAt
-from sleeper_nb.versions import row_differences, row_images
 from sleeper_nb.versions.comparison import ComparedRows, VersionComparison, compare, newer_schema
 from sleeper_nb.versions.delete_savepoint import (
     SavepointDeletion,
     delete_savepoint,
     plan_savepoint_deletion,
 )
-from sleeper_nb.versions.diff import Diff, diff
 from sleeper_nb.versions.expire import Retention
-from sleeper_nb.versions.leases import ReadGuard, hold_versions
+from sleeper_nb.versions.leases import ReadGuard
 
 
 def history(table: OpenTable, limit: int | None) -> Pictured[Snapshot]:
@@ -99,26 +96,9 @@ class ChosenRows:
 def changes(table: OpenTable, before: TableAt, after: TableAt, chosen: ChosenRows, *, images: bool) -> Changes:
     """Return the rows that differ between two versions, not read yet."""
     comparison, guards = _comparison(table, before, after, chosen), _guards(before, after)
-    return Changes(table.name, before.resolved, after.resolved, comparison, table.store.storage, guards, images)
-
-
-def difference(table: OpenTable, before: TableAt, after: TableAt, chosen: ChosenRows, *, images: bool) -> Diff:
-    """Return what changed between two versions, by numbers and names; rows are read where metadata cannot tell."""
-    comparison = _comparison(table, before, after, chosen)
-    with finishing(table.components.progress) as progress, hold_versions(_guards(before, after), "diff"):
-        found, storage = None, table.store.storage
-        if images:
-            found = row_images.count_images(comparison, storage, progress=progress)
-        rows = row_differences.count_changes(comparison, storage, progress=progress) if found is None else found.rows
-    return diff(
-        table.name,
-        (before.resolved, before.state),
-        (after.resolved, after.state),
-        rows,
-        processed=after.is_processed,
-        some_rows=not chosen.are_all,
-        images=found,
-    )
+    states = before.state, after.state
+    resolved, storage = (before.resolved, after.resolved), table.store.storage
+    return Changes(table.name, *resolved, states, comparison, storage, guards, images, chosen.are_all)
 
 
 def _comparison(table: OpenTable, before: TableAt, after: TableAt, chosen: ChosenRows) -> VersionComparison:

@@ -134,6 +134,13 @@ class ImageSummary:
     before: FirstImages
     after: FirstImages
 
+    def differing(self, columns: Sequence[str]) -> list[tuple[bool, ...]]:
+        """Return for each of the updated rows which of some columns have another value."""
+        sides = (each.rows.select(columns).combine_chunks() for each in (self.before, self.after))
+        batches = [table.to_batches() for table in sides]
+        parts = zip(*(batch[0].columns for batch in batches), strict=True) if all(batches) else ()
+        return list(zip(*(differing(*pair).tolist() for pair in parts), strict=True))
+
 
 def summarize_images(
     comparison: VersionComparison, storage: Storage, most: int, *, progress: Progress = SILENT

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from sleeper_nb.display.figure import clip
 from sleeper_nb.display.preview import largest
 from sleeper_nb.report import NO_MATHS, Bytes, Data, Grid, cell_text, counted, data_rows, escaped
-from sleeper_nb.versions.row_images import FirstImages, ImageSummary, differing
 from sleeper_nb.widgets.column_changes import ColumnCounts, ColumnCountsDiff
 from sleeper_nb.widgets.version_change import COLUMNS, MOST_ROWS, FilesDiff, VersionDiff
+
+if TYPE_CHECKING:
+    from sleeper_nb.versions.row_images import FirstImages, ImageSummary
 
 Kind = Literal["all", "added", "removed", "changed"]
 KINDS: tuple[Kind, ...] = ("all", "added", "removed", "changed")
@@ -134,11 +136,7 @@ def _numbered(found: ImageSummary, kind: Kind, columns: Sequence[str]) -> Iterat
     if kind in {"all", "removed"}:
         yield from zip(found.deleted.places, (ShownRow("removed", row) for row in cells(found.deleted)), strict=True)
     if kind in {"all", "changed"}:
-        sides = (each.rows.select(columns).combine_chunks() for each in (found.before, found.after))
-        batches = [table.to_batches() for table in sides]
-        parts = zip(*(batch[0].columns for batch in batches), strict=True) if all(batches) else ()
-        flags = list(zip(*(differing(*pair) for pair in parts), strict=True))
-        pairs = zip(cells(found.before), cells(found.after), flags, strict=True)
+        pairs = zip(cells(found.before), cells(found.after), found.differing(columns), strict=True)
         yield from zip(found.before.places, (ShownRow("changed", *pair) for pair in pairs), strict=True)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sleeper_nb.model.schema import Field, Schema
+from sleeper_nb.model.schema import Field
 from sleeper_nb.model.sql_quotes import quoted_name
 from sleeper_nb.report import values_of
 from sleeper_nb.widgets.column_bars import NAMED, ORDERED, TOP_VALUES, Bars, ranges_between
@@ -21,8 +21,6 @@ from sleeper_nb.widgets.version_statement import (
 )
 
 if TYPE_CHECKING:
-    from sleeper_nb.engines.components import Components
-    from sleeper_nb.sql.binding import BoundSource
     from sleeper_nb.table_at import TableAt
 
 
@@ -77,15 +75,12 @@ class ColumnComparison:
     ----------
     before, after
         The versions, in any order of their commits.
-    components
-        The engines and the clock of the session.
     """
 
-    def __init__(self, before: TableAt, after: TableAt, components: Components) -> None:
-        self._components = components
+    def __init__(self, before: TableAt, after: TableAt) -> None:
         newer = max(before, after, key=lambda each: each.resolved.snapshot_id)
         self._fields = {each.name: each for each in newer.schema.fields}
-        self._sides = tuple(_VersionColumns(each.source(), each.schema) for each in (before, after))
+        self._sides = tuple(_VersionColumns(each) for each in (before, after))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -96,7 +91,7 @@ class ColumnComparison:
         """Return some columns; each version is read once to find the bars, and once to count."""
         fields = [self._fields[name] for name in names]
         bars = self._bars(fields)
-        before, after = (side.counts(fields, bars, self._components) for side in self._sides)
+        before, after = (side.counts(fields, bars) for side in self._sides)
         return tuple(
             ColumnCountsDiff(each, bars.get(each.name), before.get(each.name), after.get(each.name)) for each in fields
         )
@@ -104,8 +99,8 @@ class ColumnComparison:
     def _bars(self, fields: Sequence[Field]) -> dict[str, Bars]:
         """Return bars that both versions fill: from the least to the greatest value of both, or frequent values."""
         bars = {}
-        ends = [side.ends(fields, self._components) for side in self._sides]
-        tops = [side.tops(fields, self._components) for side in self._sides]
+        ends = [side.ends(fields) for side in self._sides]
+        tops = [side.tops(fields) for side in self._sides]
         for each in fields:
             if known := [own[each.name] for own in ends if each.name in own]:
                 bars[each.name] = ranges_between(each, min(low for low, _ in known), max(high for _, high in known))
@@ -121,9 +116,9 @@ class ColumnComparison:
 class _VersionColumns:
     """One version: which column it has for a column of the newer version."""
 
-    def __init__(self, source: BoundSource, schema: Schema) -> None:
-        self._source = source
-        self._own = {each.column: each for each in schema.fields}  # files know a column by this name
+    def __init__(self, at: TableAt) -> None:
+        self._at = at
+        self._own = {each.column: each for each in at.schema.fields}  # files know a column by this name
 
     def _known(self, fields: Sequence[Field], types: frozenset[str]) -> dict[str, str]:
         """Return the name here of those columns that are of some types, by the name in the newer version."""
@@ -137,21 +132,19 @@ class _VersionColumns:
         own = {each.name: each for each in self._own.values()}
         return [own[name] for name in known.values()]
 
-    def ends(self, fields: Sequence[Field], components: Components) -> dict[str, tuple[Any, Any]]:
+    def ends(self, fields: Sequence[Field]) -> dict[str, tuple[Any, Any]]:
         known = self._known(fields, ORDERED)
-        found = least_and_greatest(self._source, self._asked(known), components)
+        found = least_and_greatest(self._at, self._asked(known))
         return {name: found[own] for name, own in known.items() if own in found}
 
-    def tops(self, fields: Sequence[Field], components: Components) -> dict[str, tuple[Any, ...]]:
+    def tops(self, fields: Sequence[Field]) -> dict[str, tuple[Any, ...]]:
         known = self._known(fields, NAMED)
-        found = most_frequent(self._source, self._asked(known), components)
+        found = most_frequent(self._at, self._asked(known))
         return {name: found[own] for name, own in known.items()}
 
-    def counts(
-        self, fields: Sequence[Field], bars: Mapping[str, Bars], components: Components
-    ) -> dict[str, ColumnCounts]:
+    def counts(self, fields: Sequence[Field], bars: Mapping[str, Bars]) -> dict[str, ColumnCounts]:
         known = [(each, own) for each in fields if (own := self._own.get(each.column)) is not None]
-        asked = VersionStatement(self._source)
+        asked = VersionStatement(self._at)
         parts = ["count(*)"]
         for each, own in known:
             name = quoted_name(own.name)
@@ -159,7 +152,7 @@ class _VersionColumns:
             counted = counted_bars(bars.get(each.name), asked, values)
             parts += [f"count({name})", f"count(DISTINCT {name})", counted]
         what = ", ".join(f"{part} AS c{number}" for number, part in enumerate(parts))
-        answer = asked.run(select(asked.table, what, []), components).to_arrow()
+        answer = asked.run(select(asked.table, what, [])).to_arrow()
         rows, *found = (values_of(column)[0] for column in answer.columns)
         triples = zip(found[::3], found[1::3], found[2::3], strict=True)
         return {

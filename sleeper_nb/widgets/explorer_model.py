@@ -25,7 +25,6 @@ from sleeper_nb.model.file_totals import Totals
 from sleeper_nb.model.partitions import write_region
 from sleeper_nb.model.sql_quotes import quoted_name
 from sleeper_nb.query import QueryResult
-from sleeper_nb.read.scan_plan import files_of
 from sleeper_nb.report import counted, notes_line, report_for
 from sleeper_nb.sql_text import with_version
 from sleeper_nb.widgets.row_grid_model import FIRST_COLUMNS, GridPage, RowGridModel
@@ -231,8 +230,7 @@ class ShownTable:
         at = self.table.at(number)
         held = self._opened.get(number)
         if held is None or held.resolved != at.resolved:
-            components = self._session._components  # noqa: SLF001 - until a version answers SQL
-            held = ShownVersion(self.table, at, number, RowGridModel(at, components))
+            held = ShownVersion(self.table, at, number, RowGridModel(at))
         return self._opened.put(number, held)
 
     def opened(self, number: int) -> ShownVersion:
@@ -319,12 +317,13 @@ class ShownVersion:
     @property
     def bytes(self) -> int:
         """The size of the files of the version."""
-        return files_of(self.state)[1]
+        return self.state.files.data_totals.bytes
 
     @property
     def summary(self) -> str:
         """``flights at snapshot 4: 180 rows, 9 files, 3 partitions``."""
-        files, rows, leaves = files_of(self.state)[0], self.state.totals().rows, len(self.state.tree.leaves)
+        state = self.state
+        files, rows, leaves = state.files.data_totals.files, state.totals().rows, len(state.tree.leaves)
         counts = ", ".join((counted(rows, "row"), counted(files, "file"), counted(leaves, "partition")))
         return f"{self.at.name} at {self.resolved}: {counts}"
 

@@ -1,7 +1,7 @@
 """The model of the row grid: pages of a version and headers of its columns, each one SELECT. No widget is needed here.
 
 A page costs about as much wherever it is. Without an order and filters, metadata tells in which files its rows are
-(`sleeper_nb.read.key_blocks`). Otherwise the engine finds the places of its rows first, by the columns
+(`sleeper_nb.widgets.key_blocks`). Otherwise the engine finds the places of its rows first, by the columns
 that order them alone, and reads the other columns there; for pages far down, the places of all rows are kept.
 """
 
@@ -16,11 +16,9 @@ import pyarrow as pa
 
 from sleeper_nb.display.preview import Reads
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.place_columns import FILE_NUMBER, POSITION
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.sql_quotes import quoted_name
-from sleeper_nb.query import QueryResult
-from sleeper_nb.read.key_blocks import KeyBlocks
-from sleeper_nb.read.scan_plan import FILE_NUMBER, POSITION, TableRows, files_of
 from sleeper_nb.report import Bytes, Grid, Report, counted, data_rows, values_of
 from sleeper_nb.tabular import as_dict
 from sleeper_nb.widgets.column_bars import (
@@ -30,6 +28,7 @@ from sleeper_nb.widgets.column_bars import (
     ColumnSummary,
     ranges_between,
 )
+from sleeper_nb.widgets.key_blocks import KeyBlocks
 from sleeper_nb.widgets.row_grid_query import NESTED, ColumnFilter, GridQuery, literal, select
 from sleeper_nb.widgets.version_statement import (
     VersionStatement,
@@ -42,8 +41,8 @@ from sleeper_nb.widgets.version_statement import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sleeper_nb.engines.components import Components
-    from sleeper_nb.sql.binding import BoundSource
+    from sleeper_nb.model.state import TableState
+    from sleeper_nb.query import QueryResult
     from sleeper_nb.table_at import TableAt
 
 FIRST_COLUMNS: Final = 24
@@ -135,12 +134,10 @@ class RowGridModel:
     ----------
     at
         The version.
-    components
-        The engines and the clock of the session.
     """
 
-    def __init__(self, at: TableAt, components: Components) -> None:
-        self._at, self._components = at, components
+    def __init__(self, at: TableAt) -> None:
+        self._at = at
         self._counts: dict[tuple[Any, ...], int | None] = {}
         self._bars: dict[str, Bars | None] = {}
         self._of: dict[str, Sequence[int]] = {}
@@ -164,31 +161,29 @@ class RowGridModel:
     @property
     def is_quick(self) -> bool:
         """Whether the version is so small that its headers may read it unasked."""
-        files, size = files_of(self._rows.state)
+        files, _, size = self._state.files.data_totals
         return size <= MOST_SUMMARIZED and files <= MOST_FILES
 
     @cached_property
     def bytes(self) -> Bytes:
         """How much the version has."""
-        return Bytes(files_of(self._rows.state)[1])
+        return Bytes(self._state.files.data_totals.bytes)
 
     @cached_property
-    def _source(self) -> BoundSource:
-        return self._at.source()
-
-    @property
-    def _rows(self) -> TableRows:
-        rows = self._source.rows
-        assert isinstance(rows, TableRows)  # noqa: S101 - a version has rows
-        return rows
+    def _state(self) -> TableState:
+        return self._at.state
 
     @cached_property
     def _has_places(self) -> bool:
-        return self._source.storage.local and self._rows.processing.is_nothing
+        return "://" not in self._at.location and not self._at.is_processed
 
     @cached_property
     def _blocks(self) -> KeyBlocks | None:
-        return KeyBlocks.of(self._rows.state) if self._rows.processing.is_nothing else None
+        return None if self._at.is_processed else KeyBlocks.of(self._state)
+
+    @cached_property
+    def _rows(self) -> int | None:
+        return self._at.plan().rows if self._blocks is None else self._blocks.rows
 
     def page(self, query: GridQuery) -> GridPage:
         """Return the rows of a page; the last page, when there are fewer rows.
@@ -208,7 +203,7 @@ class RowGridModel:
         reads = "" if plan is None else str(Reads.of([plan]))
         of, all_of = len(query.columns or ()), len(self.schema.names)
         columns = f"{of:,} of {all_of:,} columns" if of < all_of else ""
-        source = " · ".join(filter(None, (columns, str(self._source), reads)))
+        source = " · ".join(filter(None, (columns, f"{self._at.name} at {self._at.resolved}", reads)))
         return GridPage(query, answer.to_arrow(), total, source, self.line(query))
 
     def line(self, query: GridQuery) -> str:
@@ -257,11 +252,11 @@ class RowGridModel:
         return self._counts[known]
 
     def _count(self, query: GridQuery) -> int | None:
-        if query.is_all and (rows := self._rows.rows) is not None:
+        if query.is_all and (rows := self._rows) is not None:
             return rows
         if query.is_all and not self.is_quick:
             return None
-        asked = VersionStatement(self._source)
+        asked = VersionStatement(self._at)
         conditions = query.conditions(self.schema, asked.written)
         return int(self._answer(asked, select(asked.table, "count(*)", conditions))[0][0].as_py())
 
@@ -281,20 +276,20 @@ class RowGridModel:
         return answer if len(plans) <= 1 else self._direct_page(query)
 
     def _direct_page(self, query: GridQuery) -> QueryResult:
-        asked = VersionStatement(self._source, self._has_places)
+        asked = VersionStatement(self._at, self._has_places)
         conditions, first = self._conditions(query, asked)
         what = ", ".join(map(quoted_name, query.columns or ()))
         return self._run(asked, select(asked.table, what, conditions, self._in_order(query), (query.rows, first)))
 
     def _placed_page(self, query: GridQuery) -> QueryResult:
-        asked = VersionStatement(self._source, with_places=True)
+        asked = VersionStatement(self._at, row_places=True)
         conditions, first = self._conditions(query, asked)
         order = self._in_order(query)
         places = select(asked.table, ", ".join(_PLACES), conditions, order, (query.rows, first))
         return self._run(asked, self._rows_at(query, asked, places, conditions))
 
     def _page_of(self, query: GridQuery, order: _Order) -> QueryResult:
-        asked = VersionStatement(self._source, with_places=True)
+        asked = VersionStatement(self._at, row_places=True)
         rows = order.places.slice(query.first, query.rows)
         lists = (
             f"unnest(CAST({asked.parameter(rows[name].to_pylist())} AS BIGINT[])) AS {quoted_name(name)}"
@@ -313,7 +308,7 @@ class RowGridModel:
         of = query.sorts, query.filters, query.search.strip()
         if self._order is None or self._order.of != of:
             self._order = None
-            asked = VersionStatement(self._source, with_places=True)
+            asked = VersionStatement(self._at, row_places=True)
             conditions = query.conditions(self.schema, asked.written)
             statement = select(asked.table, ", ".join(_PLACES), conditions, self._in_order(query))
             answer = self._run(asked, statement)
@@ -352,17 +347,17 @@ class RowGridModel:
         fields = [self.fields[name] for name in names]
         self._bars |= {each.name: None for each in fields}
         ordered = [each for each in fields if each.type.name in ORDERED]
-        for name, ends in least_and_greatest(self._source, ordered, self._components).items():
+        for name, ends in least_and_greatest(self._at, ordered).items():
             self._bars[name] = ranges_between(self.fields[name], *ends)
         named = [each for each in fields if each.type.name in NAMED]
-        for name, values in most_frequent(self._source, named, self._components).items():
+        for name, values in most_frequent(self._at, named).items():
             self._bars[name] = Bars(self.fields[name], values) if values else None
 
     def _counted(self, names: Sequence[str], query: GridQuery) -> list[ColumnSummary]:
         """Count the bars and NULLs of columns in the rows that are found; all columns in one pass."""
         if not names:
             return []
-        asked = VersionStatement(self._source)
+        asked = VersionStatement(self._at)
         parts = ["count(*)"]
         for name in names:
             parts += [f"count({quoted_name(name)})", counted_bars(self._bars[name], asked)]
@@ -381,7 +376,7 @@ class RowGridModel:
         return self._run(asked, statement).to_arrow()
 
     def _run(self, asked: VersionStatement, statement: str) -> QueryResult:
-        return asked.run(statement, self._components)
+        return asked.run(statement)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

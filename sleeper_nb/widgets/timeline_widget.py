@@ -171,7 +171,6 @@ class Timeline(LiveWidget):
 
     def __init__(self, session: Session, table: str, background: Background = run_in_thread) -> None:
         self._model = ExploreModel(session)
-        self._components = session._components  # noqa: SLF001 - until a version answers SQL
         self._opened = self._model.open(table)
         self.table = self._opened.name
         self._work, self._serial, self._loading = LatestWork(background), 0, ""
@@ -293,7 +292,7 @@ class Timeline(LiveWidget):
         ends = (html.escape(self._opened.labels[number]) for number in (self.before, self.after))
         self._label.value = f'<b role="status">{" → ".join(ends)}</b>'
         old, new = (self._opened.opened(number).at for number in (self.before, self.after))
-        self._pair = VersionPair(self._opened.table, old, new, self._components)
+        self._pair = VersionPair(self._opened.table, old, new)
         self._load()
 
     # What is read in the background

@@ -16,16 +16,14 @@ import pyarrow as pa
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
 from sleeper_nb.progress import Progress
-from sleeper_nb.read.scan_plan import files_of
-from sleeper_nb.versions.diff import Diff, FileDiff, diff, files_of_one
-from sleeper_nb.versions.row_images import ImageSummary
 from sleeper_nb.widgets.column_changes import ColumnComparison, ColumnCountsDiff
 
 if TYPE_CHECKING:
     from sleeper_nb.changes import Changes
-    from sleeper_nb.engines.components import Components
     from sleeper_nb.table import Table
     from sleeper_nb.table_at import TableAt
+    from sleeper_nb.versions.diff import Diff, FileDiff
+    from sleeper_nb.versions.row_images import ImageSummary
 
 READ_UNASKED: Final = 64 << 20
 """Bytes; what needs more is read when the user asks for it."""
@@ -134,12 +132,10 @@ class VersionPair:
         The table.
     before, after
         Its versions.
-    components
-        The engines and the clock of the session.
     """
 
-    def __init__(self, table: Table, before: TableAt, after: TableAt, components: Components) -> None:
-        self._table, self._before, self._after, self._components = table, before, after, components
+    def __init__(self, table: Table, before: TableAt, after: TableAt) -> None:
+        self._table, self._before, self._after = table, before, after
 
     def read(self, progress: Progress, asked: frozenset[str] = frozenset()) -> Iterator[VersionDiff]:
         """Yield what changed, first from metadata, then with rows, then with columns.
@@ -164,30 +160,33 @@ class VersionPair:
         """Return what metadata has."""
         old, new = self._before.state, self._after.state
         numbers = self._before.resolved.snapshot_id, self._after.resolved.snapshot_id
-        sizes = {number: files_of(state)[1] for number, state in zip(numbers, (old, new), strict=True)}
+        sizes = {number: state.files.data_totals.bytes for number, state in zip(numbers, (old, new), strict=True)}
         newer = max(self._before, self._after, key=lambda each: each.resolved.snapshot_id)
         return VersionDiff(
-            self._table.name, *numbers, newer.schema, _files_change(old, new), self._changes.bytes, sum(sizes.values())
+            self._table.name, *numbers, newer.schema, self._files(old, new), self._changes.bytes, sum(sizes.values())
         )
 
     def with_rows(self, change: VersionDiff, progress: Progress) -> VersionDiff:
         """Return it with the rows that differ; exact counts and the first rows of each kind."""
         rows = self._changes.summary(MOST_ROWS, progress=progress)
-        before, after = ((each.resolved, each.state) for each in (self._before, self._after))
-        totals = diff(
-            self._table.name,
-            before,
-            after,
-            rows.counts.rows,
-            processed=self._after.is_processed,
-            images=rows.counts,
-        )
-        return replace(change, rows=rows, diff=totals)
+        return replace(change, rows=rows, diff=self._changes.diff(rows.counts))
 
     def with_columns(self, change: VersionDiff, first: int = 0) -> VersionDiff:
         """Return it with some columns counted in both versions, from the place of the first."""
         names = change.column_names[first : first + COLUMNS]
         return replace(change, columns=self._columns.of(names), first_column=first)
+
+    def _files(self, old: TableState, new: TableState) -> FilesDiff:
+        removed, added = old.files.unshared(new.files)
+        counts = [dict(zip(*_counted(each), strict=True)) for each in (removed, added)]
+        rows = [{name: each.rows for name, each in state.files.by_partition().items()} for state in (old, new)]
+        order = {leaf.id: place for place, leaf in enumerate(new.tree.leaves)}
+        partitions = []
+        for name in sorted(counts[0].keys() | counts[1].keys(), key=lambda each: (order.get(each, -1), each)):
+            tree, schema = (new.tree, new.schema) if name in new.tree else (old.tree, old.schema)
+            (gone, came), (before, after) = ([each.get(name, 0) for each in both] for both in (counts, rows))
+            partitions.append(PartitionDiff(tree[name].region.text(schema), before, after, came, gone))
+        return FilesDiff(tuple(partitions), len(new.tree.leaves), *self._changes.files())
 
     @cached_property
     def _changes(self) -> Changes:
@@ -196,20 +195,7 @@ class VersionPair:
 
     @cached_property
     def _columns(self) -> ColumnComparison:
-        return ColumnComparison(self._before, self._after, self._components)
-
-
-def _files_change(old: TableState, new: TableState) -> FilesDiff:
-    removed, added = old.files.unshared(new.files)
-    counts = [dict(zip(*_counted(each), strict=True)) for each in (removed, added)]
-    rows = [{name: each.rows for name, each in state.files.by_partition().items()} for state in (old, new)]
-    order = {leaf.id: place for place, leaf in enumerate(new.tree.leaves)}
-    partitions = []
-    for name in sorted(counts[0].keys() | counts[1].keys(), key=lambda each: (order.get(each, -1), each)):
-        tree, schema = (new.tree, new.schema) if name in new.tree else (old.tree, old.schema)
-        (gone, came), (before, after) = ([each.get(name, 0) for each in both] for both in (counts, rows))
-        partitions.append(PartitionDiff(tree[name].region.text(schema), before, after, came, gone))
-    return FilesDiff(tuple(partitions), len(new.tree.leaves), files_of_one(new, old), files_of_one(old, new))
+        return ColumnComparison(self._before, self._after)
 
 
 def _counted(references: pa.Table) -> Sequence[Sequence[object]]:

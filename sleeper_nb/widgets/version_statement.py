@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.model.schema import Field
 from sleeper_nb.model.sql_quotes import quoted_name
-from sleeper_nb.query import Queries, QueryResult
+from sleeper_nb.model.sql_types import duckdb_type
 from sleeper_nb.report import values_of
-from sleeper_nb.sql.histogram import HIGH, LOW
 from sleeper_nb.widgets.column_bars import TOP_VALUES, Bars
 from sleeper_nb.widgets.row_grid_query import select
 
 if TYPE_CHECKING:
-    from sleeper_nb.engines.components import Components
-    from sleeper_nb.sql.binding import BoundSource
+    from sleeper_nb.query import QueryResult
+    from sleeper_nb.table_at import TableAt
 
 _Ends = tuple[Any, Any]
 
@@ -24,14 +22,14 @@ _Ends = tuple[Any, Any]
 class VersionStatement:
     """A statement that is being written: its table, and the values of its parameters."""
 
-    def __init__(self, source: BoundSource, with_places: bool = False) -> None:
-        self.source = replace(source, with_places=with_places)
+    def __init__(self, at: TableAt, row_places: bool = False) -> None:
+        self._at, self._row_places = at, row_places
         self.values: dict[str, Any] = {}
 
     @property
     def table(self) -> str:
         """The name of the table, quoted."""
-        return quoted_name(self.source.table)
+        return quoted_name(self._at.name)
 
     def written(self, value: Any, column: Field) -> str:
         """Return a parameter of a column's type."""
@@ -43,47 +41,37 @@ class VersionStatement:
         self.values[name] = value
         return f"${name}"
 
-    def run(self, statement: str, components: Components) -> QueryResult:
+    def run(self, statement: str) -> QueryResult:
         """Return the rows of the statement, on DuckDB, not read yet."""
-        queries = Queries(
-            engine="duckdb",
-            engines=components.engines,
-            clock=components.clock,
-            lookup=lambda name, _: self.source if name == self.source.table else None,
-            tables=lambda: (self.source.table,),
-            parameters=self.values,
-        )
-        return queries.run(statement)
+        return self._at.sql(statement, self.values, row_places=self._row_places)
 
 
 def type_of(column: Field) -> str:
     """Return DuckDB's type for values that are compared with a column; those of 32 bits as doubles, which hold them."""
-    from sleeper_nb.engines.duckdb.relations import duckdb_type
-
     return "DOUBLE" if column.type.name == "float" else duckdb_type(column.type)
 
 
-def least_and_greatest(source: BoundSource, fields: Sequence[Field], components: Components) -> dict[str, _Ends]:
+def least_and_greatest(at: TableAt, fields: Sequence[Field]) -> dict[str, _Ends]:
     """Return the least and the greatest value of columns whose bars are ranges; of none, where all are NULL.
 
     Dates and times that Python does not have are left out too.
     """
     if not fields:
         return {}
-    asked = VersionStatement(source)
-    found = asked.run(select(asked.table, ", ".join(map(_ends, fields)), []), components).to_arrow()
+    asked = VersionStatement(at)
+    found = asked.run(select(asked.table, ", ".join(map(_ends, fields)), [])).to_arrow()
     values = [values_of(each)[0] for each in found.columns]
     pairs = zip(fields, values[::2], values[1::2], strict=True)
     return {each.name: (low, high) for each, low, high in pairs if low is not None and not isinstance(low, str)}
 
 
-def most_frequent(source: BoundSource, fields: Sequence[Field], components: Components) -> dict[str, tuple[Any, ...]]:
+def most_frequent(at: TableAt, fields: Sequence[Field]) -> dict[str, tuple[Any, ...]]:
     """Return the most frequent values of columns whose bars are values, the most frequent first."""
     if not fields:
         return {}
-    asked = VersionStatement(source)
+    asked = VersionStatement(at)
     tops = (_top_values(each, number, asked) for number, each in enumerate(fields))
-    found = asked.run("\nUNION ALL\n".join(tops), components).to_arrow()
+    found = asked.run("\nUNION ALL\n".join(tops)).to_arrow()
     numbered = list(zip(*map(values_of, found.columns), strict=True))
     values = {}
     for number, each in enumerate(fields):
@@ -116,7 +104,7 @@ def _ends(column: Field) -> str:
     name = quoted_name(column.name)
     if column.type.name not in {"float", "double"}:
         return f"min({name}), max({name})"
-    return f"{LOW.replace('v', name)}, {HIGH.replace('v', name)}"
+    return ", ".join(f"{end}({name}) FILTER (WHERE isfinite({name}))" for end in ("min", "max"))
 
 
 def _top_values(column: Field, number: int, asked: VersionStatement) -> str:

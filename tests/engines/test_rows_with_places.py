@@ -16,13 +16,14 @@ from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.spark import frames, row_places
 from sleeper_nb.engines.spark.kept_frames import KeptFrames
 from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
+from sleeper_nb.model.place_columns import FILE_NUMBER, POSITION
 from sleeper_nb.model.processing import NOTHING, PythonIterator
 from sleeper_nb.query.queries import Queries
 from sleeper_nb.query.result import QueryResult
 from sleeper_nb.read import read_rows
 from sleeper_nb.read.live_rows import placed_files, placed_schema, positions_of
 from sleeper_nb.read.read_rows import placed_rows
-from sleeper_nb.read.scan_plan import FILE_NUMBER, POSITION, ScanPlan, plan_scan, regions_of
+from sleeper_nb.read.scan_plan import ScanPlan, plan_scan, regions_of
 from sleeper_nb.sql.binding import lookup_in
 from sleeper_nb.storage.filesystem import Storage
 from tests.support.combinations import few_on_spark, on_engines

@@ -180,7 +180,9 @@ TABLE_AT = {
     "inspect.files_with_claims": lambda t: t.inspect.files_with_claims(()),
     "partition_tree": lambda t: str(t.partition_tree.leaves),
     "processing": lambda t: t.processing.filters,
+    "location": lambda t: Path(t.location).name,
     "source": lambda t: str(t.source()),
+    "sql": lambda t: t.sql("SELECT count(*), (SELECT sum(n) FROM T) FROM t").to_arrow().to_pylist(),
     "state": lambda t: _of_state(t.state),
     "system_table": lambda t: str(t.system_table("files")),
     "plan": lambda t: t.plan().grid().text(),  # as values it has the moment of the call

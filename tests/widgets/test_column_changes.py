@@ -35,7 +35,7 @@ def session(tmp_path):
 
 
 def compared(session, table, before, after):
-    return ColumnComparison(table.at(before), table.at(after), session._components)
+    return ColumnComparison(table.at(before), table.at(after))
 
 
 def test_counts_are_those_of_each_version_and_bars_hold_the_values_of_both(session):

@@ -8,8 +8,8 @@ import itertools
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.read.key_blocks import KeyBlocks
 from sleeper_nb.widgets import row_grid_model
+from sleeper_nb.widgets.key_blocks import KeyBlocks
 from sleeper_nb.widgets.row_grid_model import RowGridModel
 from sleeper_nb.widgets.row_grid_query import ColumnFilter, GridQuery, GridSort
 from tests.support.combinations import each_value_once
@@ -49,7 +49,7 @@ def session(tmp_path_factory):
 
 def model_of(session, name="odd-flights"):
     table = session.table(name)
-    return RowGridModel(table.at(table.at().resolved.snapshot_id), session._components)
+    return RowGridModel(table.at(table.at().resolved.snapshot_id))
 
 
 @pytest.fixture
@@ -306,7 +306,7 @@ def test_combined_rows_are_paged_too(session):
 
 def test_an_old_version_is_shown_with_its_rows(session):
     table = session.table("odd-flights")
-    model = RowGridModel(table.at(2), session._components)
+    model = RowGridModel(table.at(2))
     assert model.page(GridQuery()).summary.startswith("first 20 of 150 rows · odd-flights at snapshot 2")
     assert "VERSION AS OF 2" in model.page(GridQuery()).line
 
@@ -344,7 +344,7 @@ def test_blocks_are_not_known_where_files_are_shared_after_a_split(session):
     table.maintenance.split(at=50)
     at = table.at(table.at().resolved.snapshot_id)
     assert KeyBlocks.of(at.state) is None
-    assert [row["n"] for row in all_rows(RowGridModel(at, session._components), GridQuery())] == list(range(100))
+    assert [row["n"] for row in all_rows(RowGridModel(at), GridQuery())] == list(range(100))
 
 
 def test_2000_columns_are_fetched_as_far_as_they_are_asked_for(session):

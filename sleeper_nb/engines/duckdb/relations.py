@@ -32,15 +32,14 @@ from sleeper_nb.engines.undisturbed import undisturbed
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
 from sleeper_nb.maintain.system_tables import SystemRows
 from sleeper_nb.model.partitions import Region
-from sleeper_nb.model.schema import FieldType, Schema
+from sleeper_nb.model.place_columns import FILE_NUMBER, PLACES, POSITION
+from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.sql_quotes import quoted_name
+from sleeper_nb.model.sql_types import duckdb_type
 from sleeper_nb.read.live_rows import placed_files, placed_schema, positions_of
 from sleeper_nb.read.read_rows import check_contents, check_files, placed_rows, stream
 from sleeper_nb.read.row_processing import Processor, in_microseconds
 from sleeper_nb.read.scan_plan import (
-    FILE_NUMBER,
-    PLACES,
-    POSITION,
     PlannedFile,
     ScanPlan,
     only_with_deletions,
@@ -129,7 +128,7 @@ def relation(
     is_whole
         Whether all rows of most columns will be read, so that the whole files are checked first, however large.
     with_places
-        Whether the columns `scan_plan.PLACES` follow those of the schema; only for plans that process no rows.
+        Whether the columns `place_columns.PLACES` follow those of the schema; only for plans that process no rows.
 
     Raises
     ------
@@ -330,27 +329,8 @@ def _with_uuids(rows: duckdb.DuckDBPyRelation, schema: Schema, others: Iterable[
     )
 
 
-_TYPES_OF_FIELDS: Final[Mapping[str, str]] = {
-    "int": "INTEGER", "long": "BIGINT", "string": "VARCHAR", "bytearray": "BLOB", "double": "DOUBLE", "float": "FLOAT",
-    "boolean": "BOOLEAN", "date": "DATE", "timestamp": "TIMESTAMPTZ", "time": "TIME", "tinyint": "TINYINT",
-    "smallint": "SMALLINT", "uuid": "UUID",
-}  # fmt: skip
-
-
-def duckdb_type(kind: FieldType) -> str:
-    """Return DuckDB's type of a field's values."""
-    if kind.name == "list":
-        return f"{duckdb_type(kind.arguments[0])}[]"
-    if kind.name == "map":
-        return f"MAP({', '.join(map(duckdb_type, kind.arguments))})"
-    if kind.name == "struct":
-        members = (f"{quoted_name(each.name)} {duckdb_type(each.type)}" for each in kind.arguments)
-        return f"STRUCT({', '.join(members)})"
-    return str(kind).upper() if kind.name == "decimal" else _TYPES_OF_FIELDS[kind.name]
-
-
 def columns_of(schema: Schema, *, with_places: bool = False) -> list[tuple[str, str]]:
-    """Return the names and DuckDB's types of the columns of a table, and after them of `scan_plan.PLACES`."""
+    """Return the names and DuckDB's types of the columns of a table, and after them of `place_columns.PLACES`."""
     columns = [(each.name, duckdb_type(each.type)) for each in schema.fields]
     return [*columns, (FILE_NUMBER, "INTEGER"), (POSITION, "BIGINT")] if with_places else columns
 

@@ -33,6 +33,7 @@ from sleeper_nb.errors import InvalidInput, StorageError, first_line
 from sleeper_nb.maintain.system_tables import SystemRows
 from sleeper_nb.model.keys import KeyValue, plain_time
 from sleeper_nb.model.partitions import Region
+from sleeper_nb.model.place_columns import FILE_NUMBER, PLACES, POSITION
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.model.sql_quotes import quoted_name
@@ -42,9 +43,6 @@ from sleeper_nb.read.read_rows import check_files, leaf_rows, placed_rows
 from sleeper_nb.read.row_condition import Condition
 from sleeper_nb.read.row_processing import Processor, in_microseconds
 from sleeper_nb.read.scan_plan import (
-    FILE_NUMBER,
-    PLACES,
-    POSITION,
     ScanPlan,
     groups_of,
     only_with_deletions,
@@ -153,7 +151,7 @@ def data_frame(made: KeptFrames, plan: ScanPlan, storage: Storage, *, with_place
     plan, storage
         The rows to read, and where they are.
     with_places
-        Whether the columns `scan_plan.PLACES` follow those of the schema; only for plans that process no rows.
+        Whether the columns `place_columns.PLACES` follow those of the schema; only for plans that process no rows.
 
     Raises
     ------
@@ -228,7 +226,7 @@ def _placed_parts(
 ) -> list[DataFrame] | None:
     """Return the rows of a plan without deleted ones; None when Spark's own reader cannot tell their places.
 
-    With `with_numbers`, the columns `scan_plan.PLACES` follow those of the schema. `scheme` is from `scheme_for`.
+    With `with_numbers`, the columns `place_columns.PLACES` follow those of the schema. `scheme` is from `scheme_for`.
     """
     from pyspark.sql import functions as f
 

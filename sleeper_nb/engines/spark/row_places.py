@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
+from sleeper_nb.model.place_columns import FILE_NUMBER, POSITION
 from sleeper_nb.read.live_rows import Positions, positions_of
-from sleeper_nb.read.scan_plan import FILE_NUMBER, POSITION, PlannedFile
+from sleeper_nb.read.scan_plan import PlannedFile
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.paths import is_foreign
 

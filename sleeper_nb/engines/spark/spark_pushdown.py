@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sleeper_nb.engines.spark.frames import NAMES_AND_SETTINGS, type_text
 from sleeper_nb.engines.spark.gateway import java_class
 from sleeper_nb.engines.spark.plan_json import JsonNode, plans_of, tree
+from sleeper_nb.model.place_columns import FILE_NUMBER, PLACES, POSITION
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.sql_quotes import quoted_name
 from sleeper_nb.read.predicate import (
@@ -37,7 +38,6 @@ from sleeper_nb.read.predicate import (
     starts_with,
     swapped,
 )
-from sleeper_nb.read.scan_plan import FILE_NUMBER, PLACES, POSITION
 from sleeper_nb.sql.statement import Statement
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class EmptyFrame:
     def of(cls, number: int, schema: Schema, mark: str, *, with_places: bool = False) -> EmptyFrame:
         """Return the stand-in with a number for a table; its own names begin with `mark`.
 
-        With `with_places`, the columns `scan_plan.PLACES` follow those of the schema.
+        With `with_places`, the columns `place_columns.PLACES` follow those of the schema.
         """
         names, types = list(schema.names), [type_text(field.type) for field in schema.fields]
         if with_places:
