@@ -23,6 +23,7 @@ from sleeper_nb.commands.help import overview
 from sleeper_nb.commands.home import find_home
 from sleeper_nb.commands.line_progress import LineProgress
 from sleeper_nb.errors import SleeperError, show_for
+from sleeper_nb.model.sql_values import DIALECTS
 from sleeper_nb.report import MOST_SHOWN, Answer, Display, Grid
 
 if TYPE_CHECKING:
@@ -62,9 +63,9 @@ _STOPPED = "\x1b[31mKeyboardInterrupt\x1b[0m"
 class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's and traitlets' types are not read
     """Settings of ``%sleeper``, for ``%config SleeperMagics``."""
 
-    engine = Enum(
-        ["auto", "duckdb", "spark"], "auto", help="What answers %sleeper sql without --engine; auto chooses."
-    ).tag(config=True)
+    engine = Enum(["auto", *DIALECTS], "auto", help="What answers %sleeper sql without --engine; auto chooses.").tag(
+        config=True
+    )
     dataframes = Bool(
         default_value=True, help="Whether %sleeper sql reads a DataFrame, or another variable with rows: FROM df."
     ).tag(config=True)

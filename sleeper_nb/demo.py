@@ -274,7 +274,7 @@ def _ask(session: Session, data: pd.DataFrame, watch: Progress) -> tuple[TimeTra
             result = session.sql(QUESTION + clause, data={}, engine=engine)
             answers[engine] = tuple(column[0].as_py() for column in result.to_arrow().columns)
         _check(words, answers, data[data["month"] <= months])
-        count, departed, delay = map(int, answers["spark"])
+        count, departed, delay = map(int, next(iter(answers.values())))
         version = result.sources[0].resolved.snapshot_id
         moments.append(TimeTravelMoment(words, clause.strip(), months, version, count, delay / departed))
     watch.finish()

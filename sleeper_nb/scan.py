@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -16,9 +14,10 @@ from sleeper_nb.arguments import checked
 from sleeper_nb.clock import Clock
 from sleeper_nb.display.preview import DEFAULT_DISPLAY, FirstRows, Reads
 from sleeper_nb.engines.components import Engines
+from sleeper_nb.engines.engine import ScanRows
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.csv_format import CsvFormat
-from sleeper_nb.progress import SILENT, Progress, finishing
+from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.read.column_profile import ColumnProfile, profile_listing
 from sleeper_nb.read.export import ExportReport, export
 from sleeper_nb.read.footers import with_row_groups
@@ -127,20 +126,12 @@ class Scan(Report, Tabular):
         relations, or one derived from them, is alive and the session open. Errors while you execute it are DuckDB's
         own.
         """
-        connection = self._engines.duckdb.database.connection_of_thread()
-        self._guard.while_alive(connection, "relation")
-        return self._relation(connection)
+        return self._engines.relation_of_scan(self._asked)
 
-    def _relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
-        from sleeper_nb.engines.duckdb import relations
-
-        with self._guard.explained():
-            names = self._plan.schema.names
-            is_whole = not self.where and self.limit is None and 2 * len(self.columns or names) >= len(names)
-            rows = relations.relation(connection, self._plan, self._storage, is_whole=is_whole)
-        rows = relations.filtered(rows, self.where) if self.where else rows
-        rows = rows.select(*map(relations.column, self.columns)) if self.columns else rows
-        return rows if self.limit is None else rows.limit(self.limit)
+    @property
+    def _asked(self) -> ScanRows:
+        guard, condition = self._guard, self._condition
+        return ScanRows(self._plan, self._storage, guard, self.columns, self.where, self.limit, condition)
 
     def to_dataset(self) -> Dataset:
         """Return a `pyarrow.dataset.Dataset`, for libraries that read one; the files are read when it is.
@@ -175,24 +166,9 @@ class Scan(Report, Tabular):
         InvalidInput
             When the scan has a limit: each column would be read of other rows.
         """
-        from sleeper_nb.engines.duckdb.interrupts import interruptible
-        from sleeper_nb.engines.duckdb.profiling import column_profile
-
         if self.limit is not None:
             raise InvalidInput("a profile is of all rows, so the scan cannot have a limit", hint="leave the limit out")
-        names = self.columns or self._plan.schema.names
-        fields = {field.name: field for field in self._plan.schema.fields}
-        profiles = []
-        watched = finishing(self._progress)
-        with (
-            closing(self._engines.duckdb.database.connect()) as connection,
-            self._guard.during("profile"),
-            watched as progress,
-        ):
-            rows = self._relation(connection)
-            for done, name in enumerate(names):
-                progress.update(f"profiling column {name}", done, len(names))
-                profiles.append(interruptible(connection, partial(column_profile, rows, fields[name])))
+        profiles = self._engines.profiles(self._asked, self._progress)
         return profile_listing(profiles, f"profile of {self.table} at {self.resolved}")
 
     @overload
@@ -232,15 +208,7 @@ class Scan(Report, Tabular):
 
         A condition means the same as in `to_arrow`: DuckDB evaluates it in Spark's Python workers.
         """
-        from sleeper_nb.engines.spark import frames
-        from sleeper_nb.engines.spark.kept_frames import KeptFrames
-
-        self._guard.until_closed("data frame")
-        rows = frames.data_frame(KeptFrames(self._engines.spark.runtime().session()), self._plan, self._storage)
-        if self._condition is not None:
-            rows = frames.met(rows, self._plan.schema, self._condition, self.columns)
-        rows = rows.select(*self.columns) if self.columns else rows
-        return rows if self.limit is None else rows.limit(self.limit)
+        return self._engines.frame_of_scan(self._asked)
 
     @checked
     def export(

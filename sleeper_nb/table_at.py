@@ -25,7 +25,7 @@ from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.snapshots import Snapshot, VersionReference
 from sleeper_nb.model.state import TableState
 from sleeper_nb.progress import finishing
-from sleeper_nb.query import Queries, QueryResult
+from sleeper_nb.query import DEFAULT_ENGINE, Queries, QueryResult
 from sleeper_nb.read.predicate import ALWAYS_TRUE, And, Predicate, Pruning, is_exact_projection, prune_regions
 from sleeper_nb.read.row_condition import Condition
 from sleeper_nb.read.scan_plan import (
@@ -317,7 +317,7 @@ class TableAt(Report):
 
         components = self._opened.components
         queries = Queries(
-            engine="duckdb",
+            engine=DEFAULT_ENGINE,
             engines=components.engines,
             clock=components.clock,
             lookup=lookup,
@@ -494,7 +494,7 @@ class Inspect:
         """
         at = self._at()
         queries = Queries(
-            engine="duckdb",
+            engine=DEFAULT_ENGINE,
             engines=self._opened.components.engines,
             clock=self._opened.components.clock,
             lookup=metadata_lookup(at),

@@ -25,6 +25,7 @@ from sleeper_nb.commands.confirm import change_confirmed, line_again, shown_chan
 from sleeper_nb.commands.context import Context, split_names
 from sleeper_nb.commands.load import MATCHING_OPTIONS, READ, load_options, source_of
 from sleeper_nb.errors import Action, Hint, InvalidInput
+from sleeper_nb.model.sql_values import DIALECTS
 from sleeper_nb.report import Answer, nothing_done
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ ROWS_WHERE = option(
     kind="condition",
 )
 SOURCE = positional("source", "a path, a glob, or $name for a variable", "source", metavar="SRC", many=True)
-ENGINE = option("--engine", text="which finds the rows; duckdb if not given", choices=("duckdb", "spark"))
+ENGINE = option("--engine", text="which finds the rows; duckdb if not given", choices=DIALECTS)
 ALL_ROWS = flag("--force", "change all rows; without it, a notebook shows the plan and a console asks")
 PURGE = flag(
     "--purge",
@@ -231,7 +232,7 @@ def _planned_rows(context: Context, arguments: Namespace, change: Callable[..., 
 
 
 def _options(context: Context, arguments: Namespace) -> dict[str, Any]:
-    engine: EngineName = arguments.engine or ("spark" if context.engine == "spark" else "duckdb")
+    engine: EngineName = arguments.engine or (DIALECTS[0] if context.engine == "auto" else context.engine)
     return {"engine": engine, "message": arguments.message, "job_id": arguments.job_id}
 
 

@@ -6,7 +6,6 @@ import contextlib
 import keyword
 import os
 import shlex
-import sys
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -250,9 +249,7 @@ def split_reference(text: str) -> tuple[str, VersionReference | None]:
 
 
 def explained(error: Exception) -> SleeperError | None:
-    """Return an error of Spark as a `SleeperError`; None for any other."""
-    if "pyspark" not in sys.modules:  # nothing of it can have failed
-        return None
-    from sleeper_nb.engines.spark import spark_errors as errors
+    """Return an engine's own error as a `SleeperError`; None for any other."""
+    from sleeper_nb.engines.own_errors import own_error
 
-    return errors.explain(error)
+    return own_error(error)

@@ -30,6 +30,7 @@ from sleeper_nb.commands.confirm import ask_and_confirm, line_again
 from sleeper_nb.commands.context import Context, split_names, typed_line
 from sleeper_nb.display.chart_marks import KINDS
 from sleeper_nb.errors import Action, ConfirmationNeeded, Hint, InvalidInput
+from sleeper_nb.model.sql_values import DIALECTS
 from sleeper_nb.report import Report, Stacked
 from sleeper_nb.sql_text import in_one_line, is_writing
 
@@ -71,7 +72,7 @@ def _in_the_statement(line: TypedLine) -> Hint | None:
     "sql",
     "query tables at any version, or change them; :name is the value of a variable",
     option("--engine", text="the engine; auto picks DuckDB, or Spark for large reads and Spark-only SQL",
-           choices=("auto", "duckdb", "spark")),
+           choices=("auto", *DIALECTS)),
     AS,
     option(
         "--plot",
@@ -123,8 +124,8 @@ def sql(context: Context, arguments: Namespace) -> Any:
     if arguments.interactive:
         context.check_shows_widgets("--interactive", "write LIMIT 20 OFFSET 20 in the statement")
     engine, params = arguments.engine or context.engine, context.own_variables()
-    if vars(arguments)["as"] == "spark" and engine == "auto":
-        engine = "spark"
+    if engine == "auto" and (form := vars(arguments)["as"]) in DIALECTS:
+        engine = form
     _check_form(arguments)
     reads_nothing = arguments.dry_run or arguments.explain
     data = params if context.reads_variables else {}

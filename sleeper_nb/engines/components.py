@@ -13,7 +13,16 @@ from sleeper_nb.catalog.catalog_base import Catalog, TableEntry
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.duckdb.duckdb_engine import DuckDBEngine
-from sleeper_nb.engines.engine import Engine, EngineName, EngineRows, EngineSettings
+from sleeper_nb.engines.engine import (
+    DEFAULT_ENGINE,
+    ENGINES,
+    Engine,
+    EngineName,
+    EngineRows,
+    EngineSettings,
+    ScanRows,
+    TaskEngine,
+)
 from sleeper_nb.engines.spark.spark_engine import SparkEngine
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.expectations import Expectation
@@ -32,6 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sleeper_nb.load.row_checks import RowCheck, Rule
+    from sleeper_nb.read.column_profile import ColumnProfile
     from sleeper_nb.sql.variables import BoundVariable
 
 
@@ -55,17 +65,17 @@ class Engines:
     @property
     def default(self) -> Engine:
         """The engine that is asked first, and that runs the statements of this package."""
-        return self.duckdb
+        return self[DEFAULT_ENGINE]
 
     @property
     def others(self) -> tuple[Engine, ...]:
         """The other engines, in the order in which they may claim a statement."""
-        return (self.spark,)
+        return tuple(self[name] for name in ENGINES if name != DEFAULT_ENGINE)
 
     @property
-    def with_tasks(self) -> Engine | None:
-        """The engine that shares large work among tasks; None when there is none."""
-        return next((each for each in self.others if each.capabilities.has_tasks), None)
+    def with_tasks(self) -> TaskEngine:
+        """The engine that shares large work among tasks."""
+        return self.spark
 
     def owner_of(self, variable: BoundVariable) -> Engine | None:
         """Return the engine whose data frame a variable is; None for rows that each engine can read."""
@@ -87,6 +97,18 @@ class Engines:
     def frame_of(self, rows: EngineRows) -> DataFrame | None:
         """Return the rows as Spark's DataFrame; None for those of another engine."""
         return rows.native if rows.engine == self.spark.name else None
+
+    def relation_of_scan(self, rows: ScanRows) -> DuckDBPyRelation:
+        """Return the rows of a scan as DuckDB's relation, which reads when it is executed."""
+        return self.duckdb.scan(rows)
+
+    def frame_of_scan(self, rows: ScanRows) -> DataFrame:
+        """Return the rows of a scan as Spark's DataFrame, which reads when it is used."""
+        return self.spark.scan(rows)
+
+    def profiles(self, rows: ScanRows, progress: Progress) -> list[ColumnProfile]:
+        """Return what the values of each column of a scan are like."""
+        return self.duckdb.profiles(rows, progress)
 
     def frame_of_arrow(self, rows: pa.Table) -> DataFrame:
         """Return rows in memory as a Spark DataFrame."""

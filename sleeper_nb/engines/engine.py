@@ -6,29 +6,44 @@ has, but what it can do (`Capabilities`).
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence, Sized
+from collections.abc import Callable, Generator, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import SleeperError
-from sleeper_nb.model.sql_values import Dialect
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.sql_values import DIALECTS, Dialect
+from sleeper_nb.model.state import TableState
 from sleeper_nb.progress import Progress
+from sleeper_nb.read.row_condition import Condition
+from sleeper_nb.read.scan_plan import ScanPlan
 from sleeper_nb.sql.binding import Bound
 from sleeper_nb.sql.composition import Composition
-from sleeper_nb.sql.dialects import DIALECTS
 from sleeper_nb.sql.statement import SqlText, Statement
+from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.versions.leases import ReadGuard
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+    from sleeper_nb.load.bulk_load import LoadWriter
+    from sleeper_nb.load.ingest import IngestPlan, IngestSettings
+    from sleeper_nb.load.load_options import Matching
+    from sleeper_nb.load.row_checks import RowCheck
+    from sleeper_nb.load.sources import IngestSource
+    from sleeper_nb.load.split import KeySample
+    from sleeper_nb.maintain.compact import JobRunner
     from sleeper_nb.sql.chart_sums import ChartQuery, ChartValue
+    from sleeper_nb.storage.data_files import DataFileSettings
 
 EngineName = Dialect
 """An engine has the name of its SQL."""
 ENGINES: Final[tuple[EngineName, ...]] = DIALECTS
+DEFAULT_ENGINE: Final = ENGINES[0]
+"""The engine that is asked first, and that runs the statements of this package."""
 
 _LONGEST_TEXT: Final = 200_000
 _MOST_VALUES: Final = 10_000
@@ -158,6 +173,57 @@ class EngineRows(Protocol):
         """Give errors of the engine, from whatever reads the rows meanwhile, their place in the statement."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ScanRows:
+    """The rows of a scan of one version, for an engine's own object of them.
+
+    Parameters
+    ----------
+    plan, storage
+        What is read, and where it is.
+    guard
+        Protects the files while the object is used.
+    columns, where, limit
+        As the scan was asked for; None for all columns, and for no condition or limit.
+    condition
+        The same condition, for readers other than DuckDB.
+    """
+
+    plan: ScanPlan
+    storage: Storage
+    guard: ReadGuard
+    columns: tuple[str, ...] | None
+    where: str | None
+    limit: int | None
+    condition: Condition | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TaskLoad:
+    """A load in bulk whose files tasks write.
+
+    Parameters
+    ----------
+    storage
+        The table's folder.
+    sources, matching
+        What is loaded, and how columns become those of the table.
+    settings
+        How files are written, and how much memory each task takes.
+    row_checks
+        Returns the CHECKs and expectations of a table with a schema, which tasks evaluate for their rows.
+    is_maintained
+        Whether the table is compacted without anybody asking, so that tasks may leave sorted runs.
+    """
+
+    storage: Storage
+    sources: Sequence[IngestSource]
+    matching: Matching
+    settings: IngestSettings
+    row_checks: Callable[[Schema], Sequence[RowCheck]]
+    is_maintained: bool = False
+
+
 class PlannedQuery(Protocol):
     """A query whose tables are read only where its rows can be.
 
@@ -245,5 +311,51 @@ class Engine(Protocol):
             When the engine cannot read the statement, or it does more than read.
         """
 
+    def why_no_condition(self, kind: str) -> str:
+        """Return the type, as users know it, of values that are no conditions; "" of one that is, or that it refuses.
+
+        Parameters
+        ----------
+        kind
+            The type in the words of the engine (`EngineRows.kinds`).
+        """
+
+    def scan(self, rows: ScanRows) -> Any:
+        """Return the rows of a scan as the engine's own object, which reads them when it is used."""
+
     def close(self) -> None:
         """Give back what the engine holds; later work is refused with `SessionClosed`."""
+
+
+class TaskEngine(Engine, Protocol):
+    """An engine that also shares work on tables among its tasks (`Capabilities.has_tasks`)."""
+
+    @property
+    def on_cluster(self) -> bool:
+        """Whether tasks run on other machines, so that everything in bulk is loaded by them."""
+
+    def writer(self, load: TaskLoad) -> LoadWriter:
+        """Return what writes the files of a load by tasks."""
+
+    def sample(self, rows: Sequence[IngestSource], schema: Schema, size: int, matching: Matching) -> KeySample:
+        """Return a sample of the row keys of what is loaded, and the number of its rows."""
+
+    def plan_load(
+        self,
+        state: TableState,
+        rows: Sequence[IngestSource],
+        matching: Matching,
+        *,
+        strategy: str,
+        checks: Sequence[RowCheck],
+    ) -> IngestPlan:
+        """Return what a load of the engine's own data frame would do."""
+
+    def compaction(
+        self,
+        storage: Storage,
+        writing: DataFileSettings,
+        on_start: Callable[[str], None],
+        check: Callable[[], None],
+    ) -> JobRunner:
+        """Return what runs compaction jobs, each as a task; `on_start` and `check` as `run_in_process` takes them."""

@@ -25,6 +25,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from typing import Protocol
 
@@ -156,6 +157,30 @@ def progress_text(step: str, rows: int, seconds: float, done: float) -> str:
     """
     left = seconds * (1 - done) / done if done else 0
     return f"{step}{rate_text(rows, seconds)}" + (f", about {left:,.0f} s left" if left >= 1 else "")
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenLoad:
+    """A load whose files tasks of an engine wrote by themselves; one commit adds them.
+
+    Parameters
+    ----------
+    run_id, began
+        The id of the job's record when there is no `job_id`, and when it began.
+    schema
+        The schema that the files are written with.
+    message, job_id
+        As `sleeper_nb.Table.ingest` takes them.
+    judged
+        How many of the rows break each expectation.
+    """
+
+    run_id: str
+    began: datetime
+    schema: Schema
+    message: str | None
+    job_id: str | None
+    judged: JudgedRows
 
 
 class LoadWriter(Protocol):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal, get_args
 
-Dialect = Literal["spark", "duckdb"]
+Dialect = Literal["duckdb", "spark"]
+"""Which engine's SQL a text is in; a statement is read in this order when its engine is not named."""
+DIALECTS: Final[tuple[Dialect, ...]] = get_args(Dialect)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import Engines
-from sleeper_nb.engines.engine import EngineName
+from sleeper_nb.engines.engine import Engine, EngineName
 from sleeper_nb.errors import Action, InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.sql_values import Dialect
 from sleeper_nb.query.engine_choice import LARGE_GIB, ChosenEngine, EngineChoice
@@ -67,6 +67,11 @@ class Queries:
     data: Mapping[str, Any] = field(default_factory=dict)
     views: MutableMapping[str, Statement] | None = None
     dry_run: bool = False
+
+    @property
+    def asked(self) -> Engine:
+        """The engine that is asked first."""
+        return self.engines[self.dialect]
 
     @property
     def dialect(self) -> Dialect:

@@ -109,7 +109,7 @@ class Runner:
     def _chosen_for(self, bound: Bound) -> ChosenEngine:
         """Return the engine, with the reason that follows from the size; raise when another should read so much."""
         size, tasks = sum(source.bytes for source in bound.sources), self.engines.with_tasks
-        if size < self.limit or tasks is None:
+        if size < self.limit:
             return self.chosen
         if any(isinstance(what, Bound) for what in bound.named.values()):
             return replace(self.chosen, why="it keeps a view of the statement")

@@ -17,6 +17,7 @@ from sleeper_nb.admin.property_files import check_changes
 from sleeper_nb.admin.schema_commit import SchemaCommit
 from sleeper_nb.admin.split_points_estimate import SplitPointsEstimate
 from sleeper_nb.catalog.catalog_base import TABLE_ID_DIGITS
+from sleeper_nb.engines.frames_to_load import first_rows, schema_of_frame
 from sleeper_nb.errors import (
     Action,
     AlreadyExists,
@@ -391,9 +392,7 @@ class _Load:
         matching = request.options.matching
         check_named_columns(sources, matching, request.schema)
         if loading.is_spark(sources):
-            from sleeper_nb.engines.spark import load_frames
-
-            columns = named(columns_of_arrow(load_frames.schema_of_frame(sources)), matching)
+            columns = named(columns_of_arrow(schema_of_frame(sources)), matching)
             return cls(tables, request, tree, sources, columns, in_bulk=True)
         sources = materialised(sources)
         if request.schema is not None and not request.options.csv.header:
@@ -621,9 +620,7 @@ class _Load:
 
     def _candidates(self) -> Any:
         if loading.is_spark(self._sources):
-            from sleeper_nb.engines.spark import load_frames
-
-            return key_candidates(load_frames.first_rows(self._sources, LOOKED_AT), self._columns)
+            return key_candidates(first_rows(self._sources, LOOKED_AT), self._columns)
         return key_candidates(self._sources, self._columns)
 
     def _sample(self, schema: Schema, *, refuse: bool = False) -> KeySample:
@@ -662,6 +659,3 @@ class _Load:
     @property
     def _matching(self) -> Matching:
         return self._request.options.matching
-
-    def _engine(self) -> Any:
-        return self._tables.components.engines.spark.runtime()

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from sleeper_nb.engines.frames_to_load import schema_of_frame
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.load.data_columns import DataColumn, SchemaChoice, columns_of_arrow
 from sleeper_nb.load.sources import InMemory
@@ -128,9 +129,7 @@ def schema_of_query(
 def _columns_to_load(rows: RowsToLoad | DataFrame) -> tuple[DataColumn, ...]:
     if isinstance(rows, RowsToLoad):
         return columns_of_arrow(rows.schema)
-    from sleeper_nb.engines.spark import load_frames
-
-    return columns_of_arrow(load_frames.schema_of_frame((InMemory(rows),)))
+    return columns_of_arrow(schema_of_frame((InMemory(rows),)))
 
 
 def nullable_type(column: ColumnDefinition) -> str:

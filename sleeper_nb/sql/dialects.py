@@ -176,5 +176,3 @@ RULES: Final[Mapping[Dialect, DialectRules]] = {
         },
     ),
 }  # fmt: skip
-DIALECTS: Final[tuple[Dialect, ...]] = tuple(RULES)
-"""In the order in which a statement is read when its engine is not named."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.sql_values import Dialect, QueryPart, Slice, Written
-from sleeper_nb.sql.dialects import DIALECTS, RULES, DialectRules
+from sleeper_nb.model.sql_values import DIALECTS, Dialect, QueryPart, Slice, Written
+from sleeper_nb.sql.dialects import RULES, DialectRules
 from sleeper_nb.sql.tokens import Token, TokenKind, tokenize
 
 _START = attrgetter("start")

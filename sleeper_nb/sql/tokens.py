@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.sql_quotes import quoted_name
-from sleeper_nb.model.sql_values import Dialect
-from sleeper_nb.sql.dialects import DIALECTS, RULES
+from sleeper_nb.model.sql_values import DIALECTS, Dialect
+from sleeper_nb.sql.dialects import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,11 +11,10 @@ from typing import Final
 
 from sleeper_nb.change.row_changes import InsertRows, NamedQueries, OverwriteRows, RowChange, UpdateRows
 from sleeper_nb.errors import Hint, InvalidInput
-from sleeper_nb.model.sql_values import Name, QueryPart
+from sleeper_nb.model.sql_values import DIALECTS, Name, QueryPart
 from sleeper_nb.sql.alteration import AlterTable, read_alter_table
 from sleeper_nb.sql.beginning import end_of_explain
 from sleeper_nb.sql.delete_update import read_delete, read_update
-from sleeper_nb.sql.dialects import DIALECTS
 from sleeper_nb.sql.foreign_statements import (
     refuse_copy,
     refuse_optimize,

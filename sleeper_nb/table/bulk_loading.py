@@ -10,6 +10,7 @@ from functools import partial
 from typing import Literal
 
 from sleeper_nb.engines.components import Components, Engines
+from sleeper_nb.engines.engine import TaskLoad
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.load import sources
 from sleeper_nb.load.bulk_load import LoadWriter, ThreadsWriter
@@ -58,17 +59,8 @@ def is_by_spark(engines: Engines, rows: Sequence[IngestSource], engine: LoadEngi
     if engine == "local" and sources.is_spark(rows):
         raise InvalidInput("rows of a Spark DataFrame are loaded by Spark", hint="leave out engine")
     if engine == "auto":
-        return sources.is_spark(rows) or engines.spark.on_cluster
-    return engine == "spark"
-
-
-def as_files(rows: Sequence[IngestSource]) -> Sequence[IngestSource]:
-    """Return the files of a Spark DataFrame that is just their rows, as Spark is slower to read them; else `rows`."""
-    if not sources.is_spark(rows):
-        return rows
-    from sleeper_nb.engines.spark.scanned_files import files_of
-
-    return next((files_of(each.data) for each in rows if isinstance(each, sources.InMemory)), None) or rows
+        return sources.is_spark(rows) or engines.with_tasks.on_cluster
+    return engine != "local"
 
 
 def writer_of(
@@ -84,10 +76,8 @@ def writer_of(
     """Return what writes the files of a bulk load into a table's folder; `checks` are those of the table."""
     if not by_spark:
         return ThreadsWriter(storage, rows, matching, settings, checks, of.clock, of.progress)
-    from sleeper_nb.engines.spark import spark_load
-
-    spark = of.engines.spark.runtime()
-    return spark_load.SparkWriter(spark, storage, rows, matching, settings, checks, partial(_is_maintained, of))
+    is_maintained = settings.merge is None and _is_maintained(of)
+    return of.engines.with_tasks.writer(TaskLoad(storage, rows, matching, settings, checks, is_maintained))
 
 
 def _is_maintained(of: Components) -> bool:
@@ -104,9 +94,7 @@ def sample(
         return sample_of_parquet(files, schema, size)
     if not by_spark:
         return sample_of_files(files, schema, size, matching)
-    from sleeper_nb.engines.spark import key_sampling
-
-    return key_sampling.sample_keys(engines.spark.runtime(), rows, schema, size, matching=matching)
+    return engines.with_tasks.sample(rows, schema, size, matching)
 
 
 def split_of(

@@ -8,16 +8,17 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from sleeper_nb.admin import property_files
 from sleeper_nb.arguments import described
 from sleeper_nb.engines.components import Engines, OpenTable
+from sleeper_nb.engines.frames_to_load import as_files
 from sleeper_nb.errors import Action, EngineError, InvalidInput, NotFound, SleeperError
 from sleeper_nb.load import add_files as adding
 from sleeper_nb.load import ingest, sources
 from sleeper_nb.load.add_files import AddFilesPlan, MovingRules
-from sleeper_nb.load.bulk_load import BulkLoad, ending_at_first
+from sleeper_nb.load.bulk_load import BulkLoad, WrittenLoad, ending_at_first
 from sleeper_nb.load.data_columns import check_named_columns, materialised
 from sleeper_nb.load.ingest import (
     CheckedLoad,
@@ -55,11 +56,8 @@ from sleeper_nb.state_store.registry import open_state_store
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.data_files import DataFileSettings
 from sleeper_nb.storage.filesystem import Storage
-from sleeper_nb.table.bulk_loading import LoadEngine, as_files, is_bulk, is_by_spark, split_of, writer_of
+from sleeper_nb.table.bulk_loading import LoadEngine, is_bulk, is_by_spark, split_of, writer_of
 from sleeper_nb.versions.periodic_savepoints import LoadedAndSaved, save_after_load
-
-if TYPE_CHECKING:
-    from sleeper_nb.engines.spark.source_table import WrittenLoad
 
 logger = logging.getLogger(__name__)
 
@@ -371,11 +369,7 @@ def planned_load(
         return plan_ingest(
             state, storage, rows, strategy=strategy, through_spark=False, matching=matching, checks=checks
         )
-    from sleeper_nb.engines.spark import frame_plan
-
-    plan = frame_plan.plan_frame(engines.spark.runtime(), state, rows, matching, strategy=strategy, checks=checks)
-    later = ("whether row keys are unique is checked by the load",) if state.schema.unique_keys else ()
-    return replace(plan, notes=(*plan.notes, *later))
+    return engines.with_tasks.plan_load(state, rows, matching, strategy=strategy, checks=checks)
 
 
 def _ingest(
@@ -453,7 +447,7 @@ def _merging(table: OpenTable) -> Action:
 
 
 def add_written(table: OpenTable, load: WrittenLoad, write: Callable[[], Iterable[FileReference]]) -> Snapshot:
-    """Add files that tasks of Spark wrote: `sleeper_nb.engines.spark.source_table.AddWritten` for a table."""
+    """Add files that tasks of Spark wrote: `AddWritten` of the data source for a table."""
     author = table.components.author
 
     def add() -> Snapshot:

@@ -75,7 +75,6 @@ from sleeper_nb.sql.whole_rows import check_no_whole_rows
 from sleeper_nb.table.searched_version import FoundRows, Place, SearchedVersion
 
 _Mask = npt.NDArray[np.bool_]
-_CONDITIONS = frozenset({"BOOLEAN", '"NULL"', "boolean", "void"})
 _LONGEST = 40
 """A condition up to so many characters is repeated in a hint."""
 _FILE_BITS = 40
@@ -109,7 +108,7 @@ class EditFinder:
             does not fit.
         """
         check_no_whole_rows(self.change, self.schema.names)
-        if self.version.of_change.dialect == "duckdb" and self.version.searched is None:
+        if self.version.of_change.asked.capabilities.takes_any_condition and self.version.searched is None:
             self._check_are_conditions()
         match self.change:
             case DeleteRows() as delete:
@@ -140,8 +139,8 @@ class EditFinder:
             if len(kinds) != len(conditions):  # COLUMNS(*) of DuckDB, which it refuses where one condition is expected
                 continue
             for condition, kind in zip(conditions, kinds, strict=True):
-                if kind not in _CONDITIONS:
-                    raise placed(_no_condition(condition, kind), condition.written, condition.at)
+                if what := self.version.of_change.asked.why_no_condition(kind):
+                    raise placed(_no_condition(condition, what), condition.written, condition.at)
 
     @cached_property
     def schema(self) -> Schema:
@@ -436,11 +435,9 @@ class EditFinder:
 
 
 def _no_condition(condition: Slice, kind: str) -> InvalidInput:
-    from sleeper_nb.engines.duckdb.conditions import type_name
-
     is_short = len(condition.text) <= _LONGEST and "\n" not in condition.text
     hint = f"compare it: {condition.text} = …" if is_short else "compare it with a value: … = 5"
-    return InvalidInput(f"the condition is a value of type {type_name(kind)}, not true or false", hint=hint)
+    return InvalidInput(f"the condition is a value of type {kind}, not true or false", hint=hint)
 
 
 def _numbers(rows: pa.Table) -> npt.NDArray[np.int64]:

@@ -36,7 +36,7 @@ from sleeper_nb.versions.periodic_savepoints import SavepointSchedule
 logger = logging.getLogger(__name__)
 
 CompactionEngine = Literal["auto", "spark", "local"]
-SPARK_BYTES = 256 * 2**20
+TASK_BYTES = 256 * 2**20
 """From this size of its inputs on, compaction with ``engine="auto"`` goes through Spark."""
 
 
@@ -276,13 +276,11 @@ def _job_runner(
 
     def run(jobs: Sequence[CompactionJob], schema: Schema) -> Any:
         size = sum(file.bytes for job in jobs for file in job.inputs)
-        if engine == "local" or (engine == "auto" and size < SPARK_BYTES):
+        if engine == "local" or (engine == "auto" and size < TASK_BYTES):
             return compaction.run_in_process(storage, writing, on_start, check)(jobs, schema)
-        from sleeper_nb.engines.spark import spark_compaction
-
-        logger.info("table %s: compacting %d bytes on Spark", table.name, size)
-        spark = table.components.engines.spark.runtime()
-        return spark_compaction.run_on_spark(spark, storage, writing, on_start, check)(jobs, schema)
+        tasks = table.components.engines.with_tasks
+        logger.info("table %s: compacting %d bytes on %s", table.name, size, tasks.title)
+        return tasks.compaction(storage, writing, on_start, check)(jobs, schema)
 
     return run
 

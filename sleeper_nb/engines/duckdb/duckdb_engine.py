@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from sleeper_nb.engines.duckdb.database import Database
-from sleeper_nb.engines.engine import Capabilities, EngineName, EngineQuery
+from sleeper_nb.engines.engine import Capabilities, EngineName, EngineQuery, ScanRows
 from sleeper_nb.errors import SleeperError
 from sleeper_nb.sql.composition import Composition
 from sleeper_nb.sql.statement import SqlText, Statement
 
 if TYPE_CHECKING:
+    import duckdb
+
     from sleeper_nb.engines.duckdb.duckdb_statement import DuckDBStatement
+    from sleeper_nb.progress import Progress
+    from sleeper_nb.read.column_profile import ColumnProfile
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,28 @@ class DuckDBEngine:
 
     def check(self, statement: Statement, *, dry_run: bool) -> None:
         """Leave all to DuckDB's parser: nothing has to start."""
+
+    def why_no_condition(self, kind: str) -> str:
+        """Return the type of values that DuckDB takes for true or false, and users do not."""
+        if kind in {"BOOLEAN", '"NULL"'}:
+            return ""
+        from sleeper_nb.engines.duckdb.conditions import type_name
+
+        return type_name(kind)
+
+    def scan(self, rows: ScanRows) -> duckdb.DuckDBPyRelation:
+        """Return the rows of a scan as a relation on the connection of this thread."""
+        from sleeper_nb.engines.duckdb.scanned_rows import relation
+
+        connection = self.database.connection_of_thread()
+        rows.guard.while_alive(connection, "relation")
+        return relation(connection, rows)
+
+    def profiles(self, rows: ScanRows, progress: Progress) -> list[ColumnProfile]:
+        """Return what the values of each column of a scan are like."""
+        from sleeper_nb.engines.duckdb.scanned_rows import profiles
+
+        return profiles(self.database, rows, progress)
 
     def close(self) -> None:
         """Release the databases."""

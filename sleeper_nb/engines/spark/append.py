@@ -27,9 +27,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.spark.actions import ENDING_SECONDS
 from sleeper_nb.engines.spark.frames import check_seen
-from sleeper_nb.engines.spark.source_table import WrittenLoad
 from sleeper_nb.engines.spark.spark_errors import without_stack
 from sleeper_nb.errors import InvalidInput, OutcomeUnknown, SleeperError, StorageError
+from sleeper_nb.load.bulk_load import WrittenLoad
 from sleeper_nb.load.conform import conform, raise_first
 from sleeper_nb.load.ingest import IngestSettings, discard_run, write_rows
 from sleeper_nb.load.row_checks import (

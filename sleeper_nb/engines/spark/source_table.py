@@ -11,7 +11,8 @@ from sleeper_nb.engines.spark.instance_place import InstancePlace
 from sleeper_nb.engines.spark.read_tasks import PURPOSE, FeedColumns, FeedTask, ReadTask, TaskLease
 from sleeper_nb.engines.spark.source_options import SourceOptions
 from sleeper_nb.engines.spark.wanted_rows import WantedRows
-from sleeper_nb.load.row_checks import JudgedRows, RowCheck
+from sleeper_nb.load.bulk_load import WrittenLoad
+from sleeper_nb.load.row_checks import RowCheck
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import TableProperties
@@ -30,31 +31,6 @@ from sleeper_nb.versions import resolve as versions
 from sleeper_nb.versions.comparison import VersionComparison
 from sleeper_nb.versions.leases import Leases, ReadGuard
 from sleeper_nb.versions.resolve import Resolved
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenLoad:
-    """A load whose files tasks of Spark write; one commit adds them.
-
-    Parameters
-    ----------
-    run_id, began
-        The id of the job's record when there is no `job_id`, and when it began.
-    schema
-        The schema that the files are written with.
-    message, job_id
-        As `sleeper_nb.Table.ingest` takes them.
-    judged
-        How many of the rows break each expectation.
-    """
-
-    run_id: str
-    began: datetime
-    schema: Schema
-    message: str | None
-    job_id: str | None
-    judged: JudgedRows
-
 
 AddWritten = Callable[[WrittenLoad, Callable[[], Iterable[FileReference]]], Snapshot]
 """Calls a function that yields references to the files of a load, and adds them; returns what an ingest does."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from sleeper_nb.engines.duckdb.database import Database
-from sleeper_nb.engines.engine import Capabilities, EngineName, EngineQuery, EngineSettings
+from sleeper_nb.engines.engine import Capabilities, EngineName, EngineQuery, EngineSettings, ScanRows, TaskLoad
 from sleeper_nb.engines.spark.spark_claims import changes_spark, looks_like_spark, why_only_spark, why_spark_after
 from sleeper_nb.errors import InvalidInput, SessionClosed, SleeperError
 from sleeper_nb.sql.binding import Bound, BoundSource
@@ -19,8 +19,19 @@ from sleeper_nb.sql.statement import SqlText, Statement
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from sleeper_nb.engines.spark.spark_load import SparkWriter
     from sleeper_nb.engines.spark.spark_rows import SparkRows
     from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
+    from sleeper_nb.load.ingest import IngestPlan
+    from sleeper_nb.load.load_options import Matching
+    from sleeper_nb.load.row_checks import RowCheck
+    from sleeper_nb.load.sources import IngestSource
+    from sleeper_nb.load.split import KeySample
+    from sleeper_nb.maintain.compact import JobRunner
+    from sleeper_nb.model.schema import Schema
+    from sleeper_nb.model.state import TableState
+    from sleeper_nb.storage.data_files import DataFileSettings
+    from sleeper_nb.storage.filesystem import Storage
 
 
 class SparkEngine:
@@ -153,6 +164,62 @@ class SparkEngine:
 
         spark = self.started
         return name in function_names() or (spark is not None and has_function(spark, name))
+
+    def why_no_condition(self, _kind: str) -> str:
+        """Return "": Spark itself refuses a condition that is none."""
+        return ""
+
+    def scan(self, rows: ScanRows) -> DataFrame:
+        """Return the rows of a scan as a DataFrame; DuckDB evaluates the condition in Spark's Python workers."""
+        from sleeper_nb.engines.spark import frames
+        from sleeper_nb.engines.spark.kept_frames import KeptFrames
+
+        rows.guard.until_closed("data frame")
+        frame = frames.data_frame(KeptFrames(self.runtime().session()), rows.plan, rows.storage)
+        if rows.condition is not None:
+            frame = frames.met(frame, rows.plan.schema, rows.condition, rows.columns)
+        frame = frame.select(*rows.columns) if rows.columns else frame
+        return frame if rows.limit is None else frame.limit(rows.limit)
+
+    def writer(self, load: TaskLoad) -> SparkWriter:
+        """Return what writes the files of a load by tasks."""
+        from sleeper_nb.engines.spark.spark_load import SparkWriter
+
+        return SparkWriter(self.runtime(), load)
+
+    def sample(self, rows: Sequence[IngestSource], schema: Schema, size: int, matching: Matching) -> KeySample:
+        """Return a sample of the row keys of what is loaded, and the number of its rows."""
+        from sleeper_nb.engines.spark.key_sampling import sample_keys
+
+        return sample_keys(self.runtime(), rows, schema, size, matching=matching)
+
+    def plan_load(
+        self,
+        state: TableState,
+        rows: Sequence[IngestSource],
+        matching: Matching,
+        *,
+        strategy: str,
+        checks: Sequence[RowCheck],
+    ) -> IngestPlan:
+        """Return what a load of a DataFrame would do; whether row keys are unique is checked by the load."""
+        from sleeper_nb.engines.spark.frame_plan import plan_frame
+
+        plan = plan_frame(self.runtime(), state, rows, matching, strategy=strategy, checks=checks)
+        later = ("whether row keys are unique is checked by the load",) if state.schema.unique_keys else ()
+        return replace(plan, notes=(*plan.notes, *later))
+
+    def compaction(
+        self,
+        storage: Storage,
+        writing: DataFileSettings,
+        on_start: Callable[[str], None],
+        check: Callable[[], None],
+    ) -> JobRunner:
+        """Return what runs each compaction job as one task."""
+        from sleeper_nb.engines.spark.spark_compaction import run_on_spark
+
+        return run_on_spark(self.runtime(), storage, writing, on_start, check)
 
     def close(self) -> None:
         """Stop Spark, if a session of this process started it and no other one uses it."""

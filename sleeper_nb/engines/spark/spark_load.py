@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import pyarrow as pa
 
 from sleeper_nb.clock import Clock
+from sleeper_nb.engines.engine import TaskLoad
 from sleeper_nb.engines.spark.actions import ENDING_SECONDS, any_stage_again
 from sleeper_nb.engines.spark.bulk_tasks import PACKED_DDL, BulkTasks
 from sleeper_nb.engines.spark.frames import check_written, hand_over_keys, of_arrow
@@ -34,14 +35,13 @@ from sleeper_nb.load.bulk_load import part_bytes, progress_text, slice_bytes, ti
 from sleeper_nb.load.conform import conform
 from sleeper_nb.load.ingest import IngestSettings
 from sleeper_nb.load.load_options import Matching
-from sleeper_nb.load.row_checks import NOT_JUDGED, RowCheck
+from sleeper_nb.load.row_checks import NOT_JUDGED
 from sleeper_nb.load.sorted_runs import ALL_MERGED, RunFiles, most_runs
 from sleeper_nb.load.source_files import SourceFile
 from sleeper_nb.load.sources import IngestSource, InMemory, bytes_of, is_spark, read_source
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.paths import DATA
 
 if TYPE_CHECKING:
@@ -53,30 +53,20 @@ class SparkWriter:
 
     Parameters
     ----------
-    storage
-        The table's folder.
-    sources, matching
-        What is loaded, and how columns become those of the table.
-    settings
-        How files are written, and how much memory each task takes.
-    row_checks
-        Returns the CHECKs and expectations of a table, which each task evaluates for its rows.
-    is_maintained
-        Returns whether the table is compacted without anybody asking.
+    runtime
+        Runs the tasks.
+    load
+        What is loaded into which folder, and how.
     """
 
-    def __init__(
-        self,
-        engine: SparkRuntime,
-        storage: Storage,
-        sources: Sequence[IngestSource],
-        matching: Matching,
-        settings: IngestSettings,
-        row_checks: Callable[[Schema], Sequence[RowCheck]],
-        is_maintained: Callable[[], bool] = lambda: False,
-    ) -> None:
-        self._engine, self._storage, self._sources, self._settings = engine, storage, sources, settings
-        self._matching, self._row_checks, self._is_maintained = matching, row_checks, is_maintained
+    def __init__(self, runtime: SparkRuntime, load: TaskLoad) -> None:
+        self._engine, self._load = runtime, load
+        self._storage, self._sources, self._settings, self._matching = (
+            load.storage,
+            load.sources,
+            load.settings,
+            load.matching,
+        )
         self.crowded: set[str] = set()  # folders in which several attempts may have written
         self.judged, self.run_files = NOT_JUDGED, ALL_MERGED
 
@@ -88,7 +78,7 @@ class SparkWriter:
 
     def _may_leave_runs(self) -> bool:
         merge = self._settings.merge
-        return merge is False or (merge is None and self._is_maintained())
+        return merge is False or (merge is None and self._load.is_maintained)
 
     def _run_files(self, spark: SparkSession, tree: PartitionTree) -> RunFiles:
         expected, is_asked = _expected_bytes(self._sources), self._settings.merge is False
@@ -101,7 +91,7 @@ class SparkWriter:
         """Write all rows to files whose names begin with an id, and yield the references to them."""
         sources, reached = self._sources, [self._storage]
         reached += [source.storage for source in sources if isinstance(source, SourceFile)]
-        checks = tuple(check.picklable() for check in self._row_checks(schema))
+        checks = tuple(check.picklable() for check in self._load.row_checks(schema))
         rate, may_leave_runs = _Rate(self._engine.clock), self._may_leave_runs()
         new_tasks = partial(BulkTasks, self._storage, schema, tree, self._settings, run_id, checks)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sleeper_nb.engines.engine import TaskLoad
 from sleeper_nb.engines.spark.spark_load import SparkWriter
 from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.load.bulk_load import BulkLoad
@@ -23,5 +24,5 @@ def bulk_import(
     job_id: str | None = None,
 ) -> Snapshot:
     """Add rows through Spark in one commit."""
-    writer = SparkWriter(engine, store.storage, sources, EXACT, settings, lambda _: ())
+    writer = SparkWriter(engine, TaskLoad(store.storage, sources, EXACT, settings, lambda _: ()))
     return BulkLoad(store, sources, EXACT, writer).imported(message=message, job_id=job_id)
