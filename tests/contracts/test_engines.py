@@ -12,7 +12,7 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.engines.engine import ENGINES, Engine, EngineQuery, PlannedQuery
 from sleeper_nb.errors import SessionClosed
-from sleeper_nb.read.scan_plan import FILE_NUMBER, POSITION
+from sleeper_nb.model.place_columns import FILE_NUMBER, POSITION
 from sleeper_nb.sql.binding import Binder, lookup_in
 from sleeper_nb.sql.dialects import RULES
 from sleeper_nb.sql.statement import SqlText, Statement
