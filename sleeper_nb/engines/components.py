@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +15,6 @@ from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.duckdb.duckdb_engine import DuckDBEngine
 from sleeper_nb.engines.engine import (
     DEFAULT_ENGINE,
-    ENGINES,
     Engine,
     EngineName,
     EngineRows,
@@ -51,16 +50,18 @@ class Engines:
 
     duckdb: DuckDBEngine
     spark: SparkEngine
+    by_name: Mapping[EngineName, Engine]
 
     @classmethod
     def of(cls, settings: EngineSettings, on_session: Callable[[SparkSession], object]) -> Engines:
         """Return the engines of a session; none is started. `on_session` is called with each Spark session."""
         database = Database()
-        return cls(DuckDBEngine(database, settings.local_files), SparkEngine(settings, database, on_session))
+        duckdb = DuckDBEngine(database, settings.local_files)
+        spark = SparkEngine(settings, database, on_session)
+        return cls(duckdb, spark, {duckdb.name: duckdb, spark.name: spark})
 
     def __getitem__(self, name: EngineName) -> Engine:
-        engines: dict[EngineName, Engine] = {each.name: each for each in (self.duckdb, self.spark)}
-        return engines[name]
+        return self.by_name[name]
 
     @property
     def default(self) -> Engine:
@@ -70,7 +71,7 @@ class Engines:
     @property
     def others(self) -> tuple[Engine, ...]:
         """The other engines, in the order in which they may claim a statement."""
-        return tuple(self[name] for name in ENGINES if name != DEFAULT_ENGINE)
+        return tuple(each for name, each in self.by_name.items() if name != DEFAULT_ENGINE)
 
     @property
     def with_tasks(self) -> TaskEngine:

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.engines.engine import ENGINES, Engine, EngineQuery, PlannedQuery
+from sleeper_nb.engines.engine import ENGINES, Engine, EngineQuery, PlannedQuery, ScanRows, TaskEngine, TaskLoad
 from sleeper_nb.errors import SessionClosed
+from sleeper_nb.load.bulk_load import BulkLoad
+from sleeper_nb.load.ingest import DEFAULT_INGEST
+from sleeper_nb.load.load_options import EXACT
+from sleeper_nb.load.sources import find_sources
+from sleeper_nb.maintain import compact as compaction
+from sleeper_nb.maintain.compaction_plan import StrategySettings
 from sleeper_nb.model.place_columns import FILE_NUMBER, POSITION
+from sleeper_nb.progress import Silent
+from sleeper_nb.read import read_rows
+from sleeper_nb.read.scan_plan import plan_scan
 from sleeper_nb.sql.binding import Binder, lookup_in
 from sleeper_nb.sql.dialects import RULES
 from sleeper_nb.sql.statement import SqlText, Statement
 from sleeper_nb.sql.variables import Variables
+from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.storage.data_files import AS_DEFAULT
 from tests.support.deleted_rows import rows_in_file
 
 SCHEMA = sl.Schema({"k": "int"}, {}, {"v": "string?", "n": "long"})
@@ -151,6 +164,29 @@ def test_explain_answers_a_plan(session: sl.Session, engine: Engine):
 
 
 @on_each
+def test_a_scan_is_the_engine_s_own_object(session: sl.Session, engine: Engine):
+    table, storage = session.table("t"), session.table("t").store.storage
+    state = table.store.load()
+    guard = table.at().guard(0)
+    condition = session._components.engines.condition("n > 100", SCHEMA)
+    rows = engine.scan(ScanRows(plan_scan(state), storage, guard, ("k",), "n > 100", None, condition))
+    found = rows.toArrow() if hasattr(rows, "toArrow") else rows.to_arrow_table()
+    assert sorted(found["k"].to_pylist()) == [k for k in left() if k * k > 100]
+
+
+@on_each
+def test_a_value_is_no_condition_or_the_engine_refuses_it_itself(session: sl.Session, engine: Engine):
+    sql = "SELECT (k = 1) AS a, (n) AS b FROM t"
+    condition, number = planned(session, engine, sql).run().kinds
+    assert engine.why_no_condition(condition) == ""
+    if engine.capabilities.takes_any_condition:
+        assert engine.why_no_condition(number) == "long"
+    else:
+        with pytest.raises(sl.InvalidInput):
+            planned(session, engine, "SELECT k FROM t WHERE (n)").run().all()
+
+
+@on_each
 def test_which_statements_are_its_own_is_decided_without_starting_anything(tmp_path: Any, name: Any):
     with sl.connect(tmp_path / "warehouse") as fresh:
         engine = fresh._components.engines[name]
@@ -159,6 +195,52 @@ def test_which_statements_are_its_own_is_decided_without_starting_anything(tmp_p
         assert not engine.seems_to_own(SqlText("SELECT 1"))
         engine.check(Statement.of("SELECT 1", dialect=engine.name), dry_run=True)
         assert fresh._components.engines.spark.started is None
+
+
+@pytest.fixture
+def tasks(session: sl.Session, engine: Engine) -> TaskEngine:
+    """The engine, if it has tasks."""
+    if not engine.capabilities.has_tasks:
+        pytest.skip(f"{engine.title} has no tasks")
+    return session._components.engines.with_tasks
+
+
+@pytest.fixture
+def store(session: sl.Session, tmp_path: Path) -> Iterator[StateStore]:
+    """A table of two leaves and two files in each, and a file to load."""
+    name = f"t{tmp_path.name}".replace("-", "_")
+    table = session.create_table(name, SCHEMA, split_points=[10])
+    for part in (ROWS[::2], ROWS[1::2]):
+        table.ingest(part)
+    pq.write_table(pa.Table.from_pylist([{**row, "k": row["k"] + 100} for row in ROWS], SCHEMA.arrow), tmp_path / "in")
+    (tmp_path / "in").rename(tmp_path / "new.parquet")
+    yield table.store
+    session.drop_table(name, force=True)
+
+
+@on_each
+def test_tasks_load_what_threads_of_this_process_would(tasks: TaskEngine, store: StateStore, tmp_path: Path):
+    rows, (schema, tree) = find_sources(str(tmp_path / "new.parquet")), (SCHEMA, store.load().tree)
+    sample = tasks.sample(rows, schema, 10, EXACT)
+    assert (sample.rows, set(sample.keys["k"].to_pylist()) <= set(range(100, 130))) == (30, True)
+    writer = tasks.writer(TaskLoad(store.storage, rows, EXACT, DEFAULT_INGEST, lambda _: ()))
+    assert not writer.planned(schema, tree).most
+    BulkLoad(store, rows, EXACT, writer).imported(message="by tasks")
+    found = read_rows.read(plan_scan(store.load()), store.storage)
+    assert sorted(found["k"].to_pylist()) == [*range(30), *range(100, 130)]
+
+
+@on_each
+def test_tasks_compact_as_this_process_does(tasks: TaskEngine, store: StateStore):
+    started: list[str] = []
+    runner = tasks.compaction(store.storage, AS_DEFAULT, started.append, lambda: None)
+    report = compaction.compact(
+        store, runner, strategy="all", settings=StrategySettings(), dry_run=False, progress=Silent()
+    )
+    assert len(started) == len(report.jobs) == 2
+    state = store.load()
+    assert len(plan_scan(state).files) == 2
+    assert read_rows.read(plan_scan(state), store.storage)["k"].to_pylist() == list(range(30))
 
 
 @on_each
