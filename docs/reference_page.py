@@ -10,13 +10,13 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from sleeper_nb.admin.property_listing import DEFAULTS_NOTE, property_groups
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.command import Argument, Command
 from sleeper_nb.engines.spark.sql_rules import CHANGEABLE, FORMATS
 from sleeper_nb.errors import ConfirmationNeeded
 from sleeper_nb.load.casts import KINDS, fit
 from sleeper_nb.model.properties import Property
+from sleeper_nb.model.property_guide import DEFAULTS_NOTE, property_groups
 from sleeper_nb.model.schema import SIMPLE_TYPES
 from sleeper_nb.session import Session
 from sleeper_nb.session.administration import Administration

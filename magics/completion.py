@@ -15,6 +15,7 @@ from sleeper_nb.commands.candidates import NOTHING, Candidates, CommandCompleter
 from sleeper_nb.commands.command import OUTPUT
 from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.known_names import SessionNames
+from sleeper_nb.loadable import is_data_file
 
 if TYPE_CHECKING:
     from IPython.core.completer import CompletionContext
@@ -64,11 +65,9 @@ def _with_files(found: Candidates, typed: str) -> Candidates:
 
 def _files(begun: str, kind: FileKind) -> Iterator[str]:
     """Yield the folders and files whose path begins so; hidden ones only after a dot."""
-    from sleeper_nb.load.source_files import SOURCE_ENDINGS, SPREADSHEET_ENDINGS
-
     folder, slash, name = begun.rpartition("/")
     for path in sorted(Path(f"{folder}{slash}" or ".").expanduser().iterdir()):
         is_folder = path.is_dir()
-        is_wanted = is_folder or kind == "any" or path.name.lower().endswith((*SOURCE_ENDINGS, *SPREADSHEET_ENDINGS))
+        is_wanted = is_folder or kind == "any" or is_data_file(path.name)
         if path.name.startswith(name or "") and is_wanted and (name.startswith(".") or not path.name.startswith(".")):
             yield f"{folder}{slash}{path.name}{'/' if is_folder else ''}"

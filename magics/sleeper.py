@@ -18,7 +18,7 @@ from magics.completion import sleeper_matcher
 from magics.every_answer import EveryAnswer
 from sleeper_nb import __version__, logs
 from sleeper_nb.commands import COMMANDS
-from sleeper_nb.commands.context import Context, explained
+from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.help import overview
 from sleeper_nb.commands.home import find_home
 from sleeper_nb.commands.line_progress import LineProgress
@@ -163,7 +163,9 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
             self._prepare(error)
             raise
         except Exception as error:
-            known = explained(error)
+            from sleeper_nb.session import own_error  # heavy, and wanted only here
+
+            known = own_error(error)
             if known is None:
                 self.context.failure = error
                 raise

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from sleeper_nb import logs
 from sleeper_nb.commands import COMMANDS
-from sleeper_nb.commands.context import Context, explained
+from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.help import ON_CONSOLE
 from sleeper_nb.commands.home import Home, find_home
 from sleeper_nb.commands.line_progress import LineProgress
@@ -86,7 +86,9 @@ def _run(invocation: Invocation) -> int:
         _say("\n".join([invocation.interrupted, *getattr(stop, "__notes__", ())]))
         return INTERRUPTED
     except Exception as error:
-        known = explained(error)
+        from sleeper_nb.session import own_error  # heavy, and wanted only here
+
+        known = own_error(error)
         if known is None:
             raise
         return _complain(known, FAILED)

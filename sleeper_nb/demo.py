@@ -14,7 +14,7 @@ from sleeper_nb.clock import Clock
 from sleeper_nb.errors import Action, InvalidInput, NotInstalled, OfOtherWarehouse, SleeperError
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.progress import SILENT, Progress
-from sleeper_nb.query import ENGINES, EngineName
+from sleeper_nb.public_types import ENGINES, EngineName
 from sleeper_nb.report import Bytes, Grid, Report
 from sleeper_nb.session import Session, connect
 

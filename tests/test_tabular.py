@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.admin.property_listing import describe_properties
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.property_guide import describe_properties
 from sleeper_nb.report import TableReport
 from sleeper_nb.tabular import Items, Tabular
 from tests.support.garbage import young_garbage

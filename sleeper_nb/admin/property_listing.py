@@ -1,11 +1,9 @@
-"""List properties: their values and where each was set, or what each property means."""
+"""List properties: their values, and where each was set."""
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from sleeper_nb.errors import Action, NotFound
 from sleeper_nb.model.properties import (
@@ -14,28 +12,12 @@ from sleeper_nb.model.properties import (
     PROPERTIES,
     InstanceProperties,
     Origin,
-    Property,
     TableProperties,
     default_name,
 )
-from sleeper_nb.report import Grid, Listing, TableReport
+from sleeper_nb.report import Listing
 
-WIDTH = 80
 _MOST_SHOWN = 60
-_GROUPS = (
-    ("metadata", ("sleeper.table.statestore.",)),
-    ("data files", ("sleeper.table.data.", "sleeper.table.parquet.")),
-    ("loading", ("sleeper.table.ingest.",)),
-    ("partitions", ("sleeper.table.partition.", "sleeper.table.splits.")),
-    ("compaction", ("sleeper.table.compaction.",)),
-    ("processing of rows", ("sleeper.table.filters", "sleeper.table.iterator.", "sleeper.table.aggregations")),
-    ("versions and garbage", ("snapshot.", "savepoint.", "sleeper.table.gc.")),
-)
-_OTHERS = "definition"
-DEFAULTS_NOTE = (
-    "An instance sets what its tables have by default: sleeper.default.table.gc.delay.minutes for "
-    "sleeper.table.gc.delay.minutes, sleeper.default.table.snapshot.time-retained for snapshot.time-retained."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,72 +82,3 @@ def list_values(values: tuple[PropertyValue, ...], title: str, footer: str = "")
 
 def _short(text: str) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 1]}…"
-
-
-def property_groups() -> Iterator[tuple[str, tuple[Property, ...]]]:
-    """Yield the properties of a table grouped by subject, and then those of an instance."""
-    remaining: Mapping[str, Property] = dict(PROPERTIES)
-    groups = []
-    for title, prefixes in _GROUPS:
-        groups.append((title, tuple(each for each in remaining.values() if each.name.startswith(prefixes))))
-        remaining = {name: each for name, each in remaining.items() if not name.startswith(prefixes)}
-    if remaining:
-        yield _OTHERS, tuple(remaining.values())
-    yield from groups
-    yield "instance", tuple(INSTANCE_PROPERTIES.values())
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class PropertyGuide(TableReport):
-    """What properties mean: the type and unit, default and effect of each, grouped by subject."""
-
-    described: tuple[tuple[str, tuple[Property, ...]], ...]
-
-    def grid(self) -> Grid:
-        """Return a row for each property."""
-        rows = tuple(
-            (title, each.name, each.kind, each.default, each.effect)
-            for title, known in self.described
-            for each in known
-        )
-        return Grid(("about", "property", "type", "default", "effect"), rows, footer=DEFAULTS_NOTE)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields of each property by its name."""
-        return {
-            each.name: {"about": title, "type": each.kind, "default": each.default, "effect": each.effect}
-            for title, known in self.described
-            for each in known
-        }
-
-    def __repr__(self) -> str:
-        lines = []
-        for title, known in self.described:
-            lines.append(title)
-            for each in known:
-                lines.append(f"  {each.name}")
-                for sentence in (each.effect, type_and_default(each)):
-                    lines += textwrap.wrap(sentence, WIDTH, initial_indent="      ", subsequent_indent="      ")
-        return "\n".join([*lines, "", *textwrap.wrap(DEFAULTS_NOTE, WIDTH)])
-
-
-def type_and_default(known: Property) -> str:
-    """Return a sentence with the type and the default of a property."""
-    return f"Type: {known.kind}. Default: {known.default or 'nothing'}."
-
-
-def describe_properties(names: Iterable[str] = ()) -> PropertyGuide:
-    """Return what the named properties mean; all properties when none is named."""
-    wanted = set(names)
-    if not wanted:
-        return PropertyGuide(tuple(property_groups()))
-    of_instances = InstanceProperties.defined
-    for name in wanted - {*PROPERTIES, *of_instances}:
-        raise NotFound.of("property", name, (*PROPERTIES, *of_instances))
-    defaults = ("default of tables", tuple(of_instances[name] for name in DEFAULTED))
-    described = []
-    for title, properties in (*property_groups(), defaults):
-        matches = tuple(each for each in properties if each.name in wanted)
-        if matches:
-            described.append((title, matches))
-    return PropertyGuide(tuple(described))

@@ -31,9 +31,7 @@ from sleeper_nb.report import Answer, nothing_done
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sleeper_nb.change.change import ChangeReport
-    from sleeper_nb.change.purge import PurgeReport
-    from sleeper_nb.query import EngineName
+    from sleeper_nb.public_types import ChangeReport, EngineName, PurgeReport
     from sleeper_nb.table import Table
 
 ROWS_WHERE = option(

@@ -14,12 +14,8 @@ from sleeper_nb.errors import Action, ConfirmationNeeded
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sleeper_nb.admin.delete import DeletionReport
-    from sleeper_nb.admin.reinitialise import ReinitialiseReport
-    from sleeper_nb.change.change import ChangeReport
-    from sleeper_nb.change.purge import PurgeReport
+    from sleeper_nb.public_types import ChangeReport, DeletionReport, PurgeReport, ReinitialiseReport, SavepointDeletion
     from sleeper_nb.session import Session
-    from sleeper_nb.versions.delete_savepoint import SavepointDeletion
 
 Plan = TypeVar("Plan", "DeletionReport", "ReinitialiseReport", "SavepointDeletion")
 AnyPlan = TypeVar("AnyPlan", "DeletionReport", "ReinitialiseReport", "SavepointDeletion", "ChangeReport", "PurgeReport")

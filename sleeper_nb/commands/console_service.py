@@ -19,13 +19,11 @@ from sleeper_nb import logs
 from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.outcome import BY_SIGNAL, DONE, ELSEWHERE, FAILED, Outcome
 from sleeper_nb.errors import Action, InvalidInput
-from sleeper_nb.maintain.maintenance_metrics import MaintenanceMetrics
 from sleeper_nb.model.times import parse_duration
-from sleeper_nb.storage.whole_files import whole_file
 
 if TYPE_CHECKING:
-    from sleeper_nb.session import Session
     from sleeper_nb.session.maintenance_service import MaintenanceRound
+    from sleeper_nb.session.metrics_file import MetricsFile
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +81,8 @@ def run_service(context: Context, arguments: Namespace, stop: SignalledStop) -> 
     session, as_json = context.opened(), arguments.log_format == "json"
     level = logs.level_of(os.environ)
     logs.show("info" if level == logs.OFF else level, as_json=as_json)
+    from sleeper_nb.session.metrics_file import MetricsFile  # heavy: it brings pyarrow
+
     try:
         metrics = MetricsFile(session, path, stays=every is not None)
         holder = f"process {os.getpid()} on {platform.node() or 'an unnamed machine'}"
@@ -117,21 +117,19 @@ def time_between(arguments: Namespace) -> timedelta | None:
 
 def _checked_path(path: Path) -> Path:
     """Return the path of a file of metrics; `InvalidInput` when it is, or has, something else."""
+    from sleeper_nb.session.metrics_file import MetricsFile
+
     hint = "name a file of metrics, or one that is not there"
     try:
         if path.exists() and not path.is_file():
             raise InvalidInput(f"--metrics needs a file, and {path} is none", hint=hint)
         if not path.parent.is_dir():
             raise InvalidInput(f"no folder {path.parent} for the metrics", hint="make it first")
-        if not MaintenanceMetrics.can_replace(_text_of(path)):
+        if not MetricsFile.can_replace(path):
             raise InvalidInput(f"{path} is not a file of metrics, and is not replaced", hint=hint)
     except OSError as error:
         raise InvalidInput(f"--metrics cannot be {path}: {error.strerror}", hint=hint) from error
     return path
-
-
-def _text_of(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
 
 def _ended(done: MaintenanceRound, stop: SignalledStop, metrics: MetricsFile, *, as_json: bool) -> Outcome:
@@ -141,44 +139,3 @@ def _ended(done: MaintenanceRound, stop: SignalledStop, metrics: MetricsFile, *,
     if done.stopped:
         return Outcome(text, BY_SIGNAL + stop.signal if stop.signal else ELSEWHERE)
     return Outcome(text, FAILED if done.report.failed or metrics.failed else DONE)
-
-
-class MetricsFile:
-    """The file of metrics of a process, written after each round; without a path nothing is written.
-
-    Parameters
-    ----------
-    session
-        Gives the status of the tables.
-    path
-        The file; its counters and times go on.
-    stays
-        Whether the process stays, and says that it stands by. One that ends leaves the file to the process that works.
-    """
-
-    def __init__(self, session: Session, path: Path | None, *, stays: bool) -> None:
-        self._session, self._path, self._stays = session, path, stays
-        self._metrics: MaintenanceMetrics | None = None
-        self.failed = False
-
-    def write(self, done: MaintenanceRound, holds_lease: bool) -> None:
-        """Write what was done, and how the tables are; `failed` says whether that raised an error."""
-        if self._path is None or (done.other is not None and not self._stays):
-            return
-        self.failed = True
-        metrics = self._metrics = self._metrics or self._resumed(self._path)
-        metrics.holds_lease = holds_lease
-        if done.other is None:
-            metrics.count(done.report, done.began, done.ended, succeeded=done.succeeded)
-            metrics.take(self._session.status())
-        else:
-            metrics.take(None)
-        with whole_file(self._path) as file:
-            file.write_text(metrics.text(), encoding="utf-8")
-            file.chmod(0o644)  # a collector runs as another user
-        self.failed = False
-
-    def _resumed(self, path: Path) -> MaintenanceMetrics:
-        metrics = MaintenanceMetrics(self._session.instance)
-        metrics.resume(_text_of(path))  # only now that the lease is held, as another process may have written it
-        return metrics

@@ -19,7 +19,7 @@ from sleeper_nb.progress import Progress, Silent
 from sleeper_nb.report import Display, Report
 
 if TYPE_CHECKING:
-    from sleeper_nb.query import EngineChoice
+    from sleeper_nb.public_types import EngineChoice
     from sleeper_nb.session import Session
     from sleeper_nb.session.warehouse import Warehouse
     from sleeper_nb.table import Table
@@ -246,10 +246,3 @@ def split_reference(text: str) -> tuple[str, VersionReference | None]:
     if at and not reference:
         raise InvalidInput(f"no version follows @ in {text!r}", hint=f"write {name}@12 or {name}@<savepoint>")
     return name, parse_reference(reference) if at else None
-
-
-def explained(error: Exception) -> SleeperError | None:
-    """Return an engine's own error as a `SleeperError`; None for any other."""
-    from sleeper_nb.engines.own_errors import own_error
-
-    return own_error(error)

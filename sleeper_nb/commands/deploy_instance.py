@@ -12,7 +12,7 @@ from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.tables import parse_property
 
 if TYPE_CHECKING:
-    from sleeper_nb.admin.deploy import DeployReport
+    from sleeper_nb.public_types import DeployReport
 
 _DEPLOY = flag("--deploy", "plan bucket, DynamoDB tables and properties; --force makes what is missing")
 _ONLY_WITH_IT = (

@@ -14,11 +14,8 @@ from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
     from sleeper_nb.display.listings import Pictured
-    from sleeper_nb.maintain.alerts import InstanceStatus
-    from sleeper_nb.maintain.findings import CheckReport
-    from sleeper_nb.maintain.status import TableStatus
     from sleeper_nb.model.jobs import Lease
-    from sleeper_nb.read.job_tracking import Which
+    from sleeper_nb.public_types import CheckReport, InstanceStatus, TableStatus, Which
     from sleeper_nb.report import Listing
 
 _POLL_SECONDS = 1.0

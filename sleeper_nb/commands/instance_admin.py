@@ -27,10 +27,7 @@ from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NotFound, Sto
 from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
-    from sleeper_nb.admin.delete import DeletionReport
-    from sleeper_nb.admin.deploy import DeployReport
-    from sleeper_nb.admin.instances import InstanceSummary
-    from sleeper_nb.admin.reinitialise import ReinitialiseReport
+    from sleeper_nb.public_types import DeletionReport, DeployReport, InstanceSummary, ReinitialiseReport
     from sleeper_nb.report import Listing
     from sleeper_nb.table import Table
 
@@ -85,7 +82,7 @@ def _add_instance(context: Context, arguments: Namespace) -> Answer:
     warehouse="none",
 )  # fmt: skip
 def templates(context: Context, arguments: Namespace) -> Answer:
-    from sleeper_nb.admin import table_templates
+    from sleeper_nb.commands import table_templates  # heavy: it brings pyarrow
 
     folder = Path(arguments.folder).expanduser() / table_templates.FOLDER
     texts = {
@@ -118,8 +115,9 @@ def templates(context: Context, arguments: Namespace) -> Answer:
     words=("addtable", "addtable.sh"),
 )  # fmt: skip
 def add_table(context: Context, arguments: Namespace) -> Table:
-    from sleeper_nb.admin import table_templates
+    from sleeper_nb.commands import table_templates  # heavy: it brings pyarrow
     from sleeper_nb.model.properties import TABLE_SCHEMA, TableProperties
+    from sleeper_nb.model.schema_file import read_schema
 
     folder = Path(table_templates.FOLDER)
     schema_path = arguments.schema or folder / table_templates.SCHEMA
@@ -130,7 +128,7 @@ def add_table(context: Context, arguments: Namespace) -> Table:
             f"{properties_path} sets {TABLE_SCHEMA}, but the schema is read from {schema_path}",
             hint=f"put the schema into {schema_path}, and remove the line from {properties_path}",
         )
-    schema = table_templates.read_schema(_read_file(schema_path, "schema"), str(schema_path))
+    schema = read_schema(_read_file(schema_path, "schema"), str(schema_path))
     session = context.instance(arguments.instance_id)
     return session.create_table(arguments.table_name, schema, properties=properties.texts)
 

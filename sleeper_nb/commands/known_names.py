@@ -6,14 +6,14 @@ shell opens no session, which would take it longer than a user waits after Tab.
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.home import Home
 from sleeper_nb.instance_folder import InstanceFolder, instances_in
+from sleeper_nb.loadable import columns_of, columns_of_file, is_loadable
 from sleeper_nb.model.savepoints import version_words
 
 if TYPE_CHECKING:
@@ -60,11 +60,11 @@ class SessionNames:
     def variables(self, *, with_rows: bool = False) -> list[str]:
         """Return the user's variables, or those that a load reads."""
         variables = self.context.own_variables()
-        return [name for name, value in variables.items() if not with_rows or _has_rows(value)]
+        return [name for name, value in variables.items() if not with_rows or is_loadable(value)]
 
     def data_columns(self, source: str) -> tuple[str, ...]:
         """Return the columns of ``$name`` or a file."""
-        return _columns_of(self.context.value(source)) if source.startswith("$") else columns_of_file(source)
+        return columns_of(self.context.value(source)) if source.startswith("$") else columns_of_file(source)
 
     def instances(self) -> list[str]:
         """Return the instances of the warehouse."""
@@ -137,36 +137,3 @@ class FolderNames:
     @property
     def _folder(self) -> InstanceFolder:
         return InstanceFolder((self.home.folder or Path("/nowhere")) / self.instance)
-
-
-def _has_rows(value: Any) -> bool:
-    """Return whether a load reads a variable: a table of some library, rows, or the path of a file."""
-    from sleeper_nb.load.sources import is_table
-
-    if isinstance(value, list):
-        return bool(value) and isinstance(value[0], dict)
-    try:
-        return isinstance(value, Path) or is_table(value)
-    except Exception:  # noqa: BLE001 - an object of the user's may fail when it is looked at
-        return False
-
-
-def _columns_of(data: Any) -> tuple[str, ...]:
-    from sleeper_nb.load.sources import is_rows, names_of
-
-    if isinstance(data, str | Path):
-        return columns_of_file(str(data))
-    return tuple(map(str, data[0])) if is_rows(data) and data else names_of(data) or ()
-
-
-def columns_of_file(path: str) -> tuple[str, ...]:
-    """Return the columns of a Parquet file, or the header of a CSV file; none of what cannot be read."""
-    file = Path(path).expanduser()
-    if file.suffix.lower() == ".parquet":
-        import pyarrow.parquet as pq
-
-        return tuple(pq.read_schema(file).names)
-    if file.suffix.lower() in {".csv", ".tsv"}:
-        with file.open(encoding="utf-8-sig", newline="") as lines:
-            return tuple(next(csv.reader(lines, delimiter="\t" if file.suffix.lower() == ".tsv" else ",")))
-    return ()

@@ -29,11 +29,8 @@ from sleeper_nb.errors import Action, InvalidInput, NotFound, SleeperError
 from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
-    from sleeper_nb.load.add_files import AddFilesPlan
-    from sleeper_nb.load.ingest import IngestPlan
-    from sleeper_nb.load.load_options import LoadArguments
     from sleeper_nb.model.snapshots import Snapshot
-    from sleeper_nb.read.export import ExportReport
+    from sleeper_nb.public_types import AddFilesPlan, ExportReport, IngestPlan, LoadArguments
     from sleeper_nb.table import Table
     from sleeper_nb.table.folder_watch import WatchReport
 
@@ -156,9 +153,8 @@ def _columns(text: str | None) -> list[str] | dict[str, str] | None:
     words=("load", "insert", "import", "bulk-import", "append", "copy", "watch-folder"),
 )
 def ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | WatchReport | Answer:
-    from sleeper_nb.load.ingest import CheckedLoad
     from sleeper_nb.model.jobs import MadeBefore
-    from sleeper_nb.versions.periodic_savepoints import LoadedAndSaved
+    from sleeper_nb.public_types import CheckedLoad, LoadedAndSaved
 
     if arguments.watch is not None:
         return _watch(context, arguments)

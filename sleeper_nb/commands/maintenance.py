@@ -14,12 +14,8 @@ from sleeper_nb.progress import BackgroundJob
 from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
-    from sleeper_nb.load.split import SplitReport
-    from sleeper_nb.maintain.collect_garbage import GarbageReport
-    from sleeper_nb.maintain.maintain import MaintenanceReport
-    from sleeper_nb.maintain.sweep_orphans import OrphanReport
+    from sleeper_nb.public_types import ExpiryReport, GarbageReport, MaintenanceReport, OrphanReport, SplitReport
     from sleeper_nb.table import Table
-    from sleeper_nb.versions.expire import ExpiryReport
 
 
 def _check_service(arguments: Namespace) -> None:

@@ -35,7 +35,7 @@ from sleeper_nb.report import Report, Stacked
 from sleeper_nb.sql_text import in_one_line, is_writing
 
 if TYPE_CHECKING:
-    from sleeper_nb.query import QueryResult
+    from sleeper_nb.public_types import QueryResult
     from sleeper_nb.scan import Scan
     from sleeper_nb.table_at import TableAt
 
@@ -115,8 +115,7 @@ def _in_the_statement(line: TypedLine) -> Hint | None:
     instead=_in_the_statement,
 )  # fmt: skip
 def sql(context: Context, arguments: Namespace) -> Any:
-    from sleeper_nb.change.change import ChangeReport  # heavy: they bring pyarrow
-    from sleeper_nb.query import QueryResult
+    from sleeper_nb.public_types import ChangeReport, QueryResult
 
     session = context.opened()
     if context.face == "console" and arguments.statement.strip() == "-":

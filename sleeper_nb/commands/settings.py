@@ -22,9 +22,9 @@ from sleeper_nb.errors import Action, InvalidInput
 from sleeper_nb.model.properties import STATE_STORES
 
 if TYPE_CHECKING:
-    from sleeper_nb.admin.apply import ApplyReport
-    from sleeper_nb.admin.property_listing import PropertyGuide, PropertyValue
+    from sleeper_nb.model.property_guide import PropertyGuide
     from sleeper_nb.model.snapshots import Snapshot
+    from sleeper_nb.public_types import ApplyReport, PropertyValue
     from sleeper_nb.report import Listing
 
 
@@ -116,7 +116,7 @@ def _parse_changes(words: list[str], unset: list[str]) -> dict[str, str | None]:
 
 
 def _describe_properties(words: list[str], unset: list[str]) -> PropertyGuide:
-    from sleeper_nb.admin.property_listing import describe_properties
+    from sleeper_nb.model.property_guide import describe_properties
 
     if unset or any("=" in text for text in words):
         raise InvalidInput("--describe changes nothing", hint="leave out --describe, or the values")

@@ -35,13 +35,15 @@ from sleeper_nb.model.properties import SPLITS_FILE, STATE_STORES
 from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
-    from sleeper_nb.admin.alter import AlterReport
-    from sleeper_nb.admin.create_plan import CreatePlan
-    from sleeper_nb.admin.delete import DeletionReport
-    from sleeper_nb.admin.reinitialise import ReinitialiseReport
-    from sleeper_nb.admin.split_points_estimate import SplitPointsEstimate
     from sleeper_nb.model.schema import Field, Schema
-    from sleeper_nb.read.column_profile import ColumnProfile
+    from sleeper_nb.public_types import (
+        AlterReport,
+        ColumnProfile,
+        CreatePlan,
+        DeletionReport,
+        ReinitialiseReport,
+        SplitPointsEstimate,
+    )
     from sleeper_nb.report import Listing, Stacked
     from sleeper_nb.table import Table
     from sleeper_nb.widgets.form import CreateForm

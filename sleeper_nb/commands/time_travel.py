@@ -32,11 +32,9 @@ if TYPE_CHECKING:
     from sleeper_nb.display.listings import Pictured
     from sleeper_nb.model.savepoints import Savepoint
     from sleeper_nb.model.snapshots import Snapshot
+    from sleeper_nb.public_types import Diff, RollbackReport, SavepointDeletion
     from sleeper_nb.report import Listing
     from sleeper_nb.table import Table
-    from sleeper_nb.versions.delete_savepoint import SavepointDeletion
-    from sleeper_nb.versions.diff import Diff
-    from sleeper_nb.versions.roll_back import RollbackReport
 
 
 @command(

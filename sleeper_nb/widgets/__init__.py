@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from sleeper_nb.progress import BackgroundJob
-    from sleeper_nb.query import QueryResult
+    from sleeper_nb.public_types import QueryResult
     from sleeper_nb.session import Session
     from sleeper_nb.widgets.explorer import Explorer
     from sleeper_nb.widgets.form import CreateForm

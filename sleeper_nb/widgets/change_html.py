@@ -16,7 +16,7 @@ from sleeper_nb.widgets.column_changes import ColumnCounts, ColumnCountsDiff
 from sleeper_nb.widgets.version_change import COLUMNS, MOST_ROWS, FilesDiff, VersionDiff
 
 if TYPE_CHECKING:
-    from sleeper_nb.versions.row_images import FirstImages, ImageSummary
+    from sleeper_nb.public_types import FirstImages, ImageSummary
 
 Kind = Literal["all", "added", "removed", "changed"]
 KINDS: tuple[Kind, ...] = ("all", "added", "removed", "changed")

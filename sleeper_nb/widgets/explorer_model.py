@@ -24,7 +24,7 @@ from sleeper_nb.last_used import LastUsed
 from sleeper_nb.model.file_totals import Totals
 from sleeper_nb.model.partitions import write_region
 from sleeper_nb.model.sql_quotes import quoted_name
-from sleeper_nb.query import QueryResult
+from sleeper_nb.public_types import QueryResult
 from sleeper_nb.report import counted, notes_line, report_for
 from sleeper_nb.sql_text import with_version
 from sleeper_nb.widgets.row_grid_model import FIRST_COLUMNS, GridPage, RowGridModel

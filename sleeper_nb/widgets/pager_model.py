@@ -14,7 +14,7 @@ from sleeper_nb.report import MOST_SHOWN, Grid, Report, data_rows
 from sleeper_nb.tabular import as_dict
 
 if TYPE_CHECKING:
-    from sleeper_nb.query import QueryResult
+    from sleeper_nb.public_types import QueryResult
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from sleeper_nb.model.state import TableState
-    from sleeper_nb.query import QueryResult
+    from sleeper_nb.public_types import QueryResult
     from sleeper_nb.table_at import TableAt
 
 FIRST_COLUMNS: Final = 24

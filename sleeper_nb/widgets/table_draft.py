@@ -15,7 +15,7 @@ from sleeper_nb.model.schema import SIMPLE_TYPES, Field, Schema, parse_type
 from sleeper_nb.model.table_names import check_table_name
 
 if TYPE_CHECKING:
-    from sleeper_nb.admin.create_plan import CreatePlan
+    from sleeper_nb.public_types import CreatePlan
 
 ColumnRole = Literal["row key", "sort key", "value"]
 ROLES: tuple[ColumnRole, ...] = ("row key", "sort key", "value")

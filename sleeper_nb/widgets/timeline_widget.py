@@ -362,7 +362,7 @@ class Timeline(LiveWidget):
             raise InvalidInput("there is nothing to roll back to", hint="the table has one version")
         self._clear_plan()
         table, to = self._table(), self.before
-        current = table.store.head().id
+        current = table.at().resolved.snapshot_id
         plan = table.rollback(to, dry_run=True)
         self.rollback_line = f"%sleeper rollback {self.table} {to}"
         run = None if plan.is_nothing else partial(self._roll_back, to, current)
@@ -371,7 +371,7 @@ class Timeline(LiveWidget):
     def _roll_back(self, to: int, planned_on: int) -> None:
         """Roll back, unless the plan is of an older state of the table: then show a new plan."""
         table = self._table()
-        current = table.store.head().id
+        current = table.at().resolved.snapshot_id
         if current != planned_on:
             self.plan_rollback()
             raise ConflictError(

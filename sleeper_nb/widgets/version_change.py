@@ -20,10 +20,9 @@ from sleeper_nb.widgets.column_changes import ColumnComparison, ColumnCountsDiff
 
 if TYPE_CHECKING:
     from sleeper_nb.changes import Changes
+    from sleeper_nb.public_types import Diff, FileDiff, ImageSummary
     from sleeper_nb.table import Table
     from sleeper_nb.table_at import TableAt
-    from sleeper_nb.versions.diff import Diff, FileDiff
-    from sleeper_nb.versions.row_images import ImageSummary
 
 READ_UNASKED: Final = 64 << 20
 """Bytes; what needs more is read when the user asks for it."""

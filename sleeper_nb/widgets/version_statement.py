@@ -13,7 +13,7 @@ from sleeper_nb.widgets.column_bars import TOP_VALUES, Bars
 from sleeper_nb.widgets.row_grid_query import select
 
 if TYPE_CHECKING:
-    from sleeper_nb.query import QueryResult
+    from sleeper_nb.public_types import QueryResult
     from sleeper_nb.table_at import TableAt
 
 _Ends = tuple[Any, Any]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.admin import property_listing
 from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.model import property_guide
 from sleeper_nb.model.properties import INSTANCE_PROPERTIES, PROPERTIES
 
 DELAY, BATCH = "sleeper.table.gc.delay.minutes", "sleeper.table.compaction.files.batch.size"
@@ -172,14 +172,14 @@ def test_an_instance_chooses_the_state_store_of_new_tables(tmp_path):
 
 
 def test_each_property_is_described_once_in_80_columns():
-    guide = property_listing.describe_properties()
+    guide = property_guide.describe_properties()
     assert set(guide.to_dict()) == {*PROPERTIES, *INSTANCE_PROPERTIES}
     assert sum(len(known) for _, known in guide.described) == len(PROPERTIES) + len(INSTANCE_PROPERTIES)
     assert max(map(len, repr(guide).splitlines())) <= 80
     text = " ".join(repr(guide).split())
     for each in (*PROPERTIES.values(), *INSTANCE_PROPERTIES.values()):
         assert all(said in text for said in (each.name, each.kind, each.effect, each.default)), each.name
-    assert list(property_listing.describe_properties([DELAY]).to_dict()) == [DELAY]
+    assert list(property_guide.describe_properties([DELAY]).to_dict()) == [DELAY]
     with pytest.raises(NotFound) as caught:
-        property_listing.describe_properties(["sleeper.table.gc.delay"])
+        property_guide.describe_properties(["sleeper.table.gc.delay"])
     assert DELAY in (caught.value.hint or "")

@@ -1,13 +1,11 @@
-"""Templates for a new table: a properties file with every default, and an example schema; and reading them. Pure."""
+"""Templates for a new table: a properties file with every default, and an example schema. Pure."""
 
 from __future__ import annotations
 
-import re
 import textwrap
 
-from sleeper_nb.admin.property_listing import property_groups, type_and_default
-from sleeper_nb.errors import InvalidInput, SleeperError
 from sleeper_nb.model.config_text import comment_of, line_of
+from sleeper_nb.model.property_guide import property_groups, type_and_default
 from sleeper_nb.model.schema import Schema
 
 FOLDER = "templates"
@@ -19,7 +17,6 @@ Each property is commented out and shows its default. To set one, remove the # a
 A property that is not set has the value that the instance sets (sleeper.default.table.…), or the default.
 """
 _EXAMPLE = Schema({"key": "string"}, {"timestamp": "long"}, {"value": "string?"})
-_QUOTED = re.compile(r"'([^']+)'")
 
 
 def table_properties_template() -> str:
@@ -38,26 +35,6 @@ def table_properties_template() -> str:
 def schema_template() -> str:
     """Return the JSON of an example schema: one row key, one sort key and one value column."""
     return _EXAMPLE.to_json() + "\n"
-
-
-def read_schema(text: str, source: str) -> Schema:
-    """Return the schema that a file holds: Sleeper's JSON, or lines as `Schema.from_ddl` takes them.
-
-    Raises
-    ------
-    InvalidInput
-        Names the source, and the line where that is known.
-    """
-    is_json = text.lstrip().startswith("{")
-    try:
-        return Schema.from_json(text) if is_json else Schema.from_ddl(text)
-    except SleeperError as error:
-        message = f"{source}: {error.message}"
-        word = _QUOTED.search(error.message)
-        if is_json and word and "line " not in error.message:
-            lines = [number for number, line in enumerate(text.splitlines(), 1) if f'"{word[1]}"' in line]
-            message = f"line {lines[-1]} of {message}" if lines else message
-        raise InvalidInput(message, hint=error.hint_parts) from error
 
 
 def _ascii(text: str) -> str:

@@ -1,0 +1,135 @@
+"""The types of what public calls take and return: for annotations, and to tell one answer from another.
+
+Each is imported on first use: `import sleeper_nb.public_types` loads none of the modules that they are from.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sleeper_nb.admin.alter import AlterReport
+    from sleeper_nb.admin.apply import ApplyReport
+    from sleeper_nb.admin.create_plan import CreatePlan
+    from sleeper_nb.admin.delete import DeletionReport
+    from sleeper_nb.admin.deploy import DeployReport
+    from sleeper_nb.admin.instances import InstanceSummary
+    from sleeper_nb.admin.property_listing import PropertyValue
+    from sleeper_nb.admin.reinitialise import ReinitialiseReport
+    from sleeper_nb.admin.split_points_estimate import SplitPointsEstimate
+    from sleeper_nb.change.change import ChangeReport
+    from sleeper_nb.change.purge import PurgeReport
+    from sleeper_nb.load.add_files import AddFilesPlan
+    from sleeper_nb.load.ingest import CheckedLoad, IngestPlan
+    from sleeper_nb.load.load_options import LoadArguments
+    from sleeper_nb.load.split import SplitReport
+    from sleeper_nb.maintain.alerts import InstanceStatus
+    from sleeper_nb.maintain.collect_garbage import GarbageReport
+    from sleeper_nb.maintain.compact import CompactionReport
+    from sleeper_nb.maintain.findings import CheckReport
+    from sleeper_nb.maintain.maintain import MaintenanceReport
+    from sleeper_nb.maintain.status import TableStatus
+    from sleeper_nb.maintain.sweep_orphans import OrphanReport
+    from sleeper_nb.query import ENGINES, EngineChoice, EngineName, QueryResult
+    from sleeper_nb.read.column_profile import ColumnProfile
+    from sleeper_nb.read.export import ExportReport
+    from sleeper_nb.read.job_tracking import Which
+    from sleeper_nb.versions.delete_savepoint import SavepointDeletion
+    from sleeper_nb.versions.diff import Diff, FileDiff
+    from sleeper_nb.versions.expire import ExpiryReport
+    from sleeper_nb.versions.periodic_savepoints import LoadedAndSaved
+    from sleeper_nb.versions.roll_back import RollbackReport
+    from sleeper_nb.versions.row_images import FirstImages, ImageSummary
+
+_HOMES = {
+    "ENGINES": "query",
+    "AddFilesPlan": "load.add_files",
+    "AlterReport": "admin.alter",
+    "ApplyReport": "admin.apply",
+    "ChangeReport": "change.change",
+    "CheckReport": "maintain.findings",
+    "CheckedLoad": "load.ingest",
+    "ColumnProfile": "read.column_profile",
+    "CompactionReport": "maintain.compact",
+    "CreatePlan": "admin.create_plan",
+    "DeletionReport": "admin.delete",
+    "DeployReport": "admin.deploy",
+    "Diff": "versions.diff",
+    "EngineChoice": "query",
+    "EngineName": "query",
+    "ExpiryReport": "versions.expire",
+    "ExportReport": "read.export",
+    "FileDiff": "versions.diff",
+    "FirstImages": "versions.row_images",
+    "GarbageReport": "maintain.collect_garbage",
+    "ImageSummary": "versions.row_images",
+    "IngestPlan": "load.ingest",
+    "InstanceStatus": "maintain.alerts",
+    "InstanceSummary": "admin.instances",
+    "LoadArguments": "load.load_options",
+    "LoadedAndSaved": "versions.periodic_savepoints",
+    "MaintenanceReport": "maintain.maintain",
+    "OrphanReport": "maintain.sweep_orphans",
+    "PropertyValue": "admin.property_listing",
+    "PurgeReport": "change.purge",
+    "QueryResult": "query",
+    "ReinitialiseReport": "admin.reinitialise",
+    "RollbackReport": "versions.roll_back",
+    "SavepointDeletion": "versions.delete_savepoint",
+    "SplitPointsEstimate": "admin.split_points_estimate",
+    "SplitReport": "load.split",
+    "TableStatus": "maintain.status",
+    "Which": "read.job_tracking",
+}
+__all__ = [
+    "ENGINES",
+    "AddFilesPlan",
+    "AlterReport",
+    "ApplyReport",
+    "ChangeReport",
+    "CheckReport",
+    "CheckedLoad",
+    "ColumnProfile",
+    "CompactionReport",
+    "CreatePlan",
+    "DeletionReport",
+    "DeployReport",
+    "Diff",
+    "EngineChoice",
+    "EngineName",
+    "ExpiryReport",
+    "ExportReport",
+    "FileDiff",
+    "FirstImages",
+    "GarbageReport",
+    "ImageSummary",
+    "IngestPlan",
+    "InstanceStatus",
+    "InstanceSummary",
+    "LoadArguments",
+    "LoadedAndSaved",
+    "MaintenanceReport",
+    "OrphanReport",
+    "PropertyValue",
+    "PurgeReport",
+    "QueryResult",
+    "ReinitialiseReport",
+    "RollbackReport",
+    "SavepointDeletion",
+    "SplitPointsEstimate",
+    "SplitReport",
+    "TableStatus",
+    "Which",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a type from its module at its first use."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'sleeper_nb.public_types' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"sleeper_nb.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__
