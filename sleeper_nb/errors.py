@@ -69,8 +69,33 @@ class Action:
         return self.line if self.line.startswith("-") else f"{prefix} {self.line}"
 
 
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """Says that what failed has changed nothing.
+
+    Parameters
+    ----------
+    before, after
+        What is between it and the other parts of a hint.
+    others_did
+        Whether something that was done before it has.
+    """
+
+    before: str = ""
+    after: str = ""
+    others_did: bool = False
+
+    def text(self, prefix: str) -> str:  # noqa: ARG002 - the same at each face
+        """Return it in words."""
+        return f"{self.before}nothing {'else ' if self.others_did else ''}was changed{self.after}"
+
+
+UNCHANGED: Final = Unchanged(before="; ")
+"""The last part of a hint."""
+
+
 class HintValue(Protocol):
-    """What to do, as a frozen value: an `Action`, or what `sleeper_nb.model.load_hints` has."""
+    """What to do, as a frozen value: an `Action`, `Unchanged`, or what `sleeper_nb.model.load_hints` has."""
 
     def text(self, prefix: str) -> str:
         """Return it as it is typed after a prefix; in Python when that is empty."""
@@ -194,8 +219,35 @@ class OfOtherWarehouse(InvalidInput):
     """The instance of this name, in the account and region, belongs to another warehouse; nothing of it was read."""
 
 
-NONE_YET: Final = "there is no {} yet"
-"""The hint of a name that is not there where no other is."""
+@dataclass(frozen=True, slots=True)
+class NoneYet:
+    """The hint of a name that is not there where no other is.
+
+    Parameters
+    ----------
+    kind
+        ``"table"`` or ``"savepoint"``, for example.
+    where
+        Words that follow, such as `` in instance default``.
+    """
+
+    kind: str
+    where: str = ""
+
+    def text(self, prefix: str) -> str:  # noqa: ARG002 - the same at each face
+        """Return it in words."""
+        return f"there is no {self.kind} yet{self.where}"
+
+
+@dataclass(frozen=True, slots=True)
+class DidYouMean:
+    """Names of which one was perhaps meant, as they are written: with the quotes of Python or of SQL."""
+
+    names: tuple[str, ...]
+
+    def text(self, prefix: str) -> str:  # noqa: ARG002 - the same at each face
+        """Return the question."""
+        return f"did you mean {' or '.join(self.names)}?"
 
 
 class NotFound(SleeperError, LookupError):  # noqa: N818
@@ -218,12 +270,13 @@ class NotFound(SleeperError, LookupError):  # noqa: N818
         """
         known = list(dict.fromkeys(map(str, candidates)))
         near = nearest(str(name), known)
+        hint: Hint
         if near:
-            hint = "did you mean " + " or ".join(repr(n) for n in near) + "?"
+            hint = DidYouMean(tuple(map(repr, near)))
         elif known:
             hint = f"available: {joined(known)}"
         else:
-            hint = NONE_YET.format(kind)
+            hint = NoneYet(kind)
         return cls(f"no {kind} {str(name)!r}{where}", hint=hint)
 
 

@@ -27,7 +27,16 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sleeper_nb.errors import FREE_SPACE, Action, CatalogDamaged, DiskFull, SessionClosed, SleeperError, StorageError
+from sleeper_nb.errors import (
+    FREE_SPACE,
+    Action,
+    CatalogDamaged,
+    DiskFull,
+    SessionClosed,
+    SleeperError,
+    StorageError,
+    Unchanged,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -267,7 +276,7 @@ class SqliteFile:
         if self.identity not in {None, now}:
             raise StorageError(
                 f"the catalog of {self._path.parent} was {'replaced' if now else 'deleted'} since it was opened",
-                hint=("nothing was changed; open it again: ", self._reopening),
+                hint=(Unchanged(after="; "), "open it again: ", self._reopening),
             )
 
     @property

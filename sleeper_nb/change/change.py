@@ -28,6 +28,7 @@ from sleeper_nb.errors import (
     OutcomeUnknown,
     StateRuleBroken,
     StorageError,
+    Unchanged,
 )
 from sleeper_nb.load.ingest import check_still_fits, discard_files
 from sleeper_nb.load.row_checks import UniqueKeysOfLoad
@@ -308,7 +309,7 @@ class RowEditor:
                 return replace(report, seconds=(self.store.clock.now() - began).total_seconds())
         raise ConflictError(
             f"other writers changed rows of table {self.table!r} during each of {ATTEMPTS} attempts",
-            hint="nothing was changed; run it again when fewer writers change the table",
+            hint=(Unchanged(after="; "), "run it again when fewer writers change the table"),
         )
 
     def _attempted(

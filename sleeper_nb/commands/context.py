@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from sleeper_nb.commands.home import DEFAULT, Home, find_home, is_warehouse
-from sleeper_nb.errors import NONE_YET, Action, InvalidInput, NotFound, SleeperError
+from sleeper_nb.errors import Action, InvalidInput, NoneYet, NotFound, SleeperError
 from sleeper_nb.model.snapshots import VersionReference, parse_reference
 from sleeper_nb.progress import Progress, Silent
 from sleeper_nb.report import Display, Report
@@ -119,9 +119,9 @@ class Context:
 
     def say_where(self, error: SleeperError) -> None:
         """Name what is open in the hint of an error that says there is no table yet: another may be meant."""
-        if self.is_open and error.hint == NONE_YET.format("table"):
+        if self.is_open and error.hint_parts == (NoneYet("table"),):
             session = self.opened()
-            error.hint = f"{error.hint} in instance {session.instance} of {session.warehouse.location}"
+            error.hint = NoneYet("table", f" in instance {session.instance} of {session.warehouse.location}")
 
     def warehouse(self) -> Warehouse:
         """Return the warehouse that instances are in."""

@@ -22,7 +22,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.errors import Action, Hint, HintParts, InvalidInput, hint_text, joined
+from sleeper_nb.errors import UNCHANGED, Action, Hint, HintParts, InvalidInput, hint_text, joined
 from sleeper_nb.load.casts import InexactValueError, bad_count, cast_apart, exactly, fit, kind_of
 from sleeper_nb.load.load_options import EXACT, Matching, folded, is_nameless, valid_name
 from sleeper_nb.load.python_values import can_be_requested, is_word, prepared
@@ -585,8 +585,12 @@ def _hint_to_add(name: str, kind: pa.DataType | None) -> HintParts:
         of_type = f"{FieldType.from_arrow(kind)}?" if kind is not None else "string?"
     except InvalidInput:
         return ("leave it out", LEFT_OUT)
-    python, defined = f"table.alter({{{name!r}: {of_type!r}}})", f"define the column {name} {of_type}"
-    added = OnTable("alter", f'--add-column "{name} {of_type}"', python, defined)
+    added = OnTable(
+        "alter",
+        f'--add-column "{name} {of_type}"',
+        f"table.alter({{{name!r}: {of_type!r}}})",
+        defined=f"define the column {name} {of_type}",
+    )
     return ("leave it out", LEFT_OUT, ", or add it: ", added, "" if kind is not None else ", or with its type")
 
 
@@ -660,7 +664,7 @@ def _outside_years(column: pa.ChunkedArray, target: Field) -> pa.ChunkedArray | 
 def _year_refused(target: Field, row: str, wrong: int) -> Difference:
     where = f"column {target.name!r}, {row}" if row else f"column {target.name!r}"
     problem = f"{where}: the {target.type} is out of range"
-    hint = f"{OUT_OF_YEARS}; nothing was changed"
+    hint = (OUT_OF_YEARS, UNCHANGED)
     return Difference(target.name, problem, hint, kind=f"{target.type} is out of range", values=wrong, place=row)
 
 
@@ -691,7 +695,7 @@ def inexact(
     where = f"column {name!r}, {row}" if row else f"column {name!r}"
     if error.misfit is not None:
         problem = f"{where}, {error.misfit.problem}" if row else f"{where} {error.misfit.problem}"
-        return Difference(target.name, problem, f"{error.hint}; nothing was changed")
+        return Difference(target.name, problem, (error.hint, UNCHANGED))
     if error.verdict or error.is_not_a_number:
         kind, verdict = "", error.verdict or "is not a number"
     elif error.is_not_a_moment:
@@ -705,19 +709,19 @@ def inexact(
         problem = f"{where}{kind} {verdict}"
     else:
         problem = f"{where}: {error.shown}{kind} {verdict}"
-    hint: Hint = f"{error.hint}; nothing was changed"
+    hint: Hint = (error.hint, UNCHANGED)
     if matching.cast:
         pass  # the cast was requested already
     elif is_word(error.value, error.target):
-        hint = ("to read it as a boolean, ", Cast("BOOLEAN"), "; nothing was changed")
+        hint = ("to read it as a boolean, ", Cast("BOOLEAN"), UNCHANGED)
     elif error.has_leading_zeros:
         hint = (
             "use a column of type string to keep the zeros; to drop them, ",
             Cast("DOUBLE"),
-            "; nothing was changed",
+            UNCHANGED,
         )
     elif error.is_refused and can_be_requested(error.kind, error.target.name):
-        hint = ("to store it as text, ", Cast("STRING"), "; nothing was changed")
+        hint = ("to store it as text, ", Cast("STRING"), UNCHANGED)
     example = error.shown if error.index is not None else ""
     short = f"{kind.strip()} {verdict}".strip()
     return Difference(target.name, problem, hint, kind=short, example=example, place=row)

@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from sleeper_nb.errors import Action, Hint, HintParts, InvalidInput, StorageError
+from sleeper_nb.errors import UNCHANGED, Action, Hint, HintParts, InvalidInput, StorageError
 from sleeper_nb.load.casts import BAD_VALUE, InexactValueError, exactly, first_bad, from_base64
 from sleeper_nb.load.conform import (
     WHOLE_LINE,
@@ -394,7 +394,7 @@ def _check_quotes(file: SourceFile, csv_format: CsvFormat, quotes: Quotes) -> No
                 return
             raise InvalidInput(
                 f"{file.label}, line {records.lines_read:,}: a value continues after its closing quote",
-                hint='double a quote inside quotes, as in "a ""b"" c"; nothing was changed',
+                hint=('double a quote inside quotes, as in "a ""b"" c"', UNCHANGED),
             ) from error
 
 

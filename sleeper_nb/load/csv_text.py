@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.errors import Action, Hint
+from sleeper_nb.errors import UNCHANGED, Action, Hint
 from sleeper_nb.load.casts import BAD_VALUE, InexactValueError
 from sleeper_nb.load.python_values import is_word
 from sleeper_nb.model.csv_format import CsvFormat
@@ -413,11 +413,8 @@ def null_hint(error: InexactValueError, csv_format: CsvFormat, *, empty: bool = 
         instead = f"write a number such as 12 or 1{csv_format.decimal}5, or add "
     else:
         instead = "add " if is_sure else f"{error.hint}, or add "
-    return (
-        instead,
-        csv_format.null_option(text, empty=empty),
-        " if it means NULL" + "; nothing was changed" * (not is_sure),
-    )
+    option = csv_format.null_option(text, empty=empty)
+    return (instead, option, " if it means NULL", *(() if is_sure else (UNCHANGED,)))
 
 
 def hint_for(error: InexactValueError, csv_format: CsvFormat) -> Hint:
@@ -427,7 +424,7 @@ def hint_for(error: InexactValueError, csv_format: CsvFormat) -> Hint:
     if text.lower() in _NULL_WORDS and (hint := null_hint(error, csv_format)):
         return hint
     if error.is_not_a_number and csv_format.decimal == "," and not isinstance(error, UnreadableTextError):
-        return "write a number such as 12 or 1,5, without points, or use a column of type string; nothing was changed"
+        return ("write a number such as 12 or 1,5, without points, or use a column of type string", UNCHANGED)
     if name == "date" and csv_format.date_format is None and has_digits:
         if days := days_of_month(text):
             return f"{days}; correct the value"

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import Hint, InvalidInput
+from sleeper_nb.errors import UNCHANGED, Hint, InvalidInput, parts_of
 from sleeper_nb.load.conform import BadValue, Difference, no_place
 from sleeper_nb.model.expectations import COUNT, Expectation, counts_text
 from sleeper_nb.model.file_reference import CONTENT
@@ -205,14 +205,21 @@ def _difference(rule: Rule, count: int, place: str, values: dict[str, Any], sour
     first = ": ".join(filter(None, (place, shown)))
     if isinstance(rule, Expectation):
         column, problem = "expectation", f"expectation {rule.condition!r} is broken by {first}"
-        python = f"table.set_properties({{{EXPECT_ACTION!r}: {COUNT!r}}})"
-        counts = f"{EXPECT_ACTION}={COUNT}"
-        counted = OnTable("properties", counts, python, f"give the table the property {counts}")
+        counted = OnTable(
+            "properties",
+            f"{EXPECT_ACTION}={COUNT}",
+            f"table.set_properties({{{EXPECT_ACTION!r}: {COUNT!r}}})",
+            defined=f"give the table the property {EXPECT_ACTION}={COUNT}",
+        )
         hint = ("correct the rows, or count them: ", counted)
     else:
         column, problem = f"check {rule.name}", f"check {rule.name!r} ({rule.condition}) fails for {first}"
-        python, defined = f"table.alter(checks={{{rule.name!r}: None}})", "leave it out of the table's definition"
-        dropped = OnTable("alter", f"--drop-check {rule.name}", python, defined)
+        dropped = OnTable(
+            "alter",
+            f"--drop-check {rule.name}",
+            f"table.alter(checks={{{rule.name!r}: None}})",
+            defined="leave it out of the table's definition",
+        )
         hint = ("correct the rows, or drop the check: ", dropped)
     return Difference(column, problem, hint, source, kind, count, example=shown, place=place, unit="row")
 
@@ -312,7 +319,7 @@ class UniqueKeysOfLoad:
         """
         taken = self.taken(state)
         if taken is not None:
-            raise InvalidInput(f"{taken.problem}; nothing was changed", hint=taken.hint)
+            raise InvalidInput(taken.problem, hint=(*parts_of(taken.hint), UNCHANGED))
 
     def taken(self, state: TableState) -> TakenKey | None:
         """Return a row key that occurs twice in the load, or is in a state of the table; None when there is none.

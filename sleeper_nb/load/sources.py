@@ -31,6 +31,7 @@ import pyarrow as pa
 
 from sleeper_nb.errors import (
     FREE_SPACE,
+    UNCHANGED,
     DiskFull,
     InvalidInput,
     NetworkError,
@@ -747,10 +748,10 @@ def _from_series(series: Any, target: Field, matching: Matching) -> _Column:
         values = [_without_nan(value, target.type) for value in series]
         return _column(values, target, matching)
     if of_pandas := of_pandas_alone(target.name, series):
-        return Difference(target.name, of_pandas.problem, (*of_pandas.hint, "; nothing was changed")), ()
+        return Difference(target.name, of_pandas.problem, (*of_pandas.hint, UNCHANGED)), ()
     try:
         array = pa.array(series, from_pandas=True)
     except BAD_VALUE as error:
         problem = f"column {target.name!r} of the DataFrame is {series.dtype}: {first_line(error)}"
-        return Difference(target.name, problem, f"convert it to {target.type} first; nothing was changed"), ()
+        return Difference(target.name, problem, (f"convert it to {target.type} first", UNCHANGED)), ()
     return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array]), ()

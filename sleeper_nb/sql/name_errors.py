@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 
-from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, nearest
+from sleeper_nb.errors import DidYouMean, Hint, InvalidInput, NotFound, SleeperError, nearest
 from sleeper_nb.maintain.system_tables import MARK, SYSTEM_TABLES
 from sleeper_nb.sql.binding import Bound, BoundSource
 from sleeper_nb.sql.statement import Statement
@@ -87,7 +87,7 @@ def _without_column(name: str, table: str, bound: Bound) -> InvalidInput:
     """Return DuckDB's error about a column after a table's name, with candidates, which DuckDB does not give."""
     columns = _columns_of(table, bound)
     near = difflib.get_close_matches(name, columns or [each for each in _columns(bound) if each != name])
-    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else None
+    hint: Hint | None = DidYouMean(tuple(map(repr, near))) if near else None
     if columns and not near:
         hint = f"the columns of {table} are {_listed(columns)}"
     return InvalidInput(f"no column {name!r} of {table!r}", hint=hint)
@@ -141,12 +141,12 @@ _BEFORE_VALUE = re.compile(
 
 def _without_meaning(error: SleeperError, name: str, bound: Bound) -> SleeperError:
     """Return DuckDB's error about a name that is no column: near names, the columns, or how a text is written."""
-    candidates = [each for each in re.findall(r'"([^"]+)"', error.hint or "") if ":" not in each]
+    meant = next((part.names for part in error.hint_parts if isinstance(part, DidYouMean)), ())
+    candidates = [each.strip('"') for each in meant if ":" not in each]
     near = difflib.get_close_matches(name.casefold(), [each.rpartition(".")[2].casefold() for each in candidates])
     known = [each for each in candidates if each.rpartition(".")[2].casefold() in near]
     if known:
-        quoted = " or ".join(f'"{each}"' for each in known)
-        return InvalidInput(error.message, hint=f"did you mean {quoted}?")
+        return InvalidInput(error.message, hint=DidYouMean(tuple(f'"{each}"' for each in known)))
     all_columns = list(dict.fromkeys(column for what in bound.read for column in _names_of(what)))
     if all_columns and not _is_compared(error, name):
         return InvalidInput(error.message, hint=f"the columns are {_listed(all_columns)}")

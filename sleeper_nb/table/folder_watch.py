@@ -29,6 +29,7 @@ from sleeper_nb.errors import (
     NotFound,
     SleeperError,
     StorageError,
+    Unchanged,
     hint_text,
 )
 from sleeper_nb.load.ingest import CheckedLoad
@@ -56,7 +57,6 @@ _AT_REST: Final = timedelta(minutes=1)
 """A file that was last written longer ago is whole."""
 _LOOKS_AGAIN: Final = 3
 _STATES: Final[tuple[State, ...]] = get_args(State)
-_UNCHANGED, _OTHERS_UNCHANGED = "nothing was changed", "nothing else was changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,9 +391,9 @@ class FolderWatch:
             what = f"{first.file} was loaded (snapshot {first.snapshot_id})"
         else:
             what = f"{len(loaded):,} files were loaded (snapshots {first.snapshot_id} to {last.snapshot_id})"
-        error.message = f"{what}; {error.message.replace(_UNCHANGED, _OTHERS_UNCHANGED)}"
+        error.message = f"{what}; {error.message}"
         error.hint = tuple(
-            part.replace(_UNCHANGED, _OTHERS_UNCHANGED) if isinstance(part, str) else part for part in error.hint_parts
+            replace(part, others_did=True) if isinstance(part, Unchanged) else part for part in error.hint_parts
         )
 
     @property
@@ -488,11 +488,8 @@ class FolderWatch:
                 error.message = f"{name}{' was not' if self.report.of('loaded') else ''}: {error.message}"
                 raise
             logger.warning("table %s: %s cannot be loaded: %s", self.table, name, error.message)
-            reason = error.message.removesuffix(f"; {_UNCHANGED}")  # other files may be loaded
-            hint = tuple(
-                part.replace(f"; {_UNCHANGED}", "") if isinstance(part, str) else part for part in error.hint_parts
-            )
-            self._note(WatchedFile(name, "bad", reason=reason, hint=hint))
+            hint = tuple(part for part in error.hint_parts if not isinstance(part, Unchanged))  # others may be loaded
+            self._note(WatchedFile(name, "bad", reason=error.message, hint=hint))
             return
         if isinstance(loaded, MadeBefore):  # by another watch, meanwhile
             self._files.pop((name, False), None)

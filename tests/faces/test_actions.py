@@ -93,6 +93,11 @@ def actions():
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Action" and text_of(node.args[0]):
                 python = text_of(node.args[1]) if len(node.args) > 1 else ""
                 yield f"{path.name}:{node.lineno}", text_of(node.args[0]), python
+    for path, text in texts_with("OnTable(", sorted(ROOT.rglob("*.py"))):
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "OnTable":
+                command, rest, python = map(text_of, node.args)
+                yield f"{path.name}:{node.lineno}", f"{command} word {rest}", python
 
 
 def test_what_each_action_says_can_be_typed():

@@ -339,7 +339,7 @@ def test_a_dry_run_looks_up_unique_keys_and_names_the_files(session, lake, move)
     assert "rome', n = 1 is in the table already" in refused.problem
     with pytest.raises(InvalidInput, match=refused.problem) as caught:
         table.add_files(paths[:1], move=move)
-    assert "upsert u $df" in caught.value.hint_parts[1].line
+    assert "upsert u $df" in caught.value.hint_parts[1].text("%sleeper")
     assert files_in(lake) == ["a.parquet", "b.parquet", "c.parquet", "d.parquet", "e.parquet"]
 
 

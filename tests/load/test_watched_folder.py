@@ -14,7 +14,7 @@ from pyarrow import parquet
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.errors import ConflictError, InvalidInput, NotFound, StorageError
+from sleeper_nb.errors import ConflictError, InvalidInput, NotFound, StorageError, Unchanged
 from sleeper_nb.load.source_files import ENDINGS_TEXT
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.state_store_base import StateStore
@@ -387,7 +387,7 @@ def test_an_error_says_what_was_loaded_before(table, incoming, before, loaded):
 
 def test_an_error_that_is_not_of_the_file_says_what_was_loaded_before(table, incoming, monkeypatch):
     def commit(*_: Any, **__: Any) -> None:
-        raise ConflictError("other writers committed first", hint="nothing was changed; run it again")
+        raise ConflictError("other writers committed first", hint=(Unchanged(after="; "), "run it again"))
 
     class Breaks(Silent):
         def finish(self, text: str = "") -> None:

@@ -16,8 +16,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from sleeper_nb.engines.duckdb.arrow_stream import ArrowStream
 from sleeper_nb.engines.duckdb.readable_files import FileRows
-from sleeper_nb.engines.duckdb.relations import ArrowStream
 from sleeper_nb.engines.duckdb.value_errors import encoding_hint
 from sleeper_nb.engines.local_files import absolute, as_pattern
 from sleeper_nb.errors import Hint, InvalidInput, NotFound, StorageError

@@ -6,9 +6,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from sleeper_nb.engines.duckdb.arrow_stream import ArrowStream
 from sleeper_nb.engines.duckdb.duckdb_reads import Query
 from sleeper_nb.engines.duckdb.kept_views import ViewsOfStatement
-from sleeper_nb.engines.duckdb.relations import ArrowStream, name_rows, query
+from sleeper_nb.engines.duckdb.relations import name_rows, query
 from sleeper_nb.sql.binding import Bound
 
 FileRows: TypeAlias = str | ArrowStream

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import islice, takewhile
 from pathlib import Path
@@ -22,14 +21,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import duckdb
 import pyarrow as pa
 
-from sleeper_nb import errors
+from sleeper_nb.engines.duckdb.arrow_stream import RAISED, ArrowStream
 from sleeper_nb.engines.duckdb.combined_rows import combined, is_exact
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries, Query
 from sleeper_nb.engines.duckdb.exact_paths import exact_path
 from sleeper_nb.engines.duckdb.kept_views import FilesView, RowlessView, View, ViewsOfStatement
 from sleeper_nb.engines.duckdb.value_errors import advised
 from sleeper_nb.engines.undisturbed import undisturbed
-from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
+from sleeper_nb.errors import DidYouMean, Hint, InvalidInput, NotFound, SleeperError, StorageError
 from sleeper_nb.maintain.system_tables import SystemRows
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.place_columns import FILE_NUMBER, PLACES, POSITION
@@ -73,28 +72,11 @@ def processed(rows: duckdb.DuckDBPyRelation, plan: ScanPlan) -> duckdb.DuckDBPyR
     return combined(rows, done, schema) if done.aggregations else rows
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ArrowStream:
-    """Rows as an Arrow stream: DuckDB opens a new one each time it scans the relation."""
-
-    schema: pa.Schema
-    batches: Callable[[], Iterator[pa.RecordBatch]]
-
-    def __arrow_c_schema__(self) -> object:
-        return self.schema.__arrow_c_schema__()
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return pa.RecordBatchReader.from_batches(self.schema, self.batches()).__arrow_c_stream__(requested_schema)
-
-
 def _processed_stream(plan: ScanPlan, storage: Storage) -> ArrowStream:
     """Return the rows of a plan as our own reader processes them; an iterator that does not exist raises at once."""
     Processor.of(plan.processing, plan.schema)
     return ArrowStream(plan.schema.arrow, lambda: stream(plan, storage))
 
-
-# How DuckDB quotes an error of a stream that it reads: the end of a Python stack.
-_OURS = re.compile(r"^sleeper_nb\.errors\.(\w+): (.*(?:\n(?!hint: ).+)*)(?:\nhint: (.*))?", re.MULTILINE)
 
 _IO = re.compile(r"\bIO Error: ")
 # How DuckDB refuses a file that the settings of `Database.connect_confined` forbid.
@@ -572,9 +554,8 @@ def counted_in_ranges(rows: duckdb.DuckDBPyRelation, name: str, ranges: int) -> 
 
 def explained(error: Exception) -> SleeperError:
     """Return DuckDB's error as a `SleeperError`: its first line, and its own hint where it gives one."""
-    ours = _OURS.search(str(error))
-    if ours is not None and isinstance(kind := getattr(errors, ours[1], None), type):
-        return kind(ours[2], hint=ours[3])  # type: ignore[no-any-return]
+    if (ours := RAISED.quoted_in(str(error))) is not None:
+        return ours
     lines = [line.strip() for line in str(error).splitlines()]
     if refused := _REFUSED.search(lines[0] if lines else ""):
         folder = _AS_FOLDER.fullmatch(refused[1])  # DuckDB looks for a folder where there is no file
@@ -607,11 +588,11 @@ def _is_of_table(path: str, below: str) -> bool:
     return is_ours or (f'"{GENERATED_PREFIX}_' in below and path not in below)
 
 
-def _hint(lines: Sequence[str]) -> str | None:
+def _hint(lines: Sequence[str]) -> Hint | None:
     """Return DuckDB's own hint: one line, or a line with the first few of the list below it."""
     at = next((i for i, line in enumerate(lines) if i and line.startswith(("Candidate", "Did you mean", "HINT"))), None)
     if at is not None and lines[at].startswith(_CANDIDATES):
-        return f"did you mean {lines[at].removeprefix(_CANDIDATES).replace(', ', ' or ')}?"
+        return DidYouMean(tuple(lines[at].removeprefix(_CANDIDATES).split(", ")))
     if at is None or not lines[at].endswith(":"):
         return None if at is None else lines[at]
     items = list(takewhile(bool, lines[at + 1 :]))
