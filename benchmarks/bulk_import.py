@@ -34,7 +34,7 @@ import pyarrow.parquet as pq
 
 import sleeper_nb as sl
 from benchmarks.ingest import PROPERTY, SCHEMA, STRATEGIES, split_points, unsorted_rows
-from sleeper_nb.load.ingest import CheckedLoad
+from sleeper_nb.load.load_report import LoadReport
 from sleeper_nb.model.properties import IMPORT_TASK_BYTES
 
 if TYPE_CHECKING:
@@ -110,11 +110,11 @@ def by_ours(source: Path, target: Path, given: argparse.Namespace) -> Taken:
         taken = used.until_now()
         if table.scan().count() != given.rows // FILES * FILES:
             raise SystemExit("rows are missing")
-        note = "" if merge or not isinstance(made, CheckedLoad) else _compacted(table, made)
-        return *taken, made.added_files, note
+        assert made.snapshot is not None
+        return *taken, made.snapshot.added_files, "" if merge else _compacted(table, made)
 
 
-def _compacted(table: sl.Table, made: CheckedLoad) -> str:
+def _compacted(table: sl.Table, made: LoadReport) -> str:
     """Compact a table into one file a leaf, if its load left that; return what it took, or why it was not left."""
     if made.to_merge is None:
         return made.runs

@@ -306,8 +306,9 @@ def bulk_load(session: sl.Session, *, merge: bool) -> None:
     run = loaded.slice(0, ROWS).nbytes
     of_any_machine: dict[str, Any] = {"threads_of_machine": lambda: 5, "BATCH_ROWS": ROWS, "slice_bytes": lambda _: run}
     with mock.patch.multiple("sleeper_nb.load.bulk_load", **of_any_machine):
-        added = session.table("t").bulk_import(loaded, engine="local", merge=merge).added_files
-    assert added == (1 if merge else FILES_MERGED)
+        added = session.table("t").bulk_import(loaded, engine="local", merge=merge).snapshot
+    assert added is not None
+    assert added.added_files == (1 if merge else FILES_MERGED)
 
 
 def compact(session: sl.Session) -> None:

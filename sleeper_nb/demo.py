@@ -247,11 +247,11 @@ def _has_tables(warehouse: str, instance: str) -> bool:
 
 
 def _load(session: Session, data: pd.DataFrame, watch: Progress) -> None:
-    table = session.create_table("flights", FLIGHTS_SCHEMA, SPLIT_POINTS)
+    table, total = session.create_table("flights", FLIGHTS_SCHEMA, SPLIT_POINTS), 0
     for number, month in enumerate(_MONTHS, 1):
-        snapshot = table.bulk_import(data[data["month"] == number], message=f"{month} 2013")
-        rows = f"{snapshot.added_rows:>+9,} rows, {snapshot.rows:>9,} in all"
-        watch.finish(f"snapshot {snapshot.id:>2}: {month:<9} {rows}")
+        report = table.bulk_import(data[data["month"] == number], message=f"{month} 2013")
+        total += report.rows
+        watch.finish(f"snapshot {report.snapshot_id:>2}: {month:<9} {report.rows:>+9,} rows, {total:>9,} in all")
         if number == 6:
             savepoint = table.create_savepoint("half-year", "January to June")
             watch.finish(f"savepoint {savepoint.id}: {savepoint.name}, {savepoint.record_count:,} rows")

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from sleeper_nb.admin.split_points_estimate import SplitPointsEstimate
     from sleeper_nb.change.change import ChangeReport
     from sleeper_nb.change.purge import PurgeReport
-    from sleeper_nb.load.add_files import AddFilesPlan
-    from sleeper_nb.load.ingest import CheckedLoad, IngestPlan
     from sleeper_nb.load.load_options import LoadArguments
+    from sleeper_nb.load.load_report import AddFilesPlan, IngestPlan, LoadReport
     from sleeper_nb.load.split import SplitReport
     from sleeper_nb.maintain.alerts import InstanceStatus
     from sleeper_nb.maintain.collect_garbage import GarbageReport
@@ -38,18 +37,16 @@ if TYPE_CHECKING:
     from sleeper_nb.versions.delete_savepoint import SavepointDeletion
     from sleeper_nb.versions.diff import Diff, FileDiff
     from sleeper_nb.versions.expire import ExpiryReport
-    from sleeper_nb.versions.periodic_savepoints import LoadedAndSaved
     from sleeper_nb.versions.roll_back import RollbackReport
     from sleeper_nb.versions.row_images import FirstImages, ImageSummary
 
 _HOMES = {
     "ENGINES": "query",
-    "AddFilesPlan": "load.add_files",
+    "AddFilesPlan": "load.load_report",
     "AlterReport": "admin.alter",
     "ApplyReport": "admin.apply",
     "ChangeReport": "change.change",
     "CheckReport": "maintain.findings",
-    "CheckedLoad": "load.ingest",
     "ColumnProfile": "read.column_profile",
     "CompactionReport": "maintain.compact",
     "CreatePlan": "admin.create_plan",
@@ -64,11 +61,11 @@ _HOMES = {
     "FirstImages": "versions.row_images",
     "GarbageReport": "maintain.collect_garbage",
     "ImageSummary": "versions.row_images",
-    "IngestPlan": "load.ingest",
+    "IngestPlan": "load.load_report",
     "InstanceStatus": "maintain.alerts",
     "InstanceSummary": "admin.instances",
     "LoadArguments": "load.load_options",
-    "LoadedAndSaved": "versions.periodic_savepoints",
+    "LoadReport": "load.load_report",
     "MaintenanceReport": "maintain.maintain",
     "OrphanReport": "maintain.sweep_orphans",
     "PropertyValue": "admin.property_listing",
@@ -89,7 +86,6 @@ __all__ = [
     "ApplyReport",
     "ChangeReport",
     "CheckReport",
-    "CheckedLoad",
     "ColumnProfile",
     "CompactionReport",
     "CreatePlan",
@@ -108,7 +104,7 @@ __all__ = [
     "InstanceStatus",
     "InstanceSummary",
     "LoadArguments",
-    "LoadedAndSaved",
+    "LoadReport",
     "MaintenanceReport",
     "OrphanReport",
     "PropertyValue",

@@ -168,9 +168,9 @@ def test_unknown_table_names_the_nearest(session, trips):
 
 
 def test_each_ingest_is_one_snapshot_and_no_rows_are_none(trips):
-    assert trips.ingest(rows("rome", "oslo")).id == 2
-    assert trips.ingest(pd.DataFrame(rows("lima"))).id == 3
-    assert trips.ingest([]).id == 3
+    assert trips.ingest(rows("rome", "oslo")).snapshot_id == 2
+    assert trips.ingest(pd.DataFrame(rows("lima"))).snapshot_id == 3
+    assert trips.ingest([]).snapshot_id == 3
     assert [snapshot.rows for snapshot in trips.history()] == [3, 2, 0]
     assert [snapshot.added_rows for snapshot in trips.history()] == [1, 2, 0]
 
@@ -208,7 +208,7 @@ def test_a_moment_is_the_newest_version_at_or_before_it(session, trips):
     times = []
     for city in ("rome", "oslo"):
         clock.advance(timedelta(hours=1))
-        times.append(trips.ingest(rows(city)).time)
+        times.append(trips.ingest(rows(city)).snapshot.time)
     assert trips.at(timestamp=times[0]).resolved.snapshot_id == 2
     assert trips.at(timestamp=times[1] - timedelta(microseconds=1)).resolved.snapshot_id == 2
     assert trips.at(timestamp="2100-01-01").resolved.snapshot_id == 3

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from sleeper_nb.errors import Action, Hint, hint_text
 from sleeper_nb.load.conform import Difference
 from sleeper_nb.load.data_columns import DataColumn, GroupedNumbers, OddTexts, has_valid_name
-from sleeper_nb.load.ingest import LeafRows
 from sleeper_nb.load.load_options import valid_name
+from sleeper_nb.load.load_report import LeafRows
 from sleeper_nb.load.split import KeyCandidate
 from sleeper_nb.model.load_hints import BY_NAME
 from sleeper_nb.model.schema import Schema

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from sleeper_nb.commands.command import (
     COLUMNS,
@@ -26,11 +26,9 @@ from sleeper_nb.commands.command import (
 )
 from sleeper_nb.commands.context import Context, split_names
 from sleeper_nb.errors import Action, InvalidInput, NotFound, SleeperError
-from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
-    from sleeper_nb.model.snapshots import Snapshot
-    from sleeper_nb.public_types import AddFilesPlan, ExportReport, IngestPlan, LoadArguments
+    from sleeper_nb.public_types import ExportReport, LoadArguments, LoadReport
     from sleeper_nb.table import Table
     from sleeper_nb.table.folder_watch import WatchReport
 
@@ -152,10 +150,7 @@ def _columns(text: str | None) -> list[str] | dict[str, str] | None:
     ),
     words=("load", "insert", "import", "bulk-import", "append", "copy", "watch-folder"),
 )
-def ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | WatchReport | Answer:
-    from sleeper_nb.model.jobs import MadeBefore
-    from sleeper_nb.public_types import CheckedLoad, LoadedAndSaved
-
+def ingest(context: Context, arguments: Namespace) -> LoadReport | WatchReport:
     if arguments.watch is not None:
         return _watch(context, arguments)
     _check_without_watch(arguments)
@@ -167,26 +162,18 @@ def ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | Wa
     table = context.table(arguments.table)
     sources = [source_of(context, word) for word in arguments.source]
     data = sources[0] if len(sources) == 1 else sources  # several are one commit: all of their rows are added, or none
-    load: Any = partial(table.ingest, quarantine=arguments.quarantine)
+    load: Callable[..., LoadReport] = partial(table.ingest, quarantine=arguments.quarantine)
     if arguments.spark or arguments.no_merge:
-        engine = "spark" if arguments.spark else "auto"
+        engine: Literal["spark", "auto"] = "spark" if arguments.spark else "auto"
         load = partial(table.bulk_import, engine=engine, merge=False if arguments.no_merge else None)
-    add = partial(load, **load_options(arguments))
-    if arguments.dry_run:
-        plan: Any = add(data, dry_run=True)
-        return plan  # type: ignore[no-any-return]
-    before = table.at().resolved.snapshot_id
-    with _noting_snapshot(context, table, before):
-        snapshot: Snapshot = add(data, message=arguments.message, job_id=arguments.job_id)
-    if snapshot.id == before and not isinstance(snapshot, MadeBefore):
-        # The snapshot's own card would show rows that an earlier ingest added.
-        saved = f"; {snapshot.note}" if isinstance(snapshot, LoadedAndSaved | CheckedLoad) else ""
-        return Answer(Grid((), (), footer=f"no rows to add: {table.name} stays at snapshot {before}{saved}"))
-    return snapshot
+    load = partial(load, **load_options(arguments))
+    with _noting_snapshot(context, table):
+        return load(data, message=arguments.message, job_id=arguments.job_id, dry_run=arguments.dry_run)
 
 
 @contextmanager
-def _noting_snapshot(context: Context, table: Table, before: int) -> Iterator[None]:
+def _noting_snapshot(context: Context, table: Table) -> Iterator[None]:
+    before = table.at().resolved.snapshot_id
     try:
         yield
     except KeyboardInterrupt as stop:
@@ -263,19 +250,17 @@ def _check_without_watch(arguments: Namespace) -> None:
     ),
     words=("register", "attach", "link", "reference"),
 )
-def add_files(context: Context, arguments: Namespace) -> Snapshot | AddFilesPlan | IngestPlan | Answer:
-    from sleeper_nb.model.jobs import MadeBefore
-
+def add_files(context: Context, arguments: Namespace) -> LoadReport:
     table = context.table(arguments.table)
-    add = partial(table.add_files, arguments.files, copy=arguments.copy, move=arguments.move)
-    if arguments.dry_run:
-        return add(dry_run=True)
-    before = table.at().resolved.snapshot_id
-    with _noting_snapshot(context, table, before):
-        snapshot = add(message=arguments.message, job_id=arguments.job_id)
-    if snapshot.id == before and not isinstance(snapshot, MadeBefore):
-        return Answer(Grid((), (), footer=f"the files have no new rows: {table.name} stays at snapshot {before}"))
-    return snapshot
+    with _noting_snapshot(context, table):
+        return table.add_files(
+            arguments.files,
+            copy=arguments.copy,
+            move=arguments.move,
+            message=arguments.message,
+            job_id=arguments.job_id,
+            dry_run=arguments.dry_run,
+        )
 
 
 def source_of(context: Context, word: str) -> Any:

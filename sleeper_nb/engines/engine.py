@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sleeper_nb.load.bulk_load import LoadWriter
-    from sleeper_nb.load.ingest import IngestPlan, IngestSettings
+    from sleeper_nb.load.ingest import IngestSettings
     from sleeper_nb.load.load_options import Matching
+    from sleeper_nb.load.load_report import IngestPlan
     from sleeper_nb.load.row_checks import RowCheck
     from sleeper_nb.load.sources import IngestSource
     from sleeper_nb.load.split import KeySample

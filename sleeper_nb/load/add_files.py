@@ -44,17 +44,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound, OutcomeUnknown, StorageError, first_line, hint_text
+from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound, OutcomeUnknown, StorageError, first_line
 from sleeper_nb.load.casts import JUDGED, InexactValueError, exactly
 from sleeper_nb.load.conform import Difference, cast_column, inexact, row_after
-from sleeper_nb.load.ingest import (
-    LeafRows,
-    discard_files,
-    leaf_rows,
-    references_to,
-    rows_by_leaf,
-    with_broken_expectations,
-)
+from sleeper_nb.load.ingest import discard_files, leaf_rows, references_to, rows_by_leaf
+from sleeper_nb.load.load_report import AddFilesPlan, LoadReport, Refusal
 from sleeper_nb.load.row_checks import (
     JudgedRows,
     OpenedChecks,
@@ -68,12 +62,11 @@ from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.keys import OUT_OF_YEARS, first_and_last
 from sleeper_nb.model.permissions import file_not_allowed
 from sleeper_nb.model.schema import Field, Schema, is_utf8
-from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.statistics import ColumnStatistics, StatisticsColumns
 from sleeper_nb.model.transactions import AddFiles
 from sleeper_nb.progress import Progress
-from sleeper_nb.report import Bytes, Grid, TableReport, counted
+from sleeper_nb.report import counted
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.data_files import DataFile, SortedKeys
@@ -230,97 +223,6 @@ RowChecksOf = Callable[[Schema], Sequence[RowCheck]]
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why some files cannot be added as they are.
-
-    Parameters
-    ----------
-    problem
-        What is wrong, as it follows a file's name.
-    hint
-        What to do.
-    files
-        The addresses of these files.
-    """
-
-    problem: str
-    hint: Hint
-    files: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """The problem, and how many files have it."""
-        if len(self.files) == 1:
-            return f"{self.files[0]} {self.problem}"
-        return f"{len(self.files):,} files, such as {self.files[0]}: each {self.problem}"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class AddFilesPlan(TableReport):
-    """What adding files would do: the result of a dry run, which changes nothing.
-
-    Parameters
-    ----------
-    snapshot_id
-        The version that the plan is based on.
-    files, rows, bytes
-        The files that would be added, their rows and their size.
-    leaves
-        The leaves that would get rows, in key order; empty when a file is refused.
-    refused
-        What is wrong with which files. A run would add none of the files.
-    empty
-        The number of files without rows, to which the table does not refer.
-    notes
-        The expectations that rows break: how many, and the first of them.
-    moves
-        Whether the files would be moved into the table's folder.
-    moved_before
-        The number of files that an earlier run moved, which would only lose their old names.
-    done_before
-        What became of a job with the same id, after which nothing would be added; "" if there was none.
-    """
-
-    snapshot_id: int
-    files: int
-    rows: int
-    bytes: int
-    leaves: tuple[LeafRows, ...]
-    refused: tuple[Refusal, ...]
-    empty: int = 0
-    notes: tuple[str, ...] = ()
-    moves: bool = False
-    moved_before: int = 0
-    prefix: str = ""
-    done_before: str = ""
-
-    def grid(self) -> Grid:
-        """Return the leaves and their rows; or what is wrong with which files, and what to do."""
-        if self.done_before:
-            return Grid(("keys", "partition", "rows"), (), "add-files: would add nothing", self.done_before)
-        if self.refused:
-            count = sum(len(each.files) for each in self.refused)
-            cells = tuple(
-                (each.problem, len(each.files), each.files[0], hint_text(each.hint, self.prefix))
-                for each in self.refused
-            )
-            title = f"add-files: would add nothing ({counted(count, 'file')} refused)"
-            return Grid(("what is wrong", "files", "such as", "what to do"), cells, title)
-        how = "move" if self.moves else "refer to"
-        title = f"add-files: would {how} {counted(self.files, 'file')}: {counted(self.rows, 'row')}, "
-        title += f"{Bytes(self.bytes)}, none copied"
-        rows = tuple((leaf.region, leaf.partition_id, leaf.rows) for leaf in self.leaves)
-        notes = [f"on snapshot {self.snapshot_id}; nothing was changed"]
-        if self.empty:
-            notes.append(f"{counted(self.empty, 'file')} without rows left out")
-        if self.moves:
-            notes.append("garbage collection deletes moved files when no version needs them any more")
-        if self.moved_before:
-            notes.append(f"{counted(self.moved_before, 'file')} moved before would lose the old name")
-        return Grid(("keys", "partition", "rows"), rows, title, "; ".join((*notes, *self.notes)))
-
-
-@dataclass(frozen=True, slots=True)
 class _Examined:
     """A file that can be added, the number of its rows in each leaf, and its broken expectations; or why it cannot."""
 
@@ -407,8 +309,8 @@ def add_files(
     job_id: str | None = None,
     row_checks: RowChecksOf = lambda _: (),
     rules: MovingRules | None = None,
-) -> Snapshot:
-    """Refer to files in one commit, and return the snapshot that holds their rows.
+) -> LoadReport:
+    """Refer to files in one commit.
 
     Parameters
     ----------
@@ -424,10 +326,6 @@ def add_files(
         Returns the CHECKs of a schema.
     rules
         Which files can be moved, to move them into the table's folder; None leaves them where they are.
-
-    Returns
-    -------
-    The new snapshot, or the current one when no file has a row that the table lacks.
 
     Raises
     ------
@@ -462,14 +360,15 @@ def add_files(
             unique.check(newest)
             return added
 
-        snapshot = head
+        report = LoadReport.of_no_rows(head)
         if added.references:
             unique.check(state)
-            snapshot = store.commit(change, message=message, author=author, job_id=job_id, expectations=judged.text)
+            made = store.commit(change, message=message, author=author, job_id=job_id, expectations=judged.text)
+            report = LoadReport.of(made).noted(*judged.notes)
     if moving is not None and (left := moving.release()):
         progress.finish(f"{counted(len(left), 'file')} could not be removed from the old place, such as {left[0]}")
     logger.info("table %s: added %d files without a copy", store.table_id, len(files))
-    return with_broken_expectations(snapshot, judged) if added.references else snapshot
+    return report
 
 
 def _judged(examined: Iterable[_Examined]) -> JudgedRows:

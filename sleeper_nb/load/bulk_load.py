@@ -37,6 +37,7 @@ from sleeper_nb.load.conform import raise_first
 from sleeper_nb.load.file_formats import BATCH_ROWS, WHOLE_FILE_BYTES, pieces_of, pieces_to_read
 from sleeper_nb.load.ingest import (
     IngestSettings,
+    Made,
     discard_run,
     load_summary,
     references_to,
@@ -46,6 +47,7 @@ from sleeper_nb.load.ingest import (
     write_sorted,
 )
 from sleeper_nb.load.load_options import Matching
+from sleeper_nb.load.load_report import LoadReport
 from sleeper_nb.load.row_checks import NOT_JUDGED, JudgedRows, RowCheck, no_rows_judged, opened_checks
 from sleeper_nb.load.sorted_runs import (
     ALL_MERGED,
@@ -65,7 +67,6 @@ from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.load_hints import note_more_differences
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.report import rate_text
 from sleeper_nb.state_store.state_store_base import StateStore
@@ -243,7 +244,7 @@ class BulkLoad:
                 self._references.append(reference)
                 yield reference
 
-    def run(self, publish: Callable[[], Snapshot], progress: Progress, note: str = "") -> Snapshot:
+    def run(self, publish: Callable[[], Made], progress: Progress, note: str = "") -> Made:
         """Return what `publish` does with the references of `write`; say what was loaded, and delete what was not."""
         store = self._store
         try:
@@ -266,7 +267,7 @@ class BulkLoad:
         job_id: str | None = None,
         split: SplitBefore | None = None,
         progress: Progress = SILENT,
-    ) -> Snapshot:
+    ) -> LoadReport:
         """Add the rows to the table in one commit; nothing is added when any row does not fit the table.
 
         With `split`, a commit before it splits the only leaf.

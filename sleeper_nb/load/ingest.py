@@ -4,9 +4,8 @@ By default each leaf gets a file of its own, so that a scan of a key opens only 
 ``sleeper.table.ingest.file.writing.strategy`` can ask instead for one file for all leaves, with a reference from each
 leaf that gets rows: fewer files for small, frequent ingests.
 
-The module has four parts: the outcome of a load (what was kept back, what breaks expectations, what is left to merge);
-the ingest itself; the plan of an ingest (a dry run: rows, leaves, files, and every difference between data and schema);
-and the line that sums up a long ingest.
+The module has three parts: the ingest itself; the plan of an ingest (a dry run: rows, leaves, files, and every
+difference between data and schema); and the line that sums up a long ingest.
 """
 
 from __future__ import annotations
@@ -17,13 +16,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from sleeper_nb.errors import Action, InvalidInput, OutcomeUnknown, SleeperError, StateRuleBroken, hint_text
+from sleeper_nb.errors import InvalidInput, OutcomeUnknown, SleeperError, StateRuleBroken
 from sleeper_nb.load.conform import (
     Conformed,
     Difference,
@@ -39,6 +39,7 @@ from sleeper_nb.load.conform import (
 )
 from sleeper_nb.load.file_formats import open_parquet, read_parquet, with_folder_values
 from sleeper_nb.load.load_options import EXACT, Matching
+from sleeper_nb.load.load_report import IngestPlan, LeafRows, LoadReport
 from sleeper_nb.load.row_checks import (
     NOT_JUDGED,
     JudgedRows,
@@ -52,8 +53,7 @@ from sleeper_nb.load.source_files import SourceFile
 from sleeper_nb.load.sources import IngestSource, InMemory, held_against, read_source
 from sleeper_nb.model.evolution import broken_promises, reads_files_of
 from sleeper_nb.model.file_reference import FileReference
-from sleeper_nb.model.jobs import MadeBefore, check_job_id
-from sleeper_nb.model.load_hints import QUARANTINE
+from sleeper_nb.model.jobs import check_job_id
 from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.properties import (
     IMPORT_MERGE,
@@ -63,11 +63,9 @@ from sleeper_nb.model.properties import (
     TableProperties,
 )
 from sleeper_nb.model.schema import Field, Schema
-from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import AddFiles
-from sleeper_nb.read.request_estimate import RequestEstimate
-from sleeper_nb.report import Grid, TableReport, counted, rate_text
+from sleeper_nb.report import counted, rate_text
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.data_files import (
@@ -77,9 +75,10 @@ from sleeper_nb.storage.data_files import (
     DataFileWriter,
 )
 from sleeper_nb.storage.filesystem import Storage
-from sleeper_nb.versions.periodic_savepoints import LoadedAndSaved
 
 logger = logging.getLogger(__name__)
+
+Made = TypeVar("Made")
 
 
 def remember_files(store: StateStore, sources: Iterable[object], snapshot_id: int, job_id: str | None = None) -> None:
@@ -114,94 +113,6 @@ def _ids(sources: Iterable[object]) -> Iterator[str]:
             yield check_job_id(str(path.parent.resolve() / path.name) if each.storage.local else each.address)
         except InvalidInput:  # a name that no job id can have: a watch refuses the file
             continue
-
-
-@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
-class AddedNothing(Snapshot):
-    """The current snapshot, after a load that had no rows and made no other.
-
-    Its own card would show rows that an earlier load added.
-    """
-
-    @classmethod
-    def at(cls, head: Snapshot) -> AddedNothing:
-        """Return the current snapshot as the outcome of such a load."""
-        return cls(**head.own_parameters())
-
-    def grid(self) -> Grid:
-        """Return one sentence."""
-        return Grid((), (), footer=f"no rows to add: the table stays at snapshot {self.id:,}")
-
-
-@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
-class CheckedLoad(Snapshot):
-    """The snapshot that holds the rows of a load, and what the load says of its rows and files.
-
-    Parameters
-    ----------
-    kept_back
-        The number of rows that were kept back.
-    quarantine
-        The file that has them; None when there are none.
-    note
-        The outcome: what was kept back, which the history has in the message; for each expectation that rows break, how
-        many and the first of them, of which the history has the number.
-    runs
-        What became of the sorted runs of a bulk load that was not to merge them; "" for other loads.
-    to_merge
-        What merges the files that such a load added; None where there is nothing to merge.
-    nothing
-        What the report says instead of the snapshot's card, when the load added no rows.
-    """
-
-    note: str
-    kept_back: int = 0
-    quarantine: str | None = None
-    runs: str = ""
-    to_merge: Action | None = None
-    prefix: str = ""
-    nothing: str = ""
-
-    @classmethod
-    def of(cls, loaded: Snapshot, note: str, *, kept_back: int = 0, quarantine: str | None = None) -> CheckedLoad:
-        """Return a snapshot that a load made, or the current one if it added no rows, with its outcome."""
-        nothing = loaded.grid().footer if isinstance(loaded, AddedNothing) else ""
-        return cls(**loaded.own_parameters(), note=note, kept_back=kept_back, quarantine=quarantine, nothing=nothing)
-
-    def grid(self) -> Grid:
-        """Return the snapshot as a card, below it the lines of the note that its message lacks, and of runs."""
-        note = "\n".join(line for line in self.note.splitlines() if line not in (self.message or ""))
-        runs = self.runs if self.to_merge is None else f"{self.runs}: {self.to_merge.text(self.prefix)}"
-        card = Grid((), ()) if self.nothing else Snapshot.grid(self)
-        return replace(card, footer="\n".join(filter(None, (self.nothing, note, runs))))
-
-
-def has_added(loaded: Snapshot) -> bool:
-    """Return whether a load has made the snapshot that it returned."""
-    nothing = loaded.nothing if isinstance(loaded, CheckedLoad) else ""
-    return not (nothing or isinstance(loaded, AddedNothing | MadeBefore))
-
-
-def with_broken_expectations(loaded: Snapshot, judged: JudgedRows) -> Snapshot:
-    """Return a snapshot that a load made, with what its report says of rows that break expectations, if any do."""
-    return CheckedLoad.of(loaded, "\n".join(judged.notes)) if judged.broken else loaded
-
-
-def noted(loaded: Snapshot, note: str) -> Snapshot:
-    """Return a snapshot that a load made, with one more line of its report, if there is something to say."""
-    if not note or isinstance(loaded, MadeBefore):
-        return loaded
-    if isinstance(loaded, CheckedLoad | LoadedAndSaved):
-        return replace(loaded, note="\n".join(filter(None, (loaded.note, note))))
-    return CheckedLoad.of(loaded, note)
-
-
-def with_runs(loaded: Snapshot, runs: str, to_merge: Action | None) -> Snapshot:
-    """Return a snapshot that a bulk load made, with what became of its sorted runs, if there is something to say."""
-    if not runs:
-        return loaded
-    checked = loaded if isinstance(loaded, CheckedLoad) else CheckedLoad.of(loaded, "")
-    return replace(checked, runs=runs, to_merge=to_merge)
 
 
 def message_with(message: str | None, note: str) -> str | None:
@@ -256,8 +167,8 @@ def ingest_arrow(
     settings: IngestSettings = DEFAULT_INGEST,
     rows_schema: Schema | None = None,
     judged: JudgedRows = NOT_JUDGED,
-) -> Snapshot:
-    """Add rows to a table and return the snapshot that holds them; without rows, no snapshot is made.
+) -> LoadReport:
+    """Add rows to a table; without rows, no snapshot is made.
 
     Parameters
     ----------
@@ -273,10 +184,6 @@ def ingest_arrow(
         The schema that the rows were read with, in case the table was altered since; its current schema when None.
     judged
         How many of the rows break each expectation, for the history.
-
-    Returns
-    -------
-    The new snapshot, or the current one when there are no rows.
 
     Raises
     ------
@@ -346,16 +253,12 @@ def write_and_commit(
     tree: PartitionTree | None = None,
     prepare: Callable[[], object] | None = None,
     judged: Callable[[], JudgedRows] = JudgedRows,
-) -> Snapshot:
+) -> LoadReport:
     """Call `write`, which writes data files and yields references to them, and add all of them in one commit.
 
     After an error or interrupt the files that were written are deleted. Only a crash leaves files, which no
     snapshot references. With `tree`, files are written for other partitions, which `prepare` gives the table once they
     are written. `judged` is called when they are: it returns how many of the rows break each expectation.
-
-    Returns
-    -------
-    The new snapshot; when nothing was written, the current one as an `AddedNothing`.
 
     Raises
     ------
@@ -365,9 +268,9 @@ def write_and_commit(
     head, state = store.current()
     schema = rows_schema or state.schema
 
-    def add_files(references: tuple[FileReference, ...]) -> Snapshot:
+    def add_files(references: tuple[FileReference, ...]) -> LoadReport:
         if not references:
-            return AddedNothing.at(head)
+            return LoadReport.of_no_rows(head)
         files = AddFiles(references)
         unique = UniqueKeysOfLoad(store.storage, store.clock, files) if schema.unique_keys else None
         if unique is not None:  # before the table gets other partitions: bad input changes nothing
@@ -381,7 +284,9 @@ def write_and_commit(
 
         if prepare is not None:
             prepare()
-        return store.commit(change, message=message, author=author, job_id=job_id, expectations=judged().text)
+        broken = judged()
+        made = store.commit(change, message=message, author=author, job_id=job_id, expectations=broken.text)
+        return LoadReport.of(made).noted(*broken.notes)
 
     return published(store, write(schema, tree or state.tree), add_files)
 
@@ -399,8 +304,8 @@ def check_still_fits(schema: Schema, newest: Schema) -> None:
 def published(
     store: StateStore,
     files: Iterable[FileReference],
-    publish: Callable[[tuple[FileReference, ...]], Snapshot],
-) -> Snapshot:
+    publish: Callable[[tuple[FileReference, ...]], Made],
+) -> Made:
     """Write files, by iterating over the references to them, and make them part of a table with `publish`.
 
     After an error or interrupt the files that were written are deleted. Only a crash leaves files, which no
@@ -556,15 +461,6 @@ def cut_by_leaf(rows: pa.Table, tree: PartitionTree, schema: Schema) -> Iterator
         waiting += [(right, part.filter(goes_right)), (left, part.filter(pc.invert(goes_right)))]
 
 
-@dataclass(frozen=True, slots=True)
-class LeafRows:
-    """The number of rows that one leaf gets; `region` describes its keys as text."""
-
-    partition_id: str
-    region: str
-    rows: int
-
-
 def leaf_rows(state: TableState, by_leaf: Mapping[str, int]) -> tuple[LeafRows, ...]:
     """Return the leaves that get rows, in key order, from their numbers of rows by leaf id."""
     return tuple(
@@ -572,95 +468,6 @@ def leaf_rows(state: TableState, by_leaf: Mapping[str, int]) -> tuple[LeafRows, 
         for leaf in state.tree.leaves
         if by_leaf.get(leaf.id)
     )
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class IngestPlan(TableReport):
-    """What an ingest would do: the result of a dry run, which changes nothing.
-
-    Parameters
-    ----------
-    snapshot_id
-        The version that the plan is based on.
-    rows
-        Rows in the data.
-    leaves
-        The leaves that would get rows, in key order; empty when there are differences.
-    files
-        Number of data files that would be written.
-    files_are_most
-        Whether there may be fewer files: each sorted run becomes files of the leaves that it has rows of.
-    through_spark
-        Whether Spark would write the files; if False, this process would.
-    strategy
-        ``one_file_per_leaf`` or ``one_reference_per_leaf``.
-    differences
-        Every way in which the data does not fit the table. A run would raise the first and add nothing.
-    notes
-        What would change although every value fits: NaN in pandas becomes NULL, and columns without data are NULL.
-    kept_back
-        The number of rows that would be kept back, with `quarantine`.
-    reasons
-        What is wrong with them, for each column.
-    quarantine
-        The file that would have them.
-    takes_options
-        Whether it is of a load that takes `quarantine`, as no statement does.
-    broken
-        For each expectation that rows break and that counts them: how many, and the first row with its file and line.
-    requests
-        In S3: about what the load would ask.
-    done_before
-        What became of a job with the same id, after which the load would add nothing; "" if there was none.
-    """
-
-    snapshot_id: int
-    rows: int
-    leaves: tuple[LeafRows, ...]
-    files: int
-    through_spark: bool
-    strategy: str
-    differences: tuple[Difference, ...]
-    notes: tuple[str, ...] = ()
-    prefix: str = ""
-    kept_back: int = 0
-    reasons: tuple[Difference, ...] = ()
-    quarantine: str = ""
-    takes_options: bool = True
-    broken: tuple[Difference, ...] = ()
-    requests: RequestEstimate | None = None
-    done_before: str = ""
-    files_are_most: bool = False
-
-    def grid(self) -> Grid:
-        """Return the leaves and their rows; or what does not fit, if anything, and what to change."""
-        if self.done_before:
-            return Grid(("keys", "partition", "rows"), (), "ingest: would add nothing", self.done_before)
-        if self.differences:
-            title = f"ingest: would add nothing ({counted(len(self.differences), 'difference')})"
-            kept = hint_text(("to load the rows that fit, and keep the others in a file: ", QUARANTINE), self.prefix)
-            footer = kept if self.takes_options and all(each.values for each in self.differences) else ""
-            return Grid(_DIFFERENCE_COLUMNS, self._cells(self.differences), title, footer)
-        how = "loaded by Spark" if self.through_spark else "loaded by this process"
-        most = "up to " if self.files_are_most else ""
-        title = f"ingest: would add {counted(self.rows, 'row')} in {most}{counted(self.files, 'file')}, {how}"
-        footer = "; ".join((f"on snapshot {self.snapshot_id}; nothing was changed", *self.notes))
-        requests = () if self.requests is None else (str(self.requests),)
-        footer = "\n".join((*(each.line for each in self.broken), footer, *requests))
-        if self.reasons:
-            title += f", and keep {counted(self.kept_back, 'row')} back in {self.quarantine}"
-            return Grid(_DIFFERENCE_COLUMNS, self._cells(self.reasons), title, footer)
-        rows = tuple((leaf.region, leaf.partition_id, leaf.rows) for leaf in self.leaves)
-        return Grid(("keys", "partition", "rows"), rows, title, footer)
-
-    def _cells(self, differences: Iterable[Difference]) -> tuple[tuple[object, ...], ...]:
-        return tuple(
-            (d.column, d.kind or d.problem, d.count, d.example, d.first_at, hint_text(d.hint, self.prefix))
-            for d in differences
-        )
-
-
-_DIFFERENCE_COLUMNS = ("column", "what is wrong", "values", "example", "first at", "what to change")
 
 
 def plan_ingest(

@@ -141,21 +141,20 @@ def check_job_id(job_id: str) -> str:
     return job_id
 
 
-@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
-class MadeBefore(Snapshot):
-    """The snapshot that an earlier run of a job made; this run changed nothing.
+@dataclass(frozen=True, slots=True)
+class DoneBefore:
+    """What a run of a job finds that was done before: it changes nothing.
 
     Parameters
     ----------
+    snapshot
+        The version that the earlier run made; the current one if that has expired.
     note
-        What happened, in one sentence. If the job's own snapshot has expired, this is the current snapshot.
+        What happened, in one sentence.
     """
 
+    snapshot: Snapshot
     note: str
-
-    def grid(self) -> Grid:
-        """Return what happened, and the snapshot as a card."""
-        return replace(Snapshot.grid(self), title=self.note)
 
 
 @dataclass(frozen=True, slots=True)

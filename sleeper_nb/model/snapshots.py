@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.expectations import counts_line, counts_of
@@ -131,10 +130,6 @@ class Snapshot(Report):
     def broken_expectations(self) -> Mapping[str, int]:
         """How many of the rows that the commit added break each expectation that the table had, by its condition."""
         return counts_of(self.expectations)
-
-    def own_parameters(self) -> dict[str, Any]:
-        """Return the parameters of the snapshot, for an outcome that says more of it."""
-        return {each.name: getattr(self, each.name) for each in fields(Snapshot)}
 
     def grid(self) -> Grid:
         """Return the commit as a card."""

@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, Protocol, TypeVar, get_args
 
 from sleeper_nb.catalog.catalog_base import Catalog, TableEntry
 from sleeper_nb.errors import (
@@ -27,7 +27,7 @@ from sleeper_nb.errors import (
     SleeperError,
     StorageError,
 )
-from sleeper_nb.model.jobs import KEPT_JOBS, KEPT_TIME, Job, JobKind, MadeBefore
+from sleeper_nb.model.jobs import KEPT_JOBS, KEPT_TIME, DoneBefore, Job, JobKind
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.transactions import Rollback
 from sleeper_nb.report import Listing, counted, duration_text
@@ -146,40 +146,51 @@ def forget_reasons(store: StateStore) -> int:
     return len(jobs)
 
 
+class _CommitReport(Protocol):
+    """What a load or a change of rows did."""
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The version that it made; None when no row was added or changed."""
+        ...
+
+
+AnyReport = TypeVar("AnyReport", bound=_CommitReport)
+
+
 def run_tracked(
     store: StateStore,
     kind: JobKind,
     job_id: str,
     author: str | None,
-    add: Callable[[], Snapshot],
+    add: Callable[[], AnyReport],
     began: datetime | None = None,
     outcome: Callable[[], str] = str,
-) -> Snapshot:
-    """Call `add`, which adds rows in one commit, and record it as a job; return its snapshot.
+) -> AnyReport:
+    """Call `add`, which adds rows in one commit, and record it as a job; return its report.
 
     `began` is when other processes began the work; now when None. `outcome` is what the record says once it is done.
     """
-    before = store.head().id
     tracker = JobTracker(store, author)
     tracker.created(job_id, kind, began or store.clock.now())
     tracker.began(job_id, began)
     try:
-        snapshot = add()
+        report = add()
     except (JobDone, ConfirmationNeeded) as error:
         tracker.cancelled(job_id, f"{error.message}: nothing was changed")
         raise
     except BaseException as error:
         tracker.ended_by(error)
         raise
-    is_new = snapshot.id > before  # without rows, no snapshot is made
-    rows = snapshot.added_rows if is_new else 0
-    made = snapshot.id if is_new else None
-    tracker.finished(job_id, rows_read=rows, rows_written=rows, snapshot_id=made, outcome=outcome() or None)
+    made = report.snapshot
+    rows = 0 if made is None else made.added_rows
+    number = None if made is None else made.id
+    tracker.finished(job_id, rows_read=rows, rows_written=rows, snapshot_id=number, outcome=outcome() or None)
     forget_old_jobs(store)
-    return snapshot
+    return report
 
 
-def add_once(store: StateStore, job_id: str, add: Callable[[], Snapshot]) -> Snapshot:
+def add_once(store: StateStore, job_id: str, add: Callable[[], AnyReport]) -> AnyReport | DoneBefore:
     """Call `add`, which adds rows, unless a job with the same id has added its rows before.
 
     Parameters
@@ -189,8 +200,7 @@ def add_once(store: StateStore, job_id: str, add: Callable[[], Snapshot]) -> Sna
 
     Returns
     -------
-    The new snapshot. If the job was done before, a `MadeBefore`: the snapshot that it made, or the current one if that
-    has expired.
+    What `add` returns, unless the job was done before.
     """
     made = done_before(store, job_id)
     if made is not None:
@@ -202,20 +212,20 @@ def add_once(store: StateStore, job_id: str, add: Callable[[], Snapshot]) -> Sna
         return _made_before(store, job_id, store.catalog.snapshot_of_job(store.table_id, job_id))
 
 
-def done_before(store: StateStore, job_id: str) -> MadeBefore | None:
+def done_before(store: StateStore, job_id: str) -> DoneBefore | None:
     """Return what a job would return because one with its id was done before; None when none was."""
     done = store.catalog.snapshot_of_job(store.table_id, job_id)
     return None if done is None else _made_before(store, job_id, done)
 
 
-def _made_before(store: StateStore, job_id: str, done: int | None) -> MadeBefore:
+def _made_before(store: StateStore, job_id: str, done: int | None) -> DoneBefore:
     snapshots = store.catalog.snapshots(store.table_id)
     made = next((snapshot for snapshot in snapshots if snapshot.id == done), None)
     shown = made or store.head()
     note = f"job {job_id!r} was done before, in snapshot {done:,}"
     if made is None:
         note += f", which has expired; the table is at snapshot {shown.id:,}"
-    return MadeBefore(**shown.own_parameters(), note=f"{note}{_since(store, snapshots, done or 0)}")
+    return DoneBefore(shown, f"{note}{_since(store, snapshots, done or 0)}")
 
 
 def _since(store: StateStore, snapshots: Sequence[Snapshot], done: int) -> str:

@@ -46,8 +46,9 @@ from sleeper_nb.load.data_columns import (
     named,
     odd_texts,
 )
-from sleeper_nb.load.ingest import IngestPlan, IngestSettings, published, remember_files, write_rows
+from sleeper_nb.load.ingest import IngestSettings, published, remember_files, write_rows
 from sleeper_nb.load.load_options import AS_IT_IS, LoadOptions, Matching, valid_name
+from sleeper_nb.load.load_report import IngestPlan
 from sleeper_nb.load.row_checks import RowCheck, UniqueKeysOfLoad
 from sleeper_nb.load.source_files import SourceFile, hidden_note
 from sleeper_nb.load.sources import IngestSource

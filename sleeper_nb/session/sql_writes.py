@@ -21,15 +21,14 @@ from sleeper_nb.change.row_changes import (
 )
 from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.load.data_columns import SchemaChoice
-from sleeper_nb.load.ingest import IngestPlan
+from sleeper_nb.load.load_report import IngestPlan, LoadReport
 from sleeper_nb.maintain.system_tables import MARK
-from sleeper_nb.model.jobs import MadeBefore
 from sleeper_nb.model.load_hints import for_change
 from sleeper_nb.model.schema import Check, Schema, free_check_name
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.sql_values import Name, QueryPart
 from sleeper_nb.model.table_names import check_table_name
-from sleeper_nb.query import Queries, QueryResult, RowsToLoad
+from sleeper_nb.query import Queries, QueryResult
 from sleeper_nb.query.inserted_rows import found, inserted_rows
 from sleeper_nb.report import Answer, Grid, Report, Stacked, TableReport, counted, notes_line
 from sleeper_nb.session import procedures
@@ -69,7 +68,6 @@ from sleeper_nb.sql.writes import (
 )
 from sleeper_nb.table import Table
 from sleeper_nb.table.changing import BoundChange
-from sleeper_nb.versions.periodic_savepoints import LoadedAndSaved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,19 +95,21 @@ class InsertedRows(TableReport):
         The version that has them; without rows, the current one.
     reads
         What the query read, and on which engine.
+    note
+        What else happened, for users.
     """
 
     table: str
     rows: int
     snapshot: Snapshot
     reads: str
+    note: str = ""
 
     def grid(self) -> Grid:
         """Return the numbers of rows before and after, and below them what was read."""
         columns = ("table", "rows added", "snapshot", "rows")
-        note = self.snapshot.note if isinstance(self.snapshot, LoadedAndSaved | MadeBefore) else ""
         row = (self.table, self.rows, self.snapshot.id, self.snapshot.rows)
-        return Grid(columns, (row,), footer=notes_line(self.reads, note))
+        return Grid(columns, (row,), footer=notes_line(self.reads, self.note))
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,12 +200,10 @@ class SqlWriter:
         with _hints_of_statement(), result.rows_to_load(names) as rows:
             if self.dry_run:
                 return _planned(_with_hints_of_statement(table.ingest(rows, job_id=self.job_id, dry_run=True)), result)
-            before = table.at().resolved.snapshot_id
-            snapshot = table.ingest(rows, message=self.message, job_id=self.job_id)
-        is_new = snapshot.id > before and not isinstance(snapshot, MadeBefore)
-        added = snapshot.added_rows if is_new else 0  # Spark does not count what it hands over
-        count = rows.count if isinstance(rows, RowsToLoad) and not isinstance(snapshot, MadeBefore) else added
-        return InsertedRows(table.name, count, snapshot, result.source_text)
+            loaded = table.ingest(rows, message=self.message, job_id=self.job_id)
+        snapshot = loaded.snapshot or table.history(1)[0]
+        note = loaded.done_before or "; ".join(loaded.notes)
+        return InsertedRows(table.name, loaded.rows, snapshot, result.source_text, note)
 
     def _create(self, create: CreateTable) -> Report:
         name = create.name
@@ -454,9 +452,11 @@ def _hints_of_statement() -> Iterator[None]:
         raise
 
 
-def _with_hints_of_statement(plan: IngestPlan) -> IngestPlan:
-    found = [replace(each, hint=for_change(each.hint, "statement")) for each in plan.differences]
-    return replace(plan, differences=tuple(found), takes_options=False)
+def _with_hints_of_statement(report: LoadReport) -> LoadReport:
+    if not isinstance(report.plan, IngestPlan):
+        return report
+    found = [replace(each, hint=for_change(each.hint, "statement")) for each in report.plan.differences]
+    return replace(report, plan=replace(report.plan, differences=tuple(found), takes_options=False))
 
 
 def _planned(plan: Report, result: QueryResult) -> Stacked:

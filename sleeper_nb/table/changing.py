@@ -36,11 +36,10 @@ from sleeper_nb.load.conform import (
 )
 from sleeper_nb.load.row_checks import NOT_JUDGED, JudgedRows, opened_checks
 from sleeper_nb.maintain.online import check_online
-from sleeper_nb.model.jobs import MadeBefore, check_job_id
+from sleeper_nb.model.jobs import DoneBefore, check_job_id
 from sleeper_nb.model.load_hints import Conversion, for_change, for_table, name_table_in_hints
 from sleeper_nb.model.partitions import Range
 from sleeper_nb.model.properties import CHANGE_ISOLATION, SAVEPOINT_INTERVAL
-from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.sql_values import Slice
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import EditCounts
@@ -56,7 +55,7 @@ from sleeper_nb.sql.statement import SqlText
 from sleeper_nb.table.row_edits import EditFinder
 from sleeper_nb.table.searched_version import SearchedVersion
 from sleeper_nb.versions.leases import ReadGuard
-from sleeper_nb.versions.periodic_savepoints import LoadedAndSaved, save_after_load
+from sleeper_nb.versions.periodic_savepoints import save_after
 
 _OPERATIONS: Final[Mapping[type, str]] = {
     DeleteRows: "delete", UpdateRows: "update", MergeRows: "merge", OverwriteRows: "overwrite",
@@ -309,25 +308,22 @@ class BoundChange:
     def _once(self, job_id: str, message: str | None, *, confirmed: bool) -> ChangeReport:
         check_job_id(job_id)
         store, author = self.table.store, self.table.components.author
-        reports: list[ChangeReport] = []
 
-        def change() -> Snapshot:
-            report = self._rows_changed().run(message=message, author=author, job_id=job_id, confirmed=confirmed)
-            reports.append(report)
-            return report.snapshot or store.head()
+        def change() -> ChangeReport:
+            return self._rows_changed().run(message=message, author=author, job_id=job_id, confirmed=confirmed)
 
         made = job_tracking.add_once(
             store, job_id, lambda: job_tracking.run_tracked(store, "change", job_id, author, change)
         )
-        return reports[0] if reports else self._done_before(made)
+        return self._done_before(made) if isinstance(made, DoneBefore) else made
 
-    def _done_before(self, made: Snapshot) -> ChangeReport:
+    def _done_before(self, done: DoneBefore) -> ChangeReport:
+        made = done.snapshot
         counts = EditCounts(made.inserted_rows or 0, made.updated_rows or 0, made.deleted_rows or 0)
-        note = made.note if isinstance(made, MadeBefore) else ""
         return ChangeReport(
             operation=self.operation, table=self.table.name, snapshot=made, since=made.id, counts=counts,
             source_rows=None, matched=None, files=0, bytes=0, leaves=0, files_written=None, bytes_written=None,
-            vectors=None, seconds=0.0, dry_run=False, note=note,
+            vectors=None, seconds=0.0, dry_run=False, note=done.note,
         )  # fmt: skip
 
     def _saved(self, report: ChangeReport) -> ChangeReport:
@@ -335,6 +331,4 @@ class BoundChange:
         if report.snapshot is None or report.note:
             return report
         interval, author = self.table.properties[SAVEPOINT_INTERVAL], self.table.components.author
-        snapshot = save_after_load(self.table.store, report.snapshot, interval, author)
-        note = snapshot.note if isinstance(snapshot, LoadedAndSaved) else ""
-        return replace(report, snapshot=snapshot, note=note)
+        return replace(report, note=save_after(self.table.store, report.snapshot, interval, author).note)

@@ -32,7 +32,7 @@ from sleeper_nb.errors import (
     Unchanged,
     hint_text,
 )
-from sleeper_nb.load.ingest import CheckedLoad
+from sleeper_nb.load.load_report import LoadReport
 from sleeper_nb.load.source_files import (
     ENDINGS_TEXT,
     WILDCARD,
@@ -42,9 +42,9 @@ from sleeper_nb.load.source_files import (
     other_files,
     search,
 )
-from sleeper_nb.model.jobs import MadeBefore, check_job_id
+from sleeper_nb.model.jobs import check_job_id
 from sleeper_nb.model.load_hints import keeping_in
-from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
+from sleeper_nb.model.snapshots import from_micros, to_micros
 from sleeper_nb.progress import Progress
 from sleeper_nb.report import Grid, TableReport, counted, notes_line
 from sleeper_nb.storage.filesystem import Storage
@@ -298,7 +298,7 @@ class DoneLoad:
     time: datetime | None
 
 
-Load = Callable[[SourceFile, str, str], Snapshot]
+Load = Callable[[SourceFile, str, str], LoadReport]
 """Loads a file: the file, its path below the folder, and its job id."""
 
 
@@ -491,18 +491,16 @@ class FolderWatch:
             hint = tuple(part for part in error.hint_parts if not isinstance(part, Unchanged))  # others may be loaded
             self._note(WatchedFile(name, "bad", reason=error.message, hint=hint))
             return
-        if isinstance(loaded, MadeBefore):  # by another watch, meanwhile
+        if loaded.done_before:  # by another watch, meanwhile
             self._files.pop((name, False), None)
             self._before.add(name)
             return
-        kept = loaded.kept_back if isinstance(loaded, CheckedLoad) else 0
-        if loaded.job_id != self._job_id(name):  # no rows: no snapshot was made
-            self._note(WatchedFile(name, "no rows", kept_back=kept))
+        if loaded.snapshot is None:
+            self._note(WatchedFile(name, "no rows", kept_back=loaded.kept_back))
             self.remember(self._id_without_rows(name, now))
             return
-        is_broken = any(loaded.broken_expectations.values())
-        broken = loaded.note if isinstance(loaded, CheckedLoad) and is_broken else ""
-        self._note(WatchedFile(name, "loaded", loaded.added_rows, loaded.id, kept, broken))
+        broken = "\n".join(loaded.notes) if any(loaded.snapshot.broken_expectations.values()) else ""
+        self._note(WatchedFile(name, "loaded", loaded.rows, loaded.snapshot_id, loaded.kept_back, broken))
 
     def _note(self, file: WatchedFile) -> None:
         """Keep what became of a file, and tell the progress callback."""

@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from sleeper_nb.admin import property_files
 from sleeper_nb.arguments import described
@@ -17,23 +17,12 @@ from sleeper_nb.engines.frames_to_load import as_files
 from sleeper_nb.errors import Action, EngineError, InvalidInput, NotFound, SleeperError
 from sleeper_nb.load import add_files as adding
 from sleeper_nb.load import ingest, sources
-from sleeper_nb.load.add_files import AddFilesPlan, MovingRules
+from sleeper_nb.load.add_files import MovingRules
 from sleeper_nb.load.bulk_load import BulkLoad, WrittenLoad, ending_at_first
 from sleeper_nb.load.data_columns import check_named_columns, materialised
-from sleeper_nb.load.ingest import (
-    CheckedLoad,
-    IngestPlan,
-    IngestSettings,
-    has_added,
-    message_with,
-    noted,
-    plan_ingest,
-    plan_of_counts,
-    remember_files,
-    with_broken_expectations,
-    with_runs,
-)
+from sleeper_nb.load.ingest import IngestSettings, message_with, plan_ingest, plan_of_counts, remember_files
 from sleeper_nb.load.load_options import LoadOptions, Matching
+from sleeper_nb.load.load_report import AddFilesPlan, IngestPlan, LoadReport
 from sleeper_nb.load.quarantine import QuarantineFile, SortedOut, sort_out
 from sleeper_nb.load.row_checks import RowCheck
 from sleeper_nb.load.sorted_runs import RunFiles, unmerged_note
@@ -42,11 +31,10 @@ from sleeper_nb.load.sources import IngestSource
 from sleeper_nb.load.split import LeavesWanted
 from sleeper_nb.maintain.compaction_plan import StrategySettings, plan_compaction
 from sleeper_nb.model.file_reference import FileReference
-from sleeper_nb.model.jobs import JobKind, MadeBefore, check_job_id
+from sleeper_nb.model.jobs import DoneBefore, JobKind, check_job_id
 from sleeper_nb.model.load_hints import for_table, name_table_in_hints
 from sleeper_nb.model.properties import INGEST_STRATEGY, SAVEPOINT_INTERVAL
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.progress import finishing
 from sleeper_nb.read import job_tracking
@@ -57,11 +45,9 @@ from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.data_files import DataFileSettings
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.table.bulk_loading import LoadEngine, is_bulk, is_by_spark, split_of, writer_of
-from sleeper_nb.versions.periodic_savepoints import LoadedAndSaved, save_after_load
+from sleeper_nb.versions.periodic_savepoints import save_after
 
 logger = logging.getLogger(__name__)
-
-AnyPlan = TypeVar("AnyPlan", IngestPlan, AddFilesPlan)
 
 
 def load(
@@ -75,8 +61,8 @@ def load(
     quarantine: str | Path | None = None,
     engine: LoadEngine | None = None,
     merge: bool | None = None,
-) -> Snapshot | IngestPlan:
-    """Add rows to a table, or return what would be added; parameters, result and errors are those of `Table.ingest`.
+) -> LoadReport:
+    """Add rows to a table, or say what would be added; parameters, result and errors are those of `Table.ingest`.
 
     With `engine`, the load is a bulk import, whatever its size. `merge` is that of `Table.bulk_import`.
     """
@@ -87,32 +73,24 @@ def load(
         except NotFound:
             if dry_run or (made := _done_before(table, job_id)) is None:
                 raise
-            return made
+            return LoadReport.of_done(made)
         note = hidden_note(each for each in rows if isinstance(each, SourceFile))
         if quarantine is not None:
             file = QuarantineFile.of(quarantine, home)
             load = _CheckedIngest(table, _readable_again(rows), options.matching, file)
-            done = _unless_done(table, load.plan(), job_id) if dry_run else load.run(message, job_id)
-            return _noted(_remembered(table, rows, done, job_id), note)
+            done = _planned(table, load.plan(), job_id) if dry_run else load.run(message, job_id)
+            return _remembered(table, rows, done, job_id).noted(note)
         settings = IngestSettings.of(table.properties)
         settings = settings if merge is None else replace(settings, merge=merge)
         matching = options.matching
         done = _load(table, rows, matching, settings, message=message, job_id=job_id, dry_run=dry_run, engine=engine)
-        return _noted(_remembered(table, rows, done, job_id), note)
+        return _remembered(table, rows, done, job_id).noted(note)
 
 
-def _remembered(
-    table: OpenTable, rows: Sequence[IngestSource], done: Snapshot | IngestPlan, job_id: str | None
-) -> Snapshot | IngestPlan:
-    if isinstance(done, Snapshot) and has_added(done):
-        remember_files(table.store, rows, done.id, job_id)
+def _remembered(table: OpenTable, rows: Iterable[IngestSource], done: LoadReport, job_id: str | None) -> LoadReport:
+    if done.has_added:
+        remember_files(table.store, rows, done.snapshot_id, job_id)
     return done
-
-
-def _noted(done: Snapshot | IngestPlan, note: str) -> Snapshot | IngestPlan:
-    if isinstance(done, Snapshot):
-        return noted(done, note)
-    return replace(done, notes=(*done.notes, note)) if note else done
 
 
 def _load(
@@ -125,7 +103,7 @@ def _load(
     job_id: str | None,
     dry_run: bool,
     engine: LoadEngine | None,
-) -> Snapshot | IngestPlan:
+) -> LoadReport:
     in_bulk = engine is not None or is_bulk(rows)
     by_spark = in_bulk and is_by_spark(table.components.engines, rows, engine or "auto")
     if by_spark and (files := as_files(rows)) is not rows:
@@ -134,7 +112,7 @@ def _load(
     check_named_columns(rows, matching, state.schema)
     if dry_run:
         plan = _plan(table, state, rows, matching, settings, in_bulk=in_bulk, by_spark=by_spark)
-        return _unless_done(table, plan, job_id)
+        return _planned(table, plan, job_id)
     if in_bulk:
         how = "through Spark" if by_spark else "by threads"
         logger.info("table %s: loading %s (%d bytes of files)", table.name, how, sources.bytes_of(rows))
@@ -147,14 +125,15 @@ def _load(
     return _after_load(table, loaded, notes)
 
 
-def _after_load(table: OpenTable, loaded: Snapshot, notes: Iterable[str]) -> Snapshot:
+def _after_load(table: OpenTable, loaded: LoadReport, notes: Iterable[str] = ()) -> LoadReport:
     """Show notes and make a savepoint if one is due; an error would make the caller load the rows again."""
     for note in notes:
         table.components.progress.finish(f"note: {note}")
-    saved = save_after_load(table.store, loaded, table.properties[SAVEPOINT_INTERVAL], table.components.author)
-    if isinstance(loaded, CheckedLoad) and isinstance(saved, LoadedAndSaved):
-        return replace(loaded, note="\n".join(filter(None, (loaded.note, saved.note))))
-    return saved
+    if loaded.done_before:
+        return loaded
+    made = loaded.snapshot or table.store.head()
+    saved = save_after(table.store, made, table.properties[SAVEPOINT_INTERVAL], table.components.author)
+    return replace(loaded, savepoint=saved.savepoint).noted(saved.note)
 
 
 def _readable_again(rows: Sequence[IngestSource]) -> Sequence[IngestSource]:
@@ -186,14 +165,14 @@ class _CheckedIngest:
         count, address = sorted_out.count, self.quarantine.address
         return replace(plan, notes=notes, kept_back=count, reasons=reasons, quarantine=address)
 
-    def run(self, message: str | None, job_id: str | None) -> Snapshot:
+    def run(self, message: str | None, job_id: str | None) -> LoadReport:
         """Load the rows that fit, and keep the others in the file."""
         table, state = self.table, self.table.store.load()
         check_named_columns(self.data, self.matching, state.schema)
         notes = property_files.pending_settings(table.properties, state, table.name, table.properties_path)
         done: list[SortedOut] = []
 
-        def add() -> Snapshot:
+        def add() -> LoadReport:
             self.quarantine.check_new()
             done.append(self._sorted_out(state))
             return self._added(state, done[-1], message, job_id)
@@ -203,27 +182,24 @@ class _CheckedIngest:
 
         with name_table_in_hints(table.name):
             loaded = add() if job_id is None else _once(table, "ingest", job_id, add, outcome=kept)
-        loaded = _after_load(table, loaded, notes)
-        if isinstance(loaded, MadeBefore):
+        if loaded.done_before:
             return loaded
-        count = done[-1].count
-        outcome = [self.quarantine.note(count), *([loaded.note] if isinstance(loaded, LoadedAndSaved) else [])]
-        # Only in the answer: a value in the history would outlive a purge.
-        note = "\n".join(filter(None, ("; ".join(outcome), done[-1].why)))
+        loaded, count = _after_load(table, loaded, notes), done[-1].count
         file = self.quarantine.address if count else None
-        return CheckedLoad.of(loaded, note, kept_back=count, quarantine=file)
+        # Only in the answer: a value in the history would outlive a purge.
+        return replace(loaded, kept_back=count, quarantine=file).noted(self.quarantine.note(count), done[-1].why)
 
     def _sorted_out(self, state: TableState) -> SortedOut:
         checks = self.table.load_checks(state.schema)
         return sort_out(self.data, state, self.table.store.storage, self.matching, checks)
 
-    def _added(self, state: TableState, sorted_out: SortedOut, message: str | None, job_id: str | None) -> Snapshot:
+    def _added(self, state: TableState, sorted_out: SortedOut, message: str | None, job_id: str | None) -> LoadReport:
         table, count = self.table, sorted_out.count
         note = self.quarantine.note(count)
         with finishing(table.components.progress) as progress:
             progress.update(f"writing {counted(sorted_out.rows.num_rows, 'row')}")
             with self.quarantine.write_kept_rows(sorted_out, state.schema, self.matching):
-                snapshot = ingest.ingest_arrow(
+                loaded = ingest.ingest_arrow(
                     table.store,
                     sorted_out.rows,
                     message=message_with(message, note if count else ""),
@@ -234,7 +210,7 @@ class _CheckedIngest:
                     judged=sorted_out.judged,
                 )
             progress.finish("; ".join((*sorted_out.notes, note)))
-            return snapshot
+            return loaded
 
 
 def add_files(
@@ -246,7 +222,7 @@ def add_files(
     message: str | None,
     job_id: str | None,
     dry_run: bool,
-) -> Snapshot | AddFilesPlan | IngestPlan:
+) -> LoadReport:
     """Refer to files where they are; parameters, result and errors are those of `Table.add_files`."""
     given = _addresses(files)
     if copy and move:
@@ -259,7 +235,8 @@ def add_files(
     except NotFound:  # the files that an earlier run moved have no names there any more
         if (made := _done_before(table, job_id)) is None:
             raise
-        return made if not dry_run else AddFilesPlan(made.id, 0, 0, 0, (), (), done_before=made.note)
+        nothing = AddFilesPlan(made.snapshot.id, 0, 0, 0, (), ())
+        return LoadReport.of_plan(nothing, made) if dry_run else LoadReport.of_done(made)
     note = hidden_note(found.values())
     statistics, progress = DataFileSettings.of(table.properties).statistics, table.components.progress
     row_checks = table.load_checks
@@ -267,11 +244,10 @@ def add_files(
     if dry_run:
         plan = adding.plan_files(table.store, table.store.load(), found, statistics, progress, row_checks, rules)
         refused = tuple(replace(each, hint=for_table(each.hint, table.name)) for each in plan.refused)
-        notes = (*plan.notes, *filter(None, [note]))
-        return _unless_done(table, replace(plan, refused=refused, notes=notes), job_id)
+        return _planned(table, replace(plan, refused=refused), job_id).noted(note)
     author = table.components.author
 
-    def add() -> Snapshot:
+    def add() -> LoadReport:
         with finishing(progress) as under_way:
             return adding.add_files(
                 table.store,
@@ -287,9 +263,7 @@ def add_files(
 
     with name_table_in_hints(table.name):
         added = add() if job_id is None else _once(table, "ingest", job_id, add)
-    if has_added(added):
-        remember_files(table.store, found.values(), added.id, job_id)
-    return noted(save_after_load(table.store, added, table.properties[SAVEPOINT_INTERVAL], author), note)
+    return _after_load(table, _remembered(table, found.values(), added, job_id)).noted(note)
 
 
 def _addresses(files: str | Path | Iterable[str | Path]) -> list[str | Path]:
@@ -380,13 +354,13 @@ def _ingest(
     settings: IngestSettings,
     message: str | None,
     job_id: str | None,
-) -> Snapshot:
-    def add() -> Snapshot:
+) -> LoadReport:
+    def add() -> LoadReport:
         with finishing(table.components.progress) as progress:
             progress.update("reading")
             read = sources.read_sources(data, schema, matching, checks=table.load_checks(schema))
             progress.update(f"writing {counted(read.rows.num_rows, 'row')}")
-            snapshot = ingest.ingest_arrow(
+            loaded = ingest.ingest_arrow(
                 table.store,
                 read.rows,
                 message=message,
@@ -398,7 +372,7 @@ def _ingest(
             )
             if read.notes:
                 progress.finish("; ".join(read.notes))
-            return noted(with_broken_expectations(snapshot, read.judged), "\n".join(read.notes_of_some))
+            return loaded.noted(*read.notes_of_some)
 
     return add() if job_id is None else _once(table, "ingest", job_id, add)
 
@@ -413,19 +387,18 @@ def _bulk_import(
     job_id: str | None,
     *,
     by_spark: bool,
-) -> Snapshot:
+) -> LoadReport:
     of, store = table.components, table.store
 
-    def add() -> Snapshot:
+    def add() -> LoadReport:
         with finishing(of.progress) as progress:
             writer = writer_of(of, store.storage, data, matching, settings, table.load_checks, by_spark=by_spark)
             wanted = LeavesWanted.of(table.properties)
             load = BulkLoad(store, data, matching, writer)
             with ending_at_first(data):
                 split = split_of(of.engines, store, state, data, wanted, matching, by_spark=by_spark)
-            made = load.imported(message=message, author=of.author, job_id=job_id, split=split, progress=progress)
-            made = with_broken_expectations(made, load.judged)
-            return with_runs(made, load.runs_note, _merging(table) if load.is_unmerged else None)
+            loaded = load.imported(message=message, author=of.author, job_id=job_id, split=split, progress=progress)
+            return replace(loaded, runs=load.runs_note, to_merge=_merging(table) if load.is_unmerged else None)
 
     if job_id is None:
         return _tracked(table, "bulk-import", table.components.clock.new_id(), add)
@@ -446,16 +419,15 @@ def _merging(table: OpenTable) -> Action:
     return Action(f"compact {table.name} --strategy all", "table.maintenance.compact('all')")
 
 
-def add_written(table: OpenTable, load: WrittenLoad, write: Callable[[], Iterable[FileReference]]) -> Snapshot:
+def add_written(table: OpenTable, load: WrittenLoad, write: Callable[[], Iterable[FileReference]]) -> LoadReport:
     """Add files that tasks of Spark wrote: `AddWritten` of the data source for a table."""
-    author = table.components.author
 
-    def add() -> Snapshot:
+    def add() -> LoadReport:
         return ingest.write_and_commit(
             table.store,
             lambda *_: write(),
             message=load.message,
-            author=author,
+            author=table.components.author,
             job_id=load.job_id,
             rows_schema=load.schema,
             judged=lambda: load.judged,
@@ -467,26 +439,24 @@ def add_written(table: OpenTable, load: WrittenLoad, write: Callable[[], Iterabl
         loaded = _once(table, "bulk-import", load.job_id, add, load.began)
     for note in load.judged.notes:
         table.components.progress.finish(note)
-    return save_after_load(table.store, loaded, table.properties[SAVEPOINT_INTERVAL], author)
+    return _after_load(table, loaded)
 
 
 def record_failure(table: OpenTable, job_id: str, began: datetime, reason: str) -> None:
     """Record that files were written for a job, but not added."""
 
-    def fail() -> Snapshot:
+    def fail() -> LoadReport:
         raise EngineError(reason)
 
     with suppress(EngineError):
         _tracked(table, "bulk-import", job_id, fail, began)
 
 
-def _unless_done(table: OpenTable, plan: AnyPlan, job_id: str | None) -> AnyPlan:
-    """Return the plan of a load, which says so when a job with its id has added rows before."""
-    made = _done_before(table, job_id)
-    return plan if made is None else replace(plan, done_before=made.note)
+def _planned(table: OpenTable, plan: IngestPlan | AddFilesPlan, job_id: str | None) -> LoadReport:
+    return LoadReport.of_plan(plan, _done_before(table, job_id))
 
 
-def _done_before(table: OpenTable, job_id: str | None) -> MadeBefore | None:
+def _done_before(table: OpenTable, job_id: str | None) -> DoneBefore | None:
     return None if job_id is None else job_tracking.done_before(table.store, check_job_id(job_id))
 
 
@@ -494,20 +464,21 @@ def _once(
     table: OpenTable,
     kind: JobKind,
     job_id: str,
-    add: Callable[[], Snapshot],
+    add: Callable[[], LoadReport],
     began: datetime | None = None,
     outcome: Callable[[], str] = str,
-) -> Snapshot:
+) -> LoadReport:
     check_job_id(job_id)
-    return job_tracking.add_once(table.store, job_id, lambda: _tracked(table, kind, job_id, add, began, outcome))
+    made = job_tracking.add_once(table.store, job_id, lambda: _tracked(table, kind, job_id, add, began, outcome))
+    return LoadReport.of_done(made) if isinstance(made, DoneBefore) else made
 
 
 def _tracked(
     table: OpenTable,
     kind: JobKind,
     job_id: str,
-    add: Callable[[], Snapshot],
+    add: Callable[[], LoadReport],
     began: datetime | None = None,
     outcome: Callable[[], str] = str,
-) -> Snapshot:
+) -> LoadReport:
     return job_tracking.run_tracked(table.store, kind, job_id, table.components.author, add, began, outcome)

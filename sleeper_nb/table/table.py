@@ -17,9 +17,8 @@ from sleeper_nb.changes import Changes
 from sleeper_nb.display.listings import Pictured
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import Action, HintParts, InvalidInput, hint_text
-from sleeper_nb.load.add_files import AddFilesPlan
-from sleeper_nb.load.ingest import IngestPlan
 from sleeper_nb.load.load_options import LoadArguments, LoadOptions
+from sleeper_nb.load.load_report import LoadReport
 from sleeper_nb.maintain.check import check_table
 from sleeper_nb.maintain.findings import CheckReport
 from sleeper_nb.maintain.maintain import MaintenanceReport
@@ -386,30 +385,6 @@ class Table(Report):
 
     # Load rows.
 
-    @overload
-    def ingest(
-        self,
-        data: Any,
-        *,
-        message: str | None = None,
-        job_id: str | None = None,
-        quarantine: str | Path | None = None,
-        dry_run: Literal[False] = False,
-        **options: Unpack[LoadArguments],
-    ) -> Snapshot: ...
-
-    @overload
-    def ingest(
-        self,
-        data: Any,
-        *,
-        message: str | None = None,
-        job_id: str | None = None,
-        quarantine: str | Path | None = None,
-        dry_run: Literal[True],
-        **options: Unpack[LoadArguments],
-    ) -> IngestPlan: ...
-
     @checked
     def ingest(
         self,
@@ -420,7 +395,7 @@ class Table(Report):
         quarantine: str | Path | None = None,
         dry_run: bool = False,
         **options: Unpack[LoadArguments],
-    ) -> Snapshot | IngestPlan:
+    ) -> LoadReport:
         """Add rows: in memory where they are in memory or small, otherwise as a bulk import.
 
         Parameters
@@ -478,11 +453,8 @@ class Table(Report):
 
         Returns
         -------
-        The snapshot that holds the rows; the current one when there were none. For a job that was done before, a
-        `MadeBefore` with the snapshot that it made then, or with the current one where that has expired. When the
-        property ``savepoint.create-interval`` made a savepoint due, a `LoadedAndSaved` that says what became of it.
-        With `quarantine`, a `CheckedLoad` that says how many rows were kept back. When there are no rows, an
-        `AddedNothing` with the current snapshot. For a dry run the plan.
+        What was loaded: its `snapshot` is the version with the rows, None when there were none. For a job that was
+        done before, it says so. The same report of a dry run has the `plan`.
 
         Raises
         ------
@@ -564,32 +536,6 @@ class Table(Report):
         request = watching.WatchRequest(place, every, kept_in, skip_bad, message, job_id or place.root)
         return watching.watch(self._opened, request, given).run(once=once)
 
-    @overload
-    def bulk_import(
-        self,
-        data: Any,
-        *,
-        engine: Literal["auto", "spark", "local"] = "auto",
-        merge: bool | None = None,
-        message: str | None = None,
-        job_id: str | None = None,
-        dry_run: Literal[False] = False,
-        **options: Unpack[LoadArguments],
-    ) -> Snapshot: ...
-
-    @overload
-    def bulk_import(
-        self,
-        data: Any,
-        *,
-        engine: Literal["auto", "spark", "local"] = "auto",
-        merge: bool | None = None,
-        message: str | None = None,
-        job_id: str | None = None,
-        dry_run: Literal[True],
-        **options: Unpack[LoadArguments],
-    ) -> IngestPlan: ...
-
     @checked
     def bulk_import(
         self,
@@ -601,7 +547,7 @@ class Table(Report):
         job_id: str | None = None,
         dry_run: bool = False,
         **options: Unpack[LoadArguments],
-    ) -> Snapshot | IngestPlan:
+    ) -> LoadReport:
         """Add rows in bulk, whatever their size; otherwise as `ingest`.
 
         Rows are sorted in parallel, each task with the memory of ``sleeper.table.bulk.import.task.memory.bytes``, and
@@ -623,30 +569,6 @@ class Table(Report):
             self._opened, data, given, message=message, job_id=job_id, dry_run=dry_run, engine=engine, merge=merge
         )
 
-    @overload
-    def add_files(
-        self,
-        files: str | Path | Iterable[str | Path],
-        *,
-        copy: Literal[False] = False,
-        move: bool = False,
-        message: str | None = None,
-        job_id: str | None = None,
-        dry_run: Literal[False] = False,
-    ) -> Snapshot: ...
-
-    @overload
-    def add_files(
-        self,
-        files: str | Path | Iterable[str | Path],
-        *,
-        copy: bool = False,
-        move: bool = False,
-        message: str | None = None,
-        job_id: str | None = None,
-        dry_run: bool = False,
-    ) -> Snapshot | AddFilesPlan | IngestPlan: ...
-
     @checked
     def add_files(
         self,
@@ -657,7 +579,7 @@ class Table(Report):
         message: str | None = None,
         job_id: str | None = None,
         dry_run: bool = False,
-    ) -> Snapshot | AddFilesPlan | IngestPlan:
+    ) -> LoadReport:
         """Add sorted Parquet files where they are, in one commit: the table refers to them, and copies nothing.
 
         Each file must have the table's columns and types, in its order, and be sorted by row keys, then sort keys. A
@@ -683,8 +605,7 @@ class Table(Report):
 
         Returns
         -------
-        The snapshot that holds the rows; the current one when there were none. For a job that was done before, a
-        `MadeBefore`. For a dry run the plan.
+        As of `ingest`.
 
         Raises
         ------

@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.load.load_options import LoadOptions
+from sleeper_nb.load.load_report import LoadReport
 from sleeper_nb.load.quarantine import new_address
 from sleeper_nb.load.source_files import SourceFile
-from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.table import loading
 from sleeper_nb.table.folder_watch import DoneLoad, FolderWatch, WatchedFolder, quarantine_of
 
@@ -39,15 +39,13 @@ class WatchRequest:
 def watch(table: OpenTable, request: WatchRequest, options: LoadOptions) -> FolderWatch:
     """Return the watch that a user wants, ready to run."""
 
-    def load(file: SourceFile, name: str, job_id: str) -> Snapshot:
+    def load(file: SourceFile, name: str, job_id: str) -> LoadReport:
         kept = None if request.quarantine is None else quarantine_of(request.folder, request.quarantine, name)
         kept = None if kept is None else new_address(kept, table.store.storage)
         message = f"{request.message}: {name}" if request.message else name
-        loaded = loading.load(
+        return loading.load(
             table, file.address, options, message=message, job_id=job_id, dry_run=False, quarantine=kept
         )
-        assert isinstance(loaded, Snapshot)  # noqa: S101 - a plan is the answer of a dry run
-        return loaded
 
     return FolderWatch(
         table.name,

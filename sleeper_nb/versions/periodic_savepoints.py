@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sleeper_nb.errors import SleeperError
-from sleeper_nb.model.jobs import MadeBefore
 from sleeper_nb.model.properties import (
     SAVEPOINT_INTERVAL,
     SAVEPOINT_TIME,
@@ -106,25 +105,21 @@ class RetiredSavepoints(Report):
         return Grid(("savepoint", "snapshot", "save time"), rows, self.summary or "no savepoint is due for deletion")
 
 
-@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
-class LoadedAndSaved(Snapshot):
-    """The snapshot that a load made, and the outcome of the savepoint that was due then.
+@dataclass(frozen=True, slots=True)
+class SavedAfter:
+    """What became of the savepoint that was due after a load or a change of rows.
 
     Parameters
     ----------
     savepoint
-        The savepoint of the snapshot; None when it could not be created. The rows are loaded all the same, and the next
-        load or maintenance tries again.
+        The savepoint; None when none was due, or it could not be created. The rows are in the table all the same, and
+        the next load or maintenance tries again.
     note
-        The outcome, in one sentence.
+        The outcome, in one sentence; "" when none was due.
     """
 
-    savepoint: Savepoint | None
-    note: str
-
-    def grid(self) -> Grid:
-        """Return the snapshot as a card, with the note below."""
-        return replace(Snapshot.grid(self), footer=self.note)
+    savepoint: Savepoint | None = None
+    note: str = ""
 
 
 def is_due(savepoints: Sequence[Savepoint], head: Snapshot, interval: timedelta | None, now: datetime) -> bool:
@@ -227,21 +222,18 @@ class SavepointKeeper:
         return RetiredSavepoints(retired, dry_run)
 
 
-def save_after_load(store: StateStore, loaded: Snapshot, interval: timedelta | None, author: str | None) -> Snapshot:
-    """Save the snapshot that a load made if a savepoint is due; return the snapshot, with a note if one was due.
+def save_after(store: StateStore, made: Snapshot, interval: timedelta | None, author: str | None) -> SavedAfter:
+    """Save the snapshot that a load or a change of rows made, if a savepoint is due.
 
     The rows are in the table before this begins. So a failure here goes into the note and is not raised: a caller that
     saw an error would load the rows again.
     """
-    if interval is None or isinstance(loaded, MadeBefore):
-        return loaded
+    if interval is None:
+        return SavedAfter()
     try:
-        report = save_if_due(store, loaded, interval, store.clock.now(), dry_run=False, author=author)
-        savepoint, note = report.savepoint, report.summary
+        report = save_if_due(store, made, interval, store.clock.now(), dry_run=False, author=author)
     except Exception as error:  # noqa: BLE001 - whatever it is, the rows are loaded
         why = error.message if isinstance(error, SleeperError) else repr(error)
-        savepoint, note = None, f"the savepoint that was due could not be created: {why}. The next load tries again"
-        logger.warning("table %s: periodic savepoint of snapshot %d failed: %s", store.table_id, loaded.id, why)
-    if not note:
-        return loaded
-    return LoadedAndSaved(**loaded.own_parameters(), savepoint=savepoint, note=note)
+        logger.warning("table %s: periodic savepoint of snapshot %d failed: %s", store.table_id, made.id, why)
+        return SavedAfter(note=f"the savepoint that was due could not be created: {why}. The next load tries again")
+    return SavedAfter(report.savepoint, report.summary)

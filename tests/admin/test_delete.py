@@ -40,7 +40,7 @@ def test_a_renamed_table_keeps_its_rows_history_and_savepoints(session, trips):
     assert [s.id for s in renamed.history()] == [2, 1]
     assert [s.name for s in renamed.savepoints()] == ["kept"]
     assert files_in(session) == before
-    assert trips.ingest(rows_of("b")).id == 3  # a table that was opened before goes on
+    assert trips.ingest(rows_of("b")).snapshot_id == 3  # a table that was opened before goes on
     with pytest.raises(sl.NotFound, match="'trips'"):
         session.table("trips")
 

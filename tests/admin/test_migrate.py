@@ -247,7 +247,7 @@ def test_a_session_moves_a_table_and_its_properties_say_so(tmp_path: Path):
         before = other.table("trips")
         moved = session.admin.migrate("trips", LOG, message="faster")
         assert isinstance(moved, sl.Snapshot)
-        assert before.ingest(FARE).state_store == LOG
+        assert before.ingest(FARE).snapshot.state_store == LOG
         assert (table.state_store, before.state_store, session.table("trips").state_store) == (LOG,) * 3
         assert session.table("trips").at().properties["sleeper.table.statestore.classname"] == LOG
         assert file.read_text() == (

@@ -40,8 +40,8 @@ def test_contents_go_and_name_id_properties_and_partitions_stay(session, trips):
     assert (again.entry, again.at().properties, again.schema) == (trips.entry, trips.at().properties, KEYED)
     assert (again.scan().count(), len(again.at().partition_tree.leaves), [s.id for s in again.history()]) == (0, 2, [3])
     assert "deleted all contents of table trips" in repr(report)
-    assert again.ingest(rows_of("b"), job_id="load 1").id == 3  # its id stays done
-    assert again.ingest(rows_of("b"), job_id="load 2").id == 4
+    assert again.ingest(rows_of("b"), job_id="load 1").snapshot_id == 3  # its id stays done
+    assert again.ingest(rows_of("b"), job_id="load 2").snapshot_id == 4
 
 
 def test_a_reader_from_before_ends_in_peace(session, trips):
@@ -173,4 +173,7 @@ def test_what_is_done_is_said_when_a_later_step_fails(session, trips, monkeypatc
         broken.setattr(type(session._components.catalog), "snapshots", fails)
         with pytest.raises(StorageError, match=rf"was rolled back in snapshot {head.id + 1}, but"):
             trips.rollback(head.id - 1)
+        broken.setattr(type(session.components.catalog), "snapshots", fails)
+        with pytest.raises(StorageError, match=rf"was rolled back in snapshot {head.snapshot_id + 1}, but"):
+            trips.rollback(head.snapshot_id - 1)
     assert session.table("trips").scan().count() == 0

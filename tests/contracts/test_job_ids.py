@@ -15,7 +15,6 @@ from sleeper_nb.clock import Clock, ManualClock
 from sleeper_nb.errors import InvalidInput, JobDone, OutcomeUnknown, StorageError
 from sleeper_nb.load import sources
 from sleeper_nb.load.ingest import ingest_arrow
-from sleeper_nb.model.jobs import MadeBefore
 from sleeper_nb.model.transactions import AddFiles
 from sleeper_nb.state_store.commit_queue import Waiting, fitting
 from sleeper_nb.state_store.state_store_base import StateStore
@@ -64,7 +63,7 @@ def holds_once(store: StateStore, *keys: str) -> bool:
 
 def test_the_same_id_adds_nothing_and_leaves_no_file(store: StateStore):
     made = ingest(store, "once", "a", "z")
-    assert made.job_id == "once"
+    assert made.snapshot.job_id == "once"
     with pytest.raises(JobDone, match="snapshot 2"):
         ingest(reopened(store), "once", "a", "z")
     ingest(store, "another", "b")
@@ -73,14 +72,14 @@ def test_the_same_id_adds_nothing_and_leaves_no_file(store: StateStore):
 
 
 def test_an_id_that_adds_no_rows_is_not_used(store: StateStore):
-    assert ingest(store, "once").id == 1
-    assert ingest(store, "once", "a").id == 2
+    assert ingest(store, "once").snapshot_id == 1
+    assert ingest(store, "once", "a").snapshot_id == 2
     assert holds_once(store, "a")
 
 
 def test_a_commit_whose_answer_was_lost_counts_and_the_id_is_used(store: StateStore):
     made = ingest(trapped(store, Trap(1, lose_answer, after=True, only=("commit",))), "once", "a")
-    assert made.job_id == "once"
+    assert made.snapshot.job_id == "once"
     with pytest.raises(JobDone):
         ingest(store, "once", "a")
     assert holds_once(store, "a")
@@ -89,7 +88,7 @@ def test_a_commit_whose_answer_was_lost_counts_and_the_id_is_used(store: StateSt
 def test_a_commit_that_never_arrived_leaves_the_id_free(store: StateStore):
     with pytest.raises(StorageError):
         ingest(trapped(store, Trap(1, lose_answer, only=("commit",))), "once", "a")
-    assert ingest(store, "once", "a").id == 2
+    assert ingest(store, "once", "a").snapshot_id == 2
     assert holds_once(store, "a")
 
 
@@ -165,7 +164,7 @@ def test_of_many_threads_with_one_id_one_adds_and_others_go_on(tables: Tables, s
     stores = [store if shared else reopened(store) for _ in range(9)]
     calls = [lambda mine=mine, at=at: ingest(mine, f"job {at % 3}", f"k{at % 3}") for at, mine in enumerate(stores)]
     answers = race(*calls, *(lambda at=at: ingest(stores[at], None, "x") for at in range(3)))
-    assert sorted(type(answer).__name__ for answer in answers) == ["JobDone"] * 6 + ["Snapshot"] * 6
+    assert sorted(type(answer).__name__ for answer in answers) == ["JobDone"] * 6 + ["LoadReport"] * 6
     assert holds_once(store, "k0", "k1", "k2", "x", "x", "x")
 
 
@@ -248,10 +247,10 @@ def test_the_same_job_again_returns_its_snapshot_and_says_so(trips: sl.Table):
     first = trips.ingest([{"city": "rome"}], job_id="2026-11-21/trips", message="why")
     trips.ingest([{"city": "oslo"}])
     again = trips.ingest([{"city": "rome"}], job_id="2026-11-21/trips")
-    assert isinstance(again, MadeBefore)
-    assert (again.id, again.message, trips.scan().count()) == (first.id, "why", 2)
+    assert (again.snapshot, again.rows, again.has_added) == (first.snapshot, 0, False)
+    assert (again.snapshot_id, trips.scan().count()) == (first.snapshot_id, 2)
     assert "job '2026-11-21/trips' was done before, in snapshot 2. Nothing was changed" in repr(again)
-    assert not isinstance(first, MadeBefore)
+    assert not first.done_before
     assert [(job.state, job.snapshot_id) for job in trips.inspect.jobs()] == [("FINISHED", 2)]
 
 
@@ -289,7 +288,7 @@ def test_a_job_whose_snapshot_expired_returns_the_current_one(trips: sl.Table):
     trips.ingest([{"city": "oslo"}])
     forget_all_but_newest(trips.store)
     again = trips.ingest([{"city": "rome"}], job_id="once")
-    assert (again.id, trips.scan().count()) == (3, 2)
+    assert (again.snapshot_id, trips.scan().count()) == (3, 2)
     assert "in snapshot 2, which has expired; the table is at snapshot 3. Nothing was changed" in repr(again)
 
 

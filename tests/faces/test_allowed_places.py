@@ -48,7 +48,7 @@ def test_the_line_of_the_hint_lets_files_be_added_where_they_are(typed, lake, tm
     use = f"%sleeper use {tmp_path}/warehouse --data-path '{lake}'"
     assert hint.startswith(f"if you trust it: {use}, or write data-paths = ")
     typed(line_in(hint))
-    assert typed("%sleeper add-files t 'the lake/sorted.parquet'").added_rows == 2
+    assert typed("%sleeper add-files t 'the lake/sorted.parquet'").rows == 2
     assert typed("%sleeper scan t").to_arrow().num_rows == 2
 
 
@@ -64,21 +64,21 @@ def test_places_can_be_relative_several_and_for_the_open_warehouse(typed, lake, 
     opened = typed("%sleeper use --data-path './the lake' --data-path other")
     assert opened.session._components.property_files.permissions.data_paths == (str(lake), str(tmp_path / "other"))
     assert opened.tables == ("t",)
-    assert typed("%sleeper add-files t 'the lake/sorted.parquet'").added_rows == 2
+    assert typed("%sleeper add-files t 'the lake/sorted.parquet'").rows == 2
 
 
 def test_a_session_of_python_is_given_the_places(typed, shell, lake):
     with sl.connect("warehouse") as session:
         shell.push({"mine": session})
         typed(f"%sleeper use $mine --data-path '{lake}'")
-        assert typed("%sleeper add-files t 'the lake/sorted.parquet'").added_rows == 2
+        assert typed("%sleeper add-files t 'the lake/sorted.parquet'").rows == 2
 
 
 def test_the_lines_of_the_file_that_the_hint_names_allow_it(typed, lake):
     hint = refused(typed, "add-files t 'the lake/sorted.parquet'")
     Path("sleeper.toml").write_text("\n".join(LINES.search(hint).groups()))
     typed("%sleeper use ./warehouse")
-    assert typed("%sleeper add-files t 'the lake/sorted.parquet'").added_rows == 2
+    assert typed("%sleeper add-files t 'the lake/sorted.parquet'").rows == 2
 
 
 def test_the_console_writes_it_into_the_file(typed, lake, capsys):
@@ -99,7 +99,7 @@ def test_an_instance_is_named_too(typed, lake, tmp_path):
     hint = refused(typed, "add-files t 'the lake/sorted.parquet'")
     assert f"%sleeper use {tmp_path}/warehouse --instance other --data-path '{lake}'" in hint
     typed(line_in(hint))
-    assert typed("%sleeper add-files t 'the lake/sorted.parquet'").added_rows == 2
+    assert typed("%sleeper add-files t 'the lake/sorted.parquet'").rows == 2
 
 
 def test_python_names_the_method_and_the_argument(typed, lake):

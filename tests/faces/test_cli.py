@@ -60,7 +60,7 @@ def test_a_load_without_rows_tells_of_the_savepoint_that_was_due(sleeper, folder
     assert sleeper("create", "t", "--schema", "trips.ddl", "--set", "savepoint.create-interval=1 d")[0] == 0
     (folder / "none.csv").write_text("city,fare\n")
     said = sleeper("ingest", "t", "none.csv")[1]
-    assert "no rows to add: t stays at snapshot 1; savepoint 1 saves snapshot 1" in said
+    assert "no rows to add: the table stays at snapshot 1\nsavepoint 1 saves snapshot 1" in said
     assert "periodically" in sleeper("savepoints", "t")[1]
 
 

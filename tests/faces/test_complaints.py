@@ -99,7 +99,7 @@ def test_2_magic_quoting(trips, shell):
     line = "%sleeper sql --engine duckdb SELECT ['a \"b'] AS l, '{y} $y', 'it''s -- no option' -- it's a comment"
     assert list(trips(line).to_dict().values()) == [[['a "b']], ["{y} $y"], ["it's -- no option"]]
     assert trips("%sleeper sql --engine duckdb SELECT * FROM trips WHERE city = :name").to_dict()["city"] == []
-    assert trips("""%sleeper ingest trips $rows -m "it's {y} in" """).message == "it's {y} in"
+    assert trips("""%sleeper ingest trips $rows -m "it's {y} in" """).snapshot.message == "it's {y} in"
 
 
 class Recorder:
@@ -286,7 +286,7 @@ def test_15_duckdb_file_lock(trips, tmp_path):
             another.stdin.flush()
             assert (said(), said()) == (f"{cities} 3", "added")
             assert here.to_dict() == {"n": [cities]}
-            assert trips("%sleeper ingest trips $rows").added_rows == 3
+            assert trips("%sleeper ingest trips $rows").rows == 3
         another.stdin.close()
     assert another.returncode == 0
     assert not list(tmp_path.rglob("*.duckdb"))

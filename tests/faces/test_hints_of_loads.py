@@ -42,7 +42,7 @@ def test_a_name_that_by_name_matches_is_not_to_be_left_out(typed):
     hint = refused(typed, "ingest t $events").hint
     assert hint.startswith("rename it to 'd_o_b', or add --by-name")
     assert repr(typed("%sleeper ingest t $events --dry-run")).count("or add --by-name") == 2
-    assert typed("%sleeper ingest t $events --by-name").added_rows == 2
+    assert typed("%sleeper ingest t $events --by-name").rows == 2
 
 
 @pytest.mark.parametrize("options", ["", "--cast"])

@@ -28,9 +28,9 @@ def trips(cell, tmp_path):
 
 def test_a_load_forgives_what_the_line_says(trips):
     plan = trips(f"%sleeper {LINE} --dry-run")
-    assert (plan.rows, plan.differences) == (2, ())
+    assert (plan.rows, plan.plan.differences) == (2, ())
     assert "skipped, not in the table: Note" in repr(plan)
-    assert trips(f"%sleeper {LINE}").added_rows == 2
+    assert trips(f"%sleeper {LINE}").rows == 2
     (first, second) = trips("%sleeper scan trips").to_pandas().to_dict("records")
     assert (second["city"], second["fare"], second["paid"], first["city"]) == ("oslo", 1.5, True, "7")
 
@@ -49,7 +49,7 @@ def test_files_that_lack_a_column_are_named_by_the_answer(trips, tmp_path):
 @pytest.mark.parametrize("columns", ["city,fare", '"A b=city,c=fare"'])
 def test_columns_are_named_on_the_line(trips, shell, columns):
     shell.push({"df": pd.DataFrame({"A b": ["oslo"], "c": [1.5]})})
-    assert trips(f"%sleeper ingest trips $df --columns {columns}").added_rows == 1
+    assert trips(f"%sleeper ingest trips $df --columns {columns}").rows == 1
 
 
 def test_a_hint_names_the_option_as_it_is_typed(trips, shell):
@@ -130,12 +130,12 @@ def test_a_load_without_a_merge_names_the_compaction_to_type_next(trips, shell, 
     monkeypatch.setattr(bulk_load, "BATCH_ROWS", 10)
     shell.push({"df": pd.DataFrame({"city": ["oslo"] * 100, "fare": range(100)})})
     plan = trips("%sleeper ingest trips $df --no-merge --dry-run")
-    assert f"up to {plan.files} files of each leaf, which compaction merges" in repr(plan)
+    assert f"up to {plan.plan.files} files of each leaf, which compaction merges" in repr(plan)
     loaded = trips("%sleeper ingest trips $df --no-merge")
-    assert loaded.added_files > 3
+    assert loaded.snapshot.added_files > 3
     assert repr(loaded).endswith("which compaction merges: %sleeper compact trips")
     trips("%sleeper compact trips --strategy all")
-    assert trips("%sleeper ingest trips $df").added_files == 1
+    assert trips("%sleeper ingest trips $df").snapshot.added_files == 1
     few = repr(trips("%sleeper ingest trips $df --no-merge"))
     assert "which compaction merges: %sleeper compact trips" in few
 

@@ -215,7 +215,7 @@ def test_variables_are_whole_words_and_never_text(trips, shell, fail):
     assert "df" in fail("%sleeper ingest trips $dff").hint
     shell.user_ns["file"] = shell.user_ns["df"]
     shell.user_ns["df"].to_csv("my rows.csv", index=False)
-    assert trips('%sleeper ingest trips "my rows.csv"').added_rows == 3
+    assert trips('%sleeper ingest trips "my rows.csv"').rows == 3
     assert isinstance(fail("%sleeper ingest trips {file}.csv"), NotFound)
 
 
@@ -532,7 +532,7 @@ def test_an_ingest_without_rows_does_not_show_what_another_added(shell, tmp_path
     (tmp_path / "some.csv").write_text("id\n1\n")
     (tmp_path / "none.csv").write_text("id\n")
     shell.run_line_magic("sleeper", "ingest t some.csv")
-    assert str(shell.run_line_magic("sleeper", "ingest t none.csv")) == "no rows to add: t stays at snapshot 2"
+    assert str(shell.run_line_magic("sleeper", "ingest t none.csv")) == "no rows to add: the table stays at snapshot 2"
 
 
 def test_properties_of_a_new_table_are_set_one_by_one(run, fail, shell):
@@ -611,12 +611,12 @@ def test_a_table_is_cut_by_a_file_and_an_ingest_is_planned(run, tmp_path):
     assert table.at().resolved.snapshot_id == 1
     (tmp_path / "more.csv").write_text("city,pickup,fair\nbern,soon,1\n")
     plan = run("%sleeper ingest cut trips.csv more.csv --dry-run")
-    assert [(d.column, d.change.partition(";")[0]) for d in plan.differences] == [
+    assert [(d.column, d.change.partition(";")[0]) for d in plan.plan.differences] == [
         ("fair", "rename it to 'fare'"),
         ("pickup", ("write a time as 2026-11-21T10:30:00.123456Z, with at most 6 digits after the point, "
                     "or add null_text=['', 'soon'] if it means NULL")),
     ]  # fmt: skip
-    assert run("%sleeper ingest cut trips.csv trips.csv").added_rows == 4
+    assert run("%sleeper ingest cut trips.csv trips.csv").rows == 4
 
 
 def test_a_version_is_exported_as_typed(trips, fail):
@@ -629,9 +629,9 @@ def test_csv_is_exported_and_ingested_by_its_options(trips, fail):
     trips("%sleeper export trips all.csv --delimiter ; --null-text NA --no-header")
     rows = trips("%sleeper scan trips").to_arrow().num_rows
     made = trips("%sleeper ingest trips all.csv --read delimiter=; --read null-text=NA --read header=no")
-    assert made.added_rows == rows
+    assert made.rows == rows
     assert trips("%sleeper export trips@2 all.tsv").rows > 0
-    assert trips("%sleeper ingest trips all.tsv --dry-run").differences == ()
+    assert trips("%sleeper ingest trips all.tsv --dry-run").plan.differences == ()
     assert "not a valid delimiter" in fail("%sleeper ingest trips all.tsv --read delimiter=ab").message
 
 

@@ -59,7 +59,7 @@ def test_a_table_without_the_column_without_a_name_says_how_to_leave_it_out(type
     assert error.hint == 'leave it out with --ignore-extra, or add --columns "=NAME"; the table has Order_ID, amount'
     plan = typed(f"%sleeper ingest t {source} --ignore-extra --dry-run")
     assert "skipped, not in the table: a column without a name" in repr(plan)
-    assert typed(f"%sleeper ingest t {source} --ignore-extra").added_rows == 3
+    assert typed(f"%sleeper ingest t {source} --ignore-extra").rows == 3
 
 
 def test_a_column_of_a_sheet_without_a_name_is_kept_or_left_out(typed, tmp_path):
@@ -70,7 +70,7 @@ def test_a_column_of_a_sheet_without_a_name_is_kept_or_left_out(typed, tmp_path)
     assert error.hint.startswith("leave it out with --ignore-extra, call it column_1 with --by-name, or add --columns")
     kept = typed("%sleeper create kept --from simple.xlsx --keys Order_ID --by-name")
     assert kept.schema.names == ("Order_ID", "column_1", "amount")
-    assert typed("%sleeper ingest kept simple.xlsx --by-name").added_rows == 3
+    assert typed("%sleeper ingest kept simple.xlsx --by-name").rows == 3
     left = typed("%sleeper create t --from simple.xlsx --keys Order_ID --ignore-extra")
     assert left.schema.names == ("Order_ID", "amount")
 

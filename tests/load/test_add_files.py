@@ -63,7 +63,7 @@ def files_in(lake: Path) -> list[str]:
 
 def test_files_become_references_of_each_leaf_without_a_copy(session, lake, tmp_path):
     table = session.table("t")
-    plan = table.add_files(lake, dry_run=True)
+    plan = table.add_files(lake, dry_run=True).plan
     assert (plan.files, plan.rows, plan.refused) == (2, 200, ())
     assert [leaf.rows for leaf in plan.leaves] == [80, 80, 40]
     assert table.at().resolved.snapshot_id == plan.snapshot_id
@@ -136,7 +136,7 @@ def test_a_job_id_adds_once(session, lake):
     table = session.table("t")
     first = table.add_files(lake, job_id="lake")
     again = table.add_files(lake, job_id="lake")
-    assert again.id == first.id
+    assert again.snapshot_id == first.snapshot_id
     assert content(table) == expected(rows(), rows(100))
 
 
@@ -174,7 +174,7 @@ def test_what_does_not_fit_is_refused_before_anything_changes(session, lake, kin
     pq.write_table(changed(kind), lake / "c.parquet", row_group_size=40, write_statistics=statistics)
     table = session.table("t")
     before = table.at().resolved.snapshot_id
-    plan = table.add_files(lake, dry_run=True)
+    plan = table.add_files(lake, dry_run=True).plan
     (refusal,) = plan.refused
     assert refusal.problem.startswith(problem)
     assert refusal.files == (str(lake / "c.parquet"),)
@@ -264,7 +264,7 @@ def test_check_export_and_diff_read_them(session, lake, tmp_path):
     assert table.check(deep=True).ok
     table.scan().export(tmp_path / "all.parquet")
     assert expected(pq.read_table(tmp_path / "all.parquet").cast(ARROW)) == expected(rows(), rows(100))
-    assert table.changes(before, added.id).count().added == 200
+    assert table.changes(before, added.snapshot_id).count().added == 200
 
 
 def test_garbage_collection_forgets_them_and_they_stay(tmp_path, lake):
@@ -328,14 +328,14 @@ def test_a_dry_run_looks_up_unique_keys_and_names_the_files(session, lake, move)
     for name, cities in (("c", ["bern", "rome"]), ("d", ["lima", "rome"]), ("e", ["oslo"])):
         pq.write_table(pa.table([cities, [1] * len(cities)], keys), lake / f"{name}.parquet")
     paths = [str(lake / f"{name}.parquet") for name in "cde"]
-    (refused,) = table.add_files(paths, move=move, dry_run=True).refused
+    (refused,) = table.add_files(paths, move=move, dry_run=True).plan.refused
     assert (refused.problem, refused.files) == (
         "the row key city = 'rome', n = 1 occurs 2 times in the rows, and the table has unique keys",
         tuple(paths[:2]),
     )
-    assert not table.add_files(paths[1:], move=move, dry_run=True).refused
+    assert not table.add_files(paths[1:], move=move, dry_run=True).plan.refused
     table.add_files(paths[1:])
-    (refused,) = table.add_files(paths[:1], move=move, dry_run=True).refused
+    (refused,) = table.add_files(paths[:1], move=move, dry_run=True).plan.refused
     assert "rome', n = 1 is in the table already" in refused.problem
     with pytest.raises(InvalidInput, match=refused.problem) as caught:
         table.add_files(paths[:1], move=move)
@@ -350,7 +350,7 @@ def test_files_without_rows_are_left_out(session, lake):
     table.add_files(lake)
     assert content(table) == expected(rows(), rows(100))
     before = table.at().resolved.snapshot_id
-    assert table.add_files(lake / "empty.parquet").id == before
+    assert table.add_files(lake / "empty.parquet").snapshot_id == before
 
 
 def test_files_of_other_writers_are_read_by_all(session, lake, tmp_path):
@@ -431,7 +431,7 @@ def test_a_table_that_was_altered_takes_files_without_the_late_column(session, l
 @pytest.mark.parametrize("name", ["_a.parquet", ".a.parquet", "a*.parquet", "a[1].parquet", "a{1}.parquet"])
 def test_names_that_engines_read_otherwise_are_refused(session, lake, name):
     pq.write_table(rows(), lake / name)
-    plan = session.table("t").add_files(lake / name, dry_run=True)
+    plan = session.table("t").add_files(lake / name, dry_run=True).plan
     assert len(plan.refused) == 1
 
 
@@ -454,7 +454,7 @@ def test_files_in_the_folder_of_an_instance_are_refused_as_cleanups_delete_them(
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(rows(), path)
     table = session.table(name)
-    (refusal,) = table.add_files(path, dry_run=True).refused
+    (refusal,) = table.add_files(path, dry_run=True).plan.refused
     assert refusal.problem == "is in the folder of a warehouse, whose clean-ups may delete it"
     with pytest.raises(InvalidInput, match="is in the folder of a warehouse") as error:
         table.add_files(path)
@@ -601,7 +601,7 @@ def test_a_time_as_row_key_lies_in_the_years_of_python(session, lake, value, dry
     table = session.create_table("d", sl.Schema.from_ddl(f"d {of_type} KEY\nv int?"), split_points=["2000-01-01"])
     path = small(lake / "d.parquet", d=value, v=ints(1))
     if dry_run:
-        (refusal,) = table.add_files(path, dry_run=True).refused
+        (refusal,) = table.add_files(path, dry_run=True).plan.refused
         assert "is out of range" in refusal.problem
         return
     with pytest.raises(InvalidInput, match="is out of range") as error:
@@ -619,7 +619,7 @@ def own_files(table: sl.Table) -> list[str]:
 def test_moved_files_are_files_of_the_table_without_a_copy(session, lake):
     table = session.table("t")
     inodes = {path.stat().st_ino for path in lake.rglob("*.parquet")}
-    plan = table.add_files(lake, move=True, dry_run=True)
+    plan = table.add_files(lake, move=True, dry_run=True).plan
     assert "would move 2 files: 200 rows" in repr(plan)
     assert "garbage collection deletes moved files" in repr(plan)
     assert (files_in(lake), own_files(table)) == (["a.parquet", "b.parquet"], [])
@@ -731,9 +731,9 @@ def test_a_job_that_is_done_needs_its_files_no_more(session, lake):
     table, given = session.table("t"), lake / "city=nowhere/a.parquet"
     table.add_files(given, move=True, job_id="monday")
     again = table.add_files(given, move=True, job_id="monday")
-    assert "done before" in again.note
+    assert "done before" in again.done_before
     assert "done before" in table.add_files(given, move=True, job_id="monday", dry_run=True).done_before
-    assert "done before" in table.ingest(given, job_id="monday").note
+    assert "done before" in table.ingest(given, job_id="monday").done_before
     assert content(table) == expected(rows())
     with pytest.raises(NotFound):
         table.add_files(given, move=True, job_id="tuesday")

@@ -74,7 +74,7 @@ def load(
 ) -> sl.Snapshot:
     sources = find_sources(data)
     writer = ThreadsWriter(store.storage, sources, EXACT, settings, NO_CHECKS, clock or ManualClock(), progress)  # type: ignore[arg-type]
-    return BulkLoad(store, sources, EXACT, writer).imported(progress=progress)
+    return BulkLoad(store, sources, EXACT, writer).imported(progress=progress).snapshot or store.head()
 
 
 def sorted_texts(rows: pa.Table) -> list[str]:
@@ -186,7 +186,7 @@ def test_the_memory_of_a_task_is_a_property_of_the_table(tmp_path: Path) -> None
     with sl.connect(tmp_path / "w") as session:
         table = session.create_table("t", SCHEMA, properties={IMPORT_TASK_BYTES: str(16 << 20)})
         assert IngestSettings.of(table.at().properties).task_bytes == 16 << 20
-        assert table.bulk_import(rows_of(500)).added_rows == 500
+        assert table.bulk_import(rows_of(500)).rows == 500
         with pytest.raises(sl.InvalidInput, match="16777216"):
             session.create_table("other", SCHEMA, properties={IMPORT_TASK_BYTES: "5"})
 
@@ -194,9 +194,9 @@ def test_the_memory_of_a_task_is_a_property_of_the_table(tmp_path: Path) -> None
 def test_a_bulk_import_on_one_machine_starts_no_spark(tmp_path: Path) -> None:
     with sl.connect(tmp_path / "w") as session:
         table = session.create_table("t", SCHEMA, ["é"])
-        plan = table.bulk_import(rows_of(500), dry_run=True)
+        plan = table.bulk_import(rows_of(500), dry_run=True).plan
         assert (plan.rows, plan.through_spark) == (500, False)
-        assert table.bulk_import(rows_of(500)).added_rows == 500
+        assert table.bulk_import(rows_of(500)).rows == 500
         assert not session._spark_engine().started
 
 
@@ -212,9 +212,9 @@ def test_a_session_of_the_process_that_is_on_a_cluster_loads_through_spark(
     on_cluster = SimpleNamespace(sparkContext=SimpleNamespace(master="spark://host:7077"))
     with sl.connect(tmp_path / "w") as session:
         table = session.create_table("t", SCHEMA, ["é"])
-        assert not table.bulk_import(rows_of(5), dry_run=True).through_spark
-        assert table.bulk_import(rows_of(5), dry_run=True, engine="spark").through_spark
+        assert not table.bulk_import(rows_of(5), dry_run=True).plan.through_spark
+        assert table.bulk_import(rows_of(5), dry_run=True, engine="spark").plan.through_spark
         monkeypatch.setattr(gateway, "active_session", lambda: on_cluster)
-        assert table.bulk_import(rows_of(5), dry_run=True).through_spark
-        assert not table.bulk_import(rows_of(5), dry_run=True, engine="local").through_spark
-        assert not table.ingest(rows_of(5), dry_run=True).through_spark
+        assert table.bulk_import(rows_of(5), dry_run=True).plan.through_spark
+        assert not table.bulk_import(rows_of(5), dry_run=True, engine="local").plan.through_spark
+        assert not table.ingest(rows_of(5), dry_run=True).plan.through_spark

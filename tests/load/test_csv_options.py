@@ -38,7 +38,7 @@ def written(tmp_path: Path, text: str | bytes, name: str = "in.csv") -> Path:
 
 
 def rows(table: Any, path: Path, **options: Any) -> list[dict[str, Any]]:
-    plan = table.ingest(path, dry_run=True, **options)
+    plan = table.ingest(path, dry_run=True, **options).plan
     assert plan.differences == ()
     table.ingest(path, **options)
     got = sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["k"])
@@ -74,7 +74,7 @@ def test_numbers_with_a_decimal_comma(table, tmp_path: Path):
         {"k": 1, "x": 1.5, "n": Decimal("-2.25")}, {"k": 2, "x": 3.0, "n": 4}, {"k": 3, "n": 100},
     ]  # fmt: skip
     wrong = written(tmp_path, "k;x\n1;1,5\n2;1.500,5\n3;1,5,5\n", "wrong.csv")
-    (difference,) = table.ingest(wrong, delimiter=";", decimal=",", dry_run=True).differences
+    (difference,) = table.ingest(wrong, delimiter=";", decimal=",", dry_run=True).plan.differences
     assert difference.count == "2"
     assert difference.problem == "column 'x', line 3: '1.500,5' is not a number with the decimal mark ','"
 
@@ -104,7 +104,7 @@ def test_a_time_with_a_zone_or_microseconds_keeps_them(table, tmp_path: Path):
     ],
 )  # fmt: skip
 def test_wrong_values_are_shown_with_their_line(table, tmp_path: Path, text: str, options: Any, problem: str):
-    (difference,) = table.ingest(written(tmp_path, text), dry_run=True, **options).differences
+    (difference,) = table.ingest(written(tmp_path, text), dry_run=True, **options).plan.differences
     assert problem in difference.problem
     with pytest.raises(sl.InvalidInput):
         table.ingest(written(tmp_path, text), **options)
@@ -126,7 +126,7 @@ def test_wrong_values_are_shown_with_their_line(table, tmp_path: Path, text: str
     ],
 )
 def test_hints_say_how_the_format_is_written(table, tmp_path: Path, text: str, options: Any, hint: str):
-    (difference,) = table.ingest(written(tmp_path, text), dry_run=True, **options).differences
+    (difference,) = table.ingest(written(tmp_path, text), dry_run=True, **options).plan.differences
     assert difference.change.startswith(hint)
 
 
@@ -135,7 +135,7 @@ def test_one_column_can_have_comments_and_empty_lines(tmp_path: Path):
         table = session.create_table("t", sl.Schema({"k": "int"}, {}, {}))
         table.ingest(written(tmp_path, "made\n#a\nk\n1\n#b\n2\n"), comment="#", skip_lines=1)
         assert sorted(table.scan().to_arrow()["k"].to_pylist()) == [1, 2]
-        (difference,) = table.ingest(written(tmp_path, "#a\nk\n1\n#b\nx\n"), comment="#", dry_run=True).differences
+        (difference,) = table.ingest(written(tmp_path, "#a\nk\n1\n#b\nx\n"), comment="#", dry_run=True).plan.differences
         assert difference.place == "line 5"
 
 
@@ -234,7 +234,7 @@ def test_a_table_is_made_of_a_file_without_a_header(tmp_path: Path):
         made = session.create_table("t", path, row_keys=["k"], types={"name": "string"}, **options)
         assert plan.rows == 2
         assert made.scan().to_arrow().to_pylist() == [{"k": 1, "name": "x"}, {"k": 2, "name": "y"}]
-        assert made.ingest(path, header=False).added_rows == 2
+        assert made.ingest(path, header=False).rows == 2
         given = session.create_table("given", sl.Schema({"k": "int"}, values={"n": "string"}), data=path, header=False)
         assert given.scan().count() == 2
         with pytest.raises(sl.InvalidInput, match=r"has no column names\nhint: .* columns=\['c1', 'c2'\]"):
@@ -255,9 +255,7 @@ def test_no_hint_takes_a_first_row_of_values_for_names(tmp_path: Path, options: 
         table = session.create_table("t", sl.Schema({"k": "int"}, values={"name": "string"}))
         with pytest.raises(sl.InvalidInput, match=problem):
             table.ingest(path, **{name: value for name, value in options.items() if name != "row_keys"})
-        assert (
-            table.ingest(written(tmp_path, "2013,2014\n1,x\n"), columns={"2013": "k", "2014": "name"}).added_rows == 1
-        )
+        assert table.ingest(written(tmp_path, "2013,2014\n1,x\n"), columns={"2013": "k", "2014": "name"}).rows == 1
 
 
 SURPLUS = 'k,name\n1,"a\nb",\n2,,\n3,c,\n'
@@ -279,7 +277,7 @@ def test_a_delimiter_too_many_at_the_end_of_all_lines_is_taken_when_it_is_asked_
             {"k": 3, "name": "c"},
         ]
         bare = written(tmp_path, "\n" + SURPLUS.replace("k,name\n", ""), "bare.csv")
-        assert made.ingest(bare, ignore_extra=True, header=False).added_rows == 3
+        assert made.ingest(bare, ignore_extra=True, header=False).rows == 3
         named = {"header": False, "columns": ["k", "name"], "row_keys": ["k"], "ignore_extra": True}
         assert session.create_table("planned", bare, **named, dry_run=True).rows == 3
         assert session.create_table("bare", bare, **named).scan().to_arrow().to_pylist() == [
@@ -296,7 +294,7 @@ def test_a_delimiter_too_many_at_the_end_of_all_lines_is_taken_when_it_is_asked_
             session.create_table("lost", bare, header=False, ignore_extra=True)
         bad = written(tmp_path, "\n\n" + SURPLUS.replace("1,", "x,", 1), "bad.csv")
         kept = made.ingest(bad, ignore_extra=True, quarantine=tmp_path / "q.parquet")
-        assert (kept.added_rows, kept.kept_back) == (2, 1)
+        assert (kept.rows, kept.kept_back) == (2, 1)
         with pytest.raises(
             sl.InvalidInput, match=r"line 6 has 3 values, but .*not empty\nhint: correct the line, or name"
         ):
@@ -313,7 +311,7 @@ def test_a_delimiter_too_many_at_the_end_of_all_lines_is_taken_when_it_is_asked_
         for number, end in enumerate(("", ",")):  # names that occur twice are left out too
             doubled, bad = written(tmp_path, twice.format(end=end)), tmp_path / f"twice{number}.parquet"
             kept = made.ingest(doubled, ignore_extra=True, quarantine=bad)
-            assert (kept.added_rows, kept.kept_back) == (1, 1)
+            assert (kept.rows, kept.kept_back) == (1, 1)
 
 
 @pytest.mark.parametrize(

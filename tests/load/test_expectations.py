@@ -49,7 +49,7 @@ def last(table: sl.Table) -> dict[str, int]:
 @pytest.mark.parametrize("name", ["rows", "arrow", "x.csv", "x.parquet"])
 def test_rows_that_break_an_expectation_are_loaded_and_counted_in_the_history(table, tmp_path, name):
     data = source(name, tmp_path)
-    plan = table.ingest(data, dry_run=True)
+    plan = table.ingest(data, dry_run=True).plan
     assert [(each.kind, each.values, each.example) for each in plan.broken] == [
         (f"{DELAY} is false", 2, "delay = -500"), (f"{DEST} is false", 1, "dest = NULL"),
     ]  # fmt: skip
@@ -58,7 +58,7 @@ def test_rows_that_break_an_expectation_are_loaded_and_counted_in_the_history(ta
     loaded = table.ingest(data)
     assert f"is broken by {plan.broken[0].place}: delay = -500" in repr(loaded)
     assert ("x.csv" in repr(loaded)) == (name == "x.csv")
-    assert (loaded.rows, loaded.broken_expectations, last(table)) == (4, COUNTS, COUNTS)
+    assert (loaded.rows, loaded.snapshot.broken_expectations, last(table)) == (4, COUNTS, COUNTS)
     assert f"2 × {DELAY}, 1 × {DEST}" in repr(table.history())
 
 
@@ -78,7 +78,7 @@ def test_many_files_are_counted_together_and_the_first_is_named(table, tmp_path)
         bad = "9999" if name != "1.csv" else "5"
         (tmp_path / name).write_text(f"id,delay,dest\n{name[0]},{bad},X\n")
     loaded = table.ingest(str(tmp_path / "*.csv"))
-    assert loaded.broken_expectations == {DELAY: 2, DEST: 0}
+    assert loaded.snapshot.broken_expectations == {DELAY: 2, DEST: 0}
     assert "line 2: delay = 9999, in " in repr(loaded)
     assert "2.csv (2 rows in 2 files)" in repr(loaded)
 
@@ -93,7 +93,7 @@ def test_with_refuse_a_load_with_such_rows_adds_nothing(table, tmp_path, name):
     assert f"expectation '{DEST}' is broken by " in str(caught.value)
     assert "set_properties({'sleeper.table.expect.action': 'count'})" in str(caught.value)
     assert (table.history()[0].id, table.at().plan().rows) == (1, 0)
-    plan = table.ingest(data, dry_run=True)
+    plan = table.ingest(data, dry_run=True).plan
     assert [(each.column, each.values) for each in plan.differences] == [("expectation", 2), ("expectation", 1)]
     table.ingest([{"id": "a", "delay": 1, "dest": "X"}])
     assert last(table) == NO_ONE
@@ -107,14 +107,14 @@ def test_a_quarantine_keeps_them_back_with_their_reasons(table, tmp_path, action
     assert [(row["id"], row["_row"]) for row in bad] == [("b", 3), ("z", 5)]
     assert bad[0]["_reason"] == f"expectation '{DELAY}' is broken by delay = -500"
     assert f"expectation '{DEST}' is broken by dest = NULL" in bad[1]["_reason"]
-    assert (loaded.kept_back, loaded.rows, loaded.broken_expectations) == (2, 2, NO_ONE)
+    assert (loaded.kept_back, loaded.rows, loaded.snapshot.broken_expectations) == (2, 2, NO_ONE)
 
 
 def test_files_that_stay_where_they_are_are_counted_and_refused(warehouse_with_files, tmp_path):
     table, file = warehouse_with_files
     assert f"expectation '{DELAY}' is broken by row 2: delay = -500" in repr(table.add_files(file, dry_run=True))
     added = table.add_files(file)
-    assert (added.broken_expectations, last(table)) == (COUNTS, COUNTS)
+    assert (added.snapshot.broken_expectations, last(table)) == (COUNTS, COUNTS)
     assert "delay = -500, in " in repr(added)
     table.set_properties({"sleeper.table.expect.action": "refuse"})
     parquet.write_table(pa.table(COLUMNS, schema=SCHEMA.arrow), tmp_path / "files" / "y.parquet")
@@ -227,10 +227,10 @@ def test_loads_through_spark_count_and_refuse_the_same(session: sl.Session, tabl
     counts = {DELAY: 10, DEST: 25}
     parquet.write_table(rows.cast(SCHEMA.arrow), tmp_path / "x.parquet")
     loaded = table.bulk_import(str(tmp_path / "x.parquet"))
-    assert (loaded.broken_expectations, last(table)) == (counts, counts)
+    assert (loaded.snapshot.broken_expectations, last(table)) == (counts, counts)
     assert "(10 rows)" in repr(loaded)
     frame = session.spark_session.createDataFrame(rows.cast(SCHEMA.arrow))
-    plan = table.ingest(frame, dry_run=True)
+    plan = table.ingest(frame, dry_run=True).plan
     assert [each.values for each in plan.broken] == [10, 25]
     frame.write.format("sleeper").mode("append").option("table", "t").save()
     assert last(table) == counts

@@ -84,7 +84,7 @@ def test_an_exported_table_is_ingested_again_by_its_options(session: sl.Session,
     session.table("given").export(tmp_path / "part", "csv", delimiter="|", null_text="NA", header=False)
     (path,) = (tmp_path / "part").iterdir()
     made = session.create_table("again", SCHEMA).ingest(path, delimiter="|", null_text="NA", header=False)
-    assert made.added_rows == len(ROWS)
+    assert made.rows == len(ROWS)
     found = session.table("again").scan().to_arrow().to_pylist()
     assert all(same(a[name], b[name]) for a, b in zip(found, ROWS, strict=True) for name in SCHEMA.names)
 
@@ -176,7 +176,7 @@ def test_a_header_that_has_a_name_twice_is_refused(tmp_path: Path, name: str, tw
     problems = {f"column {column!r} occurs twice" for column in twice.split(" and ")}
     with sl.connect(tmp_path / "warehouse") as session:
         table = session.create_table("t", schema)
-        plan = table.ingest(path, dry_run=True)
+        plan = table.ingest(path, dry_run=True).plan
         assert {each.problem for each in plan.differences} == problems
         with pytest.raises(sl.InvalidInput, match="occurs twice"):
             table.ingest(path)
@@ -421,7 +421,7 @@ def test_an_array_of_no_objects_has_no_rows_and_lacks_no_column(tmp_path):
         for text in ("[]", " [\n]\n"):
             file.write_text(text)
             assert table.ingest(file, dry_run=True).rows == 0
-            assert table.ingest(file).id == 1
+            assert table.ingest(file).snapshot_id == 1
         full = tmp_path / "other.json"
         full.write_text('[{"k": 1, "m": null}]')
         assert table.ingest([file, full]).rows == 1
@@ -468,7 +468,7 @@ def test_a_comment_above_the_names_is_not_taken_for_a_name(tmp_path: Path):
             with pytest.raises(sl.InvalidInput, match="has no column names, but '# fares; from the office'") as caught:
                 load()
             assert caught.value.hint == "if it is a comment, add comment='#' or skip_lines=1"
-        assert table.ingest(str(path), comment="#").added_rows == 1
+        assert table.ingest(str(path), comment="#").rows == 1
         assert session.create_table("new", str(path), row_keys=["k"], skip_lines=1).scan().to_arrow().num_rows == 1
 
 

@@ -51,7 +51,7 @@ def test_names_of_folders_give_columns_of_the_tables_types(table, tmp_path: Path
     write(tmp_path / f"in/year=2013/month=1%2F2/x.{ending}", x=[1.5])
     write(tmp_path / f"in/year=2014/month=__HIVE_DEFAULT_PARTITION__/x.{ending}", x=[2.5])
     source = str(tmp_path / "in" / pattern.format(ending))
-    plan = table.ingest(source, dry_run=True)
+    plan = table.ingest(source, dry_run=True).plan
     assert (plan.rows, plan.differences, [leaf.rows for leaf in plan.leaves]) == (2, (), [2])
     assert "taken from the names of folders: year, month" in repr(plan)
     table.ingest(source)
@@ -73,7 +73,7 @@ def test_folders_that_do_not_fit_are_differences(table, tmp_path: Path, ending: 
     write(tmp_path / f"in/year=soon/x.{ending}", x=[1.5])
     write(tmp_path / f"in/year=2013/run=1/x.{ending}", x=[1.5], year=[2013])
     write(tmp_path / f"in/year=2013/y.{ending}", x=[1.5], year=[2012])
-    plan = table.ingest(tmp_path / "in", dry_run=True)
+    plan = table.ingest(tmp_path / "in", dry_run=True).plan
     assert sorted((each.column, each.kind) for each in plan.differences) == [
         ("run", "unknown column"), ("year", "differs from its folder"), ("year", "is not a number"),
     ]  # fmt: skip
@@ -152,7 +152,7 @@ def test_files_of_the_web_are_read_as_local_files(table, server, tmp_path: Path,
 def test_what_is_wrong_with_a_file_of_the_web_names_its_address_without_secrets(table, server):
     address, folder = server
     (folder / "a.csv").write_text("year,x\n2013,y\n")
-    (difference,) = table.ingest(f"{address}/a.csv?key=secret", dry_run=True).differences
+    (difference,) = table.ingest(f"{address}/a.csv?key=secret", dry_run=True).plan.differences
     assert difference.first_at == f"{address}/a.csv, line 2"
     (folder / "page.html").write_text("<table></table>")
     wrong = {
@@ -223,7 +223,7 @@ def test_an_excel_file_is_read_by_its_sheet(table, tmp_path: Path):
 
 def test_cells_that_do_not_fit_are_shown_with_their_row(table, tmp_path: Path):
     path = workbook(tmp_path / "a.xlsx", trips=[["year", "month", "x"], [2013, 1, 1], [2014, "b", "N/A"]])
-    plan = table.ingest(path, dry_run=True)
+    plan = table.ingest(path, dry_run=True).plan
     assert [(each.column, each.count, each.place) for each in plan.differences] == [
         ("month", "1", "row 2"), ("x", "1", "row 3"),
     ]  # fmt: skip
@@ -236,7 +236,7 @@ def test_cells_that_do_not_fit_are_shown_with_their_row(table, tmp_path: Path):
 )
 def test_cells_without_a_value_are_refused_and_named(session, table, tmp_path: Path, value: str, problem: str):
     path = workbook(tmp_path / "a.xlsx", trips=[["year", "x"], [2013, 1], [2014, value]])
-    (difference,) = table.ingest(path, dry_run=True).differences
+    (difference,) = table.ingest(path, dry_run=True).plan.differences
     assert difference.problem == f"column 'x', cell B3: {problem}"
     with pytest.raises(sl.InvalidInput, match="cell B3"):
         table.ingest(path)
@@ -264,7 +264,7 @@ def test_cells_without_a_value_do_not_matter_in_columns_that_are_left_out(table,
 
 def test_unnamed_and_repeated_columns_are_the_only_differences_of_a_sheet(table, tmp_path: Path):
     path = workbook(tmp_path / "a.xlsx", trips=[["year", "x", "x", None], [2013, 1, 2, 3]])
-    plan = table.ingest(path, dry_run=True)
+    plan = table.ingest(path, dry_run=True).plan
     assert [(each.column, each.kind) for each in plan.differences] == [
         ("x", "occurs twice"), ("column 4 without a name", "unknown column"),
     ]  # fmt: skip

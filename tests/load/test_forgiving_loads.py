@@ -87,7 +87,7 @@ def test_extra_columns_are_left_out_on_request_and_named(table, tmp_path: Path, 
         table.ingest(data)
     assert "ignore_extra=True" in (error.value.hint or "")
     assert error.value.place == f"unknown column 'size'{f', in {data}' if isinstance(data, Path) else ''}"
-    plan = table.ingest(data, ignore_extra=True, dry_run=True)
+    plan = table.ingest(data, ignore_extra=True, dry_run=True).plan
     assert "skipped, not in the table: colour, size" in repr(plan)
     table.ingest(data, ignore_extra=True)
     assert [row["fare"] for row in loaded(table)] == [1.5, 2.5]
@@ -100,17 +100,17 @@ def test_similar_names_match_on_request(table, tmp_path: Path, made: Any):
     with pytest.raises(sl.InvalidInput, match="missing column 'vendor'") as error:
         table.ingest(data)
     assert "by_name=True" in (error.value.hint or "")
-    assert table.ingest(data, by_name=True, dry_run=True).differences == ()
+    assert table.ingest(data, by_name=True, dry_run=True).plan.differences == ()
     table.ingest(data, by_name=True)
     assert loaded(table)[1] == {**dict.fromkeys(SCHEMA.names), "vendor": 2, "pickup_time": AT, "fare": 2.5}
 
 
 def test_a_similar_name_is_not_taken_where_two_would_match(table):
     rows = two_rows(fare=[1.0, 2.0], FARE=[3.0, 4.0])
-    plan = table.ingest(rows, by_name=True, dry_run=True)
+    plan = table.ingest(rows, by_name=True, dry_run=True).plan
     assert [(each.column, each.kind) for each in plan.differences] == [("FARE", "unknown column")]
     twice = two_rows(Fare=[1.0, 2.0], FARE=[3.0, 4.0])
-    plan = table.ingest(twice, by_name=True, dry_run=True)
+    plan = table.ingest(twice, by_name=True, dry_run=True).plan
     assert [(each.column, each.kind) for each in plan.differences] == [("fare", "occurs twice")]
 
 
@@ -138,7 +138,7 @@ def test_hints_do_not_ask_for_options_that_are_given(table, tmp_path: Path):
         pa.table({**data, "tag": [{"a": 1}]}),
         pa.table({**data, "Fare": [1], "FARE": [2]}),
     ):
-        for difference in table.ingest(wrong, cast=True, by_name=True, dry_run=True).differences:
+        for difference in table.ingest(wrong, cast=True, by_name=True, dry_run=True).plan.differences:
             assert "cast=True" not in difference.change
             assert "by_name=True" not in difference.change
 
@@ -146,7 +146,7 @@ def test_hints_do_not_ask_for_options_that_are_given(table, tmp_path: Path):
 def test_a_text_that_is_no_time_is_not_to_be_rounded(tmp_path: Path):
     with sl.connect(tmp_path / "w") as session:
         table = session.create_table("times", sl.Schema({"k": "int"}, {}, {"at": "time?", "d": "date?"}))
-        plan = table.ingest([{"k": 1, "at": "9:05", "d": "1.2.2026"}], dry_run=True)
+        plan = table.ingest([{"k": 1, "at": "9:05", "d": "1.2.2026"}], dry_run=True).plan
     assert [each.change.partition(",")[0] for each in plan.differences] == [
         "write a time of day as 10:30:00.123456", "write a day as 2026-11-21",
     ]  # fmt: skip
@@ -257,7 +257,7 @@ def test_leading_zeros_are_dropped_on_request_only(table, tmp_path: Path, made: 
         table.ingest(data)
     hint = "use a column of type string to keep the zeros; to drop them, add cast=True; nothing was changed"
     assert error.value.hint == hint
-    assert [each.column for each in table.ingest(data, dry_run=True).differences] == [column]
+    assert [each.column for each in table.ingest(data, dry_run=True).plan.differences] == [column]
     table.ingest(data, cast=True)
     assert sorted(row[column] for row in loaded(table)) == sorted([5, number])
 
@@ -288,7 +288,7 @@ def test_a_cast_on_request_reaches_into_lists(table):
 @pytest.mark.parametrize("made", INPUTS)
 def test_a_cast_on_request_rounds_nothing(table, tmp_path: Path, made: Any):
     data = made(two_rows(seats=[1.5, 2.0], day=["2026-01-02T10:00:00", "soon"]), tmp_path)
-    plan = table.ingest(data, cast=True, dry_run=True)
+    plan = table.ingest(data, cast=True, dry_run=True).plan
     assert [(each.column, each.count) for each in plan.differences] == [("seats", "1"), ("day", "2")]
     with pytest.raises(sl.InvalidInput):
         table.ingest(data, cast=True)
@@ -312,7 +312,7 @@ def test_differences_are_grouped_by_column_over_files(table, tmp_path: Path):
         "vendor,pickup_time,fare,tip\n1,2026-01-01,1.5,1\n2,2026-01-01,N/A,1\n3,soon,N/A,1\n"
     )
     (tmp_path / "b.csv").write_text("tip,fare,pickup_time,vendor\n1,x,2026-01-01,1\n")
-    plan = table.ingest(str(tmp_path / "*.csv"), dry_run=True)
+    plan = table.ingest(str(tmp_path / "*.csv"), dry_run=True).plan
     shown = [(d.column, d.kind, d.count, d.example, Path(d.source).name, d.place, d.files) for d in plan.differences]
     assert shown == [
         ("tip", "unknown column", "", "", "a.csv", "", 2),
@@ -341,18 +341,18 @@ def test_many_wrong_columns_stay_a_short_error(table):
 def test_wrong_values_are_counted_as_far_as_that_is_quick(table, rows: int):
     values = ["x" if i % 2 else "1" for i in range(rows)]
     data = pa.table({"vendor": [1] * rows, "pickup_time": [AT] * rows, "fare": values})
-    (difference,) = table.ingest(data, dry_run=True).differences
+    (difference,) = table.ingest(data, dry_run=True).plan.differences
     if rows == 10:
         assert difference.count == "5"
     else:
         assert re.fullmatch(r"[\d,]+ or more", difference.count)
     refused = data.set_column(2, "fare", [[b"x"] * rows])
-    assert table.ingest(refused, dry_run=True).differences[0].count == f"{rows:,}"
+    assert table.ingest(refused, dry_run=True).plan.differences[0].count == f"{rows:,}"
 
 
 def test_a_null_is_shown_with_its_line(table, tmp_path: Path):
     (tmp_path / "a.csv").write_text("vendor,pickup_time\n1,2026-01-01\n,2026-01-01\n")
-    (difference,) = table.ingest(tmp_path / "a.csv", dry_run=True).differences
+    (difference,) = table.ingest(tmp_path / "a.csv", dry_run=True).plan.differences
     assert (difference.kind, difference.count, difference.place) == ("nulls", "1", "line 3")
 
 
@@ -372,7 +372,7 @@ def test_options_of_wrong_types_are_refused(table, wrong: dict[str, Any]):
 def test_a_short_name_that_differs_in_case_and_spaces_is_named(tmp_path: Path):
     with sl.connect(tmp_path / "warehouse") as session:
         table = session.create_table("t", sl.Schema({"n": "long"}))
-        missing, unknown = table.ingest([{" N ": 1}], dry_run=True).differences
+        missing, unknown = table.ingest([{" N ": 1}], dry_run=True).plan.differences
         assert missing.change == "rename ' N ' to 'n', or add by_name=True"
         assert unknown.change == "rename it to 'n', or add by_name=True"
         assert table.ingest([{" N ": 1}], by_name=True).rows == 1

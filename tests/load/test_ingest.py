@@ -15,10 +15,10 @@ from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.errors import OutcomeUnknown, StorageError
 from sleeper_nb.load.ingest import (
-    AddedNothing,
     IngestSettings,
     cut_by_leaf,
     discard_run,
+    ingest_arrow,
     reference_to,
     write_and_commit,
     write_sorted,
@@ -75,9 +75,8 @@ def test_each_leaf_with_rows_gets_one_sorted_file(tmp_path: Path):
 
 
 def test_no_rows_make_no_snapshot(store: StateStore):
-    made = ingest(store, [])
-    assert isinstance(made, AddedNothing)
-    assert (made.id, made.commit_id) == (store.head().id, store.head().commit_id)
+    report = ingest_arrow(store, KEYED.arrow.empty_table())
+    assert (report.snapshot, report.rows, report.snapshot_id) == (None, 0, store.head().id)
     assert store.head().id == 1
 
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import sleeper_nb as sl
 from sleeper_nb.load import file_formats
 from sleeper_nb.load import ingest as ingest_plan
-from sleeper_nb.load.ingest import IngestPlan
 from sleeper_nb.progress import Silent
 from sleeper_nb.table import Table
 
@@ -65,7 +64,7 @@ KINDS: dict[str, Callable[[pa.Table, Path], Any]] = {
 def test_a_plan_tells_rows_leaves_and_files_and_changes_nothing(table: Table, tmp_path: Path, kind: str):
     data = KINDS[kind](flights("AA", "UA", "ZZ", "DL", "AA"), tmp_path)
     before = everything_below(tmp_path)
-    plan = table.ingest(data, dry_run=True)
+    plan = table.ingest(data, dry_run=True).plan
     assert (plan.rows, plan.differences, plan.through_spark, plan.snapshot_id) == (5, (), False, 1)
     assert [(leaf.region, leaf.rows) for leaf in plan.leaves] == [
         ("carrier (-∞, DL)", 2),
@@ -96,7 +95,7 @@ def test_a_plan_tells_all_differences_and_a_run_raises_the_first(
 ):
     changes = {name: value for fault in faults for name, value in WRONG[fault].items()}
     data = KINDS[kind](flights("AA", "UA", "ZZ", **changes), tmp_path)
-    plan = table.ingest(data, dry_run=True)
+    plan = table.ingest(data, dry_run=True).plan
     assert {d.column for d in plan.differences} == set(changes)
     assert (plan.leaves, plan.files) == ((), 0)
     with pytest.raises(sl.InvalidInput) as error:
@@ -111,7 +110,7 @@ def test_a_plan_tells_all_differences_and_a_run_raises_the_first(
 
 def test_a_misspelt_column_is_told_with_its_nearest_name(table: Table):
     rows = flights("AA").rename_columns(["carier", "flight", "at", "Delay", "seats"])
-    told = {d.column: d.change for d in table.ingest(rows, dry_run=True).differences}
+    told = {d.column: d.change for d in table.ingest(rows, dry_run=True).plan.differences}
     assert told == {
         "carrier": "rename 'carier' to 'carrier'",
         "carier": "rename it to 'carrier'",
@@ -122,7 +121,7 @@ def test_a_misspelt_column_is_told_with_its_nearest_name(table: Table):
 def test_a_file_is_named_with_its_difference(table: Table, tmp_path: Path):
     (tmp_path / "a.csv").write_text("carrier,flight,at,seats\nAA,x,noon,many\n")
     (tmp_path / "b.json").write_text('{"carrier": "AA", "flight": 1.5, "at": "2026-01-01", "sets": 1}\n')
-    plan = table.ingest([str(tmp_path / "a.csv"), tmp_path / "b.json"], dry_run=True)
+    plan = table.ingest([str(tmp_path / "a.csv"), tmp_path / "b.json"], dry_run=True).plan
     assert [(d.column, Path(d.source).name) for d in plan.differences] == [
         ("flight", "a.csv"), ("at", "a.csv"), ("seats", "a.csv"), ("seats", "b.json"), ("sets", "b.json"),
         ("flight", "b.json"),
@@ -147,11 +146,11 @@ def test_what_can_be_read_only_once_is_not_used_up(table: Table):
     reader = flights("AA").to_reader()
     with pytest.raises(sl.InvalidInput, match="only once"):
         table.ingest(reader, dry_run=True)
-    assert table.ingest(reader).added_rows == 1
+    assert table.ingest(reader).rows == 1
 
 
 def test_no_rows_plan_no_file(table: Table):
-    plan = table.ingest([], dry_run=True)
+    plan = table.ingest([], dry_run=True).plan
     assert (plan.rows, plan.files, plan.leaves, plan.differences) == (0, 0, (), ())
 
 
@@ -172,7 +171,7 @@ def test_a_dry_run_equals_the_real_run(tmp_path_factory: Any, rows: list[Any], s
     schema = sl.Schema({"carrier": "string", "flight": "int"}, {}, {"seats": "int?"})
     with sl.connect(tmp_path_factory.mktemp("w")) as session:
         table = session.create_table("t", schema, points, properties={PROPERTY: strategy})
-        plan: IngestPlan = table.ingest(rows, dry_run=True)
+        plan = table.ingest(rows, dry_run=True).plan
         if plan.differences:
             with pytest.raises(sl.InvalidInput) as error:
                 table.ingest(rows)
@@ -180,7 +179,7 @@ def test_a_dry_run_equals_the_real_run(tmp_path_factory: Any, rows: list[Any], s
             return
         made = table.ingest(rows)
         active = table.at().state.files.active.to_pylist()
-        assert (plan.rows, plan.files) == (made.added_rows, len({row["filename"] for row in active}))
+        assert (plan.rows, plan.files) == (made.rows, len({row["filename"] for row in active}))
         assert {leaf.partition_id: leaf.rows for leaf in plan.leaves} == {r["partition_id"]: r["rows"] for r in active}
 
 
@@ -196,7 +195,7 @@ def test_a_dry_run_looks_up_unique_keys_as_the_real_run_does(tmp_path_factory: A
         for keys, kind in loads:
             rows = pa.table([[k for k, _ in keys], [n for _, n in keys]], pa.schema([("k", "string"), ("n", "int32")]))
             data = KINDS[kind](rows, tmp_path_factory.mktemp("data"))
-            plan: IngestPlan = table.ingest(data, dry_run=True)
+            plan = table.ingest(data, dry_run=True).plan
             counts = {each.kind: each.values for each in plan.differences}
             repeated, there = len(keys) - len(set(keys)), sum(key in held for key in set(keys))
             there += sum(key in held for i, key in enumerate(keys) if key in keys[:i])
@@ -216,7 +215,7 @@ def test_a_row_key_that_is_taken_is_named_with_its_file_and_line(session: sl.Ses
     (tmp_path / "a.csv").write_text("k\nnew\n")
     (tmp_path / "b.csv").write_text("k\nmore\nnew\nthere\n")
     before = everything_below(tmp_path)
-    plan: IngestPlan = table.ingest(str(tmp_path / "*.csv"), dry_run=True)
+    plan = table.ingest(str(tmp_path / "*.csv"), dry_run=True).plan
     assert [(each.problem, each.first_at) for each in plan.differences] == [
         ("an earlier row has the row key k = 'new'", f"{tmp_path / 'b.csv'}, line 3"),
         ("the table already has the row key k = 'there'", f"{tmp_path / 'b.csv'}, line 4"),
@@ -243,7 +242,7 @@ def test_columns_that_the_data_lacks_are_named_by_the_dry_run_and_by_the_load(tm
     note = "NULL in every row, as the data has no values for it: name, amount"
     with sl.connect(tmp_path / "w", progress=progress) as session:
         table = session.create_table("t", sl.Schema({"id": "long"}, {}, {"name": "string?", "amount": "double?"}))
-        plan = table.ingest(data, dry_run=True)
+        plan = table.ingest(data, dry_run=True).plan
         assert plan.notes == (note,)
         assert note in repr(plan)
         table.ingest(data)
@@ -255,7 +254,7 @@ def test_columns_that_the_data_lacks_are_named_by_the_dry_run_and_by_the_load(tm
 
 def test_a_plan_names_the_first_row_with_a_null_of_a_parquet_file(table: Table, tmp_path: Path):
     rows = flights("AA", "DL", "UA", "ZZ", seats=pa.array([1, 2, None, None], pa.int32()))
-    (difference,) = table.ingest(as_parquet(rows, tmp_path), dry_run=True).differences
+    (difference,) = table.ingest(as_parquet(rows, tmp_path), dry_run=True).plan.differences
     assert (difference.kind, difference.count, difference.first_at) == ("nulls", "2", f"{tmp_path}/in.parquet, row 3")
 
 

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.load.ingest import AddedNothing
 
 EMPTY = pa.table({"k": pa.array([], pa.int64()), "v": pa.array([], pa.string())})
 
@@ -22,8 +21,8 @@ def test_a_load_without_rows_says_so(tmp_path: Path, way: str):
         table.ingest([{"k": 1, "v": "a"}])
         for data in (EMPTY, str(tmp_path / "none.csv")):
             made = getattr(table, way)(data)
-            assert isinstance(made, AddedNothing)
+            assert (made.snapshot, made.rows, made.has_added) == (None, 0, False)
             assert repr(made) == "no rows to add: the table stays at snapshot 2"
         kept = table.ingest(str(tmp_path / "wrong.csv"), quarantine=tmp_path / "kept.parquet")
         assert repr(kept).startswith("no rows to add: the table stays at snapshot 2\n1 row kept back in ")
-        assert (kept.id, kept.kept_back, len(table.history())) == (2, 1, 2)
+        assert (kept.snapshot_id, kept.kept_back, len(table.history())) == (2, 1, 2)

@@ -81,7 +81,7 @@ def test_bad_rows_are_kept_back_with_all_reasons_and_the_others_are_loaded(table
     data, bad = source(name, COLUMNS, tmp_path), tmp_path / "bad.parquet"
     loaded = table.ingest(data, quarantine=bad)
     assert ids(table) == [1, 6]
-    assert (loaded.id, loaded.kept_back, loaded.quarantine) == (2, 4, str(bad))
+    assert (loaded.snapshot_id, loaded.kept_back, loaded.quarantine) == (2, 4, str(bad))
     rows = kept(bad)
     assert [row["_reason"].split("; ") for row in rows] == list(WRONG.values())
     assert [row["_file"] for row in rows] == [str(data) if isinstance(data, Path) else None] * 4
@@ -115,7 +115,7 @@ def test_the_report_says_why_rows_were_kept_back_and_the_history_does_not(table,
 
 def test_a_dry_run_counts_them_by_column_with_an_example_and_writes_nothing(table, tmp_path):
     data, bad = source("x.csv", COLUMNS, tmp_path), tmp_path / "bad.parquet"
-    plan = table.ingest(data, quarantine=bad, dry_run=True)
+    plan = table.ingest(data, quarantine=bad, dry_run=True).plan
     assert (plan.rows, plan.kept_back, plan.files, plan.differences) == (2, 4, 2, ())
     assert [(each.column, each.kind, each.values, each.place) for each in plan.reasons] == [
         ("n", "is not a number", 1, "line 3"),
@@ -135,7 +135,7 @@ def test_a_dry_run_counts_them_by_column_with_an_example_and_writes_nothing(tabl
 def test_no_file_is_written_when_all_rows_fit(table, tmp_path):
     bad = tmp_path / "bad.parquet"
     loaded = table.ingest([{"id": 1, "n": 1}], quarantine=bad)
-    assert (loaded.kept_back, loaded.quarantine, loaded.message) == (0, None, None)
+    assert (loaded.kept_back, loaded.quarantine, loaded.snapshot.message) == (0, None, None)
     assert "no rows kept back, so no file of them was written" in repr(loaded)
     assert not bad.exists()
 
@@ -143,7 +143,7 @@ def test_no_file_is_written_when_all_rows_fit(table, tmp_path):
 def test_a_load_of_bad_rows_alone_makes_no_snapshot_and_keeps_them(table, tmp_path):
     bad = tmp_path / "bad.parquet"
     loaded = table.ingest([{"id": 1, "n": "x"}], quarantine=bad)
-    assert (loaded.id, loaded.kept_back) == (1, 1)
+    assert (loaded.snapshot_id, loaded.kept_back) == (1, 1)
     assert f"1 row kept back in {bad}" in repr(loaded)
     assert len(kept(bad)) == 1
 
@@ -245,7 +245,7 @@ LINES = 'id,n,fare\n1,1,\n\n2,x,\n3,abc,2026-02-03,extra\n4,"x\n",\n5,5\n6,6,\n7
 def test_lines_with_too_many_or_too_few_values_are_kept_back_as_they_are(table, tmp_path, ending):
     (tmp_path / "a.csv").write_text(LINES + ending)
     bad = tmp_path / "bad.parquet"
-    plan = table.ingest(tmp_path / "a.csv", quarantine=bad, dry_run=True)
+    plan = table.ingest(tmp_path / "a.csv", quarantine=bad, dry_run=True).plan
     assert (plan.rows, plan.kept_back) == (2, 5 + bool(ending))
     assert [(each.column, each.place, each.values) for each in plan.reasons] == [
         ("n", "line 4", 3), ("whole line", "line 5", 1), ("whole line", "line 8", 1 + bool(ending)),
@@ -305,7 +305,7 @@ def test_without_a_quarantine_the_first_such_line_is_named(table, tmp_path):
 
 def test_a_dry_run_without_a_quarantine_lists_all_such_lines_with_their_numbers(table, tmp_path):
     (tmp_path / "a.csv").write_text(LINES)
-    differences = table.ingest(tmp_path / "a.csv", dry_run=True).differences
+    differences = table.ingest(tmp_path / "a.csv", dry_run=True).plan.differences
     listed = {each.kind: (each.values, each.place) for each in differences if each.column == "whole line"}
     assert listed == {"has too many values": (1, "line 5"), "has too few values": (1, "line 8")}
     assert len(differences) > len(listed)
@@ -317,7 +317,7 @@ def test_row_keys_that_are_taken_are_kept_back_where_keys_are_unique(session: sl
     table.ingest([{"a": "k", "b": 1, "n": 1}, {"a": "a", "b": 2, "n": 1}])
     rows = [("a", 1, 1), ("k", 1, 2), ("a", 1, 3), ("z", 9, 0), ("z", 9, 5), ("k", 1, 4)]
     data = [dict(zip("abn", row, strict=True)) for row in rows]
-    plan = table.ingest(data, quarantine=tmp_path / "bad.parquet", dry_run=True)
+    plan = table.ingest(data, quarantine=tmp_path / "bad.parquet", dry_run=True).plan
     assert (plan.rows, plan.kept_back) == (2, 4)
     table.ingest(data, quarantine=tmp_path / "bad.parquet")
     assert table.at().plan().rows == 4
@@ -380,7 +380,7 @@ def test_the_command_keeps_rows_back_and_says_so(shell, tmp_path):
     assert loaded.kept_back == 1
     (tmp_path / "b.csv").write_text("id,n\n2,x\n")
     answer = shell.run_line_magic("sleeper", "ingest t b.csv --quarantine more.parquet")
-    assert f"no rows to add: t stays at snapshot 2; 1 row kept back in {tmp_path}/more.parquet" in repr(answer)
+    assert f"no rows to add: the table stays at snapshot 2\n1 row kept back in {tmp_path}/more.parquet" in repr(answer)
     with pytest.raises(InvalidInput, match="rows are kept back by loads in this process, not by Spark"):
         shell.run_line_magic("sleeper", "ingest t a.csv --quarantine c.parquet --spark")
 
@@ -390,6 +390,6 @@ def test_the_columns_of_a_file_of_kept_rows_are_never_proposed_for_the_table(tmp
         table = session.create_table("kept", sl.Schema({"k": "int"}, values={"x": "int?"}))
         (tmp_path / "a.csv").write_text("k,x\n1,2\n2,b\n")
         table.ingest(tmp_path / "a.csv", quarantine=tmp_path / "bad.parquet")
-        plan = table.ingest(tmp_path / "bad.parquet", dry_run=True)
+        plan = table.ingest(tmp_path / "bad.parquet", dry_run=True).plan
         assert "alter" not in repr(plan)
         assert "it is of rows that were kept back; leave it out with ignore_extra=True" in repr(plan)

@@ -424,7 +424,7 @@ def test_files_of_any_name_are_read_by_their_content(tmp_path: Path, name: str, 
     options: Any = {"encoding": "utf-16"} if name == "a.utf16" else {}
     with sl.connect(tmp_path / "w") as session:
         made = session.create_table("t", tmp_path / name, row_keys=["k"], **options)
-        assert made.ingest(f"{tmp_path}/{name[:2]}*", **options).added_rows == 2
+        assert made.ingest(f"{tmp_path}/{name[:2]}*", **options).rows == 2
         assert made.scan().to_arrow().sort_by("k").to_pylist() == [
             {"k": k, "v": v} for k, v in (("1,5", "a"), ("1,5", "a"), ("2,5", "b"), ("2,5", "b"))
         ]
@@ -441,7 +441,7 @@ def test_one_option_says_the_format_of_all_files_of_a_folder(tmp_path: Path):
         (folder / "c.json").unlink()
         with pytest.raises(NotFound, match=r"2 files with other endings .*: to load them, add .*format='csv'"):
             made.ingest(folder)
-        assert made.ingest(folder, format="csv").added_rows == 2
+        assert made.ingest(folder, format="csv").rows == 2
         assert session.create_table("tabs", folder, row_keys=["k"], format="tsv").schema.names == ("k",)
         with pytest.raises(InvalidInput, match=r"format is one of 'csv', .* not the string 'xml'"):
             made.ingest(folder, format="xml")

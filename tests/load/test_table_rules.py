@@ -96,7 +96,7 @@ def test_a_row_that_breaks_a_check_is_named_and_nothing_is_loaded(table, tmp_pat
     assert "table.alter(checks={'check_1': None})" in message
     assert "check 'small' (n < 100 OR free = 1) fails for " in message
     assert (table.history()[0].id, table.at().plan().rows) == (1, 0)
-    plan = table.ingest(data, dry_run=True)
+    plan = table.ingest(data, dry_run=True).plan
     assert [each.column for each in plan.differences] == ["check check_1", "check small"]
 
 

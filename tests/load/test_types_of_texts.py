@@ -62,7 +62,7 @@ def test_a_midnight_in_json_is_a_time_and_later_rows_may_have_others(tmp_path: P
     with sl.connect(tmp_path / "w") as session:
         table = session.create_table("t", data=tmp_path / "x.jsonl", row_keys=["k"])
         assert table.schema.to_dict()["values"] == {"at": "timestamp?", "on": "date?"}
-        assert table.ingest(tmp_path / "y.jsonl").added_rows == 1
+        assert table.ingest(tmp_path / "y.jsonl").rows == 1
 
 
 def test_a_date_can_be_a_key(tmp_path: Path):

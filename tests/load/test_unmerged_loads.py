@@ -303,7 +303,7 @@ def test_rows_of_one_key_in_several_runs_are_combined(session: sl.Session, aggre
     properties = {**LONG, "sleeper.table.aggregations": aggregation}
     table = session.create_table("t", schema, ["b"], properties=properties)
     loaded = table.bulk_import(rows_with(["b", "a"] * 50, range(100)))
-    assert loaded.added_files > 4
+    assert loaded.snapshot.added_files > 4
     for _ in range(2):
         assert session.sql("SELECT x FROM t WHERE key = 'b'").to_arrow()["x"].to_pylist() == [of_b]
         table.maintenance.compact("all")
@@ -319,7 +319,7 @@ def test_a_key_in_two_runs_is_refused_where_keys_are_unique(session: sl.Session)
         table.bulk_import(rows_with([*keys[:-1], "0003"], range(100)))
     assert table.history()[0].id == 1
     assert not list(Path(session.location).rglob("data/**/*.parquet"))
-    assert table.bulk_import(rows_with(keys, range(100))).added_files > 4
+    assert table.bulk_import(rows_with(keys, range(100))).snapshot.added_files > 4
     with pytest.raises(sl.InvalidInput, match="is in the table already"):
         table.bulk_import(rows_with(["0050"], [1]))
 
@@ -329,7 +329,7 @@ def test_expectations_are_counted_once_and_the_note_of_the_runs_stays(session: s
     schema = sl.Schema({"key": "string"}, values={"x": "long"})
     table = session.create_table("t", schema, ["b"], properties={**LONG, "sleeper.table.expect": "x < 90"})
     loaded = table.bulk_import(rows_with(["b", "a"] * 50, range(100)))
-    assert dict(loaded.broken_expectations) == {"x < 90": 10}
+    assert dict(loaded.snapshot.broken_expectations) == {"x < 90": 10}
     assert "expectation 'x < 90' is broken by" in repr(loaded)
     assert "which compaction merges: table.maintenance.compact()" in repr(loaded)
 
@@ -341,14 +341,14 @@ def test_expectations_are_counted_once_and_the_note_of_the_runs_stays(session: s
 def test_the_report_names_the_compaction_that_merges_the_files(session: sl.Session) -> None:
     table = session.create_table("t", sl.Schema({"key": "string"}, values={"x": "long"}), ["b"])
     loaded = table.bulk_import(rows_with(["a"] * 100, range(100)), merge=False)
-    assert loaded.runs == f"up to {loaded.added_files} files of each leaf, which compaction merges"
+    assert loaded.runs == f"up to {loaded.snapshot.added_files} files of each leaf, which compaction merges"
     assert repr(loaded).endswith(f"{loaded.runs}: table.maintenance.compact()")
     assert table.maintenance.compact().jobs
     few = session.create_table("few", sl.Schema({"key": "string"}, values={"x": "long"}))
     loaded = few.bulk_import(rows_with(["a"] * 21, range(21)), merge=False)
-    assert repr(loaded).endswith(f"up to {loaded.added_files} files of each leaf, which compaction merges: "
+    assert repr(loaded).endswith(f"up to {loaded.snapshot.added_files} files of each leaf, which compaction merges: "
                                  "table.maintenance.compact('all')")  # fmt: skip
-    assert 1 < loaded.added_files < 4
+    assert 1 < loaded.snapshot.added_files < 4
     assert not few.maintenance.compact(dry_run=True).jobs
     assert few.maintenance.compact("all").jobs
 
@@ -356,24 +356,24 @@ def test_the_report_names_the_compaction_that_merges_the_files(session: sl.Sessi
 def test_one_run_says_nothing(session: sl.Session) -> None:
     table = session.create_table("t", sl.Schema({"key": "string"}, values={"x": "long"}), ["b"])
     loaded = table.bulk_import(rows_with(["a", "b"], range(2)), merge=False)
-    assert loaded.added_files == 2
+    assert loaded.snapshot.added_files == 2
     assert "compact" not in repr(loaded)
-    assert table.bulk_import(rows_with([], []), merge=False).id == loaded.id
+    assert table.bulk_import(rows_with([], []), merge=False).snapshot_id == loaded.snapshot_id
 
 
 @pytest.mark.usefixtures("many_runs")
 def test_a_dry_run_plans_the_files_of_all_runs(session: sl.Session) -> None:
     table = session.create_table("t", sl.Schema({"key": "string"}, values={"x": "long"}), ["b"])
     rows = rows_with(["b", "a"] * 50, range(100))
-    assert table.bulk_import(rows, dry_run=True).files == 2
-    plan = table.bulk_import(rows, dry_run=True, merge=False)
+    assert table.bulk_import(rows, dry_run=True).plan.files == 2
+    plan = table.bulk_import(rows, dry_run=True, merge=False).plan
     of_leaf = plan.files // 2
     assert f"up to {of_leaf} files of each leaf, which compaction merges" in plan.notes
     assert table.at().resolved.snapshot_id == 1
-    made = table.bulk_import(rows, merge=False).added_files
+    made = table.bulk_import(rows, merge=False).snapshot.added_files
     assert made <= plan.files <= 2 * made
     many = rows_with(["b"] * 2_000, range(2_000))
-    plan = table.bulk_import(many, dry_run=True, merge=False)
+    plan = table.bulk_import(many, dry_run=True, merge=False).plan
     assert plan.files == 1
     assert any("sorted runs will be merged anyway" in note for note in plan.notes)
 
@@ -384,7 +384,7 @@ def test_the_property_decides_and_the_argument_overrides_it(session: sl.Session,
     added = {}
     for value in ("auto", "true", "false"):
         table = session.create_table(f"t_{value}", schema, properties={IMPORT_MERGE: value})
-        added[value] = [table.bulk_import(rows, merge=merge).added_files > 1 for merge in (None, True, False)]
+        added[value] = [table.bulk_import(rows, merge=merge).snapshot.added_files > 1 for merge in (None, True, False)]
     assert added == {
         "auto": [False, False, True], "true": [False, False, True], "false": [True, False, True],
     }  # fmt: skip
@@ -413,7 +413,7 @@ def test_loads_that_are_large_and_new_tables_follow_the_property(
     monkeypatch.setattr(table_loading, "is_bulk", lambda _: True)
     schema = sl.Schema({"key": "string"}, values={"x": "long"})
     table = session.create_table("t", schema, properties=LONG)
-    assert table.ingest(rows_with(["a"] * 100, range(100))).added_files > 1
+    assert table.ingest(rows_with(["a"] * 100, range(100))).snapshot.added_files > 1
     (tmp_path / "in").mkdir()
     for number in range(3):
         (tmp_path / "in" / f"{number}.csv").write_text("key,x\n" + "".join(f"{n:03d},{n}\n" for n in range(50)))

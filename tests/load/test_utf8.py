@@ -119,7 +119,7 @@ def test_a_column_s_name_is_refused(session: sl.Session):
 def test_what_a_slice_or_a_null_hides_does_not_count(table: sl.Table):
     hidden = pa.concat_arrays([listed(GOOD), listed(BAD)])
     rows = pa.table({"k": GOOD, "v": pa.concat_arrays([BAD, GOOD]).slice(1), "l": hidden.slice(0, 1)})
-    assert table.ingest(rows, dry_run=True).differences == ()
+    assert table.ingest(rows, dry_run=True).plan.differences == ()
 
 
 def test_a_deep_check_finds_it_in_any_column(tmp_path: Path):

@@ -574,5 +574,5 @@ def test_a_load_is_done_when_its_files_cannot_be_remembered(table, incoming, mon
 
     incoming.write("a.csv", "a,1")
     monkeypatch.setattr(table.store.catalog, "remember_jobs", fail)
-    assert table.ingest(incoming.folder).added_rows == 1
+    assert table.ingest(incoming.folder).rows == 1
     assert "a watch would load 1 files again: the network is down" in caplog.text

@@ -90,7 +90,7 @@ def ingest(store: StateStore, data: Any, **options: Any) -> Snapshot:
     """Take over anything that ingest takes."""
     schema = store.load().schema
     rows = sources.read_sources(sources.find_sources(data), schema).rows
-    return ingest_arrow(store, rows, **options)
+    return ingest_arrow(store, rows, **options).snapshot or store.head()
 
 
 def condition(text: str | None, schema: Schema) -> Condition | None:

@@ -16,7 +16,6 @@ import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.maintain.maintain import NOTHING_DUE
 from sleeper_nb.versions.periodic_savepoints import (
-    LoadedAndSaved,
     SavepointSchedule,
     is_due,
     plan_retirement,
@@ -142,11 +141,10 @@ def test_the_newest_periodic_savepoint_and_those_made_by_hand_are_never_retired(
 def test_a_load_saves_what_it_made_when_the_last_savepoint_is_old_enough(session: sl.Session, clock: ManualClock):
     table = made(session)
     first = table.ingest(ROME)
-    assert isinstance(first, LoadedAndSaved)
     assert (saved(table), first.savepoint) == ([2], table.savepoints()[0])
     assert (first.savepoint.periodic, first.savepoint.author, first.savepoint.name) == (True, "ann", None)
     assert "savepoint 1 saves snapshot 2" in repr(first)
-    assert type(table.ingest(ROME)) is sl.Snapshot
+    assert table.ingest(ROME).savepoint is None
     clock.advance(DAY)
     table.maintenance.compact("all", engine="local")
     assert saved(table) == [2]  # no row has changed
@@ -181,8 +179,7 @@ def test_a_savepoint_that_cannot_be_made_neither_fails_nor_repeats_the_load_and_
     store.catalog, store.storage = TrappedCatalog(catalog, trap), TrappedStorage(storage, trap)
     loaded = table.ingest(ROME, job_id="once")
     store.catalog, store.storage = catalog, storage
-    assert isinstance(loaded, LoadedAndSaved)
-    assert (loaded.id, loaded.savepoint) == (2, None)
+    assert (loaded.snapshot_id, loaded.savepoint) == (2, None)
     assert "the savepoint that was due could not be created: the connection broke" in repr(loaded)
     logged = [record.getMessage() for record in caplog.records if record.name.endswith("periodic_savepoints")]
     assert logged == [f"table {table.entry.id}: periodic savepoint of snapshot 2 failed: the connection broke"]

@@ -291,7 +291,7 @@ def test_all_readers_give_the_same_rows(table):
 def test_both_kinds_come_in_key_order_with_their_kind(table):
     table.ingest(rows(("a", 1), ("b", 1), ("z", 1)))
     first = table.at().resolved.snapshot_id
-    other = table.ingest(rows(("b", 2), ("c", 2))).id
+    other = table.ingest(rows(("b", 2), ("c", 2))).snapshot_id
     table.maintenance.compact("all", engine="local")
     assert table.changes(first).rows().to_arrow().to_pylist() == [
         {"change": "added", "k": "b", "n": 2}, {"change": "added", "k": "c", "n": 2}]  # fmt: skip

@@ -46,7 +46,7 @@ def main(folder: str) -> None:
         "where": lambda: len(table.scan(where="v = 3").to_arrow()),
         "inspect": lambda: table.inspect.query("SELECT count(*) AS n FROM files").to_dict(),
     }
-    works = {**reads, "ingest": lambda: table.ingest([{"k": 20, "v": 20}]).rows}
+    works = {**reads, "ingest": lambda: table.ingest([{"k": 20, "v": 20}]).snapshot.rows}
     found = {"before": {name: in_child(work) for name, work in works.items()}}
     for work in reads.values():
         work()

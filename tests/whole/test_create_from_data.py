@@ -680,7 +680,7 @@ class TestLoadsInBulk:
         with pytest.raises(sl.InvalidInput) as caught:
             table.ingest(str(files))
         assert caught.value.hint.endswith(TO_DRY_RUN)
-        assert {each.column for each in table.ingest(str(files), dry_run=True).differences} == {"k", "x"}
+        assert {each.column for each in table.ingest(str(files), dry_run=True).plan.differences} == {"k", "x"}
         assert files_below(either) == before
         assert table.at().resolved.snapshot_id == 1
 

@@ -87,7 +87,7 @@ def test_work_goes_on_in_an_old_table(session, name, clock):
     table = session.table(name)
     head = table.history(1)[0].id
     before = sorted_rows(table.scan())
-    assert table.ingest(rows("first", 1), job_id="nightly").id == 2, "the load of this id was done before"
+    assert table.ingest(rows("first", 1), job_id="nightly").snapshot_id == 2, "the load of this id was done before"
     new = [{name: value for name, value in row.items() if name != "real"} for row in rows("new", 7, 13)]
     table.ingest(new, job_id="again")
     table.maintenance.compact("all", engine="local")

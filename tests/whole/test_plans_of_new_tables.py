@@ -92,7 +92,7 @@ def test_a_text_among_the_numbers_of_json_may_mean_null_or_stay(session, tmp_pat
     with pytest.raises(sl.InvalidInput, match="'n/a' is not a number") as caught:
         table.ingest(tmp_path / "x.json")
     assert caught.value.hint == "write a number such as 12 or 1.5, or add null_text=['n/a'] if it means NULL"
-    assert table.ingest(tmp_path / "x.json", null_text="n/a").added_rows == 4
+    assert table.ingest(tmp_path / "x.json", null_text="n/a").rows == 4
     as_text = session.create_table("u", tmp_path / "x.json", row_keys=["id"], types={"amt": "string"}, cast=True)
     assert as_text.scan().to_arrow().sort_by("id")["amt"].to_pylist() == ["0.0", "1.50", "n/a", "12"]
 

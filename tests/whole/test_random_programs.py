@@ -63,9 +63,8 @@ which = st.integers(0, 1)
 
 READS = {
     "session": {
-        "aws", "closed", "components", "doctor", "duckdb_connection", "jobs", "location", "maintenance_service",
-        "open_table", "properties", "spark", "spark_session", "split_points", "status", "store_of", "tables",
-        "warehouse",
+        "admin", "closed", "doctor", "duckdb_connection", "inspect", "location", "properties", "spark_session",
+        "status", "table_names", "tables", "warehouse",
     },
     "table": {
         "append", "describe", "grid", "inspect", "profile", "properties", "savepoint_manager",
@@ -181,7 +180,7 @@ class Programs(RuleBasedStateMachine):
             "sleeper.table.statestore.classname": kind,
         }
         if declared:
-            self.session(who).apply({"tables": {name: {**self.declaration(made), "properties": properties}}})
+            self.session(who).admin.apply({"tables": {name: {**self.declaration(made), "properties": properties}}})
         else:
             self.session(who).create_table(name, schema_of(made), points, properties=properties)
         table = self.session(who).table(name)
@@ -472,7 +471,7 @@ class Programs(RuleBasedStateMachine):
             return
         destination = self.folder / "w" / f"lake-{self.new_folder().name}"
         table.export(destination)
-        plan = table.add_files(destination, dry_run=True)
+        plan = table.add_files(destination, dry_run=True).plan
         if not plan.refused:
             assert plan.rows == len(rows)
         table.add_files(destination, copy=bool(plan.refused))  # columns have other names in files of an altered table

@@ -120,7 +120,7 @@ def test_dry_runs_say_about_what_the_work_then_asks(kind: str, monkeypatch: pyte
         )
         plans = {
             "query of a key, again": session.sql("SELECT * FROM t WHERE key = 5").cost(),
-            "ingest": table.ingest(rows(20_000), dry_run=True),
+            "ingest": table.ingest(rows(20_000), dry_run=True).plan,
             "compaction": merged,
             "change of rows": table.update({"value": "'changed'"}, "key = 5", dry_run=True),
         }
@@ -140,7 +140,7 @@ def test_a_folder_has_no_requests_to_tell(tmp_path):
         table = session.create_table("t", sl.Schema({"key": "long"}))
         table.ingest([{"key": 1}])
         table.ingest([{"key": 2}])
-        plans = (table.ingest([{"key": 3}], dry_run=True), table.maintenance.compact("all", dry_run=True),
+        plans = (table.ingest([{"key": 3}], dry_run=True).plan, table.maintenance.compact("all", dry_run=True),
                  table.delete("key = 1", dry_run=True), session.sql("SELECT * FROM t").cost())  # fmt: skip
         assert [plan.requests for plan in plans] == [None] * 4
         assert not any("PUT" in repr(plan) for plan in plans)

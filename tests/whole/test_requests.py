@@ -152,4 +152,4 @@ def test_a_load_that_is_committed_is_reported_whatever_fails_after_it(reader: Re
         return made
 
     monkeypatch.setattr(table.store, "commit", then_fail)
-    assert table.ingest([{"k": 3, "v": "c"}]).id == 4
+    assert table.ingest([{"k": 3, "v": "c"}]).snapshot_id == 4

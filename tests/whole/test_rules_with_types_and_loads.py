@@ -40,7 +40,7 @@ def test_a_forgiving_load_gets_defaults_and_keeps_checks(session, tmp_path):
     files = [str(tmp_path / "x.csv"), str(tmp_path / "y.csv")]
     with pytest.raises(InvalidInput, match=r"check 'positive' \(fare >= 0\) fails for line 2: fare = -1.0.*3 rows"):
         table.ingest(files, **forgiven)
-    (difference,) = table.ingest(files, dry_run=True, **forgiven).differences
+    (difference,) = table.ingest(files, dry_run=True, **forgiven).plan.differences
     assert (difference.column, difference.values, difference.files) == ("check positive", 3, 2)
     assert len(rows_of(table)) == 2
 
@@ -143,7 +143,7 @@ def test_files_that_are_added_keep_the_rules(session, tmp_path):
     ):
         with pytest.raises(InvalidInput, match=says):
             table.add_files(wrong)
-    assert table.add_files(file("broken", ["d"], [-1.0]), dry_run=True).refused
+    assert table.add_files(file("broken", ["d"], [-1.0]), dry_run=True).plan.refused
     assert [row["city"] for row in rows_of(table)] == ["a", "c"]
     table.alter({"later": {"type": "int?", "default": 3}})
     with pytest.raises(InvalidInput, match="has no column 'later'"):

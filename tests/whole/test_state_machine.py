@@ -157,10 +157,10 @@ class TableMachine(RuleBasedStateMachine):
         data = [{**row, "word": self.keys[row["word"]]} for row in data]
         table = sources.read_sources(sources.find_sources(data), self.schema).rows
         if not data:
-            assert ingest_arrow(self.store, table).id == self.head
+            assert ingest_arrow(self.store, table).snapshot_id == self.head
             return
         before = self.history[self.head]
-        self.committed(ingest_arrow(self.store, table).id, before + counted(table))
+        self.committed(ingest_arrow(self.store, table).snapshot_id, before + counted(table))
 
     @rule(strategy=st.sampled_from(["all", "basic", "size-ratio"]), batch=st.integers(2, 4), ratio=st.integers(1, 3))
     def compact(self, strategy: str, batch: int, ratio: int) -> None:

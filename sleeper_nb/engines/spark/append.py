@@ -40,7 +40,6 @@ from sleeper_nb.load.row_checks import (
     opened_checks,
 )
 from sleeper_nb.model.file_reference import FileReference
-from sleeper_nb.model.jobs import MadeBefore
 from sleeper_nb.model.load_hints import for_table
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
@@ -209,7 +208,7 @@ class AppendWriter(DataSourceArrowWriter):
         except BaseException:
             discard_run(store, plan.run_id, [_DATA], keep=())
             raise
-        if isinstance(made, MadeBefore):
+        if made.done_before:
             discard_run(store, plan.run_id, [_DATA], keep=())
         elif self.source.speculates or any(report.attempt for report in reports):
             discard_run(store, plan.run_id, [_DATA], keep={r.filename for each in reports for r in each.references})

@@ -14,8 +14,9 @@ import pyarrow as pa
 from sleeper_nb.engines.spark.load_frames import frame_of
 from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.load.conform import Conformed, Difference, RawColumns, compare, grouped, no_place
-from sleeper_nb.load.ingest import IngestPlan, plan_of_counts, rows_by_leaf
+from sleeper_nb.load.ingest import plan_of_counts, rows_by_leaf
 from sleeper_nb.load.load_options import EXACT, Matching
+from sleeper_nb.load.load_report import IngestPlan
 from sleeper_nb.load.row_checks import JudgedRows, OpenedChecks, RowCheck, opened_checks
 from sleeper_nb.load.sources import IngestSource
 from sleeper_nb.model.partitions import PartitionTree

@@ -12,12 +12,13 @@ from sleeper_nb.engines.spark.read_tasks import PURPOSE, FeedColumns, FeedTask, 
 from sleeper_nb.engines.spark.source_options import SourceOptions
 from sleeper_nb.engines.spark.wanted_rows import WantedRows
 from sleeper_nb.load.bulk_load import WrittenLoad
+from sleeper_nb.load.load_report import LoadReport
 from sleeper_nb.load.row_checks import RowCheck
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.model.snapshots import Snapshot, VersionReference
+from sleeper_nb.model.snapshots import VersionReference
 from sleeper_nb.read.row_condition import Condition
 from sleeper_nb.read.row_processing import Processor
 from sleeper_nb.read.scan_plan import (
@@ -32,7 +33,7 @@ from sleeper_nb.versions.comparison import VersionComparison
 from sleeper_nb.versions.leases import Leases, ReadGuard
 from sleeper_nb.versions.resolve import Resolved
 
-AddWritten = Callable[[WrittenLoad, Callable[[], Iterable[FileReference]]], Snapshot]
+AddWritten = Callable[[WrittenLoad, Callable[[], Iterable[FileReference]]], LoadReport]
 """Calls a function that yields references to the files of a load, and adds them; returns what an ingest does."""
 
 

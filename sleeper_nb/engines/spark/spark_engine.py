@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from sleeper_nb.engines.spark.spark_load import SparkWriter
     from sleeper_nb.engines.spark.spark_rows import SparkRows
     from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
-    from sleeper_nb.load.ingest import IngestPlan
     from sleeper_nb.load.load_options import Matching
+    from sleeper_nb.load.load_report import IngestPlan
     from sleeper_nb.load.row_checks import RowCheck
     from sleeper_nb.load.sources import IngestSource
     from sleeper_nb.load.split import KeySample

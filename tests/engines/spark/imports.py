@@ -26,3 +26,5 @@ def bulk_import(
     """Add rows through Spark in one commit."""
     writer = SparkWriter(engine, TaskLoad(store.storage, sources, EXACT, settings, lambda _: ()))
     return BulkLoad(store, sources, EXACT, writer).imported(message=message, job_id=job_id)
+    writer = SparkWriter(engine, store.storage, sources, EXACT, settings, lambda _: ())
+    return BulkLoad(store, sources, EXACT, writer).imported(message=message, job_id=job_id).snapshot or store.head()

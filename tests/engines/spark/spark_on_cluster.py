@@ -43,7 +43,7 @@ def a_cluster(folder: Path) -> Iterator[Cluster]:
 def everything(session: sl.Session) -> None:
     """Import, compact, change, query and read a table; all of it by tasks of the worker."""
     table = session.create_table("trips", SCHEMA, ["c"])
-    assert table.bulk_import(ROWS).added_rows == len(ROWS)
+    assert table.bulk_import(ROWS).rows == len(ROWS)
     table.ingest([{"city": "bern", "fare": -1}])
     assert table.maintenance.compact("all", engine="spark").snapshots
     assert len(table.inspect.files()) == 2

@@ -48,7 +48,7 @@ def test_an_import_forgives_what_an_ingest_forgives(table, tmp_path: Path, spark
     with pytest.raises(sl.InvalidInput, match="missing column 'vendor'") as error:
         table.bulk_import(data)
     assert "by_name=True" in (error.value.hint or "")
-    plan = table.bulk_import(data, dry_run=True, **FORGIVEN)
+    plan = table.bulk_import(data, dry_run=True, **FORGIVEN).plan
     assert (plan.rows, plan.differences, [leaf.rows for leaf in plan.leaves]) == (2, (), [1, 1])
     assert "skipped, not in the table: more" in repr(plan)
     table.bulk_import(data, **FORGIVEN)
@@ -62,5 +62,5 @@ def test_an_import_forgives_what_an_ingest_forgives(table, tmp_path: Path, spark
 def test_a_dry_run_of_a_frame_counts_values_over_tasks(table, spark_engine: Any):
     wrong = ROWS.set_column(3, "paid", [["maybe", "perhaps"]])
     frame = spark_engine.session().createDataFrame(wrong).repartition(2)
-    (difference,) = table.bulk_import(frame, dry_run=True, **FORGIVEN).differences
+    (difference,) = table.bulk_import(frame, dry_run=True, **FORGIVEN).plan.differences
     assert (difference.column, difference.count) == ("paid", "2")

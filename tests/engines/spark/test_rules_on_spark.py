@@ -75,7 +75,7 @@ def test_spark_keeps_the_rules_of_a_table(spark, table, tmp_path, way):
 
 def test_a_dry_run_of_a_frame_names_the_check(spark, table):
     frame = frame_of(spark, [("a", -1.0), ("b", 1.0)])
-    (difference,) = table.ingest(frame, dry_run=True).differences
+    (difference,) = table.ingest(frame, dry_run=True).plan.differences
     assert "check 'check_1' (fare >= 0) fails for fare = -1.0" in difference.problem
 
 
@@ -87,7 +87,7 @@ def test_forgiving_imports_and_tables_of_data_keep_the_rules(spark_engine, tmp_p
     bad = frame_of(spark, [("c", "-1"), ("d", "-2")], ("ID", "FARE"))
     forgiven = {"by_name": True, "cast": True}
     with sl.connect(tmp_path / "house") as session:
-        (difference,) = session.create_table("t", schema, data=bad, dry_run=True, **forgiven).differences
+        (difference,) = session.create_table("t", schema, data=bad, dry_run=True, **forgiven).plan.differences
         assert (difference.column, difference.values) == ("check check_1", 2)
         for data in (bad, good.union(good)):
             with pytest.raises(sl.SleeperError):
@@ -96,7 +96,7 @@ def test_forgiving_imports_and_tables_of_data_keep_the_rules(spark_engine, tmp_p
         for data in (bad, good):
             with pytest.raises(sl.SleeperError):
                 table.bulk_import(data, **forgiven)
-        (difference,) = table.bulk_import(bad, dry_run=True, **forgiven).differences
+        (difference,) = table.bulk_import(bad, dry_run=True, **forgiven).plan.differences
         assert difference.values == 2
         table.bulk_import(frame_of(spark, [("e", 1)], ("ID", "N")), **forgiven)
         rows = table.scan().to_arrow().sort_by("id").to_pylist()

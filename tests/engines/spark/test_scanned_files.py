@@ -50,10 +50,10 @@ def test_a_frame_of_files_is_loaded_from_them_by_threads(spark: Any, files: Path
     assert [Path(file.address).name for file in found or ()] == ["one.parquet", "two.parquet"]
     with sl.connect(tmp_path / "house", spark=spark) as session:
         table = session.create_table("t", SCHEMA, ["050"])
-        assert table.bulk_import(frame, dry_run=True).through_spark is False
+        assert table.bulk_import(frame, dry_run=True).plan.through_spark is False
         table.bulk_import(frame)
         assert table.scan().to_arrow().select(["key", "n"]).equals(ROWS.cast(SCHEMA.arrow))
-        assert table.bulk_import(frame, engine="spark", dry_run=True).through_spark is True
+        assert table.bulk_import(frame, engine="spark", dry_run=True).plan.through_spark is True
         table.bulk_import(frame, engine="spark")
         assert table.scan().count() == 200
         with pytest.raises(sl.SleeperError, match="loaded by Spark"):

@@ -35,7 +35,7 @@ def test_a_spark_frame_is_cast_exactly_or_refused(session: sl.Session, spark_eng
     columns = {case.name: case.column for case in chosen}
     rows = pa.table({"k": pa.array([1], pa.int32()), **columns})
     spark = spark_engine.session()
-    plan = session.create_table("all", schema).bulk_import(spark.createDataFrame(rows), dry_run=True)
+    plan = session.create_table("all", schema).bulk_import(spark.createDataFrame(rows), dry_run=True).plan
     refused = {difference.column for difference in plan.differences}
     wanted = {case.name: expected(case.sample, case.target) for case in chosen}
     assert refused == {name for name, value in wanted.items() if value is REFUSED}

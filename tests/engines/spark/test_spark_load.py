@@ -89,7 +89,7 @@ def test_bulk_import_holds_the_same_rows_as_ingest(session, table, tmp_path, kin
         "path": lambda: pq.write_table(arrow, tmp_path / "in.parquet") or str(tmp_path / "in.parquet"),
         "rows": lambda: data,
     }[kind]()
-    snapshot = table.bulk_import(given, message="through Spark", engine="auto" if kind == "spark" else engine)
+    snapshot = table.bulk_import(given, message="through Spark", engine="auto" if kind == "spark" else engine).snapshot
     other = session.create_table("other", SCHEMA, ["k"])
     other.ingest(given if kind in {"pandas", "arrow", "rows", "path"} else arrow)
     assert (snapshot.id, snapshot.rows, snapshot.message) == (2, 500, "through Spark")
@@ -97,7 +97,7 @@ def test_bulk_import_holds_the_same_rows_as_ingest(session, table, tmp_path, kin
 
 
 def test_each_leaf_gets_one_sorted_file_of_its_own_keys(session, table, engine):
-    snapshot = table.bulk_import(rows(800), engine=engine)
+    snapshot = table.bulk_import(rows(800), engine=engine).snapshot
     assert snapshot.files == snapshot.added_files == len(parquet_files(session)) == 5
     state = table.at().state
     for reference in state.files.active_in({leaf.id for leaf in state.tree.leaves}):
@@ -232,7 +232,7 @@ def test_a_bulk_import_is_told_of_and_its_job_id_adds_once(session, table, engin
     first = table.bulk_import(rows(50), job_id="2026-11-21/t", engine=engine)
     again = table.bulk_import(rows(50), job_id="2026-11-21/t", engine=engine)
     table.bulk_import(rows(5), engine=engine)
-    assert (again.id, first.job_id, table.scan().count()) == (first.id, "2026-11-21/t", 55)
+    assert (again.snapshot_id, first.snapshot.job_id, table.scan().count()) == (first.snapshot_id, "2026-11-21/t", 55)
     assert [(job.kind, job.state, job.rows_written) for job in table.inspect.jobs()] == [
         ("bulk-import", "FINISHED", 5),
         ("bulk-import", "FINISHED", 50),
@@ -266,9 +266,7 @@ def test_files_give_the_same_rows_by_spark_as_in_process(session, table, tmp_pat
     monkeypatch.setattr(spark_load, "slice_bytes", lambda _: 2000)  # several tasks for one Parquet file
     write_files(tmp_path / "in")
     other = session.create_table("other", SCHEMA)
-    assert (
-        table.bulk_import(tmp_path / "in", engine=engine).added_rows == other.ingest(tmp_path / "in").added_rows == 1009
-    )
+    assert table.bulk_import(tmp_path / "in", engine=engine).rows == other.ingest(tmp_path / "in").rows == 1009
     assert content(table.scan()) == content(other.scan())
 
 
@@ -276,7 +274,7 @@ def test_several_sources_are_one_import(session, table, tmp_path, engine):
     write_files(tmp_path / "in")
     given = [str(tmp_path / "in" / "*.csv"), pa.Table.from_pylist(rows(3), schema=SCHEMA.arrow), tmp_path / "in/b.json"]
     other = session.create_table("other", SCHEMA)
-    assert (table.bulk_import(given, engine=engine).id, other.ingest(given).id) == (2, 2)
+    assert (table.bulk_import(given, engine=engine).snapshot_id, other.ingest(given).snapshot_id) == (2, 2)
     assert content(table.scan()) == content(other.scan())
     assert table.scan().count() == 12
 
@@ -313,8 +311,8 @@ def test_files_that_do_not_fit_give_the_same_error_by_spark_as_in_process(sessio
 
 def test_a_dry_run_of_a_spark_frame_equals_its_run(table, spark_engine):
     frame = spark_engine.session().createDataFrame(pa.Table.from_pylist(rows(300), schema=SCHEMA.arrow)).repartition(3)
-    plan = table.ingest(frame, dry_run=True)
-    assert plan == table.bulk_import(rows(300), dry_run=True, engine="spark")
+    plan = table.ingest(frame, dry_run=True).plan
+    assert plan == table.bulk_import(rows(300), dry_run=True, engine="spark").plan
     assert (plan.rows, plan.files, plan.through_spark, table.at().resolved.snapshot_id) == (300, 5, True, 1)
     table.ingest(frame)
     assert [leaf.rows for leaf in plan.leaves] == [leaf["rows"] for leaf in table.inspect.partitions()]
@@ -323,7 +321,7 @@ def test_a_dry_run_of_a_spark_frame_equals_its_run(table, spark_engine):
 def test_a_dry_run_of_a_spark_frame_tells_all_differences(table, spark_engine):
     arrow = pa.Table.from_pylist(rows(300), schema=SCHEMA.arrow)
     wide = arrow.set_column(1, "n", pa.array([2**40] * 300)).rename_columns(["key", "n", "at", "x", "tag"])
-    plan = table.ingest(spark_engine.session().createDataFrame(wide), dry_run=True)
+    plan = table.ingest(spark_engine.session().createDataFrame(wide), dry_run=True).plan
     assert [(d.column, d.change[:6]) for d in plan.differences] == [("tag", "rename"), ("n", "round ")]
     with pytest.raises(sl.InvalidInput, match="unknown column 'tag'"):
         table.ingest(spark_engine.session().createDataFrame(wide))
@@ -339,7 +337,7 @@ def test_one_file_for_all_leaves_is_cut_to_each_by_every_engine(session, engine)
         ["b", "é", "中"],
         properties={"sleeper.table.ingest.file.writing.strategy": "one_reference_per_leaf"},
     )
-    plan = table.bulk_import(rows(400), dry_run=True, engine=engine)
+    plan = table.bulk_import(rows(400), dry_run=True, engine=engine).plan
     for _ in range(2):
         table.bulk_import(rows(400), engine=engine)
     assert plan.files == 1
@@ -437,7 +435,7 @@ def test_the_last_line_tells_the_rate_and_a_leaf_that_got_far_too_much(tmp_path,
     (line,) = watcher.lines
     assert line.startswith("100 rows in 2 files, ")
     assert "rows/s; leaf carrier [UA, ∞) got 81% of the rows: split it" in line
-    assert made.message == "mine"
+    assert made.snapshot.message == "mine"
 
 
 def test_a_command_in_a_frame_is_not_run_again_by_a_load(session, spark_engine):

@@ -56,7 +56,7 @@ def shares(table: sl.Table) -> list[int]:
 def test_leaves_get_even_shares(session, tmp_path, kind):
     pq.write_table(rows(kind), tmp_path / "rows.parquet", row_group_size=5_000)
     table = table_of(session)
-    plan = table.bulk_import(tmp_path / "rows.parquet", dry_run=True)
+    plan = table.bulk_import(tmp_path / "rows.parquet", dry_run=True).plan
     assert "the only leaf would be split into up to 8 first" in repr(plan)
     assert len(table.at().partition_tree.leaves) == 1
     table.bulk_import(tmp_path / "rows.parquet", message="all")
@@ -127,5 +127,5 @@ def test_a_job_that_is_repeated_splits_once(session, tmp_path):
     pq.write_table(rows("uniform"), tmp_path / "rows.parquet")
     table = table_of(session)
     first = table.bulk_import(tmp_path / "rows.parquet", job_id="once")
-    assert table.bulk_import(tmp_path / "rows.parquet", job_id="once").id == first.id
+    assert table.bulk_import(tmp_path / "rows.parquet", job_id="once").snapshot_id == first.snapshot_id
     assert len(table.history()) == 3

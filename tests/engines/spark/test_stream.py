@@ -38,7 +38,7 @@ def table(session):
 
 
 def add(table, *keys):
-    return table.ingest([{"key": key, "x": 1} for key in keys]).id
+    return table.ingest([{"key": key, "x": 1} for key in keys]).snapshot_id
 
 
 def forget_all_but_newest(table):

@@ -116,9 +116,9 @@ def test_more_files_than_there_should_be_are_merged_and_the_import_says_so(
 ) -> None:
     monkeypatch.setattr(spark_load, "times_in_memory", lambda _: 10**10)
     table = session.create_table("t", SCHEMA, POINTS)
-    plan = table.bulk_import(files, engine="spark", merge=False, dry_run=True)
+    plan = table.bulk_import(files, engine="spark", merge=False, dry_run=True).plan
     loaded = table.bulk_import(files, engine="spark", merge=False)
-    assert plan.files == loaded.added_files == 3
+    assert plan.files == loaded.snapshot.added_files == 3
     words = "sorted runs will be merged anyway: each leaf would get about "
     assert any(note.startswith(words) for note in plan.notes)
     assert loaded.runs.startswith(words)
@@ -127,16 +127,16 @@ def test_more_files_than_there_should_be_are_merged_and_the_import_says_so(
 
 def test_the_report_says_what_is_left_to_merge(session: sl.Session, files: Path, all_rows: pa.Table) -> None:
     table = session.create_table("t", SCHEMA, POINTS, properties={"sleeper.table.expect": "n < 8; x > -1"})
-    plan = table.bulk_import(files, engine="spark", merge=False, dry_run=True)
+    plan = table.bulk_import(files, engine="spark", merge=False, dry_run=True).plan
     loaded = table.bulk_import(files, engine="spark", merge=False)
     assert repr(loaded).endswith(
         "up to 2 files of each leaf, which compaction merges: table.maintenance.compact('all')"
     )
-    assert plan.files == loaded.added_files == 6
+    assert plan.files == loaded.snapshot.added_files == 6
     other = session.create_table("other", SCHEMA, POINTS, properties={"sleeper.table.expect": "n < 8; x > -1"})
-    counts = dict(other.bulk_import(all_rows, engine="local").broken_expectations)
+    counts = dict(other.bulk_import(all_rows, engine="local").snapshot.broken_expectations)
     assert counts["n < 8"] > 0
-    assert dict(loaded.broken_expectations) == counts
+    assert dict(loaded.snapshot.broken_expectations) == counts
 
 
 class Waiting(ManualClock):
@@ -262,11 +262,11 @@ def test_auto_leaves_few_files_to_a_maintenance_that_runs_as_a_service(
         if is_maintained:
             assert lease.take() is None
         imported = tables.values() if is_maintained else [tables["auto"]]  # other tests merge without a maintenance
-        added.append([table.bulk_import(given, engine="spark").added_files for table in imported])
+        added.append([table.bulk_import(given, engine="spark").snapshot.added_files for table in imported])
         if is_maintained:
-            assert tables["auto"].bulk_import(given, engine="local" if data == "files" else "spark").added_files == (
-                3 if data == "files" else 6
-            )
+            assert tables["auto"].bulk_import(
+                given, engine="local" if data == "files" else "spark"
+            ).snapshot.added_files == (3 if data == "files" else 6)
             lease.release()
     assert added == [[3], [6, 3], [3]]
 
@@ -281,6 +281,6 @@ def test_auto_merges_where_a_leaf_would_get_many_files(
         loaded = session.create_table("t", SCHEMA, POINTS).bulk_import(files, engine="spark")
     finally:
         lease.release()
-    assert loaded.added_files == 3
+    assert loaded.snapshot.added_files == 3
     assert "compact" not in repr(loaded)
     assert "merged" not in repr(loaded)
