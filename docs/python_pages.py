@@ -14,7 +14,10 @@ from sleeper_nb.report import Report
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
-    "sessions": ("Sessions", ("connect", "deploy", "doctor", "Session")),
+    "sessions": (
+        "Sessions",
+        ("connect", "open_warehouse", "deploy", "doctor", "Session", "SessionInspect", "Administration", "Warehouse"),
+    ),
     "tables": ("Tables", ("Table", "TableInspect", "Maintenance", "SavepointManager")),
     "versions": ("Versions, scans and changes", ("TableAt", "Inspect", "Scan", "Changes")),
     "values": ("Schemas, snapshots, savepoints", ()),
@@ -24,7 +27,10 @@ PAGES = {
 """Titles, and the names that are on a page because it says so. All others find their page by what they are."""
 _LISTS = r"(?:Listing|Pictured)\[(\w+)\]"
 _CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
-_OTHERS = {"MergeBuilder", "TableInspect", "Inspect", "Maintenance"}
+_OTHERS = {
+    *("Administration", "Inspect", "JobProgress", "Maintenance", "MergeBuilder", "RetainedVersions", "SessionInspect"),
+    *("TableInspect", "Warehouse"),
+}
 """What methods return that is neither a result nor the entry of a list."""
 
 
