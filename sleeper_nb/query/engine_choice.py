@@ -14,7 +14,7 @@ from sleeper_nb.engines.engine import EngineName
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import Token, spells
 
-EngineChoice = Literal["auto", "duckdb", "spark"]
+EngineChoice = Literal["auto", "spark", "duckdb"]
 
 LARGE_GIB: Final = 4
 """From this size of the files to read on, Spark runs a statement that both engines answer alike."""
