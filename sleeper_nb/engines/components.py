@@ -15,6 +15,7 @@ from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.duckdb.duckdb_engine import DuckDBEngine
 from sleeper_nb.engines.engine import (
     DEFAULT_ENGINE,
+    ClaimingEngine,
     Engine,
     EngineName,
     EngineRows,
@@ -69,9 +70,9 @@ class Engines:
         return self[DEFAULT_ENGINE]
 
     @property
-    def others(self) -> tuple[Engine, ...]:
+    def others(self) -> tuple[ClaimingEngine, ...]:
         """The other engines, in the order in which they may claim a statement."""
-        return tuple(each for name, each in self.by_name.items() if name != DEFAULT_ENGINE)
+        return (self.spark,)
 
     @property
     def with_tasks(self) -> TaskEngine:

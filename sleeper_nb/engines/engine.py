@@ -83,8 +83,6 @@ class Capabilities:
     ----------
     answers_at_once
         Whether it runs in this process: it is asked first, and a statement that this package wrote runs on it.
-    has_own_session
-        Whether it has a session whose views, functions and settings a statement can read and change.
     has_tasks
         Whether it shares work among tasks: it reads what is large, and loads and compacts.
     takes_any_condition
@@ -92,7 +90,6 @@ class Capabilities:
     """
 
     answers_at_once: bool = False
-    has_own_session: bool = False
     has_tasks: bool = False
     takes_any_condition: bool = False
 
@@ -271,29 +268,6 @@ class Engine(Protocol):
     @property
     def capabilities(self) -> Capabilities: ...  # noqa: D102 - above
 
-    def claim(self, sql: SqlText | Composition, views: Mapping[str, Statement]) -> str:
-        """Return why a statement whose engine is not named is one for this engine; "" when another may be asked first.
-
-        Parameters
-        ----------
-        views
-            The queries of the session's views, by name in lower case.
-        """
-
-    def claim_after(
-        self, error: SleeperError, sql: SqlText | Composition, views: Mapping[str, Statement], *, ask: bool
-    ) -> str:
-        """Return why a statement that another engine refused is one for this engine; "" when nothing shows that.
-
-        With `ask`, the engine is asked which functions it has.
-        """
-
-    def seems_to_own(self, sql: SqlText | Composition) -> bool:
-        """Return whether a statement looks like one in this engine's SQL."""
-
-    def own_names(self) -> frozenset[str]:
-        """Return the names, in lower case, of the views of the engine's own session; none before it has started."""
-
     def check(self, statement: Statement, *, dry_run: bool) -> None:
         """Raise for a user's statement that the engine would be started for only to refuse it.
 
@@ -326,6 +300,33 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Give back what the engine holds; later work is refused with `SessionClosed`."""
+
+
+class ClaimingEngine(Engine, Protocol):
+    """An engine that runs a statement without being named, where the statement is one for it."""
+
+    def claim(self, sql: SqlText | Composition, views: Mapping[str, Statement]) -> str:
+        """Return why a statement whose engine is not named is one for this engine; "" when another may be asked first.
+
+        Parameters
+        ----------
+        views
+            The queries of the session's views, by name in lower case.
+        """
+
+    def claim_after(
+        self, error: SleeperError, sql: SqlText | Composition, views: Mapping[str, Statement], *, ask: bool
+    ) -> str:
+        """Return why a statement that another engine refused is one for this engine; "" when nothing shows that.
+
+        With `ask`, the engine is asked which functions it has.
+        """
+
+    def seems_to_own(self, sql: SqlText | Composition) -> bool:
+        """Return whether a statement looks like one in this engine's SQL."""
+
+    def own_names(self) -> frozenset[str]:
+        """Return the names, in lower case, of the views of the engine's own session; none before it has started."""
 
 
 class TaskEngine(Engine, Protocol):

@@ -10,10 +10,11 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.admin.alter import alter
+from sleeper_nb.clock import Clock
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context
 from sleeper_nb.engines.components import Engines
-from sleeper_nb.engines.duckdb.database import Database
+from sleeper_nb.engines.engine import EngineSettings
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound, StateRuleBroken
 from sleeper_nb.load.ingest import ingest_arrow
 from sleeper_nb.load.sources import find_sources, read_sources
@@ -21,7 +22,7 @@ from sleeper_nb.maintain.check import check_table
 from sleeper_nb.model.evolution import AddCheck, SchemaChange, SetNotNull
 from sleeper_nb.model.processing import NOTHING
 from sleeper_nb.model.schema import Check
-from sleeper_nb.progress import Silent
+from sleeper_nb.progress import SILENT, Silent
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.table.configuring import new_rules
 from tests.support.builders import compact, ingest, rows_of, scan
@@ -227,7 +228,8 @@ def template(request: pytest.FixtureRequest, tmp_path: Path) -> Template:
     return Template(tmp_path, *request.param, lambda store: ingest(store, rows_of("a", value="x")))
 
 
-ENGINES = Engines(lambda: None, Database())  # type: ignore[arg-type, return-value]
+SETTINGS = EngineSettings(Clock(), SILENT, local_files=True, session_id="", spark=None, spark_config={})
+ENGINES = Engines.of(SETTINGS, lambda _: None)
 
 
 def load(store: StateStore, value: str | None) -> Any:

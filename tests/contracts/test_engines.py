@@ -187,14 +187,16 @@ def test_a_value_is_no_condition_or_the_engine_refuses_it_itself(session: sl.Ses
 
 
 @on_each
-def test_which_statements_are_its_own_is_decided_without_starting_anything(tmp_path: Any, name: Any):
+def test_a_statement_is_checked_and_claimed_without_starting_anything(tmp_path: Path, name: Any):
     with sl.connect(tmp_path / "warehouse") as fresh:
-        engine = fresh._components.engines[name]
-        assert engine.own_names() == frozenset()
-        assert engine.claim(SqlText("SELECT 1"), {}) == ""
-        assert not engine.seems_to_own(SqlText("SELECT 1"))
-        engine.check(Statement.of("SELECT 1", dialect=engine.name), dry_run=True)
-        assert fresh._components.engines.spark.started is None
+        engines = fresh._components.engines
+        engines[name].check(Statement.of("SELECT 1", dialect=name), dry_run=True)
+        for engine in engines.others:
+            assert engine.name != engines.default.name
+            assert engine.own_names() == frozenset()
+            assert engine.claim(SqlText("SELECT 1"), {}) == ""
+            assert not engine.seems_to_own(SqlText("SELECT 1"))
+        assert engines.spark.started is None
 
 
 @pytest.fixture

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.engine import Capabilities, EngineName, EngineQuery, ScanRows
-from sleeper_nb.errors import SleeperError
-from sleeper_nb.sql.composition import Composition
-from sleeper_nb.sql.statement import SqlText, Statement
+from sleeper_nb.sql.statement import Statement
 
 if TYPE_CHECKING:
     import duckdb
@@ -39,35 +36,14 @@ class DuckDBEngine:
     capabilities: ClassVar[Capabilities] = Capabilities(answers_at_once=True, takes_any_condition=True)
 
     def plan(self, query: EngineQuery) -> DuckDBStatement:
-        """Judge a query with DuckDB's parser, and plan what it reads; errors as in `Engine`."""
         from sleeper_nb.engines.duckdb.duckdb_statement import planned
 
         return planned(query, self.database, local_files=self.local_files)
-
-    def claim(self, _sql: SqlText | Composition, _views: Mapping[str, Statement]) -> str:
-        """Claim no statement: it is asked first."""
-        return ""
-
-    def claim_after(
-        self, _error: SleeperError, _sql: SqlText | Composition, _views: Mapping[str, Statement], *, ask: bool
-    ) -> str:
-        """Claim no statement: it is asked first."""
-        del ask
-        return ""
-
-    def seems_to_own(self, _sql: SqlText | Composition) -> bool:
-        """Return False: it is asked first."""
-        return False
-
-    def own_names(self) -> frozenset[str]:
-        """Return no name: it has no session of its own."""
-        return frozenset()
 
     def check(self, statement: Statement, *, dry_run: bool) -> None:
         """Leave all to DuckDB's parser: nothing has to start."""
 
     def why_no_condition(self, kind: str) -> str:
-        """Return the type of values that DuckDB takes for true or false, and users do not."""
         if kind in {"BOOLEAN", '"NULL"'}:
             return ""
         from sleeper_nb.engines.duckdb.conditions import type_name
@@ -75,7 +51,6 @@ class DuckDBEngine:
         return type_name(kind)
 
     def scan(self, rows: ScanRows) -> duckdb.DuckDBPyRelation:
-        """Return the rows of a scan as a relation on the connection of this thread."""
         from sleeper_nb.engines.duckdb.scanned_rows import relation
 
         connection = self.database.connection_of_thread()
@@ -89,5 +64,4 @@ class DuckDBEngine:
         return profiles(self.database, rows, progress)
 
     def close(self) -> None:
-        """Release the databases."""
         self.database.close()

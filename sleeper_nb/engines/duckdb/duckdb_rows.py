@@ -54,19 +54,16 @@ class DuckDBRows:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns."""
         with undisturbed():
             return tuple(self._rows.columns)
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """DuckDB's type of each column."""
         with undisturbed():
             return tuple(map(str, self._rows.types))
 
     @property
     def native(self) -> duckdb.DuckDBPyRelation:
-        """The rows as a relation on a connection without limits."""
         return self._statement.free_rows()[1]
 
     def first(self, rows: int) -> pa.Table:
@@ -77,11 +74,9 @@ class DuckDBRows:
         return self._run(lambda every: relations.to_arrow(every.limit(rows)), in_made_rows=True)
 
     def all(self) -> pa.Table:
-        """Read all rows."""
         return self._run(relations.to_arrow)
 
     def count(self) -> int:
-        """Count the rows."""
         return self._run(relations.count, in_made_rows=True)
 
     def batches(self, rows: int) -> Generator[pa.Table]:
@@ -97,19 +92,15 @@ class DuckDBRows:
             self._is_read &= not is_own
 
     def batches_to_iterate(self, rows: int) -> Generator[pa.Table]:
-        """Read all rows, as `batches`."""
         return self.batches(rows)
 
     def summed(self, values: Sequence[ChartValue], query: ChartQuery) -> pa.Table:
-        """Return the rows summed up for a chart."""
         return self._run(partial(relations.summed_for_chart, values=values, query=query), in_made_rows=True)
 
     def plan(self) -> str:
-        """Return DuckDB's plan."""
         return self._run(lambda rows: rows.explain().rstrip())
 
     def plan_in(self, rows: pa.Table) -> str | None:
-        """Return the plan in the rows of an ``EXPLAIN``, which has its kind in front."""
         if rows.column_names != ["explain_key", "explain_value"] or not rows.num_rows:
             return None
         kinds, texts = (column.to_pylist() for column in rows.columns)
@@ -117,11 +108,9 @@ class DuckDBRows:
         return "\n".join(texts).rstrip() if is_plan else None
 
     def to_load(self, names: Sequence[str]) -> RowsToLoad:
-        """Return the rows as a stream."""
         return RowsToLoad(self.batches(LOADED_ROWS), names)
 
     def placing(self) -> AbstractContextManager[None]:
-        """Do nothing: all rows are read through this object."""
         return nullcontext()
 
     def _readable(self) -> _Readable:

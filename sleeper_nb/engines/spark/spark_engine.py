@@ -49,7 +49,7 @@ class SparkEngine:
 
     name: ClassVar[EngineName] = "spark"
     title: ClassVar[str] = "Spark"
-    capabilities: ClassVar[Capabilities] = Capabilities(has_own_session=True, has_tasks=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(has_tasks=True)
 
     def __init__(
         self, settings: EngineSettings, database: Database, on_session: Callable[[SparkSession], object]
@@ -90,7 +90,6 @@ class SparkEngine:
 
     @property
     def on_cluster(self) -> bool:
-        """Whether Spark works on a cluster: the warehouse names one, or a session of this process is on one."""
         if self.cluster:
             return True
         from sleeper_nb.engines.spark.gateway import active_session
@@ -100,7 +99,6 @@ class SparkEngine:
         return session is not None and not is_local(session.sparkContext.master)
 
     def plan(self, query: EngineQuery) -> PlannedFrame:
-        """Judge a query with Spark's parser, and plan what it reads; errors as in `Engine`."""
         from sleeper_nb.engines.spark.file_systems import reader_words
 
         runtime = self.runtime()
@@ -119,7 +117,6 @@ class SparkEngine:
         return PlannedFrame(read, keys, ("; ".join(sorted(words - {""})),), rows, runtime)
 
     def claim(self, sql: SqlText | Composition, views: Mapping[str, Statement]) -> str:
-        """Return why a statement is one for Spark: the warehouse names a cluster, or its first words show it."""
         if self.cluster:
             return f"the warehouse names cluster {self.cluster}"
         return why_only_spark(sql, partial(self._views, views))
@@ -127,15 +124,12 @@ class SparkEngine:
     def claim_after(
         self, error: SleeperError, sql: SqlText | Composition, views: Mapping[str, Statement], *, ask: bool
     ) -> str:
-        """Return why a statement that DuckDB refused is one for Spark; with `ask`, also by the functions of Spark."""
         return why_spark_after(error, sql, partial(self._views, views), self._has_function if ask else lambda _: False)
 
     def seems_to_own(self, sql: SqlText | Composition) -> bool:
-        """Return whether a statement looks like one of Spark's SQL."""
         return looks_like_spark(sql)
 
     def own_names(self) -> frozenset[str]:
-        """Return the names, in lower case, of the temporary views that Spark itself has."""
         spark = self.started
         if spark is None:
             return frozenset()
@@ -144,7 +138,6 @@ class SparkEngine:
         return frozenset(map(str.casefold, own_views(spark)))
 
     def check(self, statement: Statement, *, dry_run: bool) -> None:
-        """Raise for a statement that Spark would be started for only to refuse it."""
         from sleeper_nb.engines.spark.sql_rules import refuse_before_start
 
         if dry_run and changes_spark(statement):
@@ -166,11 +159,9 @@ class SparkEngine:
         return name in function_names() or (spark is not None and has_function(spark, name))
 
     def why_no_condition(self, _kind: str) -> str:
-        """Return "": Spark itself refuses a condition that is none."""
         return ""
 
     def scan(self, rows: ScanRows) -> DataFrame:
-        """Return the rows of a scan as a DataFrame; DuckDB evaluates the condition in Spark's Python workers."""
         from sleeper_nb.engines.spark import frames
         from sleeper_nb.engines.spark.kept_frames import KeptFrames
 
@@ -182,13 +173,11 @@ class SparkEngine:
         return frame if rows.limit is None else frame.limit(rows.limit)
 
     def writer(self, load: TaskLoad) -> SparkWriter:
-        """Return what writes the files of a load by tasks."""
         from sleeper_nb.engines.spark.spark_load import SparkWriter
 
         return SparkWriter(self.runtime(), load)
 
     def sample(self, rows: Sequence[IngestSource], schema: Schema, size: int, matching: Matching) -> KeySample:
-        """Return a sample of the row keys of what is loaded, and the number of its rows."""
         from sleeper_nb.engines.spark.key_sampling import sample_keys
 
         return sample_keys(self.runtime(), rows, schema, size, matching=matching)
@@ -202,7 +191,6 @@ class SparkEngine:
         strategy: str,
         checks: Sequence[RowCheck],
     ) -> IngestPlan:
-        """Return what a load of a DataFrame would do; whether row keys are unique is checked by the load."""
         from sleeper_nb.engines.spark.frame_plan import plan_frame
 
         plan = plan_frame(self.runtime(), state, rows, matching, strategy=strategy, checks=checks)
@@ -216,13 +204,11 @@ class SparkEngine:
         on_start: Callable[[str], None],
         check: Callable[[], None],
     ) -> JobRunner:
-        """Return what runs each compaction job as one task."""
         from sleeper_nb.engines.spark.spark_compaction import run_on_spark
 
         return run_on_spark(self.runtime(), storage, writing, on_start, check)
 
     def close(self) -> None:
-        """Stop Spark, if a session of this process started it and no other one uses it."""
         with self._lock:
             self._closed = True
             runtime = self._runtime
@@ -249,7 +235,6 @@ class PlannedFrame:
     runtime: SparkRuntime
 
     def run(self) -> SparkRows:
-        """Return the rows."""
         from sleeper_nb.engines.spark.spark_rows import SparkRows
 
         return SparkRows(self.read, self.frame, self.runtime)

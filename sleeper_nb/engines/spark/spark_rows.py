@@ -46,24 +46,19 @@ class SparkRows:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns."""
         return tuple(self.native.columns)
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Spark's type of each column."""
         return tuple(kind for _, kind in self.native.dtypes)
 
     def first(self, rows: int) -> pa.Table:
-        """Read the first rows."""
         return self._collected(self.native.limit(rows))
 
     def all(self) -> pa.Table:
-        """Read all rows."""
         return self._collected(self.native)
 
     def count(self) -> int:
-        """Count the rows."""
         return int(self._run(self.native.count))
 
     def batches(self, rows: int) -> Generator[pa.Table]:
@@ -79,32 +74,26 @@ class SparkRows:
             kept.unpersist()
 
     def batches_to_iterate(self, _: int) -> Generator[pa.Table]:
-        """Read all rows at once: each batch of Spark is a job."""
         yield from tables_of(self.all())
 
     def summed(self, values: Sequence[ChartValue], query: ChartQuery) -> pa.Table:
-        """Return the rows summed up for a chart."""
         made = self.runtime.kept_frames(self.native.sparkSession)
         return self._run(lambda: frames.summed_for_chart(made, self.native, values, query), "chart")
 
     def plan(self) -> str:
-        """Return Spark's plan."""
         return self._run(lambda: frames.plan_of(self.native), "plan")
 
     def plan_in(self, rows: pa.Table) -> str | None:
-        """Return the plan in the row of an ``EXPLAIN``, which begins with its heading."""
         if rows.column_names != ["plan"] or rows.num_rows != 1:
             return None
         (text,) = rows.column(0).to_pylist()
         return text.rstrip() if isinstance(text, str) and text.startswith("== ") else None
 
     def to_load(self, names: Sequence[str]) -> DataFrame:
-        """Return the rows as a DataFrame, whose tasks then load them."""
         return self.native.toDF(*names)
 
     @contextmanager
     def placing(self) -> Iterator[None]:
-        """Add the place in the statement to an error of Spark; raise another for a file that is gone or was changed."""
         try:
             yield
         except SleeperError as error:
