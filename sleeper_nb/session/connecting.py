@@ -8,8 +8,8 @@ import os
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.cache_folder import cache_folder
-from sleeper_nb.engines.spark.instance_place import InstancePlace
+from sleeper_nb.engines.spark.instance_place import InstancePlace, InstanceSource
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.permissions import IteratorNames, Permissions
 from sleeper_nb.model.properties import METADATA_CACHE, OWN_TABLES, SYNC, TRANSACTION_ITEMS, InstanceProperties
@@ -43,7 +43,12 @@ from sleeper_nb.versions.leases import Leases
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from sleeper_nb.engines.components import OpenTable
     from sleeper_nb.engines.spark.source_table import SourceTable
+    from sleeper_nb.load.bulk_load import WrittenLoad
+    from sleeper_nb.load.load_report import LoadReport
+    from sleeper_nb.model.file_reference import FileReference
+    from sleeper_nb.model.properties import TableProperties
 
 logger = logging.getLogger(__name__)
 
@@ -132,7 +137,7 @@ def connect(
         author=author or _user(),
         spark=spark,
         spark_config=spark_config or {},
-        on_spark=_registration(replace(place, author=author), storage),
+        source=InstanceSource(replace(place, author=author), storage, open_source_table),
         properties=settings,
         permissions=permissions,
         aws=AS_BOTO3_FINDS_IT if storage.local else aws,
@@ -163,20 +168,6 @@ def _dynamodb(
     return catalog
 
 
-def _registration(place: InstancePlace, storage: Storage) -> Callable[[SparkSession, Permissions], None]:
-    """Return a function that registers an instance, with the user's permissions, as Spark's ``format("sleeper")``."""
-
-    def register(spark: SparkSession, permissions: Permissions) -> None:
-        from sleeper_nb.engines.spark import source
-
-        access = storage.access
-        region = place.aws.region if access is None else access.region  # it may be set on this machine only
-        there = replace(place, aws=replace(place.aws, region=region), permissions=permissions)
-        source.register(spark, there, open_source_table, storage)
-
-    return register
-
-
 def open_source_table(place: InstancePlace, name: str) -> SourceTable:
     """Open a table for Spark's data source, in a Spark process; its `close` closes it.
 
@@ -186,30 +177,42 @@ def open_source_table(place: InstancePlace, name: str) -> SourceTable:
         When there is no such table, or no such instance: a reader creates neither.
     """
     from sleeper_nb.engines.spark.source_table import SourceTable
-    from sleeper_nb.table import loading
 
     storage = open_storage(place.warehouse).below(place.instance)
     if storage.local and not Path(storage.locate(paths.CATALOG)).exists():
         raise NotFound(f"no instance {place.instance!r} in {place.warehouse}", hint="check both names")
     session = _open(place)
     try:
-        tables = opener_of(session)
-        table = tables.named(name)
+        table = opener_of(session).named(name)
     except BaseException:
         session.close()
         raise
-    return SourceTable(
-        table.name,
-        table.store,
-        properties=lambda: tables.named(table.name).properties,
-        leases=tables.components.leases,
-        leases_elsewhere=partial(open_leases, place),
-        add_written=partial(loading.add_written, table),
-        record_failure=partial(loading.record_failure, table),
-        row_checks=table.load_checks,
-        condition=partial(tables.components.engines.condition, repeatable=True),
-        close=session.close,
-    )
+    return SourceTable(_TableInSpark(session, table, place), open_leases)
+
+
+@dataclass(frozen=True, slots=True)
+class _TableInSpark:
+    """A table that a session of a Spark process opened."""
+
+    session: Session
+    table: OpenTable
+    place: InstancePlace
+
+    def properties(self) -> TableProperties:
+        return opener_of(self.session).named(self.table.name).properties
+
+    def add_written(self, load: WrittenLoad, write: Callable[[], Iterable[FileReference]]) -> LoadReport:
+        from sleeper_nb.table import loading
+
+        return loading.add_written(self.table, load, write)
+
+    def record_failure(self, job_id: str, began: datetime, reason: str) -> None:
+        from sleeper_nb.table import loading
+
+        loading.record_failure(self.table, job_id, began, reason)
+
+    def close(self) -> None:
+        self.session.close()
 
 
 @contextmanager

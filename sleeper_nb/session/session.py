@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from sleeper_nb.admin.create_plan import CreatePlan
     from sleeper_nb.admin.delete import DeletionReport
     from sleeper_nb.admin.property_listing import PropertyValue
+    from sleeper_nb.engines.spark.instance_place import InstanceSource
     from sleeper_nb.engines.spark.named_tables import NamedTables
     from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
     from sleeper_nb.maintain.alerts import InstanceStatus
@@ -70,14 +71,14 @@ class Session:
         author: str | None,
         spark: SparkSession | None,
         spark_config: Mapping[str, str],
-        on_spark: Callable[[SparkSession, Permissions], object] = lambda *_: None,
+        source: InstanceSource | None = None,
         properties: InstanceProperties | None = None,
         permissions: Permissions = NOTHING_ALLOWED,
         aws: AwsTarget = AS_BOTO3_FINDS_IT,
     ) -> None:
         self.instance, self._aws = instance, aws
         self._storage = storage
-        self._given_spark, self._spark_config, self._on_spark = spark, dict(spark_config), on_spark
+        self._given_spark, self._spark_config, self._source = spark, dict(spark_config), source
         self._named_tables: NamedTables | None = None
         self._closed = False
         self._views: dict[str, Statement] = {}
@@ -624,7 +625,7 @@ class Session:
         names and the format are those of the session that was asked last. Its SQL cannot write to the warehouse.
         """
         spark = self._spark_engine().session()
-        self._on_spark(spark, self._components.property_files.permissions)  # another session may have come in between
+        self._offer_format(spark)  # another session may have come in between
         self._offer_names(spark)
         return spark
 
@@ -641,8 +642,12 @@ class Session:
         self._check_open()
         return self._components.engines.duckdb.database.connection_of_thread()
 
+    def _offer_format(self, spark: SparkSession) -> None:
+        if self._source is not None:
+            self._source.register(spark, self._components.property_files.permissions)
+
     def _register(self, spark: SparkSession) -> None:
-        self._on_spark(spark, self._components.property_files.permissions)
+        self._offer_format(spark)
         if spark is self._given_spark or self._named_tables is not None:
             self._offer_names(spark)
 

@@ -147,13 +147,13 @@ class AppendWriter(DataSourceArrowWriter):
         try:
             state = table.store.load()
             _check_columns(columns, state.schema, table.name)
-            settings = IngestSettings.of(table.properties())
+            settings = IngestSettings.of(table.owner.properties())
             clock, storage = table.store.clock, table.store.storage
             plan = AppendPlan(clock.new_id(), clock.now(), state.schema, state.tree, settings, storage)
-            checks = tuple(check.picklable() for check in table.row_checks(state.schema))
+            checks = tuple(check.picklable() for check in table.owner.table.load_checks(state.schema))
             return cls(source, options, replace(plan, checks=checks))
         finally:
-            table.close()
+            table.owner.close()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskReport:
         """Write the rows of a task; after an error, none of its files is left."""
@@ -189,7 +189,7 @@ class AppendWriter(DataSourceArrowWriter):
         try:
             self._commit(table, reports)
         finally:
-            table.close()
+            table.owner.close()
 
     def _commit(self, table: SourceTable, reports: Sequence[TaskReport]) -> None:
         plan, store = self.plan, table.store
@@ -202,7 +202,7 @@ class AppendWriter(DataSourceArrowWriter):
                 self.options.job_id,
                 reduce(JudgedRows.plus, (each.judged for each in reports), no_rows_judged(plan.checks)),
             )
-            made = table.add_written(load, lambda: self._references(reports, table.name))
+            made = table.owner.add_written(load, lambda: self._references(reports, table.name))
         except OutcomeUnknown:
             raise  # the files may be in the table: they must stay
         except BaseException:
@@ -241,9 +241,9 @@ class AppendWriter(DataSourceArrowWriter):
             if sum(message is None for message in messages) > 1:  # others may still run, and write
                 table.store.clock.sleep(ENDING_SECONDS)
                 discard_run(table.store, self.plan.run_id, [_DATA], keep=())
-            table.record_failure(self.plan.run_id, self.plan.began, "a task of Spark failed or was cancelled")
+            table.owner.record_failure(self.plan.run_id, self.plan.began, "a task of Spark failed or was cancelled")
         finally:
-            table.close()
+            table.owner.close()
 
 
 def _no_overwrite(table: str) -> InvalidInput:

@@ -1,13 +1,19 @@
-"""Where an instance is: the value with which another process opens it."""
+"""Where an instance is: the value with which another process opens it, and the format by which Spark knows it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, Permissions
 from sleeper_nb.storage.aws_target import AS_BOTO3_FINDS_IT, AwsTarget
+from sleeper_nb.storage.filesystem import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sleeper_nb.engines.spark.source_table import Opener
 
 ADDRESS: Final = ("warehouse", "instance")
 AWS: Final = ("region", "endpoint-url", "profile")
@@ -47,3 +53,29 @@ class InstancePlace:
         place = {name: options[name] for name in ADDRESS if name in options}
         other = replace(self, aws=self.aws.updated(aws), **place)  # type: ignore[arg-type]
         return self if other == self else replace(other, permissions=NOTHING_ALLOWED)
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceSource:
+    """An instance as Spark's ``format("sleeper")``.
+
+    Parameters
+    ----------
+    place, storage
+        Where it is.
+    opener
+        Opens its tables in Spark's other processes.
+    """
+
+    place: InstancePlace
+    storage: Storage
+    opener: Opener
+
+    def register(self, spark: SparkSession, permissions: Permissions) -> None:
+        """Make the format known to a Spark session, with the user's permissions."""
+        from sleeper_nb.engines.spark import source
+
+        place, access = self.place, self.storage.access
+        region = place.aws.region if access is None else access.region  # it may be set on this machine only
+        there = replace(place, aws=replace(place.aws, region=region), permissions=permissions)
+        source.register(spark, there, self.opener, self.storage)

@@ -101,7 +101,7 @@ class SleeperSource(DataSource):
             text = columns_text(columns.fields)
             return FeedColumns.added_to(text, columns) if options.rules.changes else text
         finally:
-            table.close()
+            table.owner.close()
 
     @without_stack()
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -174,7 +174,7 @@ class VersionReader(DataSourceReader):
             lease = table.lease_for_tasks(state.snapshot_id, plan.bytes)
             return table.tasks(plan.leaves, processor, self.source.parallelism, wanted, lease)
         finally:
-            table.close()
+            table.owner.close()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task."""

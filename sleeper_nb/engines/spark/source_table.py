@@ -6,20 +6,21 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from typing import Protocol
 
+from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.engines.spark.instance_place import InstancePlace
 from sleeper_nb.engines.spark.read_tasks import PURPOSE, FeedColumns, FeedTask, ReadTask, TaskLease
 from sleeper_nb.engines.spark.source_options import SourceOptions
 from sleeper_nb.engines.spark.wanted_rows import WantedRows
 from sleeper_nb.load.bulk_load import WrittenLoad
 from sleeper_nb.load.load_report import LoadReport
-from sleeper_nb.load.row_checks import RowCheck
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import VersionReference
-from sleeper_nb.read.row_condition import Condition
 from sleeper_nb.read.row_processing import Processor
 from sleeper_nb.read.scan_plan import (
     PlannedLeaf,
@@ -33,8 +34,29 @@ from sleeper_nb.versions.comparison import VersionComparison
 from sleeper_nb.versions.leases import Leases, ReadGuard
 from sleeper_nb.versions.resolve import Resolved
 
-AddWritten = Callable[[WrittenLoad, Callable[[], Iterable[FileReference]]], LoadReport]
-"""Calls a function that yields references to the files of a load, and adds them; returns what an ingest does."""
+
+class TableOwner(Protocol):
+    """The session of a Spark process that opened a table; what the data source asks of it."""
+
+    @property
+    def table(self) -> OpenTable:
+        """The table."""
+
+    @property
+    def place(self) -> InstancePlace:
+        """Where its instance is, for other processes."""
+
+    def properties(self) -> TableProperties:
+        """Return the current properties of the table."""
+
+    def add_written(self, load: WrittenLoad, write: Callable[[], Iterable[FileReference]]) -> LoadReport:
+        """Add files that tasks wrote: `write` yields references to them. Returns what an ingest does."""
+
+    def record_failure(self, job_id: str, began: datetime, reason: str) -> None:
+        """Record that files were written for a job, but not added."""
+
+    def close(self) -> None:
+        """Close the session, which releases its leases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,32 +65,29 @@ class SourceTable:
 
     Parameters
     ----------
-    properties
-        Returns its current properties.
-    leases
-        The leases of this process; they are released with the instance.
+    owner
+        Opened it.
     leases_elsewhere
-        Opens the leases of another process, in that process.
-    add_written
-        Adds files that tasks wrote.
-    record_failure
-        Records a job that failed: its id, when it began, and the reason.
-    row_checks
-        Returns the CHECKs and expectations of the table with a schema, parsed and bound.
-    condition
-        Returns a user's condition, checked against a schema, if it is the same for a row at any time.
+        Opens the leases of an instance in another process; importable, as it is pickled.
     """
 
-    name: str
-    store: StateStore
-    properties: Callable[[], TableProperties]
-    leases: Leases
-    leases_elsewhere: Callable[[], AbstractContextManager[Leases]]
-    add_written: AddWritten
-    record_failure: Callable[[str, datetime, str], None]
-    row_checks: Callable[[Schema], tuple[RowCheck, ...]]
-    condition: Callable[[str, Schema], Condition]
-    close: Callable[[], None]
+    owner: TableOwner
+    leases_elsewhere: Callable[[InstancePlace], AbstractContextManager[Leases]]
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self.owner.table.name
+
+    @property
+    def store(self) -> StateStore:
+        """The store that keeps its versions."""
+        return self.owner.table.store
+
+    @property
+    def leases(self) -> Leases:
+        """The leases of this process."""
+        return self.owner.table.components.leases
 
     def resolve(self, reference: VersionReference | None) -> Resolved:
         """Return the version that a reference names; errors as `sleeper_nb.versions.resolve.resolve`."""
@@ -76,11 +95,11 @@ class SourceTable:
 
     def wanted(self, options: SourceOptions, schema: Schema) -> WantedRows:
         """Return which rows options want of the table as it is read with a schema; errors as `WantedRows.of`."""
-        return WantedRows.of(options, schema, self.condition)
+        return WantedRows.of(options, schema, self.owner.table.components.engines)
 
     def processor(self, schema: Schema, recorded: str | None) -> Processor:
         """Return what processes the rows of a version now; `recorded` is what the version says about it."""
-        processing = DataProcessing.of(self.properties().processed_as(recorded), schema, self.store.clock.now())
+        processing = DataProcessing.of(self.owner.properties().processed_as(recorded), schema, self.store.clock.now())
         return Processor.of(processing, schema)
 
     def guard(self, snapshot_id: int, size: int) -> ReadGuard:
@@ -96,7 +115,7 @@ class SourceTable:
         if not self.guard(snapshot_id, size).is_long:
             return None
         self.leases.take(self.store.table_id, snapshot_id, PURPOSE)
-        return TaskLease(self.leases_elsewhere, self.store.table_id, snapshot_id)
+        return TaskLease(partial(self.leases_elsewhere, self.owner.place), self.store.table_id, snapshot_id)
 
     def tasks(
         self,

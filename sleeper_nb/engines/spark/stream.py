@@ -294,7 +294,7 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Close the table."""
         self._held.close()
         if self._opened is not None:
-            self._opened.close()
+            self._opened.owner.close()
             self._opened = None
 
     @property

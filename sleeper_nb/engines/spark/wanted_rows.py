@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from sleeper_nb.engines.components import Engines
 from sleeper_nb.engines.spark.source_options import SourceOptions
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
@@ -33,7 +34,7 @@ class WantedRows:
     where: Condition | None
 
     @classmethod
-    def of(cls, options: SourceOptions, schema: Schema, condition: Callable[[str, Schema], Condition]) -> WantedRows:
+    def of(cls, options: SourceOptions, schema: Schema, engines: Engines) -> WantedRows:
         """Return what options want.
 
         Raises
@@ -42,7 +43,7 @@ class WantedRows:
             When the region or the condition does not fit the schema.
         """
         regions = regions_of(schema, region=options.region)
-        where = None if options.where is None else condition(options.where, schema).picklable()
+        where = None if options.where is None else engines.condition(options.where, schema, repeatable=True).picklable()
         return cls(schema, None if regions is None else regions[0], where)
 
     @property
