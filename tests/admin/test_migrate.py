@@ -184,8 +184,10 @@ class PrivateStateStore(TransactionLogStateStore):
 @pytest.fixture
 def private(tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> StateStore:
     """A table whose past only its own class can read."""
-    kinds = {**opening.STATE_STORES, "PrivateStateStore": PrivateStateStore}
-    monkeypatch.setattr(opening, "STATE_STORES", kinds)
+    named = opening.state_store_named
+    monkeypatch.setattr(
+        opening, "state_store_named", lambda name: PrivateStateStore if name == "PrivateStateStore" else named(name)
+    )
     return a_table_with_a_past(tmp_path, "PrivateStateStore", clock=clock)
 
 

@@ -31,7 +31,7 @@ import pyarrow as pa
 import sleeper_nb as sl
 from sleeper_nb.errors import ConflictError, EngineError, NotFound, SleeperError, StorageError
 from sleeper_nb.model.properties import STATE_STORES
-from sleeper_nb.query import Engine
+from sleeper_nb.query import EngineName
 from tests.servers.dynamodb import dynamodb_running
 from tests.servers.proxy import CUTS, LENGTHS, Fate, Fates, Proxy, proxied
 from tests.servers.versity import versitygw_running
@@ -189,26 +189,26 @@ class Worker:
                 del self.oracle.savepoints[table][name]
             self.session.table(table).delete_savepoint(name, force=True)
 
-    def update(self, table: str, engine: Engine = "duckdb") -> None:
+    def update(self, table: str, engine: EngineName = "duckdb") -> None:
         """Give the rows of a batch other keys: they go to other leaves."""
         if known := sorted(self.oracle.known(table)):
             batch, salt = {"batch": self.random.choice(known)}, self.random.randint(1, 1 << 30)
             updates = {"key": f"'0.' || abs(hash(key)) || '{salt}'"}
             self.session.table(table).update(updates, "batch = :batch", params=batch, engine=engine)
 
-    def delete(self, table: str, engine: Engine = "duckdb") -> None:
+    def delete(self, table: str, engine: EngineName = "duckdb") -> None:
         """Delete the rows of a batch: all, or by an error none."""
         if batch := self.may_go(table):
             self.session.table(table).delete("batch = :batch", params={"batch": batch}, engine=engine)
 
-    def upsert(self, table: str, engine: Engine = "duckdb") -> None:
+    def upsert(self, table: str, engine: EngineName = "duckdb") -> None:
         """Insert a batch, and give its rows once more: they are updated."""
         batch, rows = self.new_rows(table)
         for _ in range(2):
             self.session.table(table).upsert(rows, engine=engine)
         self.is_there(table, batch)
 
-    def merge(self, table: str, engine: Engine = "duckdb") -> None:
+    def merge(self, table: str, engine: EngineName = "duckdb") -> None:
         """Insert a batch and delete another one, in one commit."""
         gone, (batch, rows) = self.may_go(table), self.new_rows(table)
         clauses = (
@@ -219,7 +219,7 @@ class Worker:
         self.session.sql(statement, data={"new": pa.Table.from_pylist(rows)}, params={"gone": gone}, engine=engine)
         self.is_there(table, batch)
 
-    def overwrite(self, table: str, engine: Engine = "duckdb") -> None:
+    def overwrite(self, table: str, engine: EngineName = "duckdb") -> None:
         """Put a batch in the place of another one, in one commit."""
         if gone := self.may_go(table):
             batch, rows = self.new_rows(table)
