@@ -38,7 +38,6 @@ from sleeper_nb.model.savepoints import RetainedVersions, Savepoint
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Moment, Snapshot, to_micros
 from sleeper_nb.model.state import TableState
-from sleeper_nb.read.job_tracking import jobs_of
 from sleeper_nb.state_store.history import Metadata
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage
@@ -296,6 +295,8 @@ class KnownAt:
     @property
     def jobs(self) -> tuple[Job, ...]:
         """The job runs that were created by then, newest first."""
+        from sleeper_nb.read.job_tracking import jobs_of
+
         jobs = jobs_of(self.store.catalog, self.store.table_id, "all", KEPT_JOBS, self.store.clock.now())
         return jobs if self._is_current else tuple(job for job in jobs if job.created <= self._moment)
 

@@ -16,14 +16,12 @@ from sleeper_nb.engines.engine import EngineSettings
 from sleeper_nb.errors import AlreadyExists, HintParts, InvalidInput, NotFound, SessionClosed, SleeperError
 from sleeper_nb.load.load_options import LoadArguments, LoadOptions
 from sleeper_nb.maintain.system_tables import MARK, SystemRows
-from sleeper_nb.model.jobs import KEPT_JOBS
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, IteratorNames, Permissions
 from sleeper_nb.model.properties import INSTANCE_PROPERTIES, LOCAL_FILES, InstanceProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import VersionReference
 from sleeper_nb.progress import BackgroundJobs, Progress
 from sleeper_nb.query import EngineChoice, Queries, QueryResult
-from sleeper_nb.read import job_tracking
 from sleeper_nb.report import Listing
 from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.session.warehouse import Warehouse
@@ -484,6 +482,8 @@ class Session:
         from sleeper_nb.maintain.alerts import Alert, InstanceStatus, alerts_of
         from sleeper_nb.maintain.service_lease import MAINTENANCE, held_lease
         from sleeper_nb.maintain.status import TableStatus
+        from sleeper_nb.model.jobs import KEPT_JOBS
+        from sleeper_nb.read.job_tracking import jobs_of
         from sleeper_nb.table import Table
 
         catalog, clock = self._components.catalog, self._components.clock
@@ -492,7 +492,7 @@ class Session:
         for entry in entries:
             try:
                 status = Table(self._tables.open(entry)).status()
-                jobs = job_tracking.jobs_of(catalog, entry.id, "all", KEPT_JOBS, clock.now())
+                jobs = jobs_of(catalog, entry.id, "all", KEPT_JOBS, clock.now())
             except NotFound as error:
                 if catalog.has_table(entry.id):
                     alerts.append(Alert("error", entry.name, error.message))

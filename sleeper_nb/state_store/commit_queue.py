@@ -7,16 +7,19 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
 from sleeper_nb.catalog.catalog_base import PropertiesNote
 from sleeper_nb.errors import JobDone
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
-from sleeper_nb.model.transactions import Transaction
+
+if TYPE_CHECKING:  # reading a table needs no transaction
+    from sleeper_nb.model.transactions import Transaction
 
 logger = logging.getLogger(__name__)
 
-MakeTransaction = Transaction | Callable[[TableState], Transaction]
+MakeTransaction: TypeAlias = "Transaction | Callable[[TableState], Transaction]"
 
 Announce = Callable[[Snapshot], PropertiesNote]
 """Takes a snapshot right before it is committed; returns what its commit records of the table's properties file."""

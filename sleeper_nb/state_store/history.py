@@ -17,7 +17,6 @@ from sleeper_nb.model.savepoints import SavedLog, Savepoint
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
-from sleeper_nb.model.transactions import replayed
 from sleeper_nb.storage import metadata as metadata_files
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
@@ -132,7 +131,7 @@ class History:
             log = metadata.log
             entries = metadata_files.read_saved_log(self._storage, log.path, log.checksum)
             start = self.read(log.after, log.schema_id, replace(metadata, log=None), log.schema_checksum)
-            return replayed(start, entries)
+            return _replayed(start, entries)
         try:
             schema = self.schema(schema_id, schema_checksum)
             files = metadata_files.read_files(self._storage, metadata.files_path, metadata.files_checksum)
@@ -155,7 +154,7 @@ class History:
         state = None if before is None else self.states.get(before)
         if state is not None and snapshot.id - state.snapshot_id <= REPLAYED_AT_MOST:
             try:
-                return replayed(state, self._log(state.snapshot_id, snapshot))
+                return _replayed(state, self._log(state.snapshot_id, snapshot))
             except NotFound:  # the log was cut, or starts, after the state
                 logger.debug(
                     "table %s: the log no longer leads from snapshot %d to %d; reading a checkpoint",
@@ -166,7 +165,7 @@ class History:
             logger.debug("table %s: reading snapshot %d from checkpoint %d", self._table_id, snapshot.id, start.id)
             try:
                 state = self.read(start.id, start.schema_id, Metadata.kept(start), start.schema_checksum)
-                return replayed(state, self._log(start.id, snapshot))
+                return _replayed(state, self._log(start.id, snapshot))
             except NotFound:  # the log may have been cut after a newer checkpoint in the meantime
                 last, start = start, self._catalog.checkpoint(self._table_id, snapshot.id)
                 if start.id == last.id:
@@ -295,3 +294,9 @@ class History:
         """Delete metadata files that no version names."""
         for path in written:
             self._storage.delete(path)
+
+
+def _replayed(state: TableState, entries: Iterable[bytes]) -> TableState:
+    from sleeper_nb.model.transactions import replayed  # a state in metadata files needs no transaction
+
+    return replayed(state, entries)

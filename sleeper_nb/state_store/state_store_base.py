@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from typing import ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from sleeper_nb.catalog.catalog_base import Catalog, PropertiesNote, TableEntry
 from sleeper_nb.clock import Clock, Retry
@@ -32,7 +32,6 @@ from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import CommitPoint, TableState
-from sleeper_nb.model.transactions import ChangeRows, MigrateStateStore, Transaction, initial_state
 from sleeper_nb.state_store.commit_queue import (
     Announce,
     CommitQueue,
@@ -44,6 +43,9 @@ from sleeper_nb.state_store.history import History, Metadata
 from sleeper_nb.storage import metadata as metadata_files
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
+
+if TYPE_CHECKING:  # reading a table needs no transaction
+    from sleeper_nb.model.transactions import Transaction
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +71,8 @@ def apply_queued(
 
     The snapshot is kept by the given state store, or by the one to which the change migrates the table.
     """
+    from sleeper_nb.model.transactions import ChangeRows, MigrateStateStore, Transaction
+
     change = waiting.change
     transaction = change if isinstance(change, Transaction) else change(state)
     transaction.validate(state)
@@ -245,6 +249,8 @@ class StateStore(ABC):
         AlreadyExists
             When the name is taken; everything that was written is deleted, but for the data files.
         """
+        from sleeper_nb.model.transactions import initial_state
+
         if self.catalog.has_table(self.table_id):  # its files must not be overwritten
             raise AlreadyExists(f"a table with id {self.table_id!r} already exists", hint="open it by its name")
         point = CommitPoint(1, self.clock.now())

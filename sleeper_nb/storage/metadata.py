@@ -27,7 +27,6 @@ from sleeper_nb.model.savepoints import ManifestFileMeta, SavedLog, Savepoint
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.statistics import NULLS, is_text, reference_names
-from sleeper_nb.model.transactions import replayed
 from sleeper_nb.storage import footer_checksum, paths
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.integrity import HINT, checksummed, damaged, read_checked
@@ -334,6 +333,8 @@ class ManifestList:
         return (listed,) if log is None else (listed, self._logged(savepoint, log, files, read))
 
     def _logged(self, savepoint: Savepoint, log: SavedLog, files: FileReferences, before: pa.Array) -> ManifestFileMeta:
+        from sleeper_nb.model.transactions import replayed  # few savepoints are of a log
+
         schema = read_schema(self._storage, log.schema_id, log.schema_checksum)
         expected = savepoint.partitions_checksum
         tree = read_partitions(self._storage, savepoint.partitions_path, schema, expected)
