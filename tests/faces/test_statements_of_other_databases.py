@@ -104,9 +104,9 @@ def test_a_key_that_a_table_has_is_not_said_to_be_loaded_twice(refused, cell):
     for line in ("sql INSERT INTO t VALUES (1, 'x')", "ingest t $df"):
         message, hint = refused(line)
         assert "is in the table already, and the table has unique keys" in message
-        assert hint == "to replace the rows that have these keys: %sleeper upsert t $df"
+        assert hint == "nothing was changed; to replace the rows that have these keys: %sleeper upsert t $df"
     message, hint = refused("sql INSERT INTO t VALUES (7, 'x'), (7, 'y')")
-    assert ("occurs 2 times in the rows" in message, hint) == (True, "load each row key once")
+    assert ("occurs 2 times in the rows" in message, hint) == (True, "nothing was changed; load each row key once")
 
 
 @pytest.mark.parametrize(
