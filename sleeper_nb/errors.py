@@ -27,10 +27,12 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 import itertools
 import re
 import shlex
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
@@ -426,3 +428,27 @@ class NotInstalled(EngineError):  # noqa: N818 - as the others
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's message; the name of its class if the message is empty."""
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+_MOST_KEPT: Final = 16
+
+
+class RaisedErrors:
+    """The last errors of this package that code of others met: DuckDB and Arrow read in threads, and keep texts."""
+
+    def __init__(self) -> None:
+        self._errors: deque[SleeperError] = deque(maxlen=_MOST_KEPT)
+
+    def keep(self, error: SleeperError) -> None:
+        """Keep an error without its stack, whose frames have rows."""
+        self._errors.append(copy.copy(error))
+
+    def quoted_in(self, text: str) -> SleeperError | None:
+        """Return the error that the text of an error of DuckDB ends with; None when none of them is it."""
+        for error in reversed(self._errors):
+            if f"{type(error).__module__}.{type(error).__qualname__}: {error}" in text:
+                return copy.copy(error)
+        return None
+
+
+RAISED: Final = RaisedErrors()

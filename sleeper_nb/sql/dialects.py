@@ -70,6 +70,8 @@ class DialectRules:
         Whether RETURNING belongs to a statement, not to a name.
     keeps_views
         Whether the engine keeps views of its own, which a statement makes and drops.
+    error_has_caret
+        Whether an error ends with its line and a caret below its place.
     moment_type
         The type of a point in time.
     struct_begin, struct_field
@@ -98,6 +100,7 @@ class DialectRules:
     dollar_in_names: bool
     takes_returning: bool
     keeps_views: bool
+    error_has_caret: bool
     moment_type: str
     struct_begin: str
     struct_field: str
@@ -130,6 +133,7 @@ RULES: Final[Mapping[Dialect, DialectRules]] = {
         dollar_in_names=True,
         takes_returning=True,
         keeps_views=False,
+        error_has_caret=True,
         moment_type="TIMESTAMPTZ",
         struct_begin="struct_pack(",
         struct_field="{quoted} :=",
@@ -161,6 +165,7 @@ RULES: Final[Mapping[Dialect, DialectRules]] = {
         dollar_in_names=False,
         takes_returning=False,
         keeps_views=True,
+        error_has_caret=False,
         moment_type="TIMESTAMP",
         struct_begin="named_struct(",
         struct_field="'{name}',",

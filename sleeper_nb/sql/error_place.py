@@ -54,9 +54,8 @@ class Texts:
 
     def placed(self, error: SleeperError) -> SleeperError:
         """Return an error with the place that its cause names; as it was when that is not in the statement."""
-        cause, text = error.__cause__, self.run.text
-        offset = _offset_in_duckdb(cause, text)
-        return self._at(error, _offset_in_spark(cause, text) if offset is None else offset)
+        find = _offset_in_duckdb if self.run.rules.error_has_caret else _offset_in_spark
+        return self._at(error, find(error.__cause__, self.run.text))
 
     def placed_in_made_rows(self, error: SleeperError) -> SleeperError:
         """Return the error of a relation that DuckDB made of the statement's, as `placed`."""

@@ -22,7 +22,16 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from pyarrow import fs
 
-from sleeper_nb.errors import AccessDenied, NetworkError, NotFound, NotInstalled, SleeperError, StorageError, first_line
+from sleeper_nb.errors import (
+    RAISED,
+    AccessDenied,
+    NetworkError,
+    NotFound,
+    NotInstalled,
+    SleeperError,
+    StorageError,
+    first_line,
+)
 from sleeper_nb.model.checksums import etag_stamp
 from sleeper_nb.storage.aws import Judgement, Network, in_short
 from sleeper_nb.storage.aws_target import AS_BOTO3_FINDS_IT, AwsTarget
@@ -252,7 +261,10 @@ class S3Object(io.RawIOBase):
             return self._ask(operation, request)
         except Exception as error:
             explained = explain_s3(error, f"s3://{self._bucket}/{self._key}", self._bucket, look)
-            raise error if explained is None else explained from error
+            if explained is None:
+                raise
+            RAISED.keep(explained)
+            raise explained from error
 
 
 class _Readable(fs.FileSystemHandler):  # type: ignore[misc]

@@ -166,7 +166,7 @@ def change_rows(team: Team, number: int) -> tuple[list[Done], list[str]]:
                 failed.append(f"{name}: {type(error).__name__}: {error.message}")
                 continue
             if name == "append":
-                done.append(Done(report.id, change))
+                done.append(Done(report.snapshot_id, change))
             elif report.snapshot is not None:
                 done.append(Done(report.snapshot.id, change, (report.inserted, report.updated, report.deleted)))
     return done, failed

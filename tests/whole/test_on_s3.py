@@ -229,5 +229,5 @@ def test_an_object_that_is_not_there_is_told(table: StateStore, sources: Storage
 @pytest.mark.spark
 def test_tasks_of_spark_read_files_of_a_bucket(table: StateStore, sources: Storage, spark_engine: SparkRuntime):
     made = imports.bulk_import(spark_engine, table, find_sources(sources.locate("in"), table.storage))
-    assert made.added_rows == 4
+    assert made.rows == 4
     assert keys_in(scan(table)) == ["a", "b", "c", "m"]

@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import duckdb
 import pyarrow as pa
 
-from sleeper_nb.engines.duckdb.arrow_stream import RAISED, ArrowStream
+from sleeper_nb.engines.duckdb.arrow_stream import ArrowStream
 from sleeper_nb.engines.duckdb.combined_rows import combined, is_exact
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries, Query
 from sleeper_nb.engines.duckdb.exact_paths import exact_path
 from sleeper_nb.engines.duckdb.kept_views import FilesView, RowlessView, View, ViewsOfStatement
 from sleeper_nb.engines.duckdb.value_errors import advised
 from sleeper_nb.engines.undisturbed import undisturbed
-from sleeper_nb.errors import DidYouMean, Hint, InvalidInput, NotFound, SleeperError, StorageError
+from sleeper_nb.errors import RAISED, DidYouMean, Hint, InvalidInput, NotFound, SleeperError, StorageError
 from sleeper_nb.maintain.system_tables import SystemRows
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.place_columns import FILE_NUMBER, PLACES, POSITION

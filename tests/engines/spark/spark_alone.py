@@ -84,9 +84,9 @@ def unlucky(folder, engine, case, settings=DEFAULT_INGEST, files=1):
     store = a_store(folder, points=["m"], storage=Unlucky(folder / "table", case, files), clock=Clock())
     made = imports.bulk_import(engine, store, find_sources(rows_of(*MIXED)), settings)
     assert (folder / "unlucky").exists()
-    assert (made.added_rows, keys_in(scan(store))) == (len(MIXED), sorted(MIXED))
+    assert (made.rows, keys_in(scan(store))) == (len(MIXED), sorted(MIXED))
     each = 2 if settings.merge is False else 1  # of two tasks, which have rows of both leaves
-    assert made.files == 2 * each, made
+    assert made.snapshot.files == 2 * each, made
     data = {path for path in on_disk(store) if path.startswith("data/")}
     assert data == set(store.load().files.active["filename"].to_pylist()), data
 
@@ -103,7 +103,7 @@ def lost_shuffle(folder, engine, settings, files):
     frame = of_arrow(engine.session(), pa.Table.from_pylist(rows_of(*MIXED), schema=store.load().schema.arrow))
     made = imports.bulk_import(engine, store, find_sources(frame if is_merged else frame.repartition(1)), settings)
     assert (folder / "unlucky").exists()
-    assert (made.files, keys_in(scan(store))) == (files, sorted(MIXED))
+    assert (made.snapshot.files, keys_in(scan(store))) == (files, sorted(MIXED))
     data = {path for path in on_disk(store) if path.startswith("data/")}
     assert data == set(store.load().files.active["filename"].to_pylist()), data
 
@@ -131,17 +131,17 @@ def little_memory(folder, engine):
     settings = IngestSettings(task_bytes=task_bytes)
     store = a_store(folder, Schema({"key": "long"}, {}, {"text": "string"}), clock=Clock())
     made = imports.bulk_import(engine, store, find_sources(str(folder / "rows.parquet")), settings)
-    assert made.added_rows == count
-    assert 1 < made.files <= MOST_PARTS, made.files
+    assert made.rows == count
+    assert 1 < made.snapshot.files <= MOST_PARTS, made.snapshot.files
     report = check_table(store, "table", deep=True, progress=Silent())
     assert report.ok, report
     frame = engine.session().createDataFrame(rows.slice(0, 60_000))
-    assert imports.bulk_import(engine, store, find_sources(frame), settings).added_rows == 60_000
+    assert imports.bulk_import(engine, store, find_sources(frame), settings).rows == 60_000
     most = max(engine.session().sparkContext.parallelize(range(2), 2).map(peak_bytes).collect())
     assert most < 600 << 20, most
     other = a_store(folder / "other", Schema({"key": "long"}, {}, {"text": "string"}), clock=Clock())
     shared = replace(settings, strategy="one_reference_per_leaf")
-    assert imports.bulk_import(engine, other, find_sources(rows), shared).files == 1
+    assert imports.bulk_import(engine, other, find_sources(rows), shared).snapshot.files == 1
 
 
 def peak_bytes(_):

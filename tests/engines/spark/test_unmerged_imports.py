@@ -84,11 +84,11 @@ def test_the_rows_are_those_of_the_data_and_one_compaction_merges_the_files(
     store = a_store(tmp_path, SCHEMA, POINTS, kind=kind)
     settings = IngestSettings(strategy, task_bytes=TASK_BYTES, merge=False)
     made = bulk_import(spark_engine, store, find_sources(given), settings)
-    assert (made.id, made.added_rows) == (2, 3 * ROWS)
+    assert (made.snapshot_id, made.rows) == (2, 3 * ROWS)
     assert 4 <= max(files_of_leaves(store).values()) <= 20
     if strategy == "one_reference_per_leaf":
-        assert made.files == max(files_of_leaves(store).values())
-    assert len(data_on_disk(store)) == made.files
+        assert made.snapshot.files == max(files_of_leaves(store).values())
+    assert len(data_on_disk(store)) == made.snapshot.files
     assert sorted_texts(scan(store)) == sorted_texts(all_rows)
     assert check_table(store, "table", deep=True, progress=Silent()).ok
     compact(store)
@@ -222,7 +222,7 @@ def test_files_of_an_attempt_that_failed_are_deleted_whatever_their_leaf(
 
     monkeypatch.setattr(spark_load, "references_of", second_attempts)
     made = bulk_import(spark_engine, store, find_sources(files), IngestSettings(task_bytes=TASK_BYTES, merge=False))
-    assert len(data_on_disk(store)) == made.files
+    assert len(data_on_disk(store)) == made.snapshot.files
     assert sorted_texts(scan(store)) == sorted_texts(all_rows)
 
 
