@@ -15,7 +15,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.errors import AlreadyExists, InvalidInput, NotAllowed, NotFound, StorageError
+from sleeper_nb.errors import AlreadyExists, InvalidInput, NotAllowed, NotFound, StorageError, hint_text
 from tests.support.builders import START
 
 SCHEMA = sl.Schema({"city": "string", "n": "int"}, {"ts": "long"}, {"fare": "double?", "note": "string?"})
@@ -339,7 +339,7 @@ def test_a_dry_run_looks_up_unique_keys_and_names_the_files(session, lake, move)
     assert "rome', n = 1 is in the table already" in refused.problem
     with pytest.raises(InvalidInput, match=refused.problem) as caught:
         table.add_files(paths[:1], move=move)
-    assert "upsert u $df" in caught.value.hint_parts[1].text("%sleeper")
+    assert "upsert u $df" in hint_text(caught.value.hint_parts, "%sleeper")
     assert files_in(lake) == ["a.parquet", "b.parquet", "c.parquet", "d.parquet", "e.parquet"]
 
 
