@@ -45,7 +45,7 @@ REPORTS = (
     "table.export(folder)", "session.maintain(dry_run=True)", "session.admin.split_points([{'k': 1}], ['k'], 2)",
     "session.admin.apply({'tables': {'new': {'row-keys': {'k': 'int'}}}}, dry_run=True)",
     "session.sql('INSERT INTO t SELECT * FROM t WHERE k > 100', engine='duckdb')",
-    "table.delete('k > 3', dry_run=True)", "table.delete('k > 3', purge=True, dry_run=True)",
+    "table.delete('k > 3', dry_run=True)", "table.maintenance.purge('k > 3', dry_run=True)",
     "table.upsert([{'k': 1, 'v': 'a'}], dry_run=True)",
     "session.sql('SELECT * FROM t', engine='duckdb').cost()",
     "session.sql('SELECT * FROM t', engine='duckdb').explain()", "describe_properties()", "table.scan().plan()",

@@ -1,4 +1,4 @@
-"""`delete`, `update`, `upsert` and `overwrite`: rows that change, in one commit each."""
+"""`delete`, `update`, `upsert` and `overwrite`: rows that change, in one commit each; `purge`: rows go for good."""
 
 from __future__ import annotations
 
@@ -43,11 +43,6 @@ ROWS_WHERE = option(
 SOURCE = positional("source", "a path, a glob, or $name for a variable", "source", metavar="SRC", many=True)
 ENGINE = option("--engine", text="which finds the rows; duckdb if not given", choices=DIALECTS)
 ALL_ROWS = flag("--force", "change all rows; without it, a notebook shows the plan and a console asks")
-PURGE = flag(
-    "--purge",
-    "for privacy: also delete the older versions, savepoints and files that have such rows, at once; to finish an "
-    "interrupted purge, repeat the line",
-)
 PLANNED_ROWS = flag("--rows", "with --dry-run: show the rows that would change, before and after")
 OF_A_CHANGE = (MESSAGE, JOB_ID, ENGINE, DRY_RUN, PLANNED_ROWS)
 
@@ -68,45 +63,70 @@ def to_where(line: TypedLine) -> Hint | None:
     return "to delete rows: ", Action(f"delete {line.words[table]} --where {in_quotes(condition)}")
 
 
-def _check_condition(arguments: Namespace) -> None:
+def _check_condition(command_name: str, arguments: Namespace) -> None:
     """Refuse ``delete t`` by itself: it says neither which rows, nor whether the table is meant."""
     if arguments.where is None and not (arguments.force or arguments.dry_run):
-        rows, table = Action(f"delete {arguments.table} --force"), Action(f"drop {arguments.table}")
+        rows, table = Action(f"{command_name} {arguments.table} --force"), Action(f"drop {arguments.table}")
         raise InvalidInput(
-            "delete needs --where, a condition on the rows",
+            f"{command_name} needs --where, a condition on the rows",
             hint=("to delete all rows: ", rows, "; to delete the table itself: ", table),
         )
 
 
 @command(
     "delete",
-    "delete rows that match a condition; older versions keep them, unless they are purged",
+    "delete rows that match a condition; older versions keep them until they expire",
     TABLE,
     ROWS_WHERE,
     *OF_A_CHANGE,
-    PURGE,
-    replace(ALL_ROWS, help="delete all rows, without --where; or purge, which shows its plan or asks until then"),
+    replace(ALL_ROWS, help="delete all rows, without --where"),
     examples=(
         'delete trips --where "fare < 0" --dry-run',
         'delete trips --where "fare < 0" --dry-run --rows',
         'delete trips --where "fare < 0" -m "no refunds"',
         'delete trips --where "fare > (SELECT 5 * avg(fare) FROM trips)"',
         "delete trips --force",
-        "delete trips --where \"city = 'Rome'\" --purge --dry-run",
-        "delete trips --where \"city = 'Rome'\" --purge --force",
     ),
-    words=("delete-rows", "remove-rows", "drop-rows", "delete-from", "erase", "purge", "privacy", "gdpr", "forget"),
-    check=_check_condition,
+    words=("delete-rows", "remove-rows", "drop-rows", "delete-from"),
+    check=partial(_check_condition, "delete"),
     instead=to_where,
 )
-def delete(context: Context, arguments: Namespace) -> ChangeReport | PurgeReport | Answer:
-    table, where = context.table(arguments.table), arguments.where
-    options = {**_names(context), **_options(context, arguments)}
-    if arguments.purge:
-        if arguments.rows:
-            raise InvalidInput("--rows does not go with --purge", hint="leave --purge out to see the rows")
-        return change_confirmed(context, arguments, partial(table.delete, where, purge=True, **options))
-    return _changed(context, arguments, partial(table.delete, where, **options))
+def delete(context: Context, arguments: Namespace) -> ChangeReport | Answer:
+    table = context.table(arguments.table)
+    change = partial(table.delete, arguments.where, **_names(context), **_options(context, arguments))
+    return _changed(context, arguments, change)
+
+
+@command(
+    "purge",
+    "delete rows for good, for privacy; with the versions, savepoints and files that have them, at once; to finish an "
+    "interrupted purge, repeat the line",
+    TABLE,
+    replace(
+        ROWS_WHERE,
+        help="a condition in the engine's SQL, which cannot read the table itself; :name is the value of a variable",
+    ),
+    MESSAGE,
+    ENGINE,
+    DRY_RUN,
+    flag("--force", "delete versions and savepoints, or all rows; without it, a notebook shows the plan and a console "
+         "asks"),
+    examples=(
+        "purge trips --where \"city = 'Rome'\" --dry-run",
+        "purge trips --where \"city = 'Rome'\" --force",
+    ),
+    words=("erase", "privacy", "gdpr", "forget"),
+    check=partial(_check_condition, "purge"),
+)  # fmt: skip
+def purge(context: Context, arguments: Namespace) -> PurgeReport:
+    change = partial(
+        context.table(arguments.table).maintenance.purge,
+        arguments.where,
+        engine=_engine(context, arguments),
+        message=arguments.message,
+        **_names(context),
+    )
+    return change_confirmed(context, arguments, change)
 
 
 @command(
@@ -230,8 +250,11 @@ def _planned_rows(context: Context, arguments: Namespace, change: Callable[..., 
 
 
 def _options(context: Context, arguments: Namespace) -> dict[str, Any]:
-    engine: EngineName = arguments.engine or (DIALECTS[0] if context.engine == "auto" else context.engine)
-    return {"engine": engine, "message": arguments.message, "job_id": arguments.job_id}
+    return {"engine": _engine(context, arguments), "message": arguments.message, "job_id": arguments.job_id}
+
+
+def _engine(context: Context, arguments: Namespace) -> EngineName:
+    return arguments.engine or (DIALECTS[0] if context.engine == "auto" else context.engine)
 
 
 def _names(context: Context) -> dict[str, Any]:

@@ -148,6 +148,8 @@ PROCEDURES: Final = (
               "not dry_run"),
     Procedure("sweep_orphans", "maintenance.sweep_orphans", ("table", "older_than"),
               "delete files of failed writers; with force", "not dry_run"),
+    Procedure("purge", "maintenance.purge", ("table", "where", "engine", "message"),
+              "delete rows for good, with all versions that have them", "force"),
     Procedure("maintain", "maintain", ("table",), "do what is due", "dry_run"),
     Procedure("maintain_all", "maintain", (), "do what is due on all tables", "dry_run", of_session=True),
     Procedure("status", "status", ("table",), "show the state, and what is due"),

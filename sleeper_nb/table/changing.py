@@ -245,7 +245,7 @@ class BoundChange:
         with opened_checks(self.table.load_checks(state.schema)) as checks:
             return checks.judged(rows, no_place)
 
-    def purge(self, *, dry_run: bool, force: bool, message: str | None, job_id: str | None) -> PurgeReport:
+    def purge(self, *, dry_run: bool, force: bool, message: str | None) -> PurgeReport:
         """Delete rows, and all versions, savepoints and files that have them; or return what would be deleted.
 
         Raises
@@ -257,11 +257,9 @@ class BoundChange:
         StorageError
             When files to be deleted are reached through a symbolic link; nothing was changed.
         InvalidInput
-            When the condition is wrong, or a job id is given.
+            When the condition is wrong.
         """
         table, rows = self.table, self._purge
-        if job_id is not None:
-            raise InvalidInput("a purge takes no job id", hint="omit it: a purge that is repeated only finishes it")
         if not dry_run:
             check_online(table.components.catalog, table.entry, "purging")
         with finishing(table.components.progress):

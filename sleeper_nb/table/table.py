@@ -6,13 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal, Unpack, overload
+from typing import Any, Literal, Unpack
 
 from sleeper_nb.admin.alter import AlterReport
 from sleeper_nb.admin.property_listing import PropertyValue
 from sleeper_nb.arguments import checked
 from sleeper_nb.change.change import ChangeReport
-from sleeper_nb.change.purge import PurgeReport
 from sleeper_nb.changes import Changes
 from sleeper_nb.display.listings import Pictured
 from sleeper_nb.engines.components import OpenTable
@@ -622,35 +621,6 @@ class Table(Report):
 
     # Change rows.
 
-    @overload
-    def delete(
-        self,
-        where: str | None = None,
-        *,
-        params: Mapping[str, Any] | None = None,
-        data: Mapping[str, Any] | None = None,
-        engine: EngineName = "duckdb",
-        message: str | None = None,
-        job_id: str | None = None,
-        dry_run: bool = False,
-        force: bool = False,
-        purge: Literal[False] = False,
-    ) -> ChangeReport: ...
-
-    @overload
-    def delete(
-        self,
-        where: str | None = None,
-        *,
-        params: Mapping[str, Any] | None = None,
-        data: Mapping[str, Any] | None = None,
-        engine: EngineName = "duckdb",
-        message: str | None = None,
-        dry_run: bool = False,
-        force: bool = False,
-        purge: Literal[True],
-    ) -> PurgeReport: ...
-
     @checked
     def delete(
         self,
@@ -663,9 +633,10 @@ class Table(Report):
         job_id: str | None = None,
         dry_run: bool = False,
         force: bool = False,
-        purge: bool = False,
-    ) -> ChangeReport | PurgeReport:
-        """Delete the rows that meet a condition, in one commit; older versions keep them, unless `purge` is set.
+    ) -> ChangeReport:
+        """Delete the rows that meet a condition, in one commit; older versions keep them until they expire.
+
+        `maintenance.purge` deletes rows for good.
 
         Parameters
         ----------
@@ -683,34 +654,18 @@ class Table(Report):
             Change nothing; return how many rows, files and bytes would be touched. `ChangeReport.changed_rows` reads
             these rows.
         force
-            Confirm that all rows are meant, where no condition names a column of the table; or confirm a purge.
-        purge
-            Delete the rows for good, as privacy asks for: every data file that has such a row, also one that was
-            deleted before, every snapshot up to the newest that uses such a file, and every savepoint that does. Files
-            go at once, without the usual delay: queries that read an older version then fail, unless they hold a
-            lease, whose files the report names. To finish an interrupted purge, repeat it. The condition cannot read
-            the table itself, nor columns that were dropped. The reasons of jobs and this machine's cache of metadata
-            go too, and SQLite's write-ahead log is cut. Files that were added where they are, files of rows that loads
-            kept back, exports, copies that a bucket with versioning keeps, messages of versions that stay, and split
-            points of partitions stay; the report names those that it knows.
-
-        Returns
-        -------
-        ChangeReport or PurgeReport
-            What was done, or would be; a `PurgeReport` of a purge.
+            Confirm that all rows are meant, where no condition names a column of the table.
 
         Raises
         ------
         ConfirmationNeeded
-            When all rows are meant, or a purge deletes versions or savepoints, and no `force`; it has the plan.
+            When all rows are meant, and no `force`; it has the plan.
         InvalidInput
             When the condition is wrong, or queries filter or combine the table's rows.
         ConflictError
             When other writers changed the same rows in each of ten attempts.
         """
         change = ChangeMethods(self._opened, engine, params, data).delete(where)
-        if purge:
-            return change.purge(dry_run=dry_run, force=force, message=message, job_id=job_id)
         return change.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
 
     @checked

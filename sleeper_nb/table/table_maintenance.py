@@ -1,14 +1,15 @@
-"""`Maintenance`: compact, split, expire, collect garbage, sweep orphans. No answer of a query changes."""
+"""`Maintenance`: compact, split, expire, collect garbage, sweep orphans; purge, which alone changes rows."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal, overload
 
 from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import read_consistently
+from sleeper_nb.change.purge import PurgeReport
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import NotFound
 from sleeper_nb.load import split as splitting
@@ -27,8 +28,10 @@ from sleeper_nb.model.jobs import Lease
 from sleeper_nb.model.properties import SPLITTING_THRESHOLD
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.progress import BackgroundJob, Progress, finishing, unchecked
+from sleeper_nb.query import EngineName
 from sleeper_nb.read.job_tracking import JobTracker
 from sleeper_nb.storage.data_files import DataFileSettings
+from sleeper_nb.table.change_methods import ChangeMethods
 from sleeper_nb.table.configuring import check_not_edited
 from sleeper_nb.versions.expire import ExpiryReport, Retention, expire_snapshots
 from sleeper_nb.versions.periodic_savepoints import SavepointSchedule
@@ -204,6 +207,55 @@ class Maintenance:
             return sweep_orphans(table.store, table.name, older_than=age, dry_run=dry_run, progress=progress)
 
     @checked
+    def purge(
+        self,
+        where: str | None = None,
+        *,
+        params: Mapping[str, Any] | None = None,
+        data: Mapping[str, Any] | None = None,
+        engine: EngineName = "duckdb",
+        message: str | None = None,
+        dry_run: bool = False,
+        force: bool = False,
+    ) -> PurgeReport:
+        """Delete rows for good, as privacy asks for, with the versions, savepoints and files that have them.
+
+        Gone are every data file that has such a row, also one that was deleted before, every snapshot up to the newest
+        that uses such a file, and every savepoint that does. Files go at once, without the usual delay: queries that
+        read an older version then fail, unless they hold a lease, whose files the report names. To finish an
+        interrupted purge, repeat it.
+
+        The reasons of jobs and this machine's cache of metadata go too, and SQLite's write-ahead log is cut. Files that
+        were added where they are, files of rows that loads kept back, exports, copies that a bucket with versioning
+        keeps, messages of versions that stay, and split points of partitions stay; the report names those that it
+        knows.
+
+        Parameters
+        ----------
+        where, params, data, engine
+            As those of `Table.delete`; the condition cannot read the table itself, nor columns that were dropped.
+        message
+            As that of `Table.ingest`.
+        dry_run
+            Change nothing; return what would be deleted.
+        force
+            Confirm that versions, savepoints or all rows are deleted.
+
+        Raises
+        ------
+        ConfirmationNeeded
+            When versions, savepoints or all rows would be deleted, and no `force`; it has the plan.
+        InvalidInput
+            When the condition is wrong.
+        StateRuleBroken
+            When the table is offline.
+        StorageError
+            When files to be deleted are reached through a symbolic link; nothing was changed.
+        """
+        deletion = ChangeMethods(self._table, engine, params, data).delete(where)
+        return deletion.purge(dry_run=dry_run, force=force, message=message)
+
+    @checked
     def release_lease(self, lease: str) -> Lease:
         """End a lease by its id and return it; a reader that still needs it may find a file gone.
 
@@ -230,8 +282,8 @@ class Maintenance:
     def offline(self) -> None:
         """Exclude the table from maintenance.
 
-        It can be read and loaded as usual. Compaction, splitting, expiry, garbage collection and the sweep of orphans
-        refuse to run, except as dry runs; those that run already are not stopped. This is Sleeper's
+        It can be read and loaded as usual. Compaction, splitting, expiry, garbage collection, the sweep of orphans and
+        purges refuse to run, except as dry runs; those that run already are not stopped. This is Sleeper's
         ``sleeper.table.online``.
         """
         self._table.components.catalog.set_online(self._table.entry.id, online=False)

@@ -129,7 +129,6 @@ def test_rows_are_shown_of_dry_runs_only(typed):
     for line, named in [
         ("delete trips --where true --rows", "--rows needs --dry-run"),
         ("upsert trips $df --rows", "--rows needs --dry-run"),
-        ("delete trips --purge --dry-run --rows", "--rows does not go with --purge"),
     ]:
         assert named in refused(typed, line).message
     done = typed('delete trips --where "fare < 0"')

@@ -46,7 +46,7 @@ DELETIONS = {
         lambda s, **o: s.table("t").delete_savepoint(1, **o), "delete-savepoint t --id 1", "old"
     ),
     "purge": Deletion(
-        lambda s, **o: s.table("t").delete("true", purge=True, **o), "delete t --where true --purge",
+        lambda s, **o: s.table("t").maintenance.purge("true", **o), "purge t --where true",
         "t", asks="delete all of this for good",
     ),
     "new values": Deletion(

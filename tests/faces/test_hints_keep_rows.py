@@ -36,11 +36,14 @@ def test_other_words_after_drop_and_delete_are_no_condition(refused, line):
     assert "to delete rows" not in refused(line)[1]
 
 
-def test_delete_alone_says_how_to_delete_all_rows_and_how_to_drop_the_table(typed, refused):
-    message, hint = refused("delete trips")
-    assert message == "delete needs --where, a condition on the rows"
-    assert hint == "to delete all rows: %sleeper delete trips --force; to delete the table itself: %sleeper drop trips"
-    assert typed("delete trips --force --dry-run").deleted == typed("scan trips").count()
+@pytest.mark.parametrize("command", ["delete", "purge"])
+def test_delete_or_purge_alone_says_how_to_delete_all_rows_and_how_to_drop_the_table(typed, refused, command):
+    message, hint = refused(f"{command} trips")
+    assert message == f"{command} needs --where, a condition on the rows"
+    assert (
+        hint == f"to delete all rows: %sleeper {command} trips --force; to delete the table itself: %sleeper drop trips"
+    )
+    assert typed(f"{command} trips --force --dry-run").deleted == typed("scan trips").count()
 
 
 def test_delete_table_is_drop(refused):

@@ -350,6 +350,9 @@ def test_procedures_do_what_commands_do(session, engine):
     assert "would expire" not in repr(
         call("expire('trips', time_retained => '1 h', num_retained_min => 1)", force=True)
     )
+    with pytest.raises(sl.ConfirmationNeeded):
+        call("purge('trips', 'fare < 1000')")
+    assert call("purge('trips', 'fare < 1000')", force=True).complete
     assert "offline" in repr(call("offline('trips')"))
     assert not session.table("trips").maintenance.is_online
     assert "CALL sys.compact(table" in repr(call("help()"))

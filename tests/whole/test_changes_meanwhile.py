@@ -267,7 +267,7 @@ def test_a_purge_leaves_no_row_that_is_added_meanwhile_whatever_the_isolation(ra
     race.mine.ingest(rows((1, 0), (50, 0)))
     isolated(race, "snapshot")
     race.meanwhile(lambda table: table.ingest(rows((3, 0))))
-    race.mine.delete("k < 10", purge=True, force=True)
+    race.mine.maintenance.purge("k < 10", force=True)
     assert race.rows == [(50, 0)]
 
 

@@ -105,10 +105,10 @@ def _of_state(state: TableState) -> str:
 
 WRITES = {
     "accept_properties", "add_files", "alter", "append", "bulk_import", "create_savepoint", "delete",
-    "delete_savepoint", "ingest", "maintain", "merge", "overwrite", "purge", "rollback",
+    "delete_savepoint", "ingest", "maintain", "merge", "overwrite", "rollback",
     "set_properties", "update", "upsert", "watch",
     *(f"maintenance.{name}" for name in (
-        "collect_garbage", "compact", "expire", "offline", "online", "release_lease", "split", "sweep_orphans"
+        "collect_garbage", "compact", "expire", "offline", "online", "purge", "release_lease", "split", "sweep_orphans"
     )),
 }  # fmt: skip
 TABLE: dict[str, Callable[[Any], Any]] = {
@@ -151,7 +151,7 @@ TABLE: dict[str, Callable[[Any], Any]] = {
     "maintenance.collect_garbage, dry": lambda t: t.maintenance.collect_garbage(),
     "maintenance.compact, dry": lambda t: t.maintenance.compact("all", dry_run=True),
     "delete, dry": lambda t: t.delete("n >= 0", dry_run=True),
-    "purge, dry": lambda t: t.delete("n >= 0", purge=True, dry_run=True),
+    "maintenance.purge, dry": lambda t: t.maintenance.purge("n >= 0", dry_run=True),
     "update, dry": lambda t: t.update({"n": "n + (SELECT count(*) FROM t)"}, "city < 'm'", dry_run=True),
     "upsert, dry": lambda t: t.upsert([{"city": "lima", "n": 1}, {"city": "oslo", "n": 2}], dry_run=True),
     "merge, dry": lambda t: (

@@ -300,7 +300,7 @@ def test_a_link_that_appears_after_a_table_was_opened_leads_no_clean_up_outside(
             lambda: [check_nothing(table.maintenance.sweep_orphans()), table.maintenance.sweep_orphans(dry_run=False)],
             lambda: table.maintenance.collect_garbage(dry_run=False, delay=timedelta(0)),
             lambda: table.maintenance.expire(dry_run=False),
-            lambda: table.delete("fare = 1", purge=True, force=True),
+            lambda: table.maintenance.purge("fare = 1", force=True),
             lambda: session.drop_table("t", force=True),
             session.maintain,
         ):
@@ -367,20 +367,20 @@ def test_a_purge_of_rows_behind_a_link_is_refused_before_it_starts_and_works_onc
     before = tree(other)
     with sl.connect(house, data_paths=[other]) as session:
         table = session.table("t")
-        plan = table.delete("city = 'rome'", purge=True, dry_run=True)
+        plan = table.maintenance.purge("city = 'rome'", dry_run=True)
         assert plan.linked == (f"the link {linked} to {other}",)
         assert f"{plan.linked[0]}: the purge is refused" in repr(plan)
         for force in (False, True):
             with pytest.raises(
                 StorageError, match=f"through the link {linked} to {other}, .*; nothing was changed"
             ) as e:
-                table.delete("city = 'rome'", purge=True, force=force)
+                table.maintenance.purge("city = 'rome'", force=force)
             assert "replace the link with the folder that it points to" in e.value.hint
         assert (table.at().state.snapshot_id, tree(other)) == (plan.change.since, before)
     linked.unlink()
     other.rename(linked)
     with sl.connect(house) as session:
-        assert session.table("t").delete("city = 'rome'", purge=True, force=True).complete
+        assert session.table("t").maintenance.purge("city = 'rome'", force=True).complete
         assert session.table("t").scan().to_arrow().to_pylist() == [{"city": "bern", "fare": 2}]
 
 
@@ -388,7 +388,7 @@ def test_a_purge_of_rows_that_are_not_behind_the_link_is_done(house, tmp_path):
     (tmp_path / "mine").mkdir()
     (table_folder(house) / "data" / "partition_x").symlink_to(tmp_path / "mine")
     with sl.connect(house, data_paths=[tmp_path / "mine"]) as session:
-        assert session.table("t").delete("city = 'rome'", purge=True, force=True).complete
+        assert session.table("t").maintenance.purge("city = 'rome'", force=True).complete
 
 
 @pytest.mark.parametrize("folder", ["data", "data/partition_root", "statestore/files"])

@@ -51,15 +51,15 @@ def riders(table: sl.Table, column: str = "rider") -> list[str]:
 
 
 def purge(table: sl.Table, where: str = "rider = 'bob'", **options: Any) -> PurgeReport:
-    return table.delete(where, purge=True, force=True, **options)
+    return table.maintenance.purge(where, force=True, **options)
 
 
 def test_a_purge_needs_a_confirmation_and_its_plan_changes_nothing(table: sl.Table):
     table.create_savepoint("before")
     history = [each.id for each in table.history()]
-    plan = table.delete("rider = 'bob'", purge=True, dry_run=True)
+    plan = table.maintenance.purge("rider = 'bob'", dry_run=True)
     with pytest.raises(ConfirmationNeeded, match="1 row of table 't' for good, with 2 snapshots and 1 savepoint") as no:
-        table.delete("rider = 'bob'", purge=True)
+        table.maintenance.purge("rider = 'bob'")
     assert repr(no.value.plan).splitlines()[:6] == repr(plan).splitlines()[:6]
     assert [each.id for each in table.history()] == history
     assert riders(table) == ["ann", "bob", "eve"]
@@ -93,7 +93,7 @@ def test_a_condition_cannot_read_the_table_as_it_would_mean_other_rows_after_the
     before = table.store.head().id
     for dry_run in (True, False):
         with pytest.raises(sl.InvalidInput, match="the condition of a purge cannot read table 't' itself"):
-            table.delete(f"fare = (SELECT max(fare) FROM t{version})", purge=True, force=True, dry_run=dry_run)
+            table.maintenance.purge(f"fare = (SELECT max(fare) FROM t{version})", force=True, dry_run=dry_run)
     assert table.store.head().id == before
 
 
@@ -129,7 +129,7 @@ def test_older_rows_may_lack_values_that_are_required_now(table: sl.Table):
     table.create_savepoint("kept")
     table.alter(not_null={"rider": True})
     table.update(new_values={"rider": "max"}, where="rider = 'bob'")
-    plan = table.delete("rider = 'nobody'", purge=True, dry_run=True)
+    plan = table.maintenance.purge("rider = 'nobody'", dry_run=True)
     assert (plan.unread, plan.expired, plan.savepoints) == (0, (), ())
     purge(table)
     assert riders(table) == ["ann", "eve", "max"]
@@ -143,19 +143,17 @@ def test_a_wrong_condition_deletes_nothing(table: sl.Table):
 
 def test_all_rows_are_purged_without_a_condition(table: sl.Table):
     with pytest.raises(ConfirmationNeeded):
-        table.delete(purge=True)
-    table.delete(purge=True, force=True)
+        table.maintenance.purge()
+    table.maintenance.purge(force=True)
     assert riders(table) == []
     assert table.scan().to_arrow().num_rows == 0
 
 
-def test_a_purge_is_refused_with_a_job_id_and_on_an_offline_table(table: sl.Table):
-    with pytest.raises(InvalidInput, match="takes no job id"):
-        purge(table, job_id="once")
+def test_a_purge_is_refused_on_an_offline_table(table: sl.Table):
     table.maintenance.offline()
     with pytest.raises(StateRuleBroken, match="offline"):
         purge(table)
-    assert table.delete("rider = 'bob'", purge=True, dry_run=True).deleted == 1
+    assert table.maintenance.purge("rider = 'bob'", dry_run=True).deleted == 1
 
 
 def test_added_files_are_named_and_stay_and_their_rows_are_copied(session: sl.Session, tmp_path: Path):
@@ -165,7 +163,7 @@ def test_added_files_are_named_and_stay_and_their_rows_are_copied(session: sl.Se
     session.allow(data_paths=[tmp_path])
     table = session.table("t")
     table.add_files(tmp_path / "lake.parquet")
-    plan = table.delete("rider = 'bob'", purge=True, dry_run=True)
+    plan = table.maintenance.purge("rider = 'bob'", dry_run=True)
     done = purge(table)
     for report in (plan, done):
         assert report.others == (str(tmp_path / "lake.parquet"),)
@@ -247,7 +245,7 @@ def test_no_byte_below_the_warehouse_has_a_purged_value(session: sl.Session, kin
     assert "catalog.sqlite-wal" in files_with(KEY, warehouse)
     with sl.connect(warehouse.parent) as other:
         other.table("p").scan().to_arrow()
-        done = table.delete("k = :who OR v = :who", params={"who": KEY}, purge=True, force=True)
+        done = table.maintenance.purge("k = :who OR v = :who", params={"who": KEY}, force=True)
         assert (done.reasons, done.quoting, done.log_kept) == (2, (), False)
         assert "reasons of jobs" in repr(done)
         assert files_with(KEY, warehouse) == []
@@ -263,19 +261,19 @@ def test_what_quotes_a_value_and_stays_is_named(session: sl.Session, tmp_path: P
     bad = tmp_path / "bad rows.parquet"
     rows = pa.table({"city": ["bob", "d"], "rider": ["r", "s"], "fare": ["five", "5"]})
     table.ingest(rows, quarantine=str(bad), message="monday")
-    plan = table.delete("city = 'bob'", purge=True, dry_run=True)
+    plan = table.maintenance.purge("city = 'bob'", dry_run=True)
     table.ingest([{"city": "e", "rider": "s", "fare": 1}], message="not of bob")
     table.ingest([{"city": "f", "rider": "s", "fare": 1}], message="of bobby")
-    done = table.delete("city = 'bob'", purge=True, force=True)
+    done = table.maintenance.purge("city = 'bob'", force=True)
     assert plan.quarantined == done.quarantined == (str(bad),)
     assert (plan.quoting, done.quoting) == (("1 split point",), ("1 split point",))
-    again = table.delete("city = 'bob'", purge=True, force=True, message="no bob")
+    again = table.maintenance.purge("city = 'bob'", force=True, message="no bob")
     assert (again.deleted, again.quarantined) == (0, ())
     kept = session.create_table("q", SCHEMA)
     kept.ingest([{"city": "d", "rider": "s", "fare": 1}], message="not of bob")
     kept.create_savepoint("no-bob")
     kept.ingest([{"city": "e", "rider": "s", "fare": 1}], message="of bobby")
-    named = kept.delete("city = 'bob'", purge=True, force=True)
+    named = kept.maintenance.purge("city = 'bob'", force=True)
     assert named.quoting == ("message of snapshot 2", "savepoint no-bob")
     assert "stay: texts with such a value" in repr(named)
     assert bad.exists()
@@ -290,7 +288,7 @@ def test_each_text_of_the_table_that_quotes_a_value_is_named(session: sl.Session
     table.alter(comments={"city": "where bob was"}, defaults={"rider": "bob"})
     table.alter(defaults={"rider": None})
     table.set_properties({"sleeper.table.expect": "rider IS NULL OR rider <> 'bob'"})
-    options: dict[str, Any] = {"where": "rider = 'bob'", "purge": True}
+    bob = "rider = 'bob'"
     named = {
         "job id 'load of bob'",
         "comment of the table",
@@ -304,12 +302,12 @@ def test_each_text_of_the_table_that_quotes_a_value_is_named(session: sl.Session
         "check no_bob in schema/schema-2",
         "property sleeper.table.expect",
     }
-    assert set(table.delete(**options, dry_run=True).quoting) == named
-    assert set(table.delete(**options, force=True).quoting) == named
+    assert set(table.maintenance.purge(bob, dry_run=True).quoting) == named
+    assert set(table.maintenance.purge(bob, force=True).quoting) == named
     table.store.clock.sleep(timedelta(days=30).total_seconds())
     table.ingest([{"city": "c", "rider": "r", "fare": 1}], job_id="next")
     assert [each.id for each in table.inspect.jobs()] == ["next"]
-    assert "job id 'load of bob'" in table.delete(**options, dry_run=True).quoting
+    assert "job id 'load of bob'" in table.maintenance.purge(bob, dry_run=True).quoting
 
 
 def test_a_damaged_file_of_an_earlier_schema_holds_up_no_purge(session: sl.Session):
@@ -317,11 +315,11 @@ def test_a_damaged_file_of_an_earlier_schema_holds_up_no_purge(session: sl.Sessi
     for comment in ("of bob", "of nobody"):
         table.alter(comments={"rider": comment})
     table.ingest(rides("bob", "eve"))
-    table.delete("rider = 'eve'", purge=True, force=True)
+    table.maintenance.purge("rider = 'eve'", force=True)
     path = Path(session.location) / table.entry.id / "schema" / "schema-2"
     path.write_bytes(path.read_bytes()[:-9])
     with sl.connect(Path(session.location).parent) as other:
-        done = other.table("p").delete("rider = 'bob'", purge=True, force=True)
+        done = other.table("p").maintenance.purge("rider = 'bob'", force=True)
     assert (done.deleted, done.quoting) == (1, ("schema/schema-2",))
 
 
@@ -334,8 +332,8 @@ def test_kept_back_rows_are_named_also_when_only_a_job_knows_their_file(session:
     table.ingest(rows, quarantine=str(two))
     with pytest.raises(sl.AlreadyExists):
         table.ingest(rows, quarantine=str(two), job_id="2")
-    plan = table.delete("city = 'bob'", purge=True, dry_run=True)
-    done = table.delete("city = 'bob'", purge=True, force=True)
+    plan = table.maintenance.purge("city = 'bob'", dry_run=True)
+    done = table.maintenance.purge("city = 'bob'", force=True)
     assert plan.quarantined == done.quarantined == (str(two), str(one))
     assert "stay: rows kept back by loads" in repr(done)
 
