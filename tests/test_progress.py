@@ -59,7 +59,7 @@ def tracked(table: sl.Table) -> set[str]:
 def test_it_returns_at_once_and_the_notebook_goes_on(trips: sl.Table, monkeypatch: pytest.MonkeyPatch):
     gate = Gate(monkeypatch)
     before = in_order(trips.scan().to_arrow().to_pylist())
-    job = trips.maintenance.compact("all", background=True)
+    job = trips.maintenance.start_compaction("all")
     assert gate.reached.wait(30)
     assert (job.done, job.state) == (False, "running")
     assert "compaction of trips, in the background" in repr(job)
@@ -80,7 +80,7 @@ def test_cancelling_leaves_what_was_committed_and_nothing_else(
     session: sl.Session, trips: sl.Table, monkeypatch: pytest.MonkeyPatch
 ):
     gate = Gate(monkeypatch)
-    job = trips.maintenance.compact("all", background=True)
+    job = trips.maintenance.start_compaction("all")
     assert gate.reached.wait(30)
     threading.Timer(0.05, gate.open.set).start()
     assert job.cancel()
@@ -96,7 +96,7 @@ def test_cancelling_leaves_what_was_committed_and_nothing_else(
 
 def test_an_error_is_kept_and_raised_where_it_is_waited_for(trips: sl.Table, monkeypatch: pytest.MonkeyPatch):
     gate = Gate(monkeypatch, StorageError("the disk is gone"))
-    job = trips.maintenance.compact("all", background=True)
+    job = trips.maintenance.start_compaction("all")
     gate.open.set()
     for _ in range(2):
         with pytest.raises(StorageError, match="the disk is gone"):
@@ -112,7 +112,7 @@ def test_closing_the_session_cancels_it_and_waits(tmp_path: Path, monkeypatch: p
     for _ in range(2):
         table.ingest([{"city": "rome"}])
     gate = Gate(monkeypatch)
-    job = table.maintenance.compact("all", background=True)
+    job = table.maintenance.start_compaction("all")
     assert gate.reached.wait(30)
     threading.Timer(0.05, gate.open.set).start()
     session.close()
@@ -123,7 +123,7 @@ def test_closing_the_session_cancels_it_and_waits(tmp_path: Path, monkeypatch: p
 
 
 def test_two_at_once_share_no_file(trips: sl.Table):
-    jobs = [trips.maintenance.compact("all", background=True) for _ in range(2)]
+    jobs = [trips.maintenance.start_compaction("all") for _ in range(2)]
     reports = [job.result(timeout=30) for job in jobs]
     assert sum(len(report.jobs) for report in reports) == 3
     assert trips.scan().count() == 6
@@ -132,9 +132,9 @@ def test_two_at_once_share_no_file(trips: sl.Table):
 def test_what_cannot_begin_is_refused_at_once(trips: sl.Table):
     trips.maintenance.offline()
     with pytest.raises(sl.StateRuleBroken):
-        trips.maintenance.compact(background=True)
+        trips.maintenance.start_compaction()
     with pytest.raises(InvalidInput, match="engine is one of 'auto', 'spark', 'local', not the string"):
-        trips.maintenance.compact(engine="fast", background=True)
+        trips.maintenance.start_compaction(engine="fast")
 
 
 def test_the_command_returns_the_handle_in_a_notebook_and_is_refused_on_the_console(
@@ -171,7 +171,7 @@ def slow(*arguments, **options):
         yield batch
 
 compaction.leaf_rows = slow
-table.maintenance.compact("all", background=True)
+table.maintenance.start_compaction("all")
 assert reached.wait(30)
 """
 

@@ -10,7 +10,6 @@ from sleeper_nb.commands.command import DRY_RUN, FORCE, TABLE, TypedLine, comman
 from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.outcome import Outcome
 from sleeper_nb.errors import Action, Hint, InvalidInput
-from sleeper_nb.progress import BackgroundJob
 from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
@@ -75,15 +74,12 @@ def compact(context: Context, arguments: Namespace) -> Any:
         raise InvalidInput("background work would end with the console command",
                            hint=("leave out --background: ", Action(f"compact {arguments.table} &")))  # fmt: skip
     table = context.table(arguments.table)
-    is_watched = arguments.watch and context.follows_widgets and not arguments.dry_run
-    job = table.maintenance.compact(
-        arguments.strategy,
-        engine=arguments.engine,
-        dry_run=arguments.dry_run,
-        partition=arguments.partition,
-        background=bool(arguments.background or is_watched),
-    )
-    if not is_watched or not isinstance(job, BackgroundJob):
+    wanted = {"strategy": arguments.strategy, "engine": arguments.engine, "partition": arguments.partition}
+    is_watched = arguments.watch and context.follows_widgets
+    if arguments.dry_run or not (arguments.background or is_watched):
+        return table.maintenance.compact(**wanted, dry_run=arguments.dry_run)
+    job = table.maintenance.start_compaction(**wanted)
+    if not is_watched:
         return job
     from sleeper_nb import widgets
 

@@ -130,29 +130,25 @@ def create(context: Context, arguments: Namespace) -> Table | CreatePlan | Creat
     properties = dict(map(parse_property, arguments.set))
     if arguments.splits_file:
         properties[SPLITS_FILE] = arguments.splits_file
-    made: Table | CreatePlan = session.create_table(
-        arguments.table,
-        _new_schema(context, arguments),
-        points,
-        state_store=arguments.state_store,
-        properties=properties,
-        data=_new_rows(context, arguments),
-        row_keys=split_names(arguments.keys) or (),
-        sort_keys=split_names(arguments.sort) or (),
-        types=_types(arguments.types or ""),
-        leaves=arguments.leaves,
-        like=arguments.like,
-        if_not_exists=arguments.if_not_exists,
-        or_replace=arguments.or_replace,
-        message=arguments.message,
-        dry_run=arguments.dry_run,
+    new = (arguments.table, _new_schema(context, arguments), points)
+    wanted: dict[str, Any] = {
+        "state_store": arguments.state_store,
+        "properties": properties,
+        "data": _new_rows(context, arguments),
+        "row_keys": split_names(arguments.keys) or (),
+        "sort_keys": split_names(arguments.sort) or (),
+        "types": _types(arguments.types or ""),
+        "leaves": arguments.leaves,
+        "like": arguments.like,
+        "or_replace": arguments.or_replace,
+        "message": arguments.message,
         **load_options(arguments),
-    )
-    from sleeper_nb.table import Table  # heavy
-
-    if isinstance(made, Table):
-        made.prefix = context.prefix
-    return made
+    }
+    if arguments.dry_run:
+        return session.admin.plan_table(*new, **wanted)
+    table = session.create_table(*new, if_not_exists=arguments.if_not_exists, **wanted)
+    table.prefix = context.prefix
+    return table
 
 
 def _new_rows(context: Context, arguments: Namespace) -> Any:

@@ -19,6 +19,7 @@ from sleeper_nb.admin.apply import (
     declarations_of,
     plan_table,
 )
+from sleeper_nb.admin.create_plan import CreatePlan
 from sleeper_nb.admin.delete import DeletionReport
 from sleeper_nb.admin.reinitialise import ReinitialiseReport
 from sleeper_nb.admin.split_points_estimate import SplitPointsEstimate
@@ -32,7 +33,7 @@ from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.table_names import check_table_name
 from sleeper_nb.report import CONFIRM
 from sleeper_nb.session import creating
-from sleeper_nb.session.creating import NewTable, TableRequest
+from sleeper_nb.session.creating import NewTable, TableArguments, TableRequest
 from sleeper_nb.session.maintenance_service import MaintenanceRound, MaintenanceService, Stop
 from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.table.configuring import check_fit, set_properties
@@ -105,6 +106,26 @@ class Administration:
             creating.NewTable("table"), None, data, choice, leaves, options=LoadOptions.of(options)
         )
         return creating.estimated_split_points(self._tables, request)
+
+    @checked
+    def plan_table(
+        self,
+        name: str,
+        schema: Any = None,
+        split_points: Iterable[Any] | None = None,
+        **arguments: Unpack[TableArguments],
+    ) -> CreatePlan:
+        """Return what `Session.create_table` would create with the same arguments.
+
+        The plan has the columns, rows and leaves, and everything that does not fit. Without `row_keys`, it has the
+        columns with their numbers of different values and of nulls, to choose from.
+
+        Raises
+        ------
+        AlreadyExists, InvalidInput, NotFound
+            As `Session.create_table`, but for values that do not fit: the plan lists them.
+        """
+        return creating.plan_table(self._tables, TableRequest.of(name, schema, split_points, arguments))
 
     @checked
     def reinitialise(
@@ -253,9 +274,8 @@ class Administration:
         for each in () if dry_run else plans:
             new = each.declared
             if each.action == "create":
-                creating.create_table(
-                    tables, TableRequest(_declared_table(new), new.schema, None, SchemaChoice()), dry_run=False
-                )
+                request = TableRequest(_declared_table(new), new.schema, None, SchemaChoice())
+                creating.create_table(tables, request)
             elif each.action == "change":
                 set_properties(tables.named(new.name), each.changes)
         names = {each.declared.name.casefold() for each in plans}

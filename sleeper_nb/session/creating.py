@@ -47,7 +47,7 @@ from sleeper_nb.load.data_columns import (
     odd_texts,
 )
 from sleeper_nb.load.ingest import IngestSettings, published, remember_files, write_rows
-from sleeper_nb.load.load_options import AS_IT_IS, LoadOptions, Matching, valid_name
+from sleeper_nb.load.load_options import AS_IT_IS, LoadArguments, LoadOptions, Matching, valid_name
 from sleeper_nb.load.load_report import IngestPlan
 from sleeper_nb.load.row_checks import RowCheck, UniqueKeysOfLoad
 from sleeper_nb.load.source_files import SourceFile, hidden_note
@@ -94,6 +94,21 @@ from sleeper_nb.table.loading import planned_load
 logger = logging.getLogger(__name__)
 
 
+class TableArguments(LoadArguments, total=False):
+    """The keyword arguments of a table that is created or planned; `Session.create_table` says what they mean."""
+
+    state_store: str | None
+    properties: Mapping[str, str] | None
+    data: Any
+    row_keys: Sequence[str]
+    sort_keys: Sequence[str]
+    types: Mapping[str, str] | None
+    leaves: int | None
+    like: str | None
+    or_replace: bool
+    message: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class NewTable:
     """A table to create, without its rows; parameters as of `Session.create_table`."""
@@ -135,6 +150,27 @@ class TableRequest:
     leaves: int | None = None
     like: str | None = None
     options: LoadOptions = AS_IT_IS
+
+    @classmethod
+    def of(cls, name: str, schema: Any, split_points: Iterable[Any] | None, arguments: TableArguments) -> TableRequest:
+        """Return the request of a call with these arguments."""
+        given: dict[str, Any] = dict(arguments)
+        data = given.pop("data", None)
+        has_schema = isinstance(schema, Schema)
+        new = NewTable(
+            name,
+            split_points,
+            given.pop("state_store", None),
+            given.pop("properties", None) or {},
+            given.pop("message", None),
+            given.pop("or_replace", False),
+        )
+        choice = SchemaChoice(
+            tuple(given.pop("row_keys", ())), tuple(given.pop("sort_keys", ())), given.pop("types", None) or {}
+        )
+        leaves, like = given.pop("leaves", None), given.pop("like", None)
+        rows = data if schema is None or has_schema else schema
+        return cls(new, schema if has_schema else None, rows, choice, leaves, like, LoadOptions.of(given))
 
     def check(self) -> None:
         """Raise `InvalidInput` when parts of it exclude each other, or one is missing."""
@@ -276,34 +312,47 @@ def _replaced(tables: TableOpener, new: NewTable, schema: Schema, settings: Tabl
     return _Target(table.store, settings, publish)
 
 
-def create_table(tables: TableOpener, request: TableRequest, *, dry_run: bool) -> CreatePlan | tuple[HintParts, ...]:
-    """Create a table as a user wants it, or return what would be created.
+def create_table(tables: TableOpener, request: TableRequest) -> tuple[HintParts, ...]:
+    """Create a table as a user wants it.
 
     Returns
     -------
-    The plan of a dry run; or else notes: the columns that are text only because of a few values, and what was left out.
+    Notes: the columns that are text only because of a few values, and what was left out.
     """
-    request.check()
-    tree = None
-    if request.like is not None:
-        request, tree = _like(tables, request)
+    request, tree = _as_its_model(tables, request)
     if request.data is not None:
         with _opened(tables, request) as sources, _definition_in_hints():
             load = _Load.of(tables, request, tree, sources)
-            left_out = tuple(filter(None, [hidden_note(each for each in sources if isinstance(each, SourceFile))]))
-            if dry_run:
-                plan = load.plan()
-                return replace(plan, notes=(*plan.notes, *left_out))
+            left_out = _left_out(sources)
             odd = load.odd_texts()  # first: after the load, a file that is gone would be an error
             store, notes = load.run()
             remember_files(store, sources, store.head().id)
             return (*(each.line for each in odd), *((note,) for note in (*notes, *left_out)))
     assert request.schema is not None  # noqa: S101 - checked above
     settings, new_tree = planned(tables, request.new, request.schema)
-    if dry_run:
-        return CreatePlan(request.new.name, request.schema, 0, 0, replaces=_exists(tables, request.new))
     _target(tables, request.new, request.schema, settings).publish(tree or new_tree, (), None)
     return ()
+
+
+def plan_table(tables: TableOpener, request: TableRequest) -> CreatePlan:
+    """Return what `create_table` would create."""
+    request, tree = _as_its_model(tables, request)
+    if request.data is not None:
+        with _opened(tables, request) as sources, _definition_in_hints():
+            plan = _Load.of(tables, request, tree, sources).plan()
+            return replace(plan, notes=(*plan.notes, *_left_out(sources)))
+    assert request.schema is not None  # noqa: S101 - checked above
+    planned(tables, request.new, request.schema)
+    return CreatePlan(request.new.name, request.schema, 0, 0, replaces=_exists(tables, request.new))
+
+
+def _as_its_model(tables: TableOpener, request: TableRequest) -> tuple[TableRequest, PartitionTree | None]:
+    request.check()
+    return (request, None) if request.like is None else _like(tables, request)
+
+
+def _left_out(sources: Sequence[IngestSource]) -> tuple[str, ...]:
+    return tuple(filter(None, [hidden_note(each for each in sources if isinstance(each, SourceFile))]))
 
 
 def _like(tables: TableOpener, request: TableRequest) -> tuple[TableRequest, PartitionTree | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from sleeper_nb.admin.property_files import PropertyFiles
 from sleeper_nb.arguments import checked
@@ -14,11 +14,10 @@ from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import Components, Engines
 from sleeper_nb.engines.engine import EngineSettings
 from sleeper_nb.errors import AlreadyExists, HintParts, InvalidInput, NotFound, SessionClosed, SleeperError
-from sleeper_nb.load.load_options import LoadArguments, LoadOptions
+from sleeper_nb.load.load_options import LoadArguments
 from sleeper_nb.maintain.system_tables import MARK, SystemRows
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, IteratorNames, Permissions
 from sleeper_nb.model.properties import INSTANCE_PROPERTIES, LOCAL_FILES, InstanceProperties
-from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import VersionReference
 from sleeper_nb.progress import BackgroundJobs, Progress
 from sleeper_nb.query import EngineChoice, Queries, QueryResult
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     import duckdb
     from pyspark.sql import DataFrame, SparkSession
 
-    from sleeper_nb.admin.create_plan import CreatePlan
     from sleeper_nb.admin.delete import DeletionReport
     from sleeper_nb.admin.property_listing import PropertyValue
     from sleeper_nb.engines.spark.instance_place import InstanceSource
@@ -180,50 +178,6 @@ class Session:
         """Return all tables, by name."""
         return self._tables.listing(self.instance)
 
-    @overload
-    def create_table(
-        self,
-        name: str,
-        schema: Any = None,
-        split_points: Iterable[Any] | None = None,
-        *,
-        state_store: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        data: Any = None,
-        row_keys: Sequence[str] = (),
-        sort_keys: Sequence[str] = (),
-        types: Mapping[str, str] | None = None,
-        leaves: int | None = None,
-        like: str | None = None,
-        if_not_exists: bool = False,
-        or_replace: bool = False,
-        message: str | None = None,
-        dry_run: Literal[False] = False,
-        **options: Unpack[LoadArguments],
-    ) -> Table: ...
-
-    @overload
-    def create_table(
-        self,
-        name: str,
-        schema: Any = None,
-        split_points: Iterable[Any] | None = None,
-        *,
-        state_store: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        data: Any = None,
-        row_keys: Sequence[str] = (),
-        sort_keys: Sequence[str] = (),
-        types: Mapping[str, str] | None = None,
-        leaves: int | None = None,
-        like: str | None = None,
-        if_not_exists: bool = False,
-        or_replace: bool = False,
-        message: str | None = None,
-        dry_run: Literal[True],
-        **options: Unpack[LoadArguments],
-    ) -> CreatePlan: ...
-
     @checked
     def create_table(
         self,
@@ -242,12 +196,12 @@ class Session:
         if_not_exists: bool = False,
         or_replace: bool = False,
         message: str | None = None,
-        dry_run: bool = False,
         **options: Unpack[LoadArguments],
-    ) -> Table | CreatePlan:
+    ) -> Table:
         """Create a table: empty with a schema, or with rows, from which it gets its schema and its partitions.
 
         With rows, the table, its partitions and its rows are one commit: when a row does not fit, there is no table.
+        ``session.admin.plan_table`` shows first what would be created.
 
         Parameters
         ----------
@@ -288,9 +242,6 @@ class Session:
             as they are.
         message
             The first snapshot's message in history.
-        dry_run
-            Only return what would be created: columns, rows, leaves, and everything that does not fit. Without
-            `row_keys`, the columns with their numbers of different values and of nulls, to choose from.
         **options
             How files are read and columns are matched, as in `Table.ingest`. With ``by_name=True`` a name that no
             column can have becomes one: ``Pickup Time`` is ``Pickup_Time``. With ``ignore_extra=True`` columns that no
@@ -304,35 +255,36 @@ class Session:
             When a property has no such value, or one that does not fit the schema; when the data has no such column, or
             values that no field can hold.
         """
-        from sleeper_nb.admin.create_plan import CreatePlan
-        from sleeper_nb.load.data_columns import SchemaChoice
         from sleeper_nb.session import creating
 
-        request = creating.TableRequest(
-            creating.NewTable(name, split_points, state_store, properties or {}, message, or_replace),
-            schema if isinstance(schema, Schema) else None,
-            data if schema is None or isinstance(schema, Schema) else schema,
-            SchemaChoice(tuple(row_keys), tuple(sort_keys), types or {}),
-            leaves,
-            like,
-            LoadOptions.of(options),
-        )
+        arguments: creating.TableArguments = {
+            **options,
+            "state_store": state_store,
+            "properties": properties,
+            "data": data,
+            "row_keys": row_keys,
+            "sort_keys": sort_keys,
+            "types": types,
+            "leaves": leaves,
+            "like": like,
+            "or_replace": or_replace,
+            "message": message,
+        }
+        request = creating.TableRequest.of(name, schema, split_points, arguments)
         if if_not_exists and or_replace:
             raise InvalidInput(f"table {name!r} is to be left as it is, and replaced", hint="give one of the two")
-        made: CreatePlan | tuple[HintParts, ...] = ()
+        notes: tuple[HintParts, ...] = ()
         existing = self._tables.find(name) if if_not_exists else None
         try:
-            made = () if existing is not None else creating.create_table(self._tables, request, dry_run=dry_run)
+            notes = () if existing is not None else creating.create_table(self._tables, request)
         except AlreadyExists:  # another process was faster
             existing = self._tables.find(name) if if_not_exists else None
             if existing is None:
                 raise
         if existing is not None:
             self._components.progress.finish(f"table {name} exists already; nothing was created or loaded")
-        if isinstance(made, CreatePlan):
-            return made
         table = self.table(name)
-        table.notes = made
+        table.notes = notes
         return table
 
     @checked

@@ -46,7 +46,7 @@ class SessionInspect:
         table
             The table whose jobs are watched; those of all tables when None.
         work
-            Work in the background, as ``table.maintenance.compact(background=True)`` returns it: watched until it ends.
+            Work in the background, as ``table.maintenance.start_compaction`` returns it: watched until it ends.
             None watches all jobs that run.
         since
             Jobs created at or after this moment count even when they have ended; when None, those of `work`, or those

@@ -226,7 +226,6 @@ class SqlWriter:
                 hint = f"write CREATE OR REPLACE TABLE {name}, CREATE TABLE IF NOT EXISTS {name}, or INSERT INTO {name}"
                 raise AlreadyExists(f"table {name.text!r} already exists", hint=hint)
         options: dict[str, Any] = {"properties": dict(create.properties), "or_replace": create.or_replace}
-        options["dry_run"] = self.dry_run
         if create.splits is not None:
             options["split_points"] = [self._value(each) for each in create.splits]
         if create.like is not None:
@@ -238,7 +237,8 @@ class SqlWriter:
             raise self._error("SPLITS with a number needs rows to split", hint, name)
         with self._placed(name):
             schema = None if create.like is not None else self._schema(create)
-            made: Report = self.session.create_table(name.text, schema, **options)
+            create_table = self.session.admin.plan_table if self.dry_run else self.session.create_table
+            made: Report = create_table(name.text, schema, **options)
             return made
 
     def _create_as(self, create: CreateTable, query: QueryPart, options: dict[str, Any]) -> Report:
@@ -257,10 +257,12 @@ class SqlWriter:
                 options["schema"] = schema_of_query(create, rows, choice, defaults, rules, self._text)
             elif choice is not None:
                 options |= {"row_keys": choice.row_keys, "sort_keys": choice.sort_keys, "types": choice.types}
-            made = self.session.create_table(create.name.text, data=rows, leaves=create.leaves, **options)
-        if self.dry_run:
-            return _planned(replace(made, choice="ROW KEYS (a, b)"), result)
-        snapshot = made.at().resolved.version
+            options |= {"data": rows, "leaves": create.leaves}
+            if self.dry_run:
+                plan = self.session.admin.plan_table(create.name.text, **options)
+                return _planned(replace(plan, choice="ROW KEYS (a, b)"), result)
+            made = self.session.create_table(create.name.text, **options)
+        snapshot = made.store.head()
         return InsertedRows(made.name, snapshot.rows, snapshot, result.source_text)
 
     def _choice(self, create: CreateTable, names: Sequence[str]) -> SchemaChoice:
@@ -275,7 +277,7 @@ class SqlWriter:
 
     def _without_keys(self, create: CreateTable, result: QueryResult, names: Sequence[str]) -> InvalidInput:
         rows = result.head(JUDGED_ROWS).rename_columns(list(names))
-        plan = self.session.create_table(create.name.text, data=rows, or_replace=create.or_replace, dry_run=True)
+        plan = self.session.admin.plan_table(create.name.text, data=rows, or_replace=create.or_replace)
         best = [each for each in plan.candidates if each.fits][:3]
         listed = ", ".join(f"{each.column.name} ({counted(each.distinct, 'different value')})" for each in best)
         words = "CREATE OR REPLACE TABLE" if create.or_replace else "CREATE TABLE"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import read_consistently
@@ -49,28 +49,6 @@ class Maintenance:
     def __init__(self, table: OpenTable) -> None:
         self._table = table
 
-    @overload
-    def compact(
-        self,
-        strategy: str | None = None,
-        *,
-        engine: CompactionEngine = "auto",
-        dry_run: bool = False,
-        partition: str | None = None,
-        background: Literal[False] = False,
-    ) -> CompactionReport: ...
-
-    @overload
-    def compact(
-        self,
-        strategy: str | None = None,
-        *,
-        engine: CompactionEngine = "auto",
-        dry_run: bool = False,
-        partition: str | None = None,
-        background: bool,
-    ) -> CompactionReport | BackgroundJob[CompactionReport]: ...
-
     @checked
     def compact(
         self,
@@ -79,8 +57,7 @@ class Maintenance:
         engine: CompactionEngine = "auto",
         dry_run: bool = False,
         partition: str | None = None,
-        background: bool = False,
-    ) -> CompactionReport | BackgroundJob[CompactionReport]:
+    ) -> CompactionReport:
         """Merge the files of leaves; no query result changes, and older versions still read the old files.
 
         Rows that the table's filters drop are removed for good, and rows of equal keys are combined, if its properties
@@ -96,22 +73,30 @@ class Maintenance:
             Only return what would be merged.
         partition
             Only the leaf with this id.
-        background
-            Return at once, with a handle: ``done``, ``result()``, ``cancel()``. The work ends with the session.
         """
         table = self._table
         _check_online(table, "compaction", dry_run=dry_run)
-        if background:
-            return table.components.background.start(
-                f"compaction of {table.name}",
-                lambda watch: _compact(
-                    table, strategy, engine, watch, watch.check, dry_run=dry_run, partition=partition
-                ),
-                table.entry.id,
-                table.components.clock.now(),
-            )
         with finishing(table.components.progress) as progress:
             return _compact(table, strategy, engine, progress, unchecked, dry_run=dry_run, partition=partition)
+
+    @checked
+    def start_compaction(
+        self, strategy: str | None = None, *, engine: CompactionEngine = "auto", partition: str | None = None
+    ) -> BackgroundJob[CompactionReport]:
+        """Start what `compact` does in the background, and return at once; the parameters are those of `compact`.
+
+        Returns
+        -------
+        A handle: ``done``, ``result()``, ``cancel()``. The work ends with the session.
+        """
+        table = self._table
+        _check_online(table, "compaction", dry_run=False)
+        return table.components.background.start(
+            f"compaction of {table.name}",
+            lambda watch: _compact(table, strategy, engine, watch, watch.check, dry_run=False, partition=partition),
+            table.entry.id,
+            table.components.clock.now(),
+        )
 
     @checked
     def split(

@@ -115,7 +115,7 @@ def create_form(session: Session, name: str | None = None, data: Any = None, sou
         from sleeper_nb.widgets.table_draft import TableDraft
     draft = TableDraft(name or TableDraft().name)
     if data is not None:
-        draft = TableDraft.of_plan(session.create_table(draft.name, data=data, dry_run=True), source)
+        draft = TableDraft.of_plan(session.admin.plan_table(draft.name, data=data), source)
     shell = get_ipython()
     if not hasattr(shell, "kernel"):
         return CreateForm(session, draft)
@@ -165,7 +165,7 @@ def watch(
     table
         The table whose jobs are shown; those of all tables when None.
     work
-        A handle of work in the background, as ``table.maintenance.compact(background=True)`` returns it; watched until
+        A handle of work in the background, as ``table.maintenance.start_compaction`` returns it; watched until
         it ends. None watches all running jobs until none is left.
     since
         Jobs created at or after this moment are shown even when they have ended; when None, those of `work`, or those

@@ -220,7 +220,7 @@ def test_a_table_that_is_created_with_rows_keeps_its_rules(session, tmp_path):
     assert other.schema == made.schema
     assert other.scan().to_arrow().to_pylist() == [{"id": "x", "fare": 2.0}]
     refused(lambda: session.create_table("more", data=bad, like="u"), InvalidInput, "check 'positive'")
-    assert len(session.create_table("plan", schema, data=bad, dry_run=True).differences) == 1
+    assert len(session.admin.plan_table("plan", schema, data=bad).differences) == 1
 
 
 @pytest.fixture(params=KINDS, ids=" on ".join)

@@ -230,7 +230,7 @@ def test_a_table_is_made_of_a_file_without_a_header(tmp_path: Path):
     path = written(tmp_path, BARE)
     with sl.connect(tmp_path / "w") as session:
         options: Any = {"header": False, "columns": ["k", "name"]}
-        plan = session.create_table("t", path, row_keys=["k"], dry_run=True, **options)
+        plan = session.admin.plan_table("t", path, row_keys=["k"], **options)
         made = session.create_table("t", path, row_keys=["k"], types={"name": "string"}, **options)
         assert plan.rows == 2
         assert made.scan().to_arrow().to_pylist() == [{"k": 1, "name": "x"}, {"k": 2, "name": "y"}]
@@ -279,7 +279,7 @@ def test_a_delimiter_too_many_at_the_end_of_all_lines_is_taken_when_it_is_asked_
         bare = written(tmp_path, "\n" + SURPLUS.replace("k,name\n", ""), "bare.csv")
         assert made.ingest(bare, ignore_extra=True, header=False).rows == 3
         named = {"header": False, "columns": ["k", "name"], "row_keys": ["k"], "ignore_extra": True}
-        assert session.create_table("planned", bare, **named, dry_run=True).rows == 3
+        assert session.admin.plan_table("planned", bare, **named).rows == 3
         assert session.create_table("bare", bare, **named).scan().to_arrow().to_pylist() == [
             {"name": None} | each for each in expected
         ]
@@ -416,7 +416,7 @@ def test_thousands_may_be_separated_and_a_dry_run_says_so(table: Any, tmp_path: 
     numbers = [1_234_567.0, -1234.5, 12.0]
     assert [row["x"] for row in rows(table, path, **options)] == numbers
     with sl.connect(tmp_path / "w") as session:
-        plan = session.create_table("t", path, row_keys=["k"], delimiter=";", dry_run=True)
+        plan = session.admin.plan_table("t", path, row_keys=["k"], delimiter=";")
         option = f"thousands={mark!r}"
         assert f"x is read as text, although its values look like numbers, such as {GROUPED[mark][0]!r}" in repr(plan)
         assert option in repr(plan)

@@ -29,15 +29,15 @@ def test_comments_are_named_with_both_options(tmp_path: Path, case: str):
     path = tmp_path / "x.csv"
     path.write_text(text, encoding="utf-8")
     with sl.connect(tmp_path / "w") as session:
-        for dry_run in (True, False):
+        for create_table in (session.admin.plan_table, session.create_table):
             with pytest.raises(sl.InvalidInput, match="has no column names, but '#") as caught:
-                session.create_table("t", path, row_keys=["id"], dry_run=dry_run)
+                create_table("t", path, row_keys=["id"])
             hint = caught.value.hint
             assert hint is not None
             assert hint.endswith(f"add comment='#' or skip_lines={lines}")
         other = {"delimiter": ";"} if ";" in text else {}
         for option in ({"comment": "#"}, {"skip_lines": lines}):
-            plan = session.create_table("t", path, dry_run=True, **option, **other)
+            plan = session.admin.plan_table("t", path, **option, **other)
             assert not any(each.name.startswith("#") for each in plan.columns)
 
 
@@ -67,7 +67,7 @@ def test_a_header_may_begin_so(tmp_path: Path, case: str):
     text, names = HEADERS[case]
     (tmp_path / "x.csv").write_text(text)
     with sl.connect(tmp_path / "w") as session:
-        plan = session.create_table("t", tmp_path / "x.csv", dry_run=True)
+        plan = session.admin.plan_table("t", tmp_path / "x.csv")
         assert [each.name for each in plan.columns] == names
 
 

@@ -221,7 +221,7 @@ def test_a_row_key_that_is_taken_is_named_with_its_file_and_line(session: sl.Ses
         ("the table already has the row key k = 'there'", f"{tmp_path / 'b.csv'}, line 4"),
     ]
     assert everything_below(tmp_path) == before
-    new = session.create_table("u", [{"k": "a"}, {"k": "a"}], like="t", dry_run=True)
+    new = session.admin.plan_table("u", [{"k": "a"}, {"k": "a"}], like="t")
     assert [each.problem for each in new.differences] == ["an earlier row has the row key k = 'a'"]
     sql = session.sql("INSERT INTO t SELECT 'there'", dry_run=True)
     assert "the table already has the row key" in repr(sql)

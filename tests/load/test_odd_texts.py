@@ -43,7 +43,7 @@ ODD = {
 def test_a_few_texts_of_no_type_are_named(session, tmp_path, monkeypatch, case: str, together: int):
     monkeypatch.setattr(column_types, "_CAST_TOGETHER", together)
     texts, kind, odd = ODD[case]
-    (found,) = session.create_table("t", written(tmp_path, texts), row_keys=["k"], dry_run=True).odd_texts
+    (found,) = session.admin.plan_table("t", written(tmp_path, texts), row_keys=["k"]).odd_texts
     assert (found.type.name, found.texts) == (kind, odd)
 
 
@@ -52,16 +52,16 @@ def test_the_created_table_names_them_below(session, tmp_path):
     line = "x is read as text because of 'n/a'; every other value is a long. To load it as NULL: null_text=['', 'n/a']"
     made = session.create_table("t", path, row_keys=["k"])
     assert repr(made).endswith(f"\n{line}")
-    assert line in session.create_table("u", path, row_keys=["k"], dry_run=True)._repr_html_().replace("&#x27;", "'")
+    assert line in session.admin.plan_table("u", path, row_keys=["k"])._repr_html_().replace("&#x27;", "'")
     assert "read as text" not in repr(session.table("t"))
     assert "read as text" not in repr(session.create_table("v", path, row_keys=["k"], types={"x": "string"}))
 
 
 def test_a_key_cannot_be_null(session, tmp_path):
     path = written(tmp_path, [*NUMBERS, "n/a"])
-    plan = session.create_table("t", path, row_keys=["x"], dry_run=True)
+    plan = session.admin.plan_table("t", path, row_keys=["x"])
     assert repr(plan).endswith("Keys cannot be null: correct the data, or keep the column as text")
-    assert "null_text" in repr(session.create_table("t", path, row_keys=["k"], dry_run=True))
+    assert "null_text" in repr(session.admin.plan_table("t", path, row_keys=["k"]))
 
 
 def test_those_of_one_of_several_files_are_named(session, tmp_path):
@@ -72,7 +72,7 @@ def test_those_of_one_of_several_files_are_named(session, tmp_path):
         "it is text because of 'n/a'; to load it as NULL: null_text=['', 'n/a']; "
         "or store it as text: types={'x': 'string'}, cast=True"
     )
-    (difference,) = session.create_table("t", files, row_keys=["k"], dry_run=True).differences
+    (difference,) = session.admin.plan_table("t", files, row_keys=["k"]).differences
     assert hint_text(difference.hint, "") == expected
     with pytest.raises(sl.InvalidInput, match="is long in one source and string in another") as caught:
         session.create_table("t", files, row_keys=["k"])
@@ -80,18 +80,18 @@ def test_those_of_one_of_several_files_are_named(session, tmp_path):
     made = session.create_table("t", files, row_keys=["k"], null_text=["", "n/a"])
     assert made.schema.to_dict()["values"] == {"x": "long?"}
     written(tmp_path, [*NUMBERS, "n/a"], "p1.csv")
-    (odd,) = session.create_table("u", files, row_keys=["k"], dry_run=True).odd_texts
+    (odd,) = session.admin.plan_table("u", files, row_keys=["k"]).odd_texts
     assert odd.texts == ("n/a",)
 
 
 @pytest.mark.parametrize("text", ["n/a", "--", "-", "-N", "not known", "?", "it's"])
 def test_the_option_that_is_proposed_can_be_typed(session, tmp_path, text: str):
-    (odd,) = session.create_table("t", written(tmp_path, [*NUMBERS, text]), row_keys=["k"], dry_run=True).odd_texts
+    (odd,) = session.admin.plan_table("t", written(tmp_path, [*NUMBERS, text]), row_keys=["k"]).odd_texts
     line = f"create t --from x.csv --keys k {hint_text(odd.hint, '%sleeper').removeprefix('To load it as NULL: ')}"
     for parsed in (COMMANDS.parse_line(line), COMMANDS.parse_argv(shlex.split(line))):
         assert load_options(parsed.arguments)["null_text"] == ["", text]
 
 
 def test_no_option_is_proposed_for_a_text_that_it_cannot_have(session, tmp_path):
-    (odd,) = session.create_table("t", written(tmp_path, [*NUMBERS, '"a,b"']), row_keys=["k"], dry_run=True).odd_texts
+    (odd,) = session.admin.plan_table("t", written(tmp_path, [*NUMBERS, '"a,b"']), row_keys=["k"]).odd_texts
     assert odd.hint == ("Correct the data, or keep the column as text",)

@@ -300,8 +300,8 @@ def test_hidden_files_are_left_out_and_counted_by_every_load(tmp_path: Path, bes
     with sl.connect(tmp_path / "w") as session:
         made = session.create_table("made", data, row_keys=["k"])
         assert ([row["k"] for row in made.scan().to_arrow().to_pylist()], repr(made).count(HIDDEN)) == (["a"], 1)
-        assert repr(session.create_table("other", data, row_keys=["k"], dry_run=True)).count(HIDDEN) == 1
-        assert repr(session.create_table("other", data, dry_run=True)).count(HIDDEN) == 1
+        assert repr(session.admin.plan_table("other", data, row_keys=["k"])).count(HIDDEN) == 1
+        assert repr(session.admin.plan_table("other", data)).count(HIDDEN) == 1
         loads = [made.ingest, made.bulk_import, made.upsert, partial(made.ingest, quarantine=tmp_path / "q.parquet")]
         for load in loads:
             assert repr(load(data, dry_run=True)).count(HIDDEN) == 1

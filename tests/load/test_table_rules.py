@@ -102,7 +102,7 @@ def test_a_row_that_breaks_a_check_is_named_and_nothing_is_loaded(table, tmp_pat
 
 def test_rows_that_break_a_check_of_a_table_to_create_ask_for_another_definition(session: sl.Session):
     rows, schema = [{"id": "a", "fare": -1.0}], sl.Schema.from_ddl("id STRING KEY, fare DOUBLE, CHECK (fare >= 0)")
-    plan = session.create_table("new", schema, data=rows, dry_run=True)
+    plan = session.admin.plan_table("new", schema, data=rows)
     with pytest.raises(sl.InvalidInput) as caught:
         session.create_table("new", schema, data=rows)
     with pytest.raises(sl.InvalidInput) as in_sql:

@@ -50,7 +50,7 @@ def test_types_are_found_in_texts_as_they_are_written(tmp_path: Path, case: str)
     text, options, kind, values = CASES[case]
     (tmp_path / "x.csv").write_text(text)
     with sl.connect(tmp_path / "w") as session:
-        plan = session.create_table("t", data=tmp_path / "x.csv", row_keys=["id"], dry_run=True, **options)
+        plan = session.admin.plan_table("t", data=tmp_path / "x.csv", row_keys=["id"], **options)
         assert plan.schema.to_dict()["values"] == {"x": f"{kind}?"}
         table = session.create_table("t", data=tmp_path / "x.csv", row_keys=["id"], **options)
         assert values_of(table.scan().to_arrow().sort_by("id")["x"]) == values
@@ -79,7 +79,7 @@ def test_a_text_that_is_not_utf_8_is_named_whatever_the_options(tmp_path: Path, 
     (tmp_path / "x.csv").write_bytes("id;x\n1;Málaga\n".encode("latin-1"))
     with sl.connect(tmp_path / "w") as session:
         make = {"data": tmp_path / "x.csv", "row_keys": ["id"], "delimiter": ";", **options}
-        (difference,) = session.create_table("t", dry_run=True, **make).differences
+        (difference,) = session.admin.plan_table("t", **make).differences
         assert "is not UTF-8" in difference.problem
         with pytest.raises(sl.InvalidInput, match="is not UTF-8"):
             session.create_table("t", **make)

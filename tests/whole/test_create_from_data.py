@@ -120,7 +120,7 @@ def test_every_input_makes_the_same_table(session, tmp_path, kind):
 
 def test_the_plan_shows_columns_leaves_and_rows_and_changes_nothing(session):
     before = files_below(session)
-    plan = session.create_table("t", FRAME, row_keys=["city"], sort_keys=["n"], leaves=3, dry_run=True)
+    plan = session.admin.plan_table("t", FRAME, row_keys=["city"], sort_keys=["n"], leaves=3)
     assert isinstance(plan, CreatePlan)
     assert (plan.rows, [leaf.rows for leaf in plan.leaves], plan.differences) == (120, [40, 40, 40], ())
     assert "3 leaves of 40 to 40 rows" in repr(plan)
@@ -140,13 +140,13 @@ def test_a_plan_says_which_few_values_make_a_column_text(session, tmp_path):
         "at is read as text because of 'soon 1'; every other value is a date. "
         "Correct the data, or keep the column as text"
     )
-    plan = session.create_table("t", path, row_keys=["k"], dry_run=True)
+    plan = session.admin.plan_table("t", path, row_keys=["k"])
     assert repr(plan).endswith(f"nothing was changed; 1 leaf\n{told}")
-    assert repr(session.create_table("t", path, dry_run=True)).endswith(told)
+    assert repr(session.admin.plan_table("t", path)).endswith(told)
     types = {"fare": "string", "at": "string"}
-    chosen = session.create_table("t", path, row_keys=["k"], types=types, dry_run=True)
+    chosen = session.admin.plan_table("t", path, row_keys=["k"], types=types)
     assert repr(chosen).endswith("nothing was changed; 1 leaf")
-    assert "is read as text" not in repr(session.create_table("t", path, types=types, dry_run=True))
+    assert "is read as text" not in repr(session.admin.plan_table("t", path, types=types))
     loaded = session.create_table("t", path, row_keys=["k"], null_text=["", "n/a"])
     assert loaded.scan(where="k = 9").to_arrow()["fare"].to_pylist() == [None]
 
@@ -155,7 +155,7 @@ def test_a_plan_says_which_few_values_make_a_column_text(session, tmp_path):
 def test_a_column_with_more_than_a_few_texts_is_just_text(session, tmp_path, odd):
     path = tmp_path / "codes.csv"
     path.write_text("k,code\n" + "".join(f"{n},{text}\n" for n, text in enumerate(["1", "2", *odd])))
-    plan = session.create_table("t", path, row_keys=["k"], dry_run=True)
+    plan = session.admin.plan_table("t", path, row_keys=["k"])
     assert ([each.type.name for each in plan.columns], plan.odd_texts) == (["long", "string"], ())
 
 
@@ -163,14 +163,14 @@ def test_nothing_is_odd_in_a_column_that_has_another_type(session, tmp_path):
     path = tmp_path / "fares.csv"
     rows = [(n, f"{n}.5" if n > 12 else n, f"2026-01-{n:02d}" + " 10:00" * (n > 12)) for n in range(1, 16)]
     path.write_text("k,fare,at\n" + "".join(f"{k},{fare},{at}\n" for k, fare, at in rows))
-    plan = session.create_table("t", path, row_keys=["k"], dry_run=True)
+    plan = session.admin.plan_table("t", path, row_keys=["k"])
     assert ([each.type.name for each in plan.columns], plan.odd_texts) == (["long", "double", "timestamp"], ())
 
 
 def test_the_type_with_the_fewest_odd_values_is_meant_and_other_texts_for_null_stay(session, tmp_path):
     path = tmp_path / "fares.csv"
     path.write_text("k,fare\n" + "".join(f"{n},{fare}\n" for n, fare in enumerate([*range(9), 1.5, "NA", "n/a"])))
-    (odd,) = session.create_table("t", path, row_keys=["k"], null_text="NA", dry_run=True).odd_texts
+    (odd,) = session.admin.plan_table("t", path, row_keys=["k"], null_text="NA").odd_texts
     assert (odd.type.name, odd.texts) == ("double", ("n/a",))
     assert odd.hint[1].python == "null_text=['NA', 'n/a']"
 
@@ -179,7 +179,7 @@ def test_without_keys_columns_are_proposed_with_their_numbers(session):
     with pytest.raises(sl.InvalidInput, match="needs row keys") as caught:
         session.create_table("t", FRAME)
     assert "n (120 different values)" in str(caught.value)
-    plan = session.create_table("t", FRAME, dry_run=True)
+    plan = session.admin.plan_table("t", FRAME)
     by_name = {each.column.name: (each.distinct, each.nulls, each.fits) for each in plan.candidates}
     assert by_name["n"] == (120, 0, True)
     assert by_name["fare"] == (2, 40, False)
@@ -272,7 +272,7 @@ def test_names_that_no_column_can_have_are_made_similar_on_request(session, tmp_
 
 def test_columns_are_renamed_and_those_that_no_field_holds_are_left_out_on_request(session):
     rows = pa.Table.from_pandas(FRAME, preserve_index=False).append_column("big", pa.array(range(120), pa.uint64()))
-    plan = session.create_table("t", rows, columns={"n": "number"}, ignore_extra=True, dry_run=True)
+    plan = session.admin.plan_table("t", rows, columns={"n": "number"}, ignore_extra=True)
     assert "number" in {each.column.name for each in plan.candidates}
     table = session.create_table("t", rows, row_keys=["number"], columns={"n": "number"}, ignore_extra=True)
     assert set(table.schema.names) == {"city", "number", "at", "fare"}
@@ -564,7 +564,7 @@ class TestThroughSpark:
 
     def test_a_spark_dataframe_makes_a_table(self, session):
         frame = session.spark_session.createDataFrame(FRAME)
-        plan = session.create_table("t", frame, row_keys=["n"], leaves=4, dry_run=True)
+        plan = session.admin.plan_table("t", frame, row_keys=["n"], leaves=4)
         assert plan.rows == 120
         table = session.create_table("t", frame, row_keys=["n"], leaves=4)
         assert rows_in(table) == rows_in(session.create_table("u", FRAME, row_keys=["n"]))
@@ -574,7 +574,7 @@ class TestThroughSpark:
         assert max(counts) <= 45
 
     def test_candidates_of_a_spark_dataframe(self, session):
-        plan = session.create_table("t", session.spark_session.range(100), dry_run=True)
+        plan = session.admin.plan_table("t", session.spark_session.range(100))
         assert [(each.column.name, each.distinct) for each in plan.candidates] == [("id", 100)]
 
     def test_a_failing_task_leaves_nothing(self, session):
@@ -588,7 +588,7 @@ class TestThroughSpark:
     def test_a_dry_run_of_a_spark_dataframe_lists_all_differences(self, session):
         frame = session.spark_session.sql("SELECT CAST(NULL AS STRING) AS s, id * 10000000000 AS n FROM range(1, 10)")
         given = {"row_keys": ["s"], "types": {"n": "int"}}
-        plan = session.create_table("t", frame, **given, leaves=4, dry_run=True)
+        plan = session.admin.plan_table("t", frame, **given, leaves=4)
         assert [(each.column, each.values) for each in plan.differences] == [("s", 9), ("n", 9)]
         with pytest.raises(sl.InvalidInput) as caught:
             session.create_table("t", frame, **given)
@@ -656,7 +656,7 @@ class TestLoadsInBulk:
 
     def test_a_dry_run_lists_all_differences_of_all_files(self, either, files):
         before = files_below(either)
-        found = either.create_table("t", str(files), **self.GIVEN, dry_run=True).differences
+        found = either.admin.plan_table("t", str(files), **self.GIVEN).differences
         assert {each.column: (each.values, each.files) for each in found} == {"k": (1, 1), "x": (3, 2)}
         assert {each.column: Path(each.source).stem for each in found} == {"k": "worse", "x": "poor"}
         assert all(each.change for each in found)
@@ -701,22 +701,22 @@ class TestLoadsInBulk:
     def test_a_file_that_cannot_be_read_is_named_by_both(self, session, tmp_path):
         (tmp_path / "a.csv").write_text("k,x\n1,some\n")
         (tmp_path / "b.csv").write_text('k,x\n1,"2"3\n')
-        for dry_run in (False, True):
+        for create_table in (session.create_table, session.admin.plan_table):
             with pytest.raises(sl.InvalidInput):
-                session.create_table("t", str(tmp_path / "*.csv"), **self.GIVEN, dry_run=dry_run)
+                create_table("t", str(tmp_path / "*.csv"), **self.GIVEN)
         assert not session.tables()
 
     def test_what_is_no_difference_is_raised_by_a_dry_run(self, session, tmp_path):
         for name in ("a", "b"):
             (tmp_path / f"{name}.csv").write_text("k,x\n1,some\n")
         with pytest.raises(sl.InvalidInput, match="split") as caught:
-            session.create_table("t", str(tmp_path / "*.csv"), **self.GIVEN, split_points=["a"], dry_run=True)
+            session.admin.plan_table("t", str(tmp_path / "*.csv"), **self.GIVEN, split_points=["a"])
         assert "dry run" not in caught.value.hint
 
     def test_a_dry_run_of_files_that_fit_is_as_before(self, session, tmp_path):
         for number in range(3):
             (tmp_path / f"{number}.csv").write_text(f"k,x\n{number},1\n")
-        plan = session.create_table("t", str(tmp_path / "*.csv"), **self.GIVEN, leaves=3, dry_run=True)
+        plan = session.admin.plan_table("t", str(tmp_path / "*.csv"), **self.GIVEN, leaves=3)
         assert (plan.rows, len(plan.leaves), plan.differences) == (3, 3, ())
 
 
@@ -1027,7 +1027,7 @@ def test_similar_names_of_several_sources_are_one_column_by_name(session, tmp_pa
         part.to_parquet(tmp_path / f"{number}.parquet")
         part.to_csv(tmp_path / f"{number}.csv", index=False)
     data = [pa.Table.from_pandas(each) for each in parts] if kind == "arrow" else str(tmp_path / f"*.{kind}")
-    assert session.create_table("t", data, row_keys=["k"], by_name=True, dry_run=True).rows == 2
+    assert session.admin.plan_table("t", data, row_keys=["k"], by_name=True).rows == 2
     made = session.create_table("t", data, row_keys=["k"], by_name=True)
     assert made.scan().to_arrow().to_pydict() == {
         "k": [1, 2], "Airport_fee": [1.0, 0.5], "_id": [5, 6], "Long_": ["a", "b"], "Pickup_Time": ["x", "y"],

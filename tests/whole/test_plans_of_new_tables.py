@@ -21,7 +21,7 @@ def session(tmp_path: Path):
 
 def test_data_without_columns_is_a_difference(session):
     for keys in ([], ["k"]):
-        (difference,) = session.create_table("t", pd.DataFrame(), row_keys=keys, dry_run=True).differences
+        (difference,) = session.admin.plan_table("t", pd.DataFrame(), row_keys=keys).differences
         assert difference.problem == "the data has no columns"
     with pytest.raises(sl.InvalidInput, match="the data has no columns"):
         session.create_table("t", pd.DataFrame(), row_keys=["k"])
@@ -32,12 +32,12 @@ def test_files_that_the_load_refuses_are_refused_without_keys_too(session, tmp_p
     path = tmp_path / "x.csv"
     path.write_text('k,v\n1,"a\n2,b\n')
     with pytest.raises(sl.InvalidInput, match="ends inside quotes"):
-        session.create_table("t", path, row_keys=keys, dry_run=True)
+        session.admin.plan_table("t", path, row_keys=keys)
     path.write_bytes("k,v\n1,a\n2,é\n".encode("latin-1"))
-    (difference,) = session.create_table("t", path, row_keys=keys, dry_run=True).differences
+    (difference,) = session.admin.plan_table("t", path, row_keys=keys).differences
     assert difference.problem == r"column 'v', line 3: the text b'\xe9' is not UTF-8"
     path.write_text("k,v\n1,a\n2,b,c\n3\n4,d\n5,e,f\n6,g\n7,h\n")
-    differences = session.create_table("t", path, row_keys=keys, dry_run=True).differences
+    differences = session.admin.plan_table("t", path, row_keys=keys).differences
     assert [each.problem for each in differences] == [
         "line 3 has 3 values, but there are 2 columns: 2,b,c", "line 4 has 1 value, but there are 2 columns: 3",
     ]  # fmt: skip
@@ -47,7 +47,7 @@ def test_files_that_the_load_refuses_are_refused_without_keys_too(session, tmp_p
 def test_nulls_of_a_column_that_is_no_key_are_no_difference(session, tmp_path):
     (tmp_path / "x.csv").write_text("k,v\n1,a\n")
     (tmp_path / "y.csv").write_text("k,v\n,b\n2,\n")
-    assert session.create_table("t", str(tmp_path / "*.csv"), dry_run=True).differences == ()
+    assert session.admin.plan_table("t", str(tmp_path / "*.csv")).differences == ()
 
 
 DICTIONARY = pa.array(list("abca")).dictionary_encode()
@@ -56,7 +56,7 @@ DICTIONARY = pa.array(list("abca")).dictionary_encode()
 @pytest.mark.parametrize("values", [pd.Categorical(list("abca")), DICTIONARY, pa.array(list("abca"), pa.string_view())])
 def test_values_of_a_dictionary_are_counted(session, values):
     data = pd.DataFrame({"c": values}) if isinstance(values, pd.Categorical) else pa.table({"c": values})
-    (candidate,) = session.create_table("t", data, dry_run=True).candidates
+    (candidate,) = session.admin.plan_table("t", data).candidates
     assert (candidate.distinct, candidate.nulls, candidate.fits) == (3, 0, True)
     assert session.create_table("t", data, row_keys=["c"]).scan().to_arrow().num_rows == 4
 
@@ -64,7 +64,7 @@ def test_values_of_a_dictionary_are_counted(session, values):
 def test_columns_of_one_name_are_named_in_order(session, tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("id,name,name,,Name\n1,a,b,c,d\n")
-    plan = session.create_table("t", path, dry_run=True)
+    plan = session.admin.plan_table("t", path)
     assert "no, another column has its name" in repr(plan)
     hint = "name all columns in order: columns=['id', 'name', 'name_2', 'column', 'Name_3']"
     assert [hint_text(each.hint, "") for each in plan.differences[:2]] == [hint, hint]
@@ -72,7 +72,7 @@ def test_columns_of_one_name_are_named_in_order(session, tmp_path):
     made = session.create_table("t", path, row_keys=["id"], columns=columns)
     assert made.scan().to_arrow().select(columns).to_pylist() == [dict(zip(columns, [1, *"abcd"], strict=True))]
     path.write_text("Name,name\n1,2\n")
-    (difference,) = session.create_table("u", path, dry_run=True).differences
+    (difference,) = session.admin.plan_table("u", path).differences
     assert hint_text(difference.hint, "") == "rename one: columns={'name': 'name_2'}"
     assert session.create_table("u", path, row_keys=["Name"], columns={"name": "name_2"}).schema.names
 

@@ -36,7 +36,6 @@ import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.model.processing import AGGREGATIONS, FILTERS
 from sleeper_nb.model.snapshots import SavepointReference, SnapshotReference
-from sleeper_nb.progress import BackgroundJob
 from sleeper_nb.table.table_maintenance import Maintenance
 from tests.support.builders import EMBEDDED, START
 from tests.support.value_pools import KEYS
@@ -614,9 +613,10 @@ class Programs(RuleBasedStateMachine):
     def compact(self, who: int, pick: int, strategy: str | None, background: bool) -> None:
         model, table = self.model(pick), self.session(who).table(self.model(pick).name)
         planned = table.maintenance.compact(strategy, dry_run=True)
-        done = table.maintenance.compact(strategy, engine="local", background=background)
-        if isinstance(done, BackgroundJob):
-            done = done.result()
+        if background:
+            done = table.maintenance.start_compaction(strategy, engine="local").result()
+        else:
+            done = table.maintenance.compact(strategy, engine="local")
         assert [(job.partition_id, job.inputs) for job in planned.jobs] == [
             (job.partition_id, job.inputs) for job in done.jobs
         ]

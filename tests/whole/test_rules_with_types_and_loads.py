@@ -112,7 +112,7 @@ def test_a_table_of_data_keeps_the_rules_of_its_schema(session, like):
         session.create_table("pattern", schema)
     wanted = {"like": "pattern"} if like else {"schema": schema}
     broken = [{"city": "a", "fare": -1.0}, {"city": "b"}]
-    (difference,) = session.create_table("t", data=broken, dry_run=True, **wanted).differences
+    (difference,) = session.admin.plan_table("t", data=broken, **wanted).differences
     assert difference.column == "check positive"
     with pytest.raises(InvalidInput, match="check 'positive'"):
         session.create_table("t", data=broken, **wanted)

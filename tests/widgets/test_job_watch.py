@@ -124,7 +124,7 @@ def test_where_there_is_nothing_to_do_there_is_no_bar(session, trips, clock):
     assert "no job runs" in repr(idle.seen)
     assert idle._bar not in idle._head.children
     trips.maintenance.compact("all", engine="local")
-    work = trips.maintenance.compact("all", engine="local", background=True)
+    work = trips.maintenance.start_compaction("all", engine="local")
     work.result(timeout=30)
     after = watch(session, "trips", work, clock.now() + timedelta(seconds=1))
     assert "nothing to merge" in repr(after.seen)
@@ -133,7 +133,7 @@ def test_where_there_is_nothing_to_do_there_is_no_bar(session, trips, clock):
 
 def test_it_follows_a_compaction_to_its_end_and_what_stays_is_the_end(session, trips, clock, monkeypatch, shell):
     gate, beside, since = Gate(monkeypatch), Beside(), clock.now()
-    work = trips.maintenance.compact("all", engine="local", background=True)
+    work = trips.maintenance.start_compaction("all", engine="local")
     assert gate.reached.wait(30)
     widget = JobWatch(session.inspect.job_progress("trips", work, since), "line", work, beside)
     assert "0 of 3 jobs · 0 of 6 rows" in repr(widget.seen)
@@ -159,7 +159,7 @@ def test_it_follows_a_compaction_to_its_end_and_what_stays_is_the_end(session, t
 
 def test_the_button_stops_the_work_and_says_so(session, trips, clock, monkeypatch):
     gate, since = Gate(monkeypatch), clock.now()
-    work = trips.maintenance.compact("all", engine="local", background=True)
+    work = trips.maintenance.start_compaction("all", engine="local")
     assert gate.reached.wait(30)
     widget = JobWatch(session.inspect.job_progress("trips", work, since), "line", work, Beside())
     widget._stop.click()
@@ -177,7 +177,7 @@ def test_the_button_stops_the_work_and_says_so(session, trips, clock, monkeypatc
 def test_the_watch_of_a_table_stops_what_this_session_does_of_it(session, trips, clock, monkeypatch):
     other = session.create_table("other", sl.Schema({"k": "string"}))
     gate = Gate(monkeypatch)
-    work = trips.maintenance.compact("all", engine="local", background=True)
+    work = trips.maintenance.start_compaction("all", engine="local")
     assert gate.reached.wait(30)
     assert not watch(session, other.name).seen.running
     assert watch(session).seen.stoppable
@@ -197,7 +197,7 @@ def test_nobody_looks_any_more_when_it_is_closed_or_nothing_runs(session, trips,
         JobWatch(session.inspect.job_progress("trips"), "line", background=beside)._ipython_display_()
     assert beside.work == []
     gate = Gate(monkeypatch)
-    work = trips.maintenance.compact("all", engine="local", background=True)
+    work = trips.maintenance.start_compaction("all", engine="local")
     assert gate.reached.wait(30)
     widget = JobWatch(session.inspect.job_progress("trips", work), "line", work, beside)
     with capture_output():
@@ -212,7 +212,7 @@ def test_nobody_looks_any_more_when_it_is_closed_or_nothing_runs(session, trips,
 
 def test_it_waits_between_two_looks(session, trips, clock, monkeypatch):
     gate, beside = Gate(monkeypatch), Beside()
-    work = trips.maintenance.compact("all", engine="local", background=True)
+    work = trips.maintenance.start_compaction("all", engine="local")
     assert gate.reached.wait(30)
     widget = JobWatch(session.inspect.job_progress("trips", work), "line", work, beside)
 
@@ -229,7 +229,7 @@ def test_it_waits_between_two_looks(session, trips, clock, monkeypatch):
 
 def test_a_look_that_fails_is_seen_and_is_the_last(session, trips, clock, monkeypatch):
     gate = Gate(monkeypatch)
-    work = trips.maintenance.compact("all", engine="local", background=True)
+    work = trips.maintenance.start_compaction("all", engine="local")
     assert gate.reached.wait(30)
     widget = JobWatch(session.inspect.job_progress("trips", work), "line", work, Beside())
 
@@ -302,7 +302,7 @@ def test_in_a_terminal_a_compaction_that_is_watched_is_shown_once(shell, tmp_pat
 
 def test_the_console_says_a_line_while_jobs_run_and_leaves_a_table(session, trips, clock, monkeypatch):
     gate, lines = Gate(monkeypatch), []
-    work = trips.maintenance.compact("all", engine="local", background=True)
+    work = trips.maintenance.start_compaction("all", engine="local")
     assert gate.reached.wait(30)
 
     class Lines:

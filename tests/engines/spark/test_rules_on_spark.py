@@ -87,7 +87,7 @@ def test_forgiving_imports_and_tables_of_data_keep_the_rules(spark_engine, tmp_p
     bad = frame_of(spark, [("c", "-1"), ("d", "-2")], ("ID", "FARE"))
     forgiven = {"by_name": True, "cast": True}
     with sl.connect(tmp_path / "house") as session:
-        (difference,) = session.create_table("t", schema, data=bad, dry_run=True, **forgiven).differences
+        (difference,) = session.admin.plan_table("t", schema, data=bad, **forgiven).differences
         assert (difference.column, difference.values) == ("check check_1", 2)
         for data in (bad, good.union(good)):
             with pytest.raises(sl.SleeperError):

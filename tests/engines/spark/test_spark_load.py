@@ -221,7 +221,7 @@ def test_a_compaction_in_the_background_runs_on_spark_and_is_told_of(table):
     for seed in range(3):
         table.ingest(rows(300, seed))
     before = content(table.scan())
-    job = table.maintenance.compact("all", engine="spark", background=True)
+    job = table.maintenance.start_compaction("all", engine="spark")
     assert len(job.result(timeout=120).jobs) == 5
     assert content(table.scan()) == before
     assert [(one.kind, one.state) for one in table.inspect.jobs()] == [("compaction", "FINISHED")] * 5
