@@ -1,14 +1,16 @@
-"""`sleeper demo` and `sleeper tour`: the whole path on real data, and the files of the tour."""
+"""`sleeper demo` and `sleeper tour`: the whole path on real data; the tour as a notebook, with its data."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
+import re
 import shlex
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import Action, InvalidInput, NotInstalled, OfOtherWarehouse, SleeperError
@@ -48,6 +50,18 @@ FLIGHTS_SCHEMA = Schema(
 
 TOUR_COLUMNS = ("carrier", "flight", "time_hour", "origin", "dest", "dep_delay")
 """The columns of the tour in docs/tour.md, which creates its table of flights by hand."""
+
+_TOURS: Final = (Path(__file__).with_name("tour.md"), Path(__file__).parents[1] / "docs" / "tour.md")
+"""Where the text of the tour is once the package is installed, and in a clone."""
+
+_BLOCK: Final = re.compile(r"^```(?:python)?\n(.*?)\n```$", re.DOTALL | re.MULTILINE)
+_PICTURE: Final = re.compile(r"^!\[.*\]\(.*\)\n", re.MULTILINE)
+_LINK_IN_DOCS: Final = re.compile(r"\[([^\]]+)\]\((?!http)[^)]*\)")
+_INTRODUCTION: Final = re.compile(r"^(# .*\n)(?:.+\n)+")
+"""The title, and the paragraph below it, which says how the notebook is made."""
+_BEGIN: Final = (
+    "Run each cell once, from top to bottom. To start over, delete `warehouse` and `out`, and restart the kernel.\n"
+)
 
 SPLIT_POINTS = ("DL", "MQ")
 """Carriers at which the table is cut into three partitions of about the same size."""
@@ -103,6 +117,8 @@ def flights(columns: Iterable[str] = FLIGHTS_SCHEMA.names) -> pd.DataFrame:
 class TourReport(Report):
     """The files that `write_tour` wrote, and their rows."""
 
+    notebook: Path
+    is_new: bool
     files: tuple[Path, ...]
     rows: int
     bytes: int
@@ -111,17 +127,19 @@ class TourReport(Report):
         """Return the files' pattern, rows and size, and the lines to type next."""
         first, last = self.files[0], self.files[-1]
         row = (f"{first} … {last.name}", len(self.files), self.rows, Bytes(self.bytes))
-        then = "next, in a notebook:  %load_ext sleeper_nb   %sleeper use ./warehouse   then go on as in docs/tour.md"
+        kept = "" if self.is_new else f"{self.notebook.name} was there already, and is kept; "
+        then = f"{kept}next: run the cells of {self.notebook.name}, from top to bottom"
         return Grid(("written", "files", "flights", "size"), (row,), "Flights that left New York City in 2013", then)
 
 
 def write_tour(folder: str | Path = "data") -> TourReport:
-    """Write the flights of 2013 as twelve Parquet files, one a month, with the columns of `TOUR_COLUMNS`.
+    """Write a notebook, and its flights of 2013 as twelve Parquet files, one a month, with `TOUR_COLUMNS`.
 
     Parameters
     ----------
     folder
-        The folder of the files ``2013-01.parquet`` to ``2013-12.parquet``. It is created if needed.
+        The folder of the files ``2013-01.parquet`` to ``2013-12.parquet``. It is created if needed. The notebook,
+        ``tour.ipynb``, is beside it; one that is there already is kept.
 
     Raises
     ------
@@ -138,11 +156,38 @@ def write_tour(folder: str | Path = "data") -> TourReport:
             other = Action(f"tour --folder {folder}-2013", f"sleeper_nb.demo.write_tour('{folder}-2013')")
             hint = ("remove it, or choose another folder: ", other)
             raise InvalidInput(f"{path} already exists and holds something else", hint=hint)
+    notebook, cells = Path(folder).parent / "tour.ipynb", _tour_notebook(Path(folder).name)
+    is_new = not notebook.exists()
     Path(folder).mkdir(parents=True, exist_ok=True)
     for path, rows in months.items():
         parquet.write_table(rows, path)
+    if is_new:
+        notebook.write_text(cells, encoding="utf-8")
     size = sum(path.stat().st_size for path in months)
-    return TourReport(tuple(months), sum(rows.num_rows for rows in months.values()), size)
+    return TourReport(notebook, is_new, tuple(months), sum(rows.num_rows for rows in months.values()), size)
+
+
+def _tour_notebook(data: str) -> str:
+    """Return the tour as the JSON of a notebook, whose flights are in the folder `data` beside it."""
+    text = next(place for place in _TOURS if place.exists()).read_text(encoding="utf-8")
+    text = _INTRODUCTION.sub(rf"\1{_BEGIN}", text).replace("data/2013-", f"{data}/2013-")
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    notebook = {"cells": list(_cells(text)), "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(notebook, ensure_ascii=False, indent=1) + "\n"
+
+
+def _cells(text: str) -> Iterator[dict[str, Any]]:
+    for number, part in enumerate(_BLOCK.split(text)):  # text and the contents of a block in turn
+        cell: dict[str, Any] = {"id": f"tour-{number}", "metadata": {}}
+        if number % 2:
+            yield {**cell, "cell_type": "code", "source": part, "outputs": [], "execution_count": None}
+        elif part.strip():
+            yield {**cell, "cell_type": "markdown", "source": _without_links(part).strip()}
+
+
+def _without_links(text: str) -> str:
+    """Leave out pictures, and links to documents that are not beside the notebook."""
+    return _LINK_IN_DOCS.sub(r"\1", _PICTURE.sub("", text))
 
 
 def _tour_months() -> Iterator[tuple[int, pa.Table]]:

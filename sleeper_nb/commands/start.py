@@ -294,8 +294,14 @@ def run_demo(context: Context, arguments: Namespace) -> DemoReport:
 
 @command(
     "tour",
-    "write the files that the tour loads: flights, as Parquet",
-    option("--folder", text="the folder of the files", metavar="FOLDER", kind="path", default="data"),
+    "write the tour as a notebook, with its data: a year of flights, as Parquet",
+    option(
+        "--folder",
+        text="the folder of the flights; the notebook is beside it",
+        metavar="FOLDER",
+        kind="path",
+        default="data",
+    ),
     examples=("tour", "tour --folder data"),
     words=("data",),
     warehouse="none",

@@ -9,6 +9,7 @@ from functools import cache
 from itertools import takewhile
 from pathlib import Path
 
+import nbformat
 import pyarrow as pa
 import pytest
 from IPython.utils.capture import capture_output
@@ -133,7 +134,15 @@ def test_the_tour_writes_a_year_of_flights_once(flights, monkeypatch, capsys):
     months = sorted(Path("data").glob("2013-*.parquet"))
     assert (len(months), sum(parquet.read_metadata(month).num_rows for month in months)) == (12, FLIGHTS_OF_2013)
     before = [month.read_bytes() for month in months]
+    written = nbformat.read("tour.ipynb", as_version=4)
+    nbformat.validate(written)
+    blocks = re.findall(r"```(?:python)?\n(.*?)\n```", TOUR, re.DOTALL)
+    assert [cell.source for cell in written.cells if cell.cell_type == "code"] == blocks
+    assert not [cell for cell in written.cells if cell.cell_type == "markdown" and "](" in cell.source]
+    Path("tour.ipynb").write_text("my own", encoding="utf-8")
     assert cli.main(["tour"]) == 0
+    assert "was there already" in capsys.readouterr().out
+    assert Path("tour.ipynb").read_text(encoding="utf-8") == "my own"
     assert [month.read_bytes() for month in months] == before
     parquet.write_table(pa.table({"mine": [1]}), "data/2013-05.parquet")
     try:

@@ -67,4 +67,5 @@ def test_the_package_has_code_and_no_documents():
 def test_kept_warehouses_are_in_no_package():
     targets = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
     assert targets["wheel"]["packages"] == ["sleeper_nb", "magics"]
+    assert all((ROOT / place).exists() for place in targets["wheel"]["force-include"])
     assert "tests/data" in targets["sdist"]["exclude"]

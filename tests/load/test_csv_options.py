@@ -243,15 +243,16 @@ def test_a_table_is_made_of_a_file_without_a_header(tmp_path: Path):
             session.create_table("u", path, row_keys=["k"], header=False, columns=["k"])
 
 
-@pytest.mark.parametrize("options", [{}, {"columns": ["k", "name"]}, {"dry_run": True}, {"row_keys": ["1"]}])
+@pytest.mark.parametrize("options", [{}, {"columns": ["k", "name"]}, {"row_keys": ["1"]}])
 def test_no_hint_takes_a_first_row_of_values_for_names(tmp_path: Path, options: dict[str, Any]):
     path = written(tmp_path, BARE)
     problem = (
         r"the first line of .*in\.csv may have no column names: '1', 'x'\nhint: if it has values, add header=False"
     )
     with sl.connect(tmp_path / "w") as session:
-        with pytest.raises(sl.InvalidInput, match=problem):
-            session.create_table("t", path, **{"row_keys": ["k"], **options})
+        for create_table in (session.create_table, session.admin.plan_table):
+            with pytest.raises(sl.InvalidInput, match=problem):
+                create_table("t", path, **{"row_keys": ["k"], **options})
         table = session.create_table("t", sl.Schema({"k": "int"}, values={"name": "string"}))
         with pytest.raises(sl.InvalidInput, match=problem):
             table.ingest(path, **{name: value for name, value in options.items() if name != "row_keys"})
