@@ -108,7 +108,8 @@ WRITES = {
     "delete_savepoint", "ingest", "maintain", "merge", "overwrite", "rollback",
     "set_properties", "update", "upsert", "watch",
     *(f"maintenance.{name}" for name in (
-        "collect_garbage", "compact", "expire", "offline", "online", "purge", "release_lease", "split", "sweep_orphans"
+        "collect_garbage", "compact", "expire", "offline", "online", "purge", "release_lease", "split",
+        "start_compaction", "sweep_orphans",
     )),
 }  # fmt: skip
 TABLE: dict[str, Callable[[Any], Any]] = {
@@ -232,6 +233,7 @@ SESSION_WRITES = {
 SESSION_OTHERS = {
     "admin",
     "admin.maintenance_service",
+    "admin.plan_table",
     "admin.split_points",
     "allow",
     "doctor",
