@@ -94,6 +94,8 @@ class Unchanged:
 
 UNCHANGED: Final = Unchanged(before="; ")
 """The last part of a hint."""
+UNCHANGED_FIRST: Final = Unchanged(after="; ")
+"""The first part of a hint, before what to do."""
 
 
 class HintValue(Protocol):

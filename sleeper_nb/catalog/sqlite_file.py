@@ -29,13 +29,13 @@ from typing import Any, TypeVar
 
 from sleeper_nb.errors import (
     FREE_SPACE,
+    UNCHANGED_FIRST,
     Action,
     CatalogDamaged,
     DiskFull,
     SessionClosed,
     SleeperError,
     StorageError,
-    Unchanged,
 )
 
 logger = logging.getLogger(__name__)
@@ -276,7 +276,7 @@ class SqliteFile:
         if self.identity not in {None, now}:
             raise StorageError(
                 f"the catalog of {self._path.parent} was {'replaced' if now else 'deleted'} since it was opened",
-                hint=(Unchanged(after="; "), "open it again: ", self._reopening),
+                hint=(UNCHANGED_FIRST, "open it again: ", self._reopening),
             )
 
     @property

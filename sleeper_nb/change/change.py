@@ -19,6 +19,7 @@ from sleeper_nb.change.apply_edits import EditSettings, EditsWriter
 from sleeper_nb.change.edit_list import EditList
 from sleeper_nb.change.planned_rows import Held, PlannedRows
 from sleeper_nb.errors import (
+    UNCHANGED_FIRST,
     Action,
     ConfirmationNeeded,
     ConflictError,
@@ -28,7 +29,6 @@ from sleeper_nb.errors import (
     OutcomeUnknown,
     StateRuleBroken,
     StorageError,
-    Unchanged,
 )
 from sleeper_nb.load.ingest import check_still_fits, discard_files
 from sleeper_nb.load.row_checks import UniqueKeysOfLoad
@@ -309,7 +309,7 @@ class RowEditor:
                 return replace(report, seconds=(self.store.clock.now() - began).total_seconds())
         raise ConflictError(
             f"other writers changed rows of table {self.table!r} during each of {ATTEMPTS} attempts",
-            hint=(Unchanged(after="; "), "run it again when fewer writers change the table"),
+            hint=(UNCHANGED_FIRST, "run it again when fewer writers change the table"),
         )
 
     def _attempted(

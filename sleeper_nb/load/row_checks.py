@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import Hint, InvalidInput, Unchanged, parts_of
+from sleeper_nb.errors import UNCHANGED_FIRST, Hint, InvalidInput, parts_of
 from sleeper_nb.load.conform import BadValue, Difference, no_place
 from sleeper_nb.model.expectations import COUNT, Expectation, counts_text
 from sleeper_nb.model.file_reference import CONTENT
@@ -319,7 +319,7 @@ class UniqueKeysOfLoad:
         """
         taken = self.taken(state)
         if taken is not None:
-            raise InvalidInput(taken.problem, hint=(Unchanged(after="; "), *parts_of(taken.hint)))
+            raise InvalidInput(taken.problem, hint=(UNCHANGED_FIRST, *parts_of(taken.hint)))
 
     def taken(self, state: TableState) -> TakenKey | None:
         """Return a row key that occurs twice in the load, or is in a state of the table; None when there is none.

@@ -25,7 +25,15 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from sleeper_nb.catalog.catalog_base import Catalog, PropertiesNote, TableEntry
 from sleeper_nb.clock import Clock, Retry
-from sleeper_nb.errors import HISTORY, AlreadyExists, ConflictError, NotFound, OutcomeUnknown, StorageError, Unchanged
+from sleeper_nb.errors import (
+    HISTORY,
+    UNCHANGED_FIRST,
+    AlreadyExists,
+    ConflictError,
+    NotFound,
+    OutcomeUnknown,
+    StorageError,
+)
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.savepoints import Savepoint
@@ -415,7 +423,7 @@ class StateStore(ABC):
             logger.warning("table %s: gave up a commit after %d attempts", self.table_id, self.retry.max_attempts)
             failure: Exception = ConflictError(
                 f"other writers committed first in each of {self.retry.max_attempts} attempts ({spent:.1f} s)",
-                hint=(Unchanged(after="; "), "run it again when fewer writers commit at once"),
+                hint=(UNCHANGED_FIRST, "run it again when fewer writers commit at once"),
             )
         except Exception as error:  # noqa: BLE001 - raised again in each waiting thread
             failure = error
