@@ -167,7 +167,7 @@ class Existing:
     properties: TableProperties
 
 
-def plan_table(
+def plan_declaration(
     declared: TableDeclaration,
     existing: Existing | None,
     check_new: Callable[[TableDeclaration], object],

@@ -17,7 +17,7 @@ from sleeper_nb.admin.apply import (
     TableDeclaration,
     check_all_can,
     declarations_of,
-    plan_table,
+    plan_declaration,
 )
 from sleeper_nb.admin.create_plan import CreatePlan
 from sleeper_nb.admin.delete import DeletionReport
@@ -259,7 +259,7 @@ class Administration:
             table = tables.open_present(entry)
             existing[table.name.casefold()] = Existing(table.name, table.store.load().schema, table.properties)
         plans = tuple(
-            plan_table(
+            plan_declaration(
                 each,
                 existing.get(each.name.casefold()),
                 lambda new: creating.planned(tables, _declared_table(new), new.schema),
