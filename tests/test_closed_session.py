@@ -27,6 +27,7 @@ WORK: dict[str, Callable[[Session], Any]] = {
     **{name: work for name, work in SESSION.items() if name not in STILL},
     "admin.apply": lambda s: s.admin.apply({"tables": {}}),
     "create_table": lambda s: s.create_table("v", SCHEMA),
+    "admin.plan_table": lambda s: s.admin.plan_table("v", SCHEMA),
     "drop_table": lambda s: s.drop_table("t", force=True),
     "admin": lambda s: s.admin,
     "admin.split_points": lambda s: s.admin.split_points([{"k": 1}, {"k": 2}], ["k"], 2),
