@@ -41,7 +41,7 @@ from sleeper_nb.load.conform import (
     row_number,
     with_count,
 )
-from sleeper_nb.load.csv_text import KeptLines, Quotes, WatchedText, are_comments, as_written_in, hint_for, text_stream
+from sleeper_nb.load.csv_text import KeptLines, Quotes, WatchedText, as_written_in, hint_for, text_stream
 from sleeper_nb.load.json_files import parse_json
 from sleeper_nb.load.load_options import EXACT, Matching, nameless
 from sleeper_nb.load.python_values import from_python, prepared
@@ -55,7 +55,7 @@ from sleeper_nb.load.source_files import (
     taken,
 )
 from sleeper_nb.model.csv_format import CsvFormat
-from sleeper_nb.model.load_hints import IF_ALL_LINES, IGNORE_EXTRA, UnevenLines
+from sleeper_nb.model.load_hints import UnevenLines
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.report import counted, values_of
 
@@ -70,10 +70,6 @@ _WRONG_LINE = re.compile(
 _MOST_TEXT = 200
 _MOST_LISTED: Final = 9
 """Lines of one kind of which a dry run says the numbers."""
-_NOT_EMPTY: Final = "correct the line, or name one column more in the header"
-_MOST_COMMENTS: Final = 1000
-_LOOKED_AT: Final = 20
-"""Records below comments that show whether these are some."""
 _VALUE = re.compile(
     r"\s*([+-]?[\d.,]*\d[\d.,]*(e[+-]?\d+)?%?|\d{1,4}[-./]\d\d?[-./]\d{1,4}([t ].*)?)\s*", re.IGNORECASE
 )
@@ -98,28 +94,26 @@ def csv_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> I
     names = csv_names(file, csv_format, matching.columns or schema.names)
     first_record = names if csv_format.header else next(iter(_first_records(file, csv_format, 1)), [])
     _check_is_text(file, first_record)
-    _check_no_comment(file, first_record, csv_format)
     _check_delimiter(file, first_record, csv_format, schema)
     table_names = matched_names(names, csv_format, schema, matching)
     if csv_format.header:
         _check_has_header(file, names, table_names, schema, matching)
-    surplus = matching.ignore_extra and _has_empty_surplus(file, csv_format, names)
     wrong_lines = WrongLines(csv_format) if matching.keep_back or matching.list_lines else None
     typed = _TypedCsv(file, csv_format, schema, matching, table_names, wrong_lines)
     quotes = Quotes(csv_format)
     last: pa.RecordBatch | None = None  # kept back until the quotes of the whole file are known
     start = 0
     try:
-        with closing(_batches(file, names, csv_format, quotes, wrong_lines, surplus=surplus)) as batches:
+        with closing(_batches(file, names, csv_format, quotes, wrong_lines)) as batches:
             for batch in batches:
                 if last is not None:
                     yield typed.columns(last, start)
                     start += last.num_rows
-                last = typed.without_surplus(batch, start + (last.num_rows if last else 0)) if surplus else batch
+                last = batch
     except pa.ArrowInvalid as error:
         if quotes.ended and str(error).count(str(csv_format.quote_char)) % 2:  # in the line that the error shows
             _check_quotes(file, csv_format, quotes)
-        wrong = _wrong_line(file, csv_format, error, matching)
+        wrong = _wrong_line(file, csv_format, error)
         if wrong is None:
             raise
         if wrong_lines is not None:
@@ -169,16 +163,13 @@ def _wrong_number(values: int, columns: int) -> str:
     return f"has {counted(values, 'value')}, but there {'is' if columns == 1 else 'are'} {counted(columns, 'column')}"
 
 
-def _wrong_line(
-    file: SourceFile, csv_format: CsvFormat, error: pa.ArrowInvalid, matching: Matching
-) -> InvalidInput | None:
+def _wrong_line(file: SourceFile, csv_format: CsvFormat, error: pa.ArrowInvalid) -> InvalidInput | None:
     """Return the error of a line with too many or too few values; None for another error of Arrow."""
     match = _WRONG_LINE.search(str(error))
     if match is None:
         return None
     number, columns, values = (int(match[name]) for name in ("number", "columns", "values"))
-    hint = _hint_for_line(match["text"], values - columns, csv_format, matching)
-    return _line_error(file, csv_format, number, _wrong_number(values, columns), match["text"], hint)
+    return _line_error(file, csv_format, number, _wrong_number(values, columns), match["text"])
 
 
 def _hint_for_line_that_was_not_passed(file: SourceFile) -> Hint:
@@ -186,112 +177,44 @@ def _hint_for_line_that_was_not_passed(file: SourceFile) -> Hint:
     return ("correct the line; if its text is not UTF-8, ", *encoding_hint(file))
 
 
-def _line_error(
-    file: SourceFile, csv_format: CsvFormat, number: int, wrong: str, text: str, hint: Hint
-) -> InvalidInput:
+def _line_error(file: SourceFile, csv_format: CsvFormat, number: int, wrong: str, text: str) -> InvalidInput:
     line = _line_of(file, csv_format, number - 1 - csv_format.header)
-    return InvalidInput(f"{file.label}, {line} {wrong}: {_shortened(text)}", hint=hint)
-
-
-def _hint_for_line(text: str, surplus: int, csv_format: CsvFormat, matching: Matching) -> Hint:
-    """Return what to do about a line with too many or too few values: one too many can be ignored if it is empty."""
-    if surplus != 1 or matching.ignore_extra or not text.rstrip("\r\n").endswith(csv_format.separator):
-        return UnevenLines()
-    return UnevenLines(may_all_end_so=True)
+    return InvalidInput(f"{file.label}, {line} {wrong}: {_shortened(text)}", hint=UnevenLines())
 
 
 def _shortened(text: str) -> str:
     return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
 
 
-def csv_sample(file: SourceFile, matching: Matching = EXACT) -> list[tuple[str, pa.Array]]:
+def csv_sample(file: SourceFile) -> list[tuple[str, pa.Array]]:
     """Return the names of the columns of a CSV file, each with the texts of its first rows, NULL where they mean it.
 
-    Without a header, the names have the numbers of the columns; an empty value more than there are names is no column
-    where extra columns are ignored.
+    Without a header, the names have the numbers of the columns.
     """
     csv_format = file.csv.for_file(file.path)
     with read_errors(file):
         first = csv_names(file, replace(csv_format, header=True), ())
-        names = first if csv_format.header else _numbered(file, first, matching)
-        _check_no_comment(file, first, csv_format)
-        _check_delimiter_of_sample(file, first, csv_format)
-        wrong, surplus = WrongLines(csv_format), _has_empty_surplus(file, csv_format, names)
+        names = first if csv_format.header else tuple(map(nameless, range(1, len(first) + 1)))
+        _check_delimiter(file, first, csv_format)
+        wrong = WrongLines(csv_format)
         try:
-            with closing(_batches(file, names, csv_format, Quotes(csv_format), wrong, surplus=surplus)) as batches:
+            with closing(_batches(file, names, csv_format, Quotes(csv_format), wrong)) as batches:
                 texts = next(batches, _no_rows(names))
         except pa.ArrowInvalid as error:
-            if (of_line := _wrong_line(file, csv_format, error, matching)) is None:
+            if (of_line := _wrong_line(file, csv_format, error)) is None:
                 raise
             of_line.hint = _hint_for_line_that_was_not_passed(file)
             raise of_line from error
     if len(wrong.found) > texts.num_rows:  # the first line is no header; of a few, the load names the first
         bad = wrong.found[0]
         problem = _wrong_number(bad.actual_columns, bad.expected_columns)
-        hint = _hint_for_line(bad.text, bad.actual_columns - bad.expected_columns, csv_format, matching)
-        raise _line_error(file, csv_format, bad.number or 0, problem, bad.text, hint)
+        raise _line_error(file, csv_format, bad.number or 0, problem, bad.text)
     # between quotes it is a text, unless the column turns out to hold numbers
     nulls = pa.array(csv_format.nulls, pa.string())
     return [
         (name, pc.if_else(pc.is_in(column, nulls), pa.scalar(None, pa.string()), column))
-        for name, column in zip(names, texts.columns[: len(names)], strict=True)
+        for name, column in zip(names, texts.columns, strict=True)
     ]
-
-
-def _numbered(file: SourceFile, first: Sequence[str], matching: Matching) -> tuple[str, ...]:
-    """Return a name for each column of a file without a header, by its first line."""
-    width = len(first)
-    if width > 1 and not first[-1] and len(matching.columns) in {0, width - 1}:
-        width -= matching.ignore_extra
-        if width > len(matching.columns) > 0:
-            problem = f"the first line of {file.label} {_wrong_number(width, width - 1)}"
-            raise InvalidInput(problem, hint=(*IF_ALL_LINES, IGNORE_EXTRA, "; or name every column"))
-    return tuple(nameless(number) for number in range(1, width + 1))
-
-
-def _check_no_comment(file: SourceFile, first: Sequence[str], csv_format: CsvFormat) -> None:
-    """Raise `InvalidInput` if comments stand where the names of the columns should be."""
-    if not (csv_format.header and csv_format.comment is None and first and first[0].startswith("#")):
-        return
-    lines = _lines_of_comments(file, csv_format)
-    records = _first_records(file, csv_format, _MOST_COMMENTS + _LOOKED_AT)
-    above = list(itertools.takewhile(lambda record: record[0].startswith("#"), records))
-    below = records[len(above) :][:_LOOKED_AT]
-    if not lines or not above or len(above) > _MOST_COMMENTS:
-        return  # the names are in quotes, or most rows begin with #
-    is_of_other_delimiter = len(first) == 1 and any(
-        each in "".join(record) for record in below for each in _DELIMITERS if each != csv_format.separator
-    )
-    if not is_of_other_delimiter and not are_comments(lines[0], above, below):
-        return
-    number = csv_format.skip_lines + len(lines)
-    comments = Action("--read comment=#", "comment='#'")
-    skipped = Action(f"--read skip-lines={number}", f"skip_lines={number}")
-    if_so = "if it is a comment, add " if len(above) == 1 else f"if the first {len(lines)} lines are comments, add "
-    raise InvalidInput(
-        f"the first line of {file.label} has no column names, but {lines[0]!r}",
-        hint=(if_so, comments, " or ", skipped),
-    )
-
-
-def _lines_of_comments(file: SourceFile, csv_format: CsvFormat) -> list[str]:
-    """Return the first lines of a file as far as they begin with #, and empty lines between them."""
-    lines: list[str] = []
-    with _Records(file, csv_format) as read:
-        for line in itertools.islice(read.text, _MOST_COMMENTS + 1):
-            if line.strip() and not line.startswith("#"):
-                break
-            lines.append(line.rstrip("\r\n"))
-    while lines and not lines[-1].strip():
-        lines.pop()
-    return lines
-
-
-def _check_delimiter_of_sample(file: SourceFile, names: Sequence[str], csv_format: CsvFormat) -> None:
-    """Raise `InvalidInput` if the header is one name, but another delimiter makes several of it."""
-    other = next((each for each in _DELIMITERS if each != csv_format.separator and each in names[0]), None)
-    if len(names) == 1 and other is not None:
-        raise _other_delimiter(file, names[0], other)
 
 
 def csv_rows_at(file: SourceFile, schema: Schema, matching: Matching, rows: Sequence[int]) -> OriginalRows:
@@ -299,9 +222,8 @@ def csv_rows_at(file: SourceFile, schema: Schema, matching: Matching, rows: Sequ
     csv_format = file.csv.for_file(file.path)
     names = csv_names(file, csv_format, matching.columns or schema.names)
     wrong, quotes = WrongLines(csv_format), Quotes(csv_format)
-    surplus = matching.ignore_extra and _has_empty_surplus(file, csv_format, names)
-    with closing(_batches(file, names, csv_format, quotes, wrong, surplus=surplus)) as batches:
-        found, count = taken((batch.select(list(range(len(names)))) for batch in batches), rows, _no_rows(names).schema)
+    with closing(_batches(file, names, csv_format, quotes, wrong)) as batches:
+        found, count = taken(batches, rows, _no_rows(names).schema)
     lines = [row - count for row in rows if row >= count]  # if any, all batches were read
     records = [wrong.record_of(row) for row in rows[: len(rows) - len(lines)]] + [wrong.records[at] for at in lines]
     in_order = sorted(records)
@@ -328,19 +250,12 @@ def _batches(
     csv_format: CsvFormat,
     quotes: Quotes,
     wrong_lines: WrongLines | None = None,
-    *,
-    surplus: bool = False,
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yield what Arrow reads of a CSV file; every column is text. Without `wrong_lines`, such a line is an error.
-
-    With `surplus`, there is one more column, which the header does not name.
-    """
-    names = (*names, nameless(len(names) + 1)) if surplus else names
+    """Yield what Arrow reads of a CSV file; every column is text. Without `wrong_lines`, such a line is an error."""
     read = csv.ReadOptions(
         use_threads=False,  # so that an error names its row
         block_size=BLOCK_BYTES,
-        column_names=None if csv_format.header and not surplus else list(names),
-        skip_rows_after_names=int(csv_format.header and surplus),
+        column_names=None if csv_format.header else list(names),
     )
     parse = csv.ParseOptions(
         delimiter=csv_format.separator,
@@ -359,7 +274,7 @@ def _batches(
     )
     with file.open() as stream:
         # where an empty line is a row, it is none above the names
-        from_header = csv_format.header and (len(names) == 1 or surplus)
+        from_header = csv_format.header and len(names) == 1
         text = WatchedText(text_stream(stream, csv_format), quotes, from_header=from_header)
         try:
             reader = csv.open_csv(text, read, parse, convert)
@@ -441,12 +356,6 @@ def _check_is_text(file: SourceFile, record: Sequence[str]) -> None:
     check_is_text(file, ",".join(record).encode(errors="surrogateescape"))
 
 
-def _has_empty_surplus(file: SourceFile, csv_format: CsvFormat, names: Sequence[str]) -> bool:
-    """Return whether the first row has a value more than there are columns, and this is empty."""
-    rows = _first_records(file, csv_format, 1 + csv_format.header)[csv_format.header :]
-    return bool(rows) and len(rows[0]) == len(names) + 1 and not rows[0][-1]
-
-
 def _check_has_header(
     file: SourceFile, names: Sequence[str], of_table: Sequence[str], schema: Schema, matching: Matching
 ) -> None:
@@ -465,26 +374,26 @@ def _check_has_header(
     raise InvalidInput(f"the first line of {file.label} may have no column names: {listed}", hint=hint)
 
 
-def _check_delimiter(file: SourceFile, first: Sequence[str], csv_format: CsvFormat, schema: Schema) -> None:
-    """Raise `InvalidInput` if the first line is one value, but another delimiter splits it into the table's columns."""
-    if len(first) != 1 or len(schema.names) == 1 or first[0] in schema.names:
+def _check_delimiter(
+    file: SourceFile, first: Sequence[str], csv_format: CsvFormat, schema: Schema | None = None
+) -> None:
+    """Raise `InvalidInput` if the first line is one value, but another delimiter makes several of it: the columns."""
+    if len(first) != 1 or (schema is not None and (len(schema.names) == 1 or first[0] in schema.names)):
         return
     for delimiter in _DELIMITERS:
         parts = first[0].split(delimiter)
-        if delimiter == csv_format.separator or len(parts) == 1:
-            continue
-        fits = bool(set(parts) & set(schema.names)) if csv_format.header else len(parts) == len(schema.names)
+        fits = len(parts) > 1 and delimiter != csv_format.separator
+        if schema is not None and csv_format.header:
+            fits = fits and bool(set(parts) & set(schema.names))
+        elif schema is not None:
+            fits = fits and len(parts) == len(schema.names)
         if fits:
-            raise _other_delimiter(file, first[0], delimiter)
-
-
-def _other_delimiter(file: SourceFile, first: str, delimiter: str) -> InvalidInput:
-    word = "tab" if delimiter == "\t" else f"'{delimiter}'"
-    option = Action(f"--read delimiter={word}", f"delimiter={delimiter!r}")
-    return InvalidInput(
-        f"the first line of {file.label} is one value, {first!r}",
-        hint=(f"if {word} separates its values, add ", option),
-    )
+            word = "tab" if delimiter == "\t" else f"'{delimiter}'"
+            option = Action(f"--read delimiter={word}", f"delimiter={delimiter!r}")
+            hint: HintParts = (f"if {word} separates its values, add ", option)
+            if first[0].startswith("#"):
+                hint = ("if it is a comment, add ", Action("--read comment=#", "comment='#'"))
+            raise InvalidInput(f"the first line of {file.label} is one value, {first[0]!r}", hint=hint)
 
 
 class _Records:
@@ -575,9 +484,7 @@ class _TypedCsv:
         assert self.wrong_lines is not None  # noqa: S101 - they are looked for where differences are listed
         kinds: dict[str, list[tuple[int, Difference]]] = {}
         for record, line in zip(self.wrong_lines.records, self.wrong_lines.found, strict=True):
-            surplus = line.actual_columns - line.expected_columns
-            hint = _hint_for_line(line.text, surplus, self.format, self.matching)
-            difference = replace(_of_line(line), hint=hint)
+            difference = replace(_of_line(line), hint=UnevenLines())
             kinds.setdefault(difference.kind, []).append((record, difference))
         differences = tuple(self._of_lines(lines) for lines in kinds.values())
         return RawColumns(self.names, {}, 0, differences, place=self._place)
@@ -592,16 +499,6 @@ class _TypedCsv:
         problem = first.problem.replace("the line", line, 1)
         return replace(first, problem=f"{problem}: {_shortened(first.example)}", values=len(lines),
                        example=_shortened(first.example), place=place)  # fmt: skip
-
-    def without_surplus(self, batch: pa.RecordBatch, start: int) -> pa.RecordBatch:
-        """Return a batch without its last column, which no name stands for; raise unless that is empty."""
-        lengths = pc.fill_null(pc.binary_length(batch.columns[-1]), 0)
-        row = pc.index(pc.greater(lengths, 0), value=True).as_py()
-        if row >= 0:
-            line = self._place(start + row)
-            problem = _wrong_number(len(self.names) + 1, len(self.names))
-            raise InvalidInput(f"{self.file.label}, {line} {problem}, and the last is not empty", hint=_NOT_EMPTY)
-        return batch.select(list(range(batch.num_columns - 1)))
 
     def columns(self, batch: pa.RecordBatch, start: int) -> RawColumns:
         """Return a batch of texts, whose first row is row `start` of the file, with the types of the schema."""

@@ -91,19 +91,15 @@ class UnevenLines:
 
     Parameters
     ----------
-    may_all_end_so
-        Whether all lines of the file may end with a delimiter too many.
     into
         The option that names the file.
     """
 
-    may_all_end_so: bool = False
     into: Action = QUARANTINE
 
     def text(self, prefix: str) -> str:
         """Return what a load does about such lines, with options as they are typed after a prefix."""
-        first = (*IF_ALL_LINES, IGNORE_EXTRA, "; or ") if self.may_all_end_so else ()
-        return hint_text((*first, "correct the line; an ingest with ", self.into, *_KEEPS_LINES), prefix)
+        return hint_text(("correct the line; an ingest with ", self.into, *_KEEPS_LINES), prefix)
 
     @property
     def defined(self) -> HintParts:
@@ -113,7 +109,6 @@ class UnevenLines:
         return ("correct the line; or define the table first with ", creating, ": ", ingesting, *_KEEPS_LINES)
 
 
-IF_ALL_LINES: Final = ("if every line ends with a delimiter too many, add ",)
 _KEEPS_LINES: Final = (
     " keeps such lines in a file, and loads the others; to skip lines above the header, add ",
     Action("--read skip-lines=N", "skip_lines=N"),
