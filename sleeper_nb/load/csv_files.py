@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from sleeper_nb.errors import UNCHANGED, Action, Hint, HintParts, InvalidInput, StorageError
+from sleeper_nb.errors import UNCHANGED, Action, HintParts, InvalidInput, StorageError
 from sleeper_nb.load.casts import BAD_VALUE, InexactValueError, exactly, first_bad, from_base64
 from sleeper_nb.load.conform import (
     WHOLE_LINE,
@@ -47,10 +47,10 @@ from sleeper_nb.load.load_options import EXACT, Matching, nameless
 from sleeper_nb.load.python_values import from_python, prepared
 from sleeper_nb.load.source_files import (
     BLOCK_BYTES,
+    ENCODING_HINT,
     OriginalRows,
     SourceFile,
     check_is_text,
-    encoding_hint,
     read_errors,
     taken,
 )
@@ -78,6 +78,8 @@ _MOST_NAMES: Final = 5
 NO_HEADER: Final = Action("--read header=no", "header=False")
 """The option that says that the first line of a file has values."""
 _DELIMITERS = (";", "\t", "|", ",")
+_IF_NOT_UTF_8: Final = ("correct the line; if its text is not UTF-8, ", *ENCODING_HINT)
+"""What to do about a wrong line that Arrow did not pass on, as it does with each that is UTF-8."""
 _TEXT_TYPES = frozenset({"string", "bytearray"})
 """Types in which a quoted null text is a value."""
 
@@ -117,7 +119,7 @@ def csv_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> I
         if wrong is None:
             raise
         if wrong_lines is not None:
-            wrong.hint = _hint_for_line_that_was_not_passed(file)
+            wrong.hint = _IF_NOT_UTF_8
         raise wrong from error
     _check_quotes(file, csv_format, quotes)
     yield typed.columns(_no_rows(typed.names) if last is None else last, start)
@@ -172,11 +174,6 @@ def _wrong_line(file: SourceFile, csv_format: CsvFormat, error: pa.ArrowInvalid)
     return _line_error(file, csv_format, number, _wrong_number(values, columns), match["text"])
 
 
-def _hint_for_line_that_was_not_passed(file: SourceFile) -> Hint:
-    """Return what to do about a wrong line that Arrow did not pass on, as it does with each that is UTF-8."""
-    return ("correct the line; if its text is not UTF-8, ", *encoding_hint(file))
-
-
 def _line_error(file: SourceFile, csv_format: CsvFormat, number: int, wrong: str, text: str) -> InvalidInput:
     line = _line_of(file, csv_format, number - 1 - csv_format.header)
     return InvalidInput(f"{file.label}, {line} {wrong}: {_shortened(text)}", hint=UnevenLines())
@@ -203,7 +200,7 @@ def csv_sample(file: SourceFile) -> list[tuple[str, pa.Array]]:
         except pa.ArrowInvalid as error:
             if (of_line := _wrong_line(file, csv_format, error)) is None:
                 raise
-            of_line.hint = _hint_for_line_that_was_not_passed(file)
+            of_line.hint = _IF_NOT_UTF_8
             raise of_line from error
     if len(wrong.found) > texts.num_rows:  # the first line is no header; of a few, the load names the first
         bad = wrong.found[0]
@@ -532,7 +529,7 @@ class _TypedCsv:
         except InexactValueError as error:
             difference = inexact(error, field, place, self.matching)
             not_utf_8 = error.is_bad_text and self.format.encoding is None
-            if hint := encoding_hint(self.file) if not_utf_8 else hint_for(error, self.format):
+            if hint := ENCODING_HINT if not_utf_8 else hint_for(error, self.format):
                 difference = replace(difference, hint=hint)
             return with_count(difference, texts, lambda part: self._values(part, field.type))
 

@@ -554,71 +554,39 @@ def read_errors(file: SourceFile) -> Iterator[None]:
         raise StorageError(f"cannot read {file.label}: {first_line(error)}", hint=hint) from error
 
 
-def _not_in_encoding(file: SourceFile) -> StorageError:
-    encoding, likely = file.csv.encoding or "UTF-8", _likely_encoding(file)
-    iconv = likely.replace("latin-1", "latin1").upper()
-    hint: HintParts = (f"save it as UTF-8, or convert it: iconv -f {iconv} -t UTF-8 old > new",)
+def _not_in_encoding(file: SourceFile, head: bytes = b"") -> StorageError:
+    hint: HintParts = ("save it as UTF-8, or convert it: iconv -f CP1252 -t UTF-8 old > new",)
     if file.format == "csv":
-        hint = encoding_hint(file)
-    return StorageError(f"cannot read {file.label}: its text is not {encoding}", hint=hint)
+        wide = _wide_encoding(head)
+        hint = ("say its encoding, such as ", _encoding_option(wide)) if wide else ENCODING_HINT
+    return StorageError(f"cannot read {file.label}: its text is not {file.csv.encoding or 'UTF-8'}", hint=hint)
 
 
-def encoding_hint(file: SourceFile) -> HintParts:
-    """Return the option that says the encoding of a CSV file that is not UTF-8: one in which its bytes are text."""
-    return _encoding_hint(_likely_encoding(file))
+def _encoding_option(name: str) -> Action:
+    return Action(f"--read encoding={name}", f"encoding={name!r}")
 
 
-def _encoding_hint(likely: str) -> HintParts:
-    others = " for Japanese, gb18030 for Chinese or cp1251 for Cyrillic" if likely == _JAPANESE else ""
-    return ("say its encoding, such as ", Action(f"--read encoding={likely}", f"encoding={likely!r}"), others)
-
-
-def _likely_encoding(file: SourceFile) -> str:
-    """Return an encoding in which a file has no control characters."""
-    with file.open() as stream:
-        block = bytes(stream.read(BLOCK_BYTES))
-        if unicode := _wide_encoding(block):
-            return unicode
-        if _is_of_other_script(block):
-            return _JAPANESE
-        used = set[int]()
-        while block:
-            used.update(block.translate(None, _ASCII))
-            block = bytes(stream.read(BLOCK_BYTES))
-    if used & _NOT_IN_CP1252:
-        return "cp850"
-    return "cp1252" if used & _CONTROLS_IN_LATIN_1 else "latin-1"
+ENCODING_HINT: Final[HintParts] = (
+    "say its encoding, such as ",
+    _encoding_option("cp1252"),
+    " for Western Europe, cp1251 for Cyrillic, shift_jis for Japanese or gb18030 for Chinese",
+)
+"""What to do about a CSV file that is not UTF-8."""
 
 
 def _wide_encoding(head: bytes) -> str:
     """Return the encoding of a text that has two or four bytes for each letter; "" for another."""
-    found = next((name for mark, name in _WIDE_MARKS.items() if head.startswith(mark)), "")
-    return found or next((name for shape, name in _WIDE_SHAPES if shape.match(head)), "")
+    return next((name for shape, name in _WIDE if shape.match(head)), "")
 
 
-def _is_of_other_script(text: bytes) -> bool:
-    """Return whether most bytes that are not ASCII follow one another, as in no text in Latin letters."""
-    every, together, kana = (sum(map(len, shape.findall(text))) for shape in (_NOT_ASCII, _NOT_ASCII_TOGETHER, _KANA))
-    return 2 * max(together, kana) > every
-
-
-_JAPANESE: Final = "shift_jis"
-_WIDE_MARKS: Final = {
-    codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32", codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}  # fmt: skip
-_WIDE_SHAPES: Final = tuple(
+_WIDE: Final = tuple(
     (re.compile(shape, re.DOTALL), name)
     for shape, name in (
-        (rb"[^\0]\0\0\0", "utf-32-le"), (rb"\0\0\0[^\0]", "utf-32-be"), (rb"[^\0]\0[^\0]\0", "utf-16-le"),
-        (rb"\0[^\0]\0[^\0]", "utf-16-be"),
+        (rb"\xff\xfe\0\0|\0\0\xfe\xff", "utf-32"), (rb"\xff\xfe|\xfe\xff", "utf-16"),
+        (rb"[^\0]\0[^\0]\0", "utf-16-le"), (rb"\0[^\0]\0[^\0]", "utf-16-be"),
     )
 )  # fmt: skip
-"""How texts begin whose first letters are ASCII."""
-_NOT_ASCII: Final = re.compile(rb"[\x80-\xff]+")
-_NOT_ASCII_TOGETHER: Final = re.compile(rb"[\x80-\xff]{3,}")
-_KANA: Final = re.compile(rb"(?:\x82[\x9f-\xf1]|\x83[\x40-\x96]){2,}")
-"""Words in the most frequent letters of Japanese, in Shift JIS, where many bytes look like ASCII."""
+"""How such texts begin: with a mark, or with letters of ASCII."""
 _MARKS: Final = re.compile(
     rb"(?P<gzip>\x1f\x8b)|(?P<zstd>\x28\xb5\x2f\xfd)|(?P<bz2>BZh[1-9]1AY&SY)|(?P<xz>\xfd7zXZ\0)"
     rb"|(?P<parquet>PAR1[\x15\x1c])|(?P<excel>PK\x03\x04)"
@@ -654,12 +622,7 @@ def check_is_text(file: SourceFile, head: bytes) -> None:
         error.renaming = renaming
         raise error
     if file.csv.encoding is None and _wide_encoding(head):
-        raise _not_in_encoding(file) from UnicodeError("letters of two or four bytes")
-
-
-_ASCII = bytes(range(0x80))
-_CONTROLS_IN_LATIN_1 = frozenset(range(0x80, 0xA0))
-_NOT_IN_CP1252 = frozenset({0x81, 0x8D, 0x8F, 0x90, 0x9D})
+        raise _not_in_encoding(file, head) from UnicodeError("letters of two or four bytes")
 
 
 _LOOKED_AT: Final = 64 << 10

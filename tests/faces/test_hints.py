@@ -177,12 +177,12 @@ def test_a_file_that_is_not_utf_8_is_told_by_its_encoding(typed, tmp_path):
     (tmp_path / "more.csv").write_bytes("città,fare\noslo,1\n".encode("latin-1"))
     error = refused(typed, "%sleeper ingest trips more.csv")
     assert error.message.endswith("more.csv: its text is not UTF-8")
-    assert error.hint == "say its encoding, such as --read encoding=latin-1"
+    assert error.hint.startswith("say its encoding, such as --read encoding=cp1252 for Western Europe")
     (tmp_path / "more.csv").write_bytes("city,fare\nMálaga,1\n".encode("latin-1"))
     error = refused(typed, "%sleeper ingest trips more.csv")
     assert "column 'city', line 2: the text b'M\\xe1laga' is not UTF-8" in error.message
-    assert error.hint == "say its encoding, such as --read encoding=latin-1"
-    typed("%sleeper ingest trips more.csv --read encoding=latin-1")
+    assert error.hint.startswith("say its encoding, such as --read encoding=cp1252 for Western Europe")
+    typed("%sleeper ingest trips more.csv --read encoding=cp1252")
 
 
 def test_an_error_of_syntax_elsewhere_is_not_blamed_on_a_column(typed):
