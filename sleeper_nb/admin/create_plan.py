@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sleeper_nb.errors import Action, Hint, hint_text
 from sleeper_nb.load.conform import Difference
-from sleeper_nb.load.data_columns import DataColumn, GroupedNumbers, OddTexts, has_valid_name
+from sleeper_nb.load.data_columns import DataColumn, OddTexts, has_valid_name
 from sleeper_nb.load.load_options import valid_name
 from sleeper_nb.load.load_report import LeafRows
 from sleeper_nb.load.split import KeyCandidate
@@ -42,7 +42,7 @@ class CreatePlan(Report):
     notes
         What a load changes although every value fits.
     odd_texts
-        The columns that are text only because of a few values, or of separators of thousands.
+        The columns that are text only because of a few values.
     choice
         What chooses row keys.
     """
@@ -58,7 +58,7 @@ class CreatePlan(Report):
     columns: tuple[DataColumn, ...] = ()
     replaces: bool = False
     notes: tuple[str, ...] = ()
-    odd_texts: tuple[OddTexts | GroupedNumbers, ...] = ()
+    odd_texts: tuple[OddTexts, ...] = ()
     choice: Hint = Action("--keys a,b", "row_keys=['a', 'b']")  # noqa: RUF009 - it is frozen
     prefix: str = ""
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from sleeper_nb.errors import UNCHANGED, Action, Hint
 from sleeper_nb.load.casts import BAD_VALUE, InexactValueError
 from sleeper_nb.load.python_values import is_word
-from sleeper_nb.model.csv_format import CsvFormat
+from sleeper_nb.model.csv_format import THOUSANDS, CsvFormat
 from sleeper_nb.model.schema import FieldType
 from sleeper_nb.model.times import days_of_month
 
@@ -276,15 +276,12 @@ def without_thousands(csv_format: CsvFormat, texts: pa.Array) -> pa.Array:
     return pc.if_else(pc.match_substring_regex(texts, grouped), plain, texts)
 
 
-def thousands_in(texts: pa.Array) -> str | None:
-    """Return what separates thousands if texts are numbers, some of which are grouped so; None for other texts."""
-    for name, separator in (("space" if each == " " else each, each) for each in (",", ".", "'", "_", " ")):
-        mark = re.escape(separator) if separator != " " else _SPACES
-        decimal = r"\." if separator == "," else "," if separator == "." else "[.,]"
-        grouped = rf"[+-]?[1-9]\d{{0,2}}(?:{mark}\d{{3}})+(?:{decimal}\d*)?"
-        is_grouped = pc.match_substring_regex(texts, rf"^\s*{grouped}\s*$")
-        is_number = pc.match_substring_regex(texts, rf"^\s*(?:{grouped}|[+-]?\d{{1,3}}(?:{decimal}\d*)?)\s*$")
-        if pc.any(is_grouped).as_py() and pc.all(is_number).as_py():
+def thousands_in(text: str) -> str | None:
+    """Return what separates thousands in a number that is grouped so; None for another text."""
+    for name in THOUSANDS:
+        mark = re.escape(name) if name != "space" else _SPACES
+        decimal = r"\." if name == "," else "," if name == "." else "[.,]"
+        if re.fullmatch(rf"[+-]?[1-9]\d{{0,2}}(?:{mark}\d{{3}})+(?:{decimal}\d*)?", text, re.ASCII):
             return name
     return None
 
@@ -387,7 +384,7 @@ def hint_for(error: InexactValueError, csv_format: CsvFormat) -> Hint:
         example = "%d.%m.%Y %H:%M"
         option = Action(f'--read "timestamp-format={example}"', f"timestamp_format={example!r}")
         return ("say how times are written: ", option)
-    grouped = thousands_in(pa.array([text])) if name in _NUMBERS and csv_format.thousands is None else None
+    grouped = thousands_in(text) if name in _NUMBERS and csv_format.thousands is None else None
     if grouped is not None and not _WITH_COMMA.fullmatch(text):
         return (error.hint, ", or add ", thousands_option(grouped))
     may_be_decimal = csv_format.decimal == "." and csv_format.thousands != ","

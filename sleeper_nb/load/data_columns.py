@@ -43,7 +43,6 @@ from sleeper_nb.load.conform import (
     without_name,
 )
 from sleeper_nb.load.csv_files import NO_HEADER, csv_sample, is_of_values
-from sleeper_nb.load.csv_text import thousands_in, thousands_option
 from sleeper_nb.load.file_formats import cell_in_sample, header_names, open_parquet, sheet_sample
 from sleeper_nb.load.json_files import json_names, json_sample, line_in_sample
 from sleeper_nb.load.load_options import EXACT, Matching, folded, index_of_pandas, is_nameless, valid_name
@@ -633,56 +632,9 @@ class OddTexts:
         return (f"To load {them} as NULL: ", self.csv_format.null_option(*self.texts))
 
     @property
-    def hint_of_files(self) -> HintParts:
-        """What loads them as NULL where other files have none, before another way."""
-        because = f"it is text because of {', '.join(map(repr, self.texts))}"
-        if not self.may_mean_null:
-            return (f"{because}: correct the data, or ",)
-        them = "them" if len(self.texts) > 1 else "it"
-        return (f"{because}; to load {them} as NULL: ", self.csv_format.null_option(*self.texts), "; or ")
-
-    @property
     def line(self) -> HintParts:
         """What is odd, and what to do."""
         return (f"{self}. ", *self.hint)
-
-
-@dataclass(frozen=True, slots=True)
-class GroupedNumbers:
-    """A column of texts that are numbers with separators of thousands."""
-
-    column: str
-    example: str
-    separator: str
-
-    @property
-    def line(self) -> HintParts:
-        """What is odd, and what to do."""
-        of_text = f"{self.column} is read as text, although its values look like numbers, such as {self.example!r}. "
-        return (f"{of_text}To load them as numbers: ", thousands_option(self.separator))
-
-
-def grouped_numbers(sources: Sequence[IngestSource], texts: Collection[str]) -> tuple[GroupedNumbers, ...]:
-    """Return which of the columns of texts of CSV files are numbers with separators of thousands."""
-    files = [source for source in sources if isinstance(source, SourceFile) and source.format == "csv"]
-    if not texts or len(files) < len(sources):
-        return ()
-    samples: dict[str, list[pa.Array]] = {}
-    for file in files[:_MOST_FILES]:
-        for name, column in csv_sample(file) if file.csv.thousands is None else ():
-            if name in texts:
-                samples.setdefault(name, []).append(distinct(column))
-    found = []
-    for name, parts in samples.items():
-        values = distinct(pa.chunked_array(parts))
-        try:
-            separator = thousands_in(values)
-        except (pa.ArrowInvalid, UnicodeDecodeError):  # the load says which text is not UTF-8
-            continue
-        if separator is not None:
-            example = next(each for each in values.to_pylist() if not each.strip("+- ").isdigit())
-            found.append(GroupedNumbers(name, example, separator))
-    return tuple(found)
 
 
 def odd_texts(

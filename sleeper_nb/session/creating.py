@@ -33,14 +33,12 @@ from sleeper_nb.load.bulk_load import BulkLoad, ending_at_first
 from sleeper_nb.load.conform import Difference, grouped, raise_first
 from sleeper_nb.load.data_columns import (
     DataColumn,
-    GroupedNumbers,
     OddTexts,
     SchemaChoice,
     check_has_names,
     check_named_columns,
     columns_of,
     columns_of_arrow,
-    grouped_numbers,
     has_valid_name,
     materialised,
     named,
@@ -432,7 +430,7 @@ class _Load:
         self._tables, self._given_tree = tables, tree
         self._request = replace(request, choice=request.choice.for_columns(columns))
         self._sources, self._in_bulk = sources, in_bulk
-        self._columns = self._with_odd_texts(columns)
+        self._columns = columns
         self._by_spark = in_bulk and is_by_spark(tables.components.engines, sources)
 
     @classmethod
@@ -487,32 +485,14 @@ class _Load:
             odd_texts=self.odd_texts(),
         )
 
-    def odd_texts(self) -> tuple[OddTexts | GroupedNumbers, ...]:
-        """Return the columns that are text only because of how values are written, unless their types were chosen."""
-        texts = [each for each in self._columns if each.type == FieldType("string")]
-        if self._request.schema is not None:
-            return ()
-        free = {each.name_in_data for each in texts if each.name not in self._request.choice.types}
-        return (*self._odd_texts(texts), *grouped_numbers(self._sources, free))
-
-    def _odd_texts(self, columns: Iterable[DataColumn]) -> tuple[OddTexts, ...]:
+    def odd_texts(self) -> tuple[OddTexts, ...]:
+        """Return the columns that are text only because of a few values, unless their types were chosen."""
         choice = self._request.choice
         if self._request.schema is not None:
             return ()
-        judged = [each for each in columns if each.name not in choice.types]
-        keys = {each.name_in_data for each in judged if each.name in (*choice.row_keys, *choice.sort_keys)}
-        return odd_texts(self._sources, {each.name_in_data for each in judged}, keys)
-
-    def _with_odd_texts(self, columns: tuple[DataColumn, ...]) -> tuple[DataColumn, ...]:
-        """Return the columns; those that are text in some files name the few values that make them so."""
-        wrong = [each for each in columns if each.problem] if len(self._sources) > 1 else []
-        odd = {each.column: each for each in self._odd_texts(wrong)} if wrong else {}
-        return tuple(
-            replace(each, hint=(*odd[each.name_in_data].hint_of_files, *each.hint))
-            if each.problem and each.name_in_data in odd
-            else each
-            for each in columns
-        )
+        texts = [each for each in self._columns if each.type == FieldType("string") and each.name not in choice.types]
+        keys = {each.name_in_data for each in texts if each.name in (*choice.row_keys, *choice.sort_keys)}
+        return odd_texts(self._sources, {each.name_in_data for each in texts}, keys)
 
     def _planned(self, schema: Schema, settings: TableProperties) -> IngestPlan:
         """Return the plan of the load, with every difference of every source."""
