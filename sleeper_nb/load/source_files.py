@@ -20,7 +20,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 from functools import lru_cache, partial
-from lzma import LZMADecompressor, LZMAError
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 from urllib.parse import unquote
@@ -95,81 +94,9 @@ def _refused(kind: str, folder: str) -> InvalidInput:
     )
 
 
-_BLOCK_BYTES = 1 << 20
-_PADDING = 4  # between and after streams, null bytes in groups of four
-
-
-class XzText(io.RawIOBase):
-    """The decompressed bytes of all streams of a file.
-
-    Python's ``lzma`` ignores anything after a stream that does not begin another one, so that the rows of a damaged
-    stream would be missing without an error.
-    """
-
-    def __init__(self, stream: Any) -> None:
-        super().__init__()
-        self._stream, self._rest = stream, b""
-        self._decompressor: LZMADecompressor | None = LZMADecompressor()
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def close(self) -> None:
-        """Close the file too."""
-        self._stream.close()
-        super().close()
-
-    def readinto(self, buffer: Any) -> int:
-        """Read the next bytes into a buffer, and return their number; 0 at the end.
-
-        Raises
-        ------
-        EOFError
-            When the file ends within a stream.
-        LZMAError
-            When a stream is damaged, or something else follows it.
-        """
-        while self._decompressor is not None or self._begins_another():
-            text = self._decompressed(len(buffer))
-            buffer[: len(text)] = text
-            if text:
-                return len(text)
-        return 0
-
-    def _decompressed(self, size: int) -> bytes:
-        """Return at most `size` of the next bytes of the current stream; none at its end."""
-        current = self._decompressor
-        while current is not None:
-            block = b""
-            if current.needs_input:
-                block, self._rest = self._rest or self._stream.read(_BLOCK_BYTES), b""
-                if not block:
-                    raise EOFError("the file ends before the end of its compressed data")
-            text = current.decompress(block, size)
-            if current.eof:
-                self._decompressor, self._rest = None, current.unused_data
-                return text
-            if text:
-                return text
-        return b""
-
-    def _begins_another(self) -> bool:
-        """Return whether another stream follows the one that ended, and begin to read it; skips padding."""
-        padding, block = 0, self._rest or self._stream.read(_BLOCK_BYTES)
-        while block and not (rest := block.lstrip(b"\0")):
-            padding, block = padding + len(block), self._stream.read(_BLOCK_BYTES)
-        self._rest = rest if block else b""
-        padding += len(block) - len(self._rest)
-        if padding % _PADDING:
-            raise LZMAError("something that is not compressed data follows its end")
-        self._decompressor = LZMADecompressor() if self._rest else None
-        return bool(self._rest)
-
-
 logger = logging.getLogger(__name__)
 
-COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".xz": "xz"}
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 """The endings of compressed CSV and JSON files, and their compression; Parquet has its own."""
 _TEXT_ENDINGS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
 SPREADSHEET_ENDINGS = (".xlsx", ".xlsm")
@@ -299,8 +226,6 @@ class SourceFile:
                 return io.BufferedReader(ZipFile(stream).open(compression.removeprefix("zip:")))
             except RuntimeError as error:  # a password, or a compression that zipfile does not know
                 raise InvalidInput(f"cannot read {self.label}: {error}", hint="unzip it, and load that file") from error
-        if compression == "xz":  # Arrow has no codec of it
-            return io.BufferedReader(XzText(stream))
         return stream if compression is None else pa.CompressedInputStream(stream, compression)
 
 
@@ -545,7 +470,7 @@ def read_errors(file: SourceFile) -> Iterator[None]:
         yield
     except SleeperError:
         raise
-    except (pa.ArrowException, OSError, ValueError, EOFError, LZMAError, BadZipFile, zlib.error) as error:
+    except (pa.ArrowException, OSError, ValueError, EOFError, BadZipFile, zlib.error) as error:
         if isinstance(error, UnicodeError) or "invalid UTF8" in str(error):
             raise _not_in_encoding(file) from error
         hint: HintParts = ("the file may be truncated or not in this format",)
@@ -588,7 +513,7 @@ _WIDE: Final = tuple(
 )  # fmt: skip
 """How such texts begin: with a mark, or with letters of ASCII."""
 _MARKS: Final = re.compile(
-    rb"(?P<gzip>\x1f\x8b)|(?P<zstd>\x28\xb5\x2f\xfd)|(?P<bz2>BZh[1-9]1AY&SY)|(?P<xz>\xfd7zXZ\0)"
+    rb"(?P<gzip>\x1f\x8b)|(?P<zstd>\x28\xb5\x2f\xfd)|(?P<bz2>BZh[1-9]1AY&SY)"
     rb"|(?P<parquet>PAR1[\x15\x1c])|(?P<excel>PK\x03\x04)"
 )
 

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from sleeper_nb.errors import Action, InvalidInput
 
-COMPRESSED_ENDING = r"\.(?:gz|zst|bz2|xz)"
+COMPRESSED_ENDING = r"\.(?:gz|zst|bz2)"
 """The endings of compressed text, as a pattern."""
 _DELIMITER = re.compile(r"[\t -!#-~]")  # an ASCII character other than the quote
 _CHARACTER = re.compile(r"[!-/:-@\[-`{-~]")

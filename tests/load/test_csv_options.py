@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
-import lzma
 import shutil
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -147,7 +146,6 @@ def test_columns_are_named_for_a_file_without_a_header(table, tmp_path: Path):
 COMPRESSED = {
     "gz": gzip.compress,
     "bz2": bz2.compress,
-    "xz": lzma.compress,
     "zst": lambda text: pa.compress(text, "zstd", asbytes=True),
 }
 COMPRESSED_TEXTS = {"a.csv": "k,name\n1,x\n", "a.TSV": "k\tname\n1\tx\n", "a.json": '[{"k": 1, "name": "x"}]'}
@@ -166,26 +164,11 @@ def test_compressed_text_is_read(table, tmp_path: Path, compression: str, name: 
     assert table.at().resolved.snapshot_id == 2
 
 
-def test_several_xz_streams_are_read_and_nothing_else_may_follow_one(table, tmp_path: Path):
-    first, second = (lzma.compress(text) for text in (b"k,name\n1,x\n", b"2,y\n"))
-    path = written(tmp_path, first + bytes(8) + second + bytes(4), "a.csv.xz")
-    assert [row["k"] for row in rows(table, path)] == [1, 2]
-    for wrong in (b"junk", b"\0\0\0\1" + second[4:], second[:5], bytes(3), b"\0" + second):
-        with pytest.raises(sl.StorageError, match="cannot read"):
-            table.ingest(written(tmp_path, first + wrong, "b.csv.xz"))
-
-
 @pytest.mark.parametrize("compression", COMPRESSED)
 def test_compressed_text_can_have_an_encoding_and_comments(table, tmp_path: Path, compression: str):
     text = COMPRESSED[compression]("made\nk,name\n#x\n1,Málaga\n".encode("latin-1"))
     path = written(tmp_path, text, f"a.csv.{compression}")
     assert rows(table, path, encoding="latin-1", skip_lines=1, comment="#") == [{"k": 1, "name": "Málaga"}]
-
-
-def test_a_large_xz_file_is_read(table, tmp_path: Path):
-    text = b"k,name\n" + b"".join(b"%d,%x\n" % (i, i * i) for i in range(200_000))
-    table.ingest(written(tmp_path, lzma.compress(text, preset=0), "a.csv.xz"))
-    assert table.scan().to_arrow().num_rows == 200_000
 
 
 @pytest.mark.parametrize(
@@ -300,7 +283,6 @@ def as_parquet(text: bytes) -> bytes:
     [
         (gzip.compress, "compressed by gzip", ""),
         (bz2.compress, "compressed by bz2", ""),
-        (lzma.compress, "compressed by xz", ""),
         (lambda text: pa.compress(text, "zstd", asbytes=True), "compressed by zstd", ""),
         (as_parquet, "Parquet", "parquet"),
     ],
