@@ -372,7 +372,7 @@ def null_notes(names: Container[str], rows: int, schema: Schema) -> tuple[str, .
     return (*([null_note] if nulls else []), *([default_note] if defaults else []))
 
 
-def _column_of_parts(
+def column_of_parts(
     parts: Sequence[RawColumns], target: Field, matching: Matching, *, is_row_key: bool
 ) -> pa.ChunkedArray | Difference:
     """Return one column of all parts, cast to its field, or its first difference with the values of all parts."""
@@ -402,7 +402,7 @@ def _column_of_parts(
 def _whole_column_of_parts(
     parts: Sequence[RawColumns], target: Field, matching: Matching, *, is_row_key: bool
 ) -> tuple[pa.ChunkedArray | Difference, Sequence[BadValue]]:
-    return _column_of_parts(parts, target, matching, is_row_key=is_row_key), ()
+    return column_of_parts(parts, target, matching, is_row_key=is_row_key), ()
 
 
 def _fitting_column_of_parts(
@@ -607,17 +607,6 @@ def nulls_refused(name: str, nulls: int, note: str = "", *, is_row_key: bool = F
     change = f"drop those rows or fill in the values; {which}"
     reason = f" ({note})" if note else ""
     return Difference(name, f"column {name!r} has {counted(nulls, 'null')}{reason}", change, kind=NULLS, values=nulls)
-
-
-def compare_column(
-    column: pa.ChunkedArray, target: Field, matching: Matching = EXACT, *, is_row_key: bool
-) -> pa.ChunkedArray | Difference:
-    """Return a column cast to its field, or the difference."""
-    if column.null_count and not target.nullable:
-        row = pc.index(column.is_null(), True).as_py()
-        found = nulls_refused(target.name, column.null_count, is_row_key=is_row_key)
-        return replace(found, place=row_number(row))
-    return cast_column(column, target, row_number, matching, is_row_key=is_row_key)
 
 
 def cast_column(

@@ -14,30 +14,29 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import parquet
 
 from sleeper_nb.errors import InvalidInput, OutcomeUnknown, SleeperError, StateRuleBroken
+from sleeper_nb.load.casts import JUDGED
 from sleeper_nb.load.conform import (
     Conformed,
     Difference,
     RawColumns,
-    compare_column,
+    column_of_parts,
     compare_names,
     extra_notes,
     grouped,
     notes_of_sources,
     null_notes,
-    nulls_refused,
     row_after,
 )
-from sleeper_nb.load.file_formats import open_parquet, read_parquet, with_folder_values
+from sleeper_nb.load.file_formats import BATCH_ROWS, open_parquet, with_folder_values
 from sleeper_nb.load.load_options import EXACT, Matching
 from sleeper_nb.load.load_report import IngestPlan, LeafRows, LoadReport
 from sleeper_nb.load.row_checks import (
@@ -49,7 +48,7 @@ from sleeper_nb.load.row_checks import (
     no_rows_judged,
 )
 from sleeper_nb.load.sorted_runs import first_from, in_order, key_order, plain_value, sort_rows
-from sleeper_nb.load.source_files import SourceFile
+from sleeper_nb.load.source_files import SourceFile, read_errors
 from sleeper_nb.load.sources import IngestSource, InMemory, held_against, read_source
 from sleeper_nb.model.evolution import broken_promises, reads_files_of
 from sleeper_nb.model.file_reference import FileReference
@@ -482,8 +481,8 @@ def plan_ingest(
 ) -> IngestPlan:
     """Return what an ingest of files and rows in memory would do, without changing anything.
 
-    A Parquet file records its row count and nulls in its footer, so only its row keys are read, and columns whose type
-    differs from the table's; all of it where the table has CHECKs. Where row keys are unique, they are compared with
+    Of a Parquet file only the row keys are read, and columns whose values may not fit; all of it where the table has
+    CHECKs. Where row keys are unique, they are compared with
     each other, and with those of the table's files in which they may be.
 
     Raises
@@ -568,88 +567,45 @@ def _inspect(source: IngestSource, state: TableState, matching: Matching, checks
 
 
 def _inspect_parquet(file: SourceFile, schema: Schema, matching: Matching) -> Conformed:
-    """Return the row keys and every difference of a Parquet file; most of it comes from the footer."""
-    with open_parquet(file) as opened:
-        given, rows = opened.schema_arrow.names, opened.metadata.num_rows
-        names = matching.names(given, schema)
-        types = dict(zip(names, opened.schema_arrow.types, strict=True))
-        has_duplicate_names = len(types) < len(names)
-        wanted = [] if has_duplicate_names else list(_fields_to_read(opened, file, names, schema))
-        read = {each.name: read_parquet(file, opened, given[names.index(each.name)]) for each in wanted}
-        nulls = {} if has_duplicate_names else _nulls_in_footer(opened, names, schema)
-        places = {name: _first_null(file, opened, given[names.index(name)]) for name, count in nulls.items() if count}
-    raw = with_folder_values(RawColumns(names, read, rows), file, schema, matching)
-    extra = matching.left_out(raw.names, schema)
-    kept = [name for name in raw.names if name not in extra]
-    differences = [*compare_names(kept, schema, types, matching), *raw.differences]
-    keys = {each.name for each in schema.row_keys}
-    differences += [
-        replace(nulls_refused(name, nulls[name], is_row_key=name in keys), place=place)
-        for name, place in places.items()
-    ]
-    columns: dict[str, pa.ChunkedArray] = {}
-    for each in schema.fields:
-        if each.name not in raw.columns or nulls.get(each.name):
-            continue
-        column = compare_column(raw.columns[each.name], each, matching, is_row_key=each in schema.row_keys)
-        if isinstance(column, Difference):
-            differences.append(column)
-        else:
-            columns[each.name] = column
-    order = {name: place for place, name in enumerate(schema.names)}
-    of_names, of_values = [d for d in differences if not d.values], [d for d in differences if d.values]
-    of_values.sort(key=lambda each: order.get(each.column, -1))
-    notes = (*raw.notes.values(), *extra_notes(extra), *null_notes(kept, rows, schema))
-    return Conformed(columns, rows, (*of_names, *of_values), notes).of(file.label)
+    """Return the row keys and every difference of a Parquet file, of which only columns that may differ are read."""
+    keys, order = {key.name for key in schema.row_keys}, {name: place for place, name in enumerate(schema.names)}
+    chunks: dict[str, list[pa.Array]] = {name: [] for name in order if name in keys}
+    with open_parquet(file) as opened, read_errors(file):
+        given, rows = opened.schema_arrow, opened.metadata.num_rows
+        names = matching.names(given.names, schema)
+        types = dict(zip(names, given.types, strict=True))
+        own = dict(zip(names, given.names, strict=True))
+        read = {
+            f.name: own[f.name] for f in schema.fields if f.name in own and _may_differ(f, types[f.name], file, schema)
+        }
+        whole = with_folder_values(RawColumns(names, {}, 0), file, schema, matching)
+        extra = matching.left_out(whole.names, schema)
+        kept = [name for name in whole.names if name not in extra]
+        found, start = compare_names(kept, schema, types, matching), 0
+        batches = opened.iter_batches(BATCH_ROWS, columns=list(read.values()))
+        for batch in batches if len(types) == len(names) else ():  # a name that occurs twice is wrong anyway
+            of_batch = {name: pa.chunked_array([batch[column]]) for name, column in read.items()}
+            part = RawColumns(names, of_batch, batch.num_rows, place=partial(row_after, start))
+            part = with_folder_values(part, file, schema, matching)
+            wrong = {each.column for each in part.differences}
+            for each in schema.fields:
+                if each.name in part.columns or each.name in wrong:
+                    column = column_of_parts([part], each, matching, is_row_key=each.name in keys)
+                    if isinstance(column, Difference):
+                        found.append(column)
+                    elif each.name in keys:
+                        chunks[each.name] += column.chunks
+            start += batch.num_rows
+    found.sort(key=lambda each: order.get(each.column, -1) if each.values else -1)
+    notes = (*whole.notes.values(), *extra_notes(extra), *null_notes(kept, rows, schema))
+    row_keys = {key.name: pa.chunked_array(chunks[key.name], key.type.arrow) for key in schema.row_keys}
+    return Conformed(row_keys, rows, grouped(found), notes).of(file.label)
 
 
-def _fields_to_read(
-    opened: parquet.ParquetFile, file: SourceFile, names: Sequence[str], schema: Schema
-) -> Iterator[Field]:
-    """Yield the fields whose columns must be read: keys, other types, nulls that the footer does not count."""
-    keys = {key.name for key in schema.row_keys}
-    of_folders = {value.name for value in file.folder_values}
-    for each in schema.fields:
-        if each.name not in names:
-            continue
-        column = names.index(each.name)
-        is_counted = each.nullable or _null_count(opened.metadata, opened.schema_arrow.names[column], each) is not None
-        is_plain = opened.schema_arrow.types[column] == each.type.arrow
-        if each.name in keys or not is_counted or not is_plain or each.name in of_folders:
-            yield each
-
-
-def _nulls_in_footer(opened: parquet.ParquetFile, names: Sequence[str], schema: Schema) -> dict[str, int]:
-    given = dict(zip(names, opened.schema_arrow.names, strict=True))
-    required = [each for each in schema.fields if not each.nullable and each.name in given]
-    return {each.name: _null_count(opened.metadata, given[each.name], each) or 0 for each in required}
-
-
-def _first_null(file: SourceFile, opened: parquet.ParquetFile, column: str) -> str:
-    """Return the name of the first row in which a column is NULL; reads its row groups until there is one."""
-    before = 0
-    for group in range(opened.num_row_groups):
-        values = read_parquet(file, opened, column, group)
-        if (row := pc.index(values.is_null(), True).as_py()) >= 0:
-            return row_after(before, row)
-        before += len(values)
-    return ""
-
-
-def _null_count(metadata: parquet.FileMetaData, name: str, field: Field) -> int | None:
-    """Return how many nulls a flat column has according to the footer; None if the footer does not record it."""
-    if pa.types.is_nested(field.type.arrow) or not metadata.num_row_groups:
-        return None
-    places = [i for i in range(metadata.num_columns) if metadata.schema.column(i).path == name]
-    if not places:
-        return None
-    nulls = 0
-    for group in range(metadata.num_row_groups):
-        statistics = metadata.row_group(group).column(places[0]).statistics
-        if statistics is None or not statistics.has_null_count:
-            return None
-        nulls += statistics.null_count
-    return nulls
+def _may_differ(field: Field, kind: pa.DataType, file: SourceFile, schema: Schema) -> bool:
+    """Return whether values of a column may not fit: its type alone does not tell, or a folder has another value."""
+    is_sure = field.nullable and kind == field.type.arrow and not field.type.holds(*JUDGED)
+    return not is_sure or field in schema.row_keys or any(each.name == field.name for each in file.folder_values)
 
 
 SUMMARY_ROWS = 100_000

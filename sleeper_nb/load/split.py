@@ -26,6 +26,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -36,10 +37,10 @@ import pyarrow.compute as pc
 from sleeper_nb.catalog.catalog_base import FileClaim, read_consistently
 from sleeper_nb.errors import Action, InvalidInput, NotFound, StateRuleBroken
 from sleeper_nb.load.casts import BAD_VALUE, plain_chunks, plain_values
-from sleeper_nb.load.conform import Difference, compare_column, raise_first
+from sleeper_nb.load.conform import Difference, RawColumns, column_of_parts, raise_first, row_after
 from sleeper_nb.load.data_columns import DataColumn, first_values
-from sleeper_nb.load.file_formats import folder_column, open_parquet, pieces_of, read_parquet
-from sleeper_nb.load.load_options import Matching
+from sleeper_nb.load.file_formats import open_parquet, pieces_of, read_parquet
+from sleeper_nb.load.load_options import EXACT, Matching
 from sleeper_nb.load.source_files import SourceFile, find_files
 from sleeper_nb.load.sources import IngestSource
 from sleeper_nb.model.even_partitions import MOST_LEAVES, even_tree
@@ -594,30 +595,27 @@ def sample_of_files(files: Sequence[SourceFile], schema: Schema, size: int, matc
 def _keys_of(file: SourceFile, group: int, schema: Schema, *, refuse: bool) -> pa.Table:
     """Return the row keys of a row group, without rows whose keys do not fit; with `refuse`, raise for the first."""
     with open_parquet(file) as opened:
-        names = opened.schema_arrow.names
-        of_folders = {value.name: value for value in file.folder_values if value.name not in names}
-        columns = {}
-        for key in schema.row_keys:
-            field = Field(key.name, key.type, nullable=not refuse)
-            if key.name in of_folders:
-                read = folder_column(of_folders[key.name], field, opened.metadata.row_group(group).num_rows)
-            else:
-                read = read_parquet(file, opened, key.name, group)
-            column = read if isinstance(read, Difference) else compare_column(read, field, is_row_key=True)
-            if isinstance(column, Difference):
-                if refuse:
-                    _refuse(file, opened, column, field)
-                return _as_nullable(schema).empty_table()
-            columns[key.name] = column
-        return pa.table(columns, schema=_as_nullable(schema)).drop_null()
-
-
-def _refuse(file: SourceFile, opened: Any, difference: Difference, key: Field) -> None:
-    """Raise the difference of a row key, which was found in one row group, with its row in the whole file."""
-    if key.name in opened.schema_arrow.names:
-        whole = compare_column(read_parquet(file, opened, key.name), key, is_row_key=True)
-        difference = whole if isinstance(whole, Difference) else difference
-    raise_first([replace(difference, source=file.label)])
+        sizes = [opened.metadata.row_group(i).num_rows for i in range(group + 1)]
+        raw = RawColumns(
+            tuple(opened.schema_arrow.names),
+            {
+                key.name: read_parquet(file, opened, key.name, group)
+                for key in schema.row_keys
+                if key.name in opened.schema_arrow.names
+            },
+            sizes[-1],
+            place=partial(row_after, sum(sizes[:-1])),
+        )
+    columns = {}
+    for key in schema.row_keys:
+        field = Field(key.name, key.type, nullable=not refuse)
+        column = column_of_parts([raw], field, EXACT, is_row_key=True)
+        if isinstance(column, Difference):
+            if refuse:
+                raise_first([replace(column, source=file.label)])
+            return _as_nullable(schema).empty_table()
+        columns[key.name] = column
+    return pa.table(columns, schema=_as_nullable(schema)).drop_null()
 
 
 def _as_nullable(schema: Schema) -> pa.Schema:
