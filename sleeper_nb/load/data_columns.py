@@ -23,17 +23,15 @@ from sleeper_nb.load.casts import BAD_VALUE, LEADING_ZERO
 from sleeper_nb.load.column_types import (
     TEXT_TYPES,
     TIMES,
-    MixedValues,
+    WithoutType,
     distinct,
     has_codes,
     joined_type,
     misfits,
-    mixed_in_file,
-    mixed_in_json,
-    mixed_in_memory,
     objects_of_many_names,
     of_pandas_alone,
     type_of_texts,
+    without_type,
 )
 from sleeper_nb.load.conform import (
     Difference,
@@ -76,8 +74,6 @@ class DataColumn:
         Its name in the data, where the table has another; "" otherwise.
     is_optional
         Whether the column may be left out where no field can hold it, unless it is a key.
-    hint_of_key
-        What to do if it is a key, where that differs: a key cannot be NULL.
     arrow
         The Arrow type of its values, where that says more than the field type, such as that there are none.
     is_written
@@ -93,7 +89,6 @@ class DataColumn:
     hint: HintParts = ()
     given: str = ""
     is_optional: bool = False
-    hint_of_key: HintParts = ()
     arrow: pa.DataType | None = None
     is_written: bool = False
     has_codes: bool = False
@@ -110,9 +105,7 @@ class DataColumn:
 
     def hint_as(self, *, is_key: bool = False) -> HintParts:
         """What to do about the problem of the column, as a key or as another one."""
-        if is_key:
-            return self.hint_of_key or self.hint
-        return (*self.hint, OR_IGNORE_EXTRA) if self.is_optional else self.hint
+        return (*self.hint, OR_IGNORE_EXTRA) if self.is_optional and not is_key else self.hint
 
     @property
     def kind(self) -> pa.DataType | None:
@@ -258,7 +251,7 @@ def _with_folders(sources: Sequence[IngestSource]) -> list[list[DataColumn]]:
 
 
 def _own_columns(source: IngestSource) -> Iterable[DataColumn]:
-    of_values: Callable[[str, Any], DataColumn] = partial(_of_values, mixed=mixed_in_memory)
+    of_values: Callable[[str, Any], DataColumn] = _of_values
     if isinstance(source, InMemory):
         if not is_pandas(source.data) and not is_rows(source.data):
             return columns_of_arrow(source.data.schema)
@@ -319,23 +312,25 @@ def _of_type(name: str, kind: pa.DataType, *, nullable: bool = True) -> DataColu
         return DataColumn(name, None, nullable, problem, error.hint_parts, is_optional=True)
 
 
-def _of_values(name: str, values: Any, mixed: Callable[[str, Any], MixedValues]) -> DataColumn:
-    """Return the column of Python or pandas values; `mixed` describes those that are not of one type."""
+def _of_values(name: str, values: Any, why: Callable[[str, Any], WithoutType | None] = without_type) -> DataColumn:
+    """Return the column of Python or pandas values; `why` describes those that are not of one type."""
     if of_pandas := of_pandas_alone(name, values):
         return DataColumn(name, None, problem=of_pandas.problem, hint=of_pandas.hint, is_optional=True)
     try:
         found = pa.array(values, from_pandas=True)
     except BAD_VALUE as error:
-        described = mixed(name, values)
-        problem = described.problem or f"column {name!r} has values of several types: {first_line(error)}"
-        hint, of_key = described.hint, described.hint_of_key
-        return DataColumn(name, None, problem=problem, hint=hint, is_optional=True, hint_of_key=of_key)
+        several = WithoutType(
+            f"column {name!r} has values of several types: {first_line(error)}",
+            ("give it a type that holds each value, such as ", giving_type(name, "decimal(38,10)")),
+        )
+        described = why(name, values) or several
+        return DataColumn(name, None, problem=described.problem, hint=described.hint, is_optional=True)
     return _of_type(name, found.type)
 
 
 def _of_sheet(name: str, values: list[Any], file: SourceFile) -> DataColumn:
     cell_of = partial(cell_in_sample, file, name)
-    return _of_values(name, values, partial(mixed_in_file, csv_format=file.csv, place=cell_of, empty=True))
+    return _of_values(name, values, partial(without_type, csv_format=file.csv, place=cell_of))
 
 
 def _of_json(name: str, values: list[Any], file: SourceFile) -> DataColumn:
@@ -343,7 +338,7 @@ def _of_json(name: str, values: list[Any], file: SourceFile) -> DataColumn:
     if wide := objects_of_many_names(name, values):
         return DataColumn(name, None, problem=wide.problem, hint=wide.hint, is_optional=True)
     line_of = partial(line_in_sample, file)
-    column = _of_values(name, values, partial(mixed_in_json, csv_format=file.csv, line_of=line_of))
+    column = _of_values(name, values, partial(without_type, csv_format=file.csv, place=line_of, is_json=True))
     if column.arrow == pa.string():
         return replace(column, type=type_of_texts(distinct(pa.array(values, pa.string())), TIMES), arrow=None)
     return column

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sleeper_nb.errors import InvalidInput, SleeperError, first_line
 from sleeper_nb.load.casts import BAD_VALUE, plain_values
-from sleeper_nb.load.column_types import mixed_in_memory
+from sleeper_nb.load.column_types import without_type
 from sleeper_nb.load.sources import arrow_of, is_pandas, is_spark_frame, with_index
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ def _arrow(name: str, data: Any) -> pa.Table:
 def _why_not(data: Any) -> str:
     """Return which value of a pandas table has no type of Arrow, with its row; "" where each column has one."""
     columns = ((str(name), data.iloc[:, i]) for i, name in enumerate(data.columns)) if is_pandas(data) else ()
-    return next(filter(None, (mixed_in_memory(name, values).problem for name, values in columns if _fails(values))), "")
+    found = (without_type(name, values) for name, values in columns if _fails(values))
+    return next((each.problem for each in found if each is not None), "")
 
 
 def _fails(values: Any) -> bool:
