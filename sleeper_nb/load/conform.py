@@ -477,6 +477,36 @@ def fitting_values(
     return pa.chunked_array([column], target.type.arrow), tuple(bad)
 
 
+def converted(
+    values: Any,
+    convert: Callable[[Any], pa.Array],
+    target: Field,
+    matching: Matching,
+    place: Callable[[int], str],
+    hint_of: Callable[[InexactValueError], Hint] = lambda _: "",
+) -> tuple[pa.ChunkedArray | Difference, tuple[BadValue, ...]]:
+    """Return values as a column of a field, or the first difference with the number of values that do not fit.
+
+    Where bad rows are kept back, the column is NULL where a value does not fit, and these values are returned too.
+
+    Parameters
+    ----------
+    convert
+        Returns a slice of the values with the field's type, or raises `InexactValueError`.
+    hint_of
+        Returns what to do about a value that does not fit; "" where the general hint says it.
+    """
+    if matching.keep_back:
+        return fitting_values(values, convert, target, matching)
+    try:
+        return pa.chunked_array([convert(values)]), ()
+    except InexactValueError as error:
+        difference = inexact(error, target, place, matching)
+        if hint := hint_of(error):
+            difference = replace(difference, hint=hint)
+        return with_count(difference, values, convert), ()
+
+
 def _nulls_apart(
     column: pa.ChunkedArray, target: Field, known: Container[int], *, is_row_key: bool
 ) -> Iterator[BadValue]:

@@ -29,17 +29,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from sleeper_nb.errors import UNCHANGED, Action, HintParts, InvalidInput, StorageError
+from sleeper_nb.errors import UNCHANGED, Action, Hint, HintParts, InvalidInput, StorageError
 from sleeper_nb.load.casts import BAD_VALUE, InexactValueError, exactly, first_bad, from_base64
 from sleeper_nb.load.conform import (
     WHOLE_LINE,
     BadValue,
     Difference,
     RawColumns,
-    fitting_values,
-    inexact,
+    converted,
     row_number,
-    with_count,
 )
 from sleeper_nb.load.csv_text import KeptLines, Quotes, WatchedText, as_written_in, hint_for, text_stream
 from sleeper_nb.load.json_files import parse_json
@@ -56,7 +54,7 @@ from sleeper_nb.load.source_files import (
 )
 from sleeper_nb.model.csv_format import CsvFormat
 from sleeper_nb.model.load_hints import UnevenLines
-from sleeper_nb.model.schema import Field, FieldType, Schema
+from sleeper_nb.model.schema import FieldType, Schema
 from sleeper_nb.report import counted, values_of
 
 logger = logging.getLogger(__name__)
@@ -510,28 +508,17 @@ class _TypedCsv:
         for name, texts in zip(self.names, batch.columns, strict=True):
             if name not in fields:
                 continue
-            if self.matching.keep_back:
-                convert = partial(self._values, kind=fields[name].type)
-                columns[name], wrong = fitting_values(texts, convert, fields[name], self.matching)
-                bad += wrong
-                continue
-            column = self._column(texts, fields[name], place)
+            convert = partial(self._values, kind=fields[name].type)
+            column, wrong = converted(texts, convert, fields[name], self.matching, place, self._hint)
+            bad += wrong
             if isinstance(column, Difference):
                 differences.append(column)
             else:
-                columns[name] = pa.chunked_array([column])
+                columns[name] = column
         return RawColumns(self.names, columns, batch.num_rows, tuple(differences), place=place, bad=tuple(bad))
 
-    def _column(self, texts: pa.Array, field: Field, place: Any) -> pa.Array | Difference:
-        """Return texts as values of a field, or the first difference with the number of values that do not fit."""
-        try:
-            return self._values(texts, field.type)
-        except InexactValueError as error:
-            difference = inexact(error, field, place, self.matching)
-            not_utf_8 = error.is_bad_text and self.format.encoding is None
-            if hint := ENCODING_HINT if not_utf_8 else hint_for(error, self.format):
-                difference = replace(difference, hint=hint)
-            return with_count(difference, texts, lambda part: self._values(part, field.type))
+    def _hint(self, error: InexactValueError) -> Hint:
+        return ENCODING_HINT if error.is_bad_text and self.format.encoding is None else hint_for(error, self.format)
 
     def _values(self, texts: pa.Array, kind: FieldType) -> pa.Array:
         if kind.name not in _TEXT_TYPES:

@@ -12,7 +12,7 @@ import hashlib
 import io
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,10 +23,9 @@ from zipfile import BadZipFile, ZipFile
 import pyarrow as pa
 from pyarrow import parquet
 
-from sleeper_nb.errors import Action, HintParts, InvalidInput, NotInstalled, StorageError
-from sleeper_nb.load.casts import NUMBERS, InexactValueError, exactly
+from sleeper_nb.errors import Action, Hint, InvalidInput, NotInstalled, StorageError
+from sleeper_nb.load.casts import NUMBERS, InexactValueError, Misfit, exactly
 from sleeper_nb.load.conform import (
-    BadValue,
     Conformed,
     Difference,
     RawColumns,
@@ -41,7 +40,7 @@ from sleeper_nb.load.csv_files import csv_names, csv_parts, csv_rows_at, matched
 from sleeper_nb.load.csv_text import null_hint
 from sleeper_nb.load.json_files import columns_of_objects, json_parts, json_rows_at
 from sleeper_nb.load.load_options import EXACT, Matching, nameless
-from sleeper_nb.load.python_values import without_leading_zeros
+from sleeper_nb.load.python_values import NoValue, without_leading_zeros
 from sleeper_nb.load.source_files import FolderValue, OriginalRows, SourceFile, read_errors, taken
 from sleeper_nb.model.csv_format import CsvFormat
 from sleeper_nb.model.schema import Field, Schema
@@ -186,35 +185,7 @@ Row = tuple[int, tuple[Any, ...]]
 _FORMULA = re.compile(rb"<(\w+:)?f[\s/>]")
 
 
-@dataclass(frozen=True, slots=True)
-class CellWithoutValue:
-    """A cell that shows an error, or whose formula was never calculated.
-
-    Parameters
-    ----------
-    cell
-        Its name in the sheet: ``B2``.
-    error
-        The error that it shows: ``#N/A``; "" for a formula without a result.
-    null_option
-        The options with which that error means NULL, too.
-    """
-
-    cell: str
-    error: str = ""
-    null_option: Action | None = None
-
-    @property
-    def problem(self) -> str:
-        """What is wrong, without the column."""
-        return f"the cell shows {self.error}" if self.error else "the formula has no stored result"
-
-    @property
-    def hint(self) -> HintParts:
-        """What to do about it."""
-        if self.null_option is None:
-            return ("open the file in a spreadsheet program and save it, so that it has the results of its formulas",)
-        return ("correct the cell, or add ", self.null_option, " if it means NULL")
+_NOT_CALCULATED = "open the file in a spreadsheet program and save it, so that it has the results of its formulas"
 
 
 def sheet_rows(file: SourceFile) -> tuple[tuple[str | None, ...], list[Row]]:
@@ -240,9 +211,9 @@ def sheet_rows(file: SourceFile) -> tuple[tuple[str | None, ...], list[Row]]:
     rows = [(number, (*cells, *(None,) * width)[:width]) for number, cells in rows]
     if not file.csv.header:
         return (None,) * width, _with_nulls(rows, file)
-    wrong = next((value for value in rows[0][1] if isinstance(value, CellWithoutValue)), None)
+    wrong = next((value for value in rows[0][1] if isinstance(value, NoValue)), None)
     if wrong is not None:
-        problem = f"the header of {file.label}, cell {wrong.cell}: {wrong.problem}"
+        problem = f"the header of {file.label} {wrong.misfit.problem}"
         raise InvalidInput(problem, hint="write the names of the columns as texts")
     names = tuple(None if value is None else str(value) for value in rows[0][1])
     return names, _with_nulls(rows[1:], file)
@@ -257,8 +228,8 @@ def _with_nulls(rows: list[Row], file: SourceFile) -> list[Row]:
     nulls = set(file.csv.nulls) if file.csv.null_text is not None else {""}
 
     def is_null(value: Any) -> bool:
-        if isinstance(value, CellWithoutValue):
-            return bool(value.error) and value.error in nulls
+        if isinstance(value, NoValue):
+            return bool(value.shown) and value.shown in nulls
         return isinstance(value, str) and value in nulls
 
     return [(number, tuple(None if is_null(value) else value for value in cells)) for number, cells in rows]
@@ -280,7 +251,7 @@ def _cells(file: SourceFile) -> Iterator[Row]:
             rows = _sheet_of(book, file).iter_rows()
             formulas = _sheet_of(of_formulas, file).iter_rows() if _has_formulas(content) else repeat(())
             for number, (cells, written) in enumerate(zip(rows, formulas, strict=False), 1):
-                yield number, tuple(map(partial(_value, file.csv), cells, written or repeat(None)))
+                yield number, tuple(map(_value, cells, written or repeat(None)))
     except (BadZipFile, KeyError, InvalidFileException) as error:
         raise StorageError(
             f"cannot read {file.label}: it is not an Excel file", hint="save it as .xlsx or .csv"
@@ -293,14 +264,15 @@ def _has_formulas(content: bytes) -> bool:
         return any(name.endswith(".xml") and _FORMULA.search(parts.read(name)) for name in parts.namelist())
 
 
-def _value(csv_format: CsvFormat, cell: Any, written: Any) -> Any:
+def _value(cell: Any, written: Any) -> Any:
     """Return the value of a cell, which is also given as it was written if the file has formulas."""
     if cell.data_type == "e":
         error = str(cell.value)
-        return CellWithoutValue(cell.coordinate, error, csv_format.null_option(error))
+        return NoValue(Misfit(f"shows {error} in cell {cell.coordinate}", "correct the cell"), error)
     # the stored result of a formula can be an empty text
     if cell.value is None and written is not None and written.data_type == "f" and cell.data_type != "str":
-        return CellWithoutValue(written.coordinate)
+        problem = f"has a formula without a stored result in cell {written.coordinate}"
+        return NoValue(Misfit(problem, _NOT_CALCULATED))
     return cell.value
 
 
@@ -327,18 +299,16 @@ def sheet_columns(file: SourceFile, schema: Schema, matching: Matching) -> RawCo
             raise InvalidInput(f"the sheet of {file.label} has {width} columns, not {len(names)}", hint="name them all")
     matched = matched_names(_with_numbers(names), file.csv, schema, matching)
     first = {name: matched.index(name) for name in matched}  # the first of each name; a second one is a difference
-    wrong = tuple(_cells_without_values(first, rows))
-    objects = [(number, {name: _cell_value(cells[i]) for name, i in first.items()}) for number, cells in rows]
+    objects = [(number, {name: cells[i] for name, i in first.items()}) for number, cells in rows]
     exact = replace(matching, columns=(), renames=(), by_name=False)
-    raw = columns_of_objects(objects, schema, exact, "row", null_hint=partial(null_hint, csv_format=file.csv))
-    if not rows:
-        return raw
-    if matching.keep_back:
-        bad = tuple(_cells_apart({name: i for name, i in first.items() if name in schema.names}, rows))
-        return replace(raw, names=matched, bad=(*raw.bad, *bad))
-    unread = {each.column for each in wrong}
-    columns = {name: column for name, column in raw.columns.items() if name not in unread}
-    return replace(raw, names=matched, columns=columns, differences=(*wrong, *raw.differences))
+    raw = columns_of_objects(objects, schema, exact, "row", null_hint=partial(_hint_of_cell, csv_format=file.csv))
+    return replace(raw, names=matched) if rows else raw
+
+
+def _hint_of_cell(error: InexactValueError, csv_format: CsvFormat) -> Hint:
+    if isinstance(error.value, NoValue) and error.value.shown:
+        return ("correct the cell, or add ", csv_format.null_option(error.value.shown), " if it means NULL")
+    return null_hint(error, csv_format)
 
 
 def sheet_names(file: SourceFile) -> tuple[str, ...]:
@@ -365,7 +335,8 @@ def sheet_sample(file: SourceFile) -> list[dict[str, Any]]:
     if twice is not None:
         raise InvalidInput(f"column {twice!r} of {file.label} occurs twice", hint="rename one in the sheet's header")
     return [  # the load refuses cells without values
-        {name: _cell_value(cell) for name, cell in zip(names, cells, strict=True)} for _, cells in rows
+        {name: None if isinstance(cell, NoValue) else cell for name, cell in zip(names, cells, strict=True)}
+        for _, cells in rows
     ]
 
 
@@ -375,30 +346,6 @@ def cell_in_sample(file: SourceFile, name: str, row: int) -> str:
 
     names, rows = sheet_rows(file)
     return f"cell {get_column_letter(_with_numbers(names).index(name) + 1)}{rows[row][0]}"
-
-
-def _cell_value(cell: Any) -> Any:
-    return None if isinstance(cell, CellWithoutValue) else cell
-
-
-def _cells_apart(places: Mapping[str, int], rows: Sequence[tuple[int, tuple[Any, ...]]]) -> Iterator[BadValue]:
-    for row, (number, cells) in enumerate(rows):
-        for each in _cells_without_values(places, [(number, cells)]):
-            yield BadValue(row, each)
-
-
-def _cells_without_values(
-    places: Mapping[str, int], rows: Sequence[tuple[int, tuple[Any, ...]]]
-) -> Iterator[Difference]:
-    """Yield the difference of each column in which cells show errors, or have formulas without results."""
-    for name, i in places.items():
-        wrong = [cells[i] for _, cells in rows if isinstance(cells[i], CellWithoutValue)]
-        if wrong:
-            problem = f"column {name!r}, cell {wrong[0].cell}: {wrong[0].problem}"
-            kind, place = wrong[0].problem, f"cell {wrong[0].cell}"
-            yield Difference(
-                name, problem, wrong[0].hint, kind=kind, values=len(wrong), example=wrong[0].error or "=", place=place
-            )
 
 
 def _with_numbers(names: Sequence[str | None]) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from json import JSONDecodeError, JSONDecoder, dumps
 from typing import Any
@@ -24,9 +23,7 @@ from sleeper_nb.load.conform import (
     BadValue,
     Difference,
     RawColumns,
-    fitting_values,
-    inexact,
-    with_count,
+    converted,
     with_default,
 )
 from sleeper_nb.load.csv_text import null_hint
@@ -400,18 +397,10 @@ def columns_of_objects(
             continue
         values = [row.get(key) for _, row in rows]
         to_field = partial(convert, kind=fields[name].type)
-        wrong: tuple[BadValue, ...] = ()
-        try:
-            if matching.keep_back:
-                column, wrong = fitting_values(values, to_field, fields[name], matching)
-            else:
-                column = pa.chunked_array([to_field(values)])
-        except InexactValueError as error:
-            difference = inexact(error, fields[name], place, matching)
-            if hint := null_hint(error):
-                difference = replace(difference, hint=hint)
-            differences.append(with_count(difference, values, to_field))
-            continue
-        columns[name] = with_default(column, fields[name], [key in row for _, row in rows])
+        column, wrong = converted(values, to_field, fields[name], matching, place, null_hint)
+        if isinstance(column, Difference):
+            differences.append(column)
+        else:
+            columns[name] = with_default(column, fields[name], [key in row for _, row in rows])
         bad += wrong
     return RawColumns(names, columns, len(rows), tuple(differences), place=place, bad=tuple(bad))

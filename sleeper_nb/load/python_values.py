@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from functools import partial
@@ -58,6 +59,14 @@ class NumberText(str):
 
     def __repr__(self) -> str:
         return str(self)
+
+
+@dataclass(frozen=True, slots=True)
+class NoValue:
+    """A place in a file that has no value: what is wrong with it, and the text that it shows instead, or ""."""
+
+    misfit: Misfit
+    shown: str = ""
 
 
 def from_python(values: Sequence[Any], target: FieldType, *, base64: Base64 | None = None) -> pa.Array:
@@ -139,7 +148,8 @@ def _of_one_type(values: Sequence[Any], kind: type, target: FieldType, base64: B
             if base is int and target.name in _NUMBERS and not _within_64_bits(values):
                 return _numbers(values, target)
             return _converted(values, partial(_array_of, kind=kind, arrow=arrow), target, name)
-    raise InexactValueError("other", target, 0, values[0])
+    misfit = values[0].misfit if isinstance(values[0], NoValue) else None
+    raise InexactValueError("other", target, 0, values[0], misfit=misfit)
 
 
 def _of_numpy(values: Sequence[np.generic]) -> pa.Array:

@@ -40,8 +40,9 @@ from sleeper_nb.load.conform import (
     notes_of_sources,
     raise_first,
 )
-from sleeper_nb.load.file_formats import CellWithoutValue, folder_columns, rows_at
+from sleeper_nb.load.file_formats import folder_columns, rows_at
 from sleeper_nb.load.load_options import Matching
+from sleeper_nb.load.python_values import NoValue
 from sleeper_nb.load.row_checks import JudgedRows, RowCheck, no_rows_judged, opened_checks, taken_keys
 from sleeper_nb.load.source_files import OriginalRows, SourceFile
 from sleeper_nb.load.sources import IngestSource, arrow_of, is_pandas, is_rows, read_source
@@ -377,8 +378,8 @@ def _text(value: Any) -> str | None:
     """Return a value as text; bytes that are not UTF-8 with the codes of the wrong ones."""
     if value is None or (isinstance(value, float) and value != value):  # noqa: PLR0124 - NaN, as pandas has NULL
         return None
-    if isinstance(value, CellWithoutValue):
-        return value.error or value.problem
+    if isinstance(value, NoValue):
+        return value.shown or value.misfit.problem
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
     if isinstance(value, bool):

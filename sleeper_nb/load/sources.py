@@ -39,7 +39,7 @@ from sleeper_nb.errors import (
     StorageError,
     first_line,
 )
-from sleeper_nb.load.casts import BAD_VALUE, InexactValueError
+from sleeper_nb.load.casts import BAD_VALUE
 from sleeper_nb.load.column_types import of_pandas_alone
 from sleeper_nb.load.conform import (
     BadValue,
@@ -47,13 +47,11 @@ from sleeper_nb.load.conform import (
     Difference,
     RawColumns,
     compare,
+    converted,
     extra_notes,
-    fitting_values,
-    inexact,
     notes_of_sources,
     raise_first,
     row_number,
-    with_count,
     with_default,
 )
 from sleeper_nb.load.file_formats import names_in, read_file
@@ -645,15 +643,7 @@ _Column = tuple[pa.ChunkedArray | Difference, tuple[BadValue, ...]]
 def _column(values: Sequence[Any], target: Field, matching: Matching) -> _Column:
     prepared = prepared_values(values, target.type) if matching.cast else values
 
-    def convert(part: Sequence[Any]) -> pa.Array:
-        return from_python(part, target.type)
-
-    if matching.keep_back:
-        return fitting_values(prepared, convert, target, matching)
-    try:
-        return pa.chunked_array([convert(prepared)]), ()
-    except InexactValueError as error:
-        return with_count(inexact(error, target, row_number, matching), prepared, convert), ()
+    return converted(prepared, partial(from_python, target=target.type), target, matching, row_number)
 
 
 def _untyped_column(values: Any) -> pa.ChunkedArray | None:
