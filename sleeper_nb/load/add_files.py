@@ -30,7 +30,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -38,7 +37,6 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -482,10 +480,6 @@ class _Examiner:
             each.column: each.type.name for each in statistics.fields(state.schema) if each.type.name in _WHOLE_NUMBERS
         }
 
-        leaves = state.tree.leaves
-        cut_by_first = all(each.is_leaf or each.dimension == 0 for each in state.tree.partitions)
-        self._starts: list[Any] | None = [leaf.region.ranges[0].min for leaf in leaves[1:]] if cut_by_first else None
-
     def examine(self, address: str, file: SourceFile) -> _Examined:
         try:
             self._check_place(address)
@@ -622,7 +616,7 @@ class _Examiner:
             before = keys.rows
             self._check_keys(table, keys)
             judged = judged.plus(self._check_rows(batch, checks, before))
-            by_leaf.update(self._by_leaf(table))
+            by_leaf.update(rows_by_leaf(table, self._tree, self._schema))
         return keys, dict(by_leaf), judged
 
     def _check_values(self, batch: pa.RecordBatch, before: int) -> None:
@@ -655,22 +649,6 @@ class _Examiner:
         for broken in checks.differences(rows):
             raise _RefusedError(f"breaks {broken.column}: {broken.kind}", broken.hint)
         return checks.judged(rows, partial(row_after, before))
-
-    def _by_leaf(self, table: pa.Table) -> dict[str, int]:
-        """Return the rows of each leaf; of sorted rows, each leaf has those between two places."""
-        first = table.column(0).combine_chunks()
-        if self._starts is None or not isinstance(first[0].as_py(), int | str | bytes):
-            return rows_by_leaf(table, self._tree, self._schema)
-        counts, place = {}, 0
-        leaf = bisect_right(self._starts, first[0].as_py())
-        while place < len(first):
-            end = len(first)
-            if leaf < len(self._starts) and first[-1].as_py() >= self._starts[leaf]:
-                end = bisect_left(range(len(first)), self._starts[leaf], place, key=lambda i: first[i].as_py())
-            if end > place:
-                counts[self._tree.leaves[leaf].id] = end - place
-            place, leaf = end, leaf + 1
-        return counts
 
     def _statistics(self, columns: pa.Schema, metadata: pq.FileMetaData) -> Iterator[ColumnStatistics]:
         """Yield the statistics of the columns of whole numbers and times, as the footer has them for all rows."""

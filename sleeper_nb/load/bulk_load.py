@@ -81,18 +81,8 @@ _SHARE = 8
 
 
 def slice_bytes(settings: IngestSettings) -> int:
-    """Return about how many bytes of rows a task sorts at once."""
+    """Return about how many bytes of rows a task sorts at once, and a merge of sorted runs holds."""
     return settings.task_bytes // _SHARE
-
-
-def merge_bytes(settings: IngestSettings) -> int:
-    """Return about how many bytes of rows a merge of sorted runs holds."""
-    return settings.task_bytes // _SHARE
-
-
-def part_bytes(settings: IngestSettings) -> int:
-    """Return from how many bytes of rows on a leaf is written by several tasks, each to a file of its own."""
-    return settings.task_bytes
 
 
 def times_in_memory(file_bytes: int) -> int:
@@ -363,7 +353,7 @@ class ThreadsWriter:
         StorageError
             When the temporary folder is full.
         """
-        with Spool(schema.sort_order, merge_bytes(self.settings)) as spool:
+        with Spool(schema.sort_order, slice_bytes(self.settings)) as spool:
             checks, units = self.row_checks(schema), list(self._units(schema))
             new_id = partial(_named, run_id, self.clock)
             self.run_files = self._run_files(units, tree)
@@ -611,7 +601,7 @@ class _Writing:
     ) -> None:
         self._storage, self._spool, self._sorting, self._settings = storage, spool, sorting, settings
         self._stopped = threading.Event()
-        most = part_bytes(settings) if settings.file_per_leaf else sys.maxsize
+        most = settings.task_bytes if settings.file_per_leaf else sys.maxsize
         parts = [
             _MergedPart(folder, paths.data_file(folder, new_id()), tuple(runs), low, high)
             for folder, runs in sorting.runs.items()

@@ -131,7 +131,7 @@ class IngestSettings:
         How each file is written.
     task_bytes
         About how much memory each task of a bulk load takes for rows
-        (``sleeper.table.bulk.import.task.memory.bytes``).
+        (``sleeper.table.bulk.import.task.memory.bytes``); a leaf with more is written by several, each to a file.
     merge
         Whether a bulk load merges its sorted runs (``sleeper.table.bulk.import.merge``); None for auto.
     """

@@ -31,8 +31,6 @@ from sleeper_nb.engines.spark.task_results import RESULT_DDL, result
 from sleeper_nb.load.bulk_load import (
     BufferedRows,
     check_all_written,
-    merge_bytes,
-    part_bytes,
     slice_bytes,
 )
 from sleeper_nb.load.conform import raise_first
@@ -101,7 +99,7 @@ class BulkTasks:
     def write_runs(self, tables: Iterable[pa.Table], sorted_rows: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
         """Yield a report for each file that was written from conformed rows; `sorted_rows` is as of `cut`."""
         merging: dict[int, list[Run]] = defaultdict(list)
-        with Spool(self.schema.sort_order, merge_bytes(self.settings), _local_folder()) as spool:
+        with Spool(self.schema.sort_order, slice_bytes(self.settings), _local_folder()) as spool:
             for number, buffer in enumerate(self._slices(tables)):
                 rows = 0
                 for leaf, part in self._leaves(buffer):
@@ -151,12 +149,12 @@ class BulkTasks:
         """Return how many tasks write a leaf that has such a share of a slice's rows."""
         if not self.settings.file_per_leaf:
             return 1
-        return max(1, min(self.merging, int(share * self.expected_bytes) // part_bytes(self.settings)))
+        return max(1, min(self.merging, int(share * self.expected_bytes) // self.settings.task_bytes))
 
     def merge(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield a report for each file that was written from packed pieces."""
         pa.set_cpu_count(1)
-        with Spool(self.schema.sort_order, merge_bytes(self.settings), _local_folder()) as spool:
+        with Spool(self.schema.sort_order, slice_bytes(self.settings), _local_folder()) as spool:
             for (leaf, _), runs in _stored(batches, spool).items():
                 yield self._written(leaf, spool.merged(runs), _rows_of(runs))
 

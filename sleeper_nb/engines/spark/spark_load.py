@@ -31,7 +31,7 @@ from sleeper_nb.engines.spark.load_frames import (
 from sleeper_nb.engines.spark.load_sessions import in_session, load_session
 from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.engines.spark.task_results import RESULT_DDL, judged_of, references_of
-from sleeper_nb.load.bulk_load import part_bytes, progress_text, slice_bytes, times_in_memory
+from sleeper_nb.load.bulk_load import progress_text, slice_bytes, times_in_memory
 from sleeper_nb.load.conform import conform
 from sleeper_nb.load.ingest import IngestSettings
 from sleeper_nb.load.load_options import Matching
@@ -168,7 +168,7 @@ def _merging_tasks(spark: SparkSession, tree: PartitionTree, settings: IngestSet
     """Return how many tasks merge: one for each leaf, or as many as there are cores for much data in few leaves."""
     if not settings.file_per_leaf:
         return 1
-    at_once = spark.sparkContext.defaultParallelism if expected >= part_bytes(settings) else 1
+    at_once = spark.sparkContext.defaultParallelism if expected >= settings.task_bytes else 1
     return max(len(tree.leaves), at_once)
 
 
