@@ -86,7 +86,6 @@ def slice_bytes(settings: IngestSettings) -> int:
 
 
 def times_in_memory(file_bytes: int) -> int:
-    """Return about how many bytes the rows of a file have in memory."""
     return _TIMES_IN_MEMORY * file_bytes
 
 
@@ -104,11 +103,9 @@ class BufferedRows:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more rows should be added."""
         return self.bytes >= self._most
 
     def add(self, rows: pa.Table) -> None:
-        """Add rows."""
         if rows.num_rows:
             self._rows.append(rows)
             self.bytes += rows.nbytes
@@ -188,13 +185,13 @@ class LoadWriter(Protocol):
     """
 
     @property
-    def run_files(self) -> RunFiles: ...  # noqa: D102 - above
+    def run_files(self) -> RunFiles: ...
 
     @property
-    def crowded(self) -> Collection[str]: ...  # noqa: D102 - above
+    def crowded(self) -> Collection[str]: ...
 
     @property
-    def judged(self) -> JudgedRows: ...  # noqa: D102 - above
+    def judged(self) -> JudgedRows: ...
 
     def write(self, run_id: str, schema: Schema, tree: PartitionTree) -> Iterator[FileReference]:
         """Write all rows to files whose names begin with an id, and yield the references to them."""
@@ -278,7 +275,6 @@ class BulkLoad:
 
     @property
     def judged(self) -> JudgedRows:
-        """How many of the rows break each expectation of the table, once all are written."""
         return self._writer.judged
 
     @property
@@ -291,7 +287,6 @@ class BulkLoad:
 
     @property
     def is_unmerged(self) -> bool:
-        """Whether compaction has something to merge of what was loaded."""
         return self._writer.run_files.most > 0 and most_of_leaf(self._references) > 1
 
     def _summary(self) -> Iterator[str]:
@@ -310,7 +305,6 @@ _SORTING = 0.6
 
 
 def threads_of_machine() -> int:
-    """Return how many threads can run at once here."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

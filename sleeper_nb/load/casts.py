@@ -99,11 +99,9 @@ class InexactValueError(Exception):
         self.path, self.misfit = path, misfit
 
     def at(self, index: int) -> InexactValueError:
-        """Return the same error for another row."""
         return InexactValueError(self.kind, self.target, index, self.value, self.path, self.misfit)
 
     def within(self, name: str) -> InexactValueError:
-        """Return the same error for a struct that has the value in a field."""
         return InexactValueError(self.kind, self.target, self.index, self.value, f".{name}{self.path}", self.misfit)
 
     @property
@@ -118,7 +116,6 @@ class InexactValueError(Exception):
 
     @property
     def is_bad_text(self) -> bool:
-        """Whether the value is a text that is not UTF-8."""
         return self.kind == self.target.name == "string" and self.index is not None
 
     @property

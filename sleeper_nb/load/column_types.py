@@ -155,7 +155,6 @@ _CAST_TOGETHER: Final = 20_000
 
 
 def distinct(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Return the different texts of a column, without NULL."""
     return texts.unique().drop_null()
 
 

@@ -47,7 +47,6 @@ MISSING: Final = "missing column"
 
 
 def row_number(index: int) -> str:
-    """Return the name of a row in messages, counted from 1: ``row 3``."""
     return f"row {index + 1:,}"
 
 
@@ -107,7 +106,6 @@ class Difference:
 
     @property
     def change(self) -> str:
-        """The hint in Python."""
         return hint_text(self.hint, "")
 
     @property
@@ -117,7 +115,6 @@ class Difference:
 
     @property
     def first_at(self) -> str:
-        """The file and line of the first value."""
         return ", ".join(filter(None, (self.source, self.place)))
 
     @property
@@ -130,7 +127,6 @@ class Difference:
 
     @property
     def error(self) -> InvalidInput:
-        """The error that a run raises for it."""
         return InvalidInput(self.line, hint=self.hint)
 
     def plus(self, other: Difference) -> Difference:
@@ -277,7 +273,6 @@ def compare(raw: RawColumns, schema: Schema, matching: Matching = EXACT) -> Conf
 
 
 def column_of_default(target: Field, rows: int) -> pa.Array:
-    """Return a field's column of rows whose load does not name it: its default, or NULL without one."""
     kind = target.type.arrow
     return pa.nulls(rows, kind) if target.default is None else pa.repeat(pa.scalar(target.default, kind), rows)
 
@@ -346,7 +341,6 @@ def notes_of_sources(noted: Iterable[tuple[str, Iterable[str]]]) -> tuple[tuple[
 
 
 def extra_notes(names: Sequence[str]) -> tuple[str, ...]:
-    """Return a note that names the columns that are left out because the table lacks them."""
     shown = [name if name.strip() else "a column without a name" for name in names]
     return (f"skipped, not in the table: {', '.join(shown)}",) if names else ()
 
@@ -582,17 +576,14 @@ def _hint_for_unknown(
 
 
 def without_name(name: str) -> str:
-    """Return the problem of a column of data that has no name."""
     return f"{name.partition(' without')[0] if name.strip() else 'a column'} of the data has no name"
 
 
 def naming(name: str, column: str = "name") -> Action:
-    """Return the option that gives a column of the data another name."""
     return Action(f'--columns "{name}={column}"', f"columns={{{name!r}: {column!r}}}")
 
 
 def giving_type(name: str, kind: str, *, cast: bool = False) -> Action:
-    """Return the option that gives a column of the data a type, also one to which its values must be cast."""
     line, python = f"--types {shlex.quote(f'{name}={kind}')}", f"types={{{name!r}: {kind!r}}}"
     return Action(f"{line} --cast", f"{python}, cast=True") if cast else Action(line, python)
 
@@ -632,7 +623,6 @@ def _nearest(name: str, candidates: Sequence[str]) -> str | None:
 
 
 def nulls_refused(name: str, nulls: int, note: str = "", *, is_row_key: bool = False) -> Difference:
-    """Return the difference of a column that has nulls but must not."""
     which = "row keys cannot be null" if is_row_key else "only fields declared with ? can be null"
     change = f"drop those rows or fill in the values; {which}"
     reason = f" ({note})" if note else ""

@@ -326,7 +326,6 @@ def is_of_values(names: Sequence[str]) -> bool:
 
 
 def empty_lines_above(file: SourceFile) -> int:
-    """Return the number of empty lines above the header."""
     with file.open() as stream:
         block = bytes(stream.read(_MOST_EMPTY)).removeprefix(codecs.BOM_UTF8)
     above = block[: len(block) - len(block.lstrip(b"\r\n"))]
@@ -468,7 +467,6 @@ class _TypedCsv:
         return _line_of(self.file, self.format, record)
 
     def wrong_lines_as_rows(self) -> RawColumns:
-        """Return the lines that are no rows of the columns, each as a row without values."""
         assert self.wrong_lines is not None  # noqa: S101 - they are looked for where rows are kept back
         found, records = self.wrong_lines.found, self.wrong_lines.records
         bad = [BadValue(row, _of_line(line)) for row, line in enumerate(found)]

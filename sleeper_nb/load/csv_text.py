@@ -41,12 +41,10 @@ class UnreadableTextError(InexactValueError):
         self.verdict, self.advice = verdict, advice
 
     def at(self, index: int) -> InexactValueError:
-        """Return the same error for another row."""
         return UnreadableTextError(self.verdict, self.advice, self.target, index, self.value)
 
     @property
     def hint(self) -> str:
-        """How a text is written in the format."""
         return self.advice
 
 
@@ -90,11 +88,9 @@ class KeptLines(io.RawIOBase):
         self.dropped: list[int] = []
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def close(self) -> None:
-        """Close the file too."""
         self._stream.close()
         super().close()
 
@@ -188,7 +184,6 @@ class Quotes:
         return text.removesuffix(self._escape)
 
     def end(self) -> None:
-        """Check the end of the file."""
         goes_on = self._goes_on
         self.check(b"\n")
         self._goes_on, self.ended = goes_on, True
@@ -226,7 +221,6 @@ class WatchedText(io.RawIOBase):
         self.is_empty = True
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def read(self, size: int = -1) -> bytes:
@@ -290,7 +284,6 @@ _SPACES = "[ \u00a0\u202f\u2009]"
 
 
 def thousands_option(separator: str) -> Action:
-    """Return the option that says what separates thousands."""
     typed = f'"{separator}"' if separator == "'" else separator
     return Action(f"--read thousands={typed}", f"thousands={separator!r}")
 
@@ -300,7 +293,6 @@ def _pattern_of(csv_format: CsvFormat, type_name: str) -> str | None:
 
 
 def has_pattern(csv_format: CsvFormat, type_name: str) -> bool:
-    """Return whether a format says how the dates or times of a type are written."""
     return _pattern_of(csv_format, type_name) is not None
 
 

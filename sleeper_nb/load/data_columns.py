@@ -95,12 +95,10 @@ class DataColumn:
 
     @property
     def name_in_data(self) -> str:
-        """Its name in the data."""
         return self.given or self.name
 
     @property
     def difference(self) -> Difference:
-        """The problem, as a plan lists it."""
         return Difference(self.name, self.problem, self.hint_as())
 
     def hint_as(self, *, is_key: bool = False) -> HintParts:
@@ -300,7 +298,6 @@ def _of_rows(rows: Sequence[Mapping[Any, Any]]) -> list[tuple[str, Any]]:
 
 
 def columns_of_arrow(schema: pa.Schema) -> tuple[DataColumn, ...]:
-    """Return the columns that an Arrow schema describes."""
     return tuple(_of_type(each.name, each.type, nullable=each.nullable) for each in schema)
 
 
@@ -628,7 +625,6 @@ class OddTexts:
 
     @property
     def line(self) -> HintParts:
-        """What is odd, and what to do."""
         return (f"{self}. ", *self.hint)
 
 

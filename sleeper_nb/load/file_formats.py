@@ -107,7 +107,6 @@ def parquet_parts(
 
 
 def parquet_rows_at(file: SourceFile, rows: Sequence[int]) -> OriginalRows:
-    """Return the rows of a Parquet file that have some indexes."""
     with open_parquet(file) as opened:
         found, _ = taken(opened.iter_batches(BATCH_ROWS), rows, opened.schema_arrow)
     return OriginalRows(dict(zip(found.column_names, found.columns, strict=True)), [row + 1 for row in rows])

@@ -143,13 +143,11 @@ class IngestSettings:
 
     @classmethod
     def of(cls, properties: TableProperties) -> IngestSettings:
-        """Return the settings that a table's properties hold."""
         strategy, task_bytes, merge = properties.values(INGEST_STRATEGY, IMPORT_TASK_BYTES, IMPORT_MERGE)
         return cls(strategy, DataFileSettings.of(properties), task_bytes, None if merge == "auto" else merge == "true")
 
     @property
     def file_per_leaf(self) -> bool:
-        """Whether each leaf that gets rows gets a file of its own."""
         return self.strategy == ONE_FILE_PER_LEAF
 
 
@@ -512,7 +510,6 @@ def plan_of_counts(
     strategy: str,
     through_spark: bool,
 ) -> IngestPlan:
-    """Return the plan for data whose row count, rows by leaf id, and differences are known."""
     differences = tuple(differences)
     leaves = () if differences else leaf_rows(state, by_leaf)
     files = len(leaves) if strategy == ONE_FILE_PER_LEAF else min(1, len(leaves))

@@ -92,7 +92,6 @@ def json_sample(file: SourceFile) -> list[dict[str, Any]]:
 
 
 def line_in_sample(file: SourceFile, row: int) -> str:
-    """Return the line of an object of `json_sample` as text."""
     return f"line {_first_objects(file)[row][0]:,}"
 
 

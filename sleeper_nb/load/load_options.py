@@ -83,7 +83,6 @@ class Matching:
 
     @property
     def renames_columns(self) -> bool:
-        """Whether a column of the data can have another name in the table."""
         return bool(self.by_name or self.columns or self.renames)
 
     def names(self, given: Sequence[str], schema: Schema) -> tuple[str, ...]:

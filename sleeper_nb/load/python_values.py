@@ -344,7 +344,6 @@ def _truths(array: pa.Array) -> pa.Array:
 
 
 def without_leading_zeros(array: pa.Array) -> pa.Array:
-    """Return texts without the zeros before a number's first digit."""
     return pc.replace_substring_regex(array.cast(pa.string()), _LEADING_ZEROS, r"\1\2")
 
 

@@ -91,7 +91,6 @@ class SortedOut:
 
     @property
     def count(self) -> int:
-        """The number of rows that are kept back."""
         return sum(len(part.wrong) for part in self.parts)
 
     @property

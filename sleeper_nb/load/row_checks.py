@@ -66,7 +66,6 @@ class RowCheck:
     broken: Condition
 
     def picklable(self) -> RowCheck:
-        """Return the check in a form that can be sent to tasks in other processes."""
         return replace(self, broken=self.broken.picklable())
 
 
@@ -109,7 +108,6 @@ NOT_JUDGED: Final = JudgedRows()
 
 
 def no_rows_judged(checks: Sequence[RowCheck]) -> JudgedRows:
-    """Return the counts of no rows."""
     return JudgedRows(tuple(each.check.condition for each in checks if isinstance(each.check, Expectation)))
 
 
@@ -179,7 +177,6 @@ def _broken(row_filter: RowFilter, rows: pa.Table) -> list[pa.RecordBatch]:
 
 @contextmanager
 def opened_checks(checks: Sequence[RowCheck]) -> Iterator[OpenedChecks]:
-    """Prepare checks for evaluation."""
     with ExitStack() as stack:
         yield OpenedChecks([(each.check, stack.enter_context(each.broken.opened())) for each in checks])
 
@@ -279,7 +276,6 @@ class TakenKey:
 
     @property
     def hint(self) -> Hint:
-        """What to do."""
         if self.rows > 1:
             return _LOAD_ONCE
         return _REPLACE

@@ -211,7 +211,6 @@ def _common_prefix(array: pa.Array) -> int:
 
 
 def key_at(rows: pa.Table, names: Sequence[str], index: int) -> Key:
-    """Return the key of a row; times are numbers."""
     return tuple(plain_value(rows[name][index]) for name in names)
 
 
@@ -307,7 +306,6 @@ def most_runs(leaves: int) -> int:
 
 
 def most_of_leaf(references: Iterable[FileReference]) -> int:
-    """Return the most files that one leaf has in some references."""
     return max(Counter(each.partition_id for each in references).values(), default=0)
 
 
@@ -348,7 +346,6 @@ Run = tuple[Piece, ...]
 
 
 def cut_in_pieces(rows: pa.Table) -> Iterator[pa.Table]:
-    """Yield sorted rows in pieces."""
     count = max(1, -(-rows.nbytes // PIECE_BYTES), -(-rows.num_rows // PIECE_ROWS))
     size = -(-rows.num_rows // count)
     for begin in range(0, rows.num_rows, size or 1):
@@ -399,7 +396,6 @@ class Spool:
                 self._file.close()
 
     def add(self, rows: pa.Table) -> Run:
-        """Store sorted rows as a run."""
         return tuple(
             self.store(packed(piece), piece.num_rows, piece.nbytes, key_at(piece, self._names, 0))
             for piece in cut_in_pieces(rows)

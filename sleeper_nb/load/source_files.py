@@ -230,7 +230,6 @@ class SourceFile:
 
 
 def has_known_format(file: SourceFile) -> bool:
-    """Return whether the name of a file says its format."""
     return file.path.lower().endswith((*SOURCE_ENDINGS, *SPREADSHEET_ENDINGS))
 
 

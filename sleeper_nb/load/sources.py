@@ -67,17 +67,14 @@ from sleeper_nb.storage.filesystem import Storage
 
 
 def is_pandas(data: Any) -> bool:
-    """Return whether data is a pandas DataFrame, or of a class made from it."""
     return _is_a(data, "pandas", "DataFrame")
 
 
 def is_spark_frame(data: Any) -> bool:
-    """Return whether data is a Spark DataFrame."""
     return _is_a(data, "pyspark", "DataFrame")
 
 
 def is_rows(data: Any) -> bool:
-    """Return whether data is a list of dictionaries."""
     return isinstance(data, list) and all(isinstance(row, dict) for row in data)
 
 
@@ -201,7 +198,6 @@ def _computed(compute: Callable[[], Any]) -> Any:
 
 
 def _is_a(data: Any, library: str, name: str) -> bool:
-    """Return whether data is an instance of a class of a library, which need not be imported for that."""
     return (library, name) in [(kind.__module__.partition(".")[0], kind.__name__) for kind in type(data).__mro__]
 
 
@@ -242,7 +238,6 @@ _BY_CONTENT = frozenset({
 
 
 def is_web_address(source: object) -> bool:
-    """Return whether a source is the address of a file of the web."""
     return isinstance(source, str) and re.match(r"https?://", source, re.IGNORECASE) is not None
 
 
@@ -393,7 +388,6 @@ class InMemory:
 
     @property
     def is_spark(self) -> bool:
-        """Whether the data is a Spark DataFrame."""
         return is_spark_frame(self.data)
 
 
@@ -497,7 +491,6 @@ def bytes_of(sources: Iterable[IngestSource]) -> int:
 
 
 def is_spark(sources: Sequence[IngestSource]) -> bool:
-    """Return whether any source is a Spark DataFrame."""
     return any(isinstance(source, InMemory) and source.is_spark for source in sources)
 
 

@@ -513,12 +513,10 @@ class KeySample:
 
 
 def sample_size(leaves: int | None) -> int:
-    """Return how many keys are sampled for a number of leaves."""
     return max(SAMPLED_KEYS, _KEYS_PER_LEAF * min(leaves or 1, MOST_LEAVES))
 
 
 def default_leaves(rows: int) -> int:
-    """Return the number of leaves of a new table that is created with some rows."""
     return min(max(rows // ROWS_PER_LEAF, 1), _MOST_LEAVES_UNASKED)
 
 
@@ -696,7 +694,6 @@ class LeavesWanted:
 
     @classmethod
     def of(cls, properties: TableProperties) -> LeavesWanted:
-        """Return what a table's properties say."""
         return cls(properties[IMPORT_MIN_LEAVES], properties[SPLITTING_MIN_ROWS])
 
     @property
@@ -729,7 +726,6 @@ class SplitBefore:
 
     @property
     def note(self) -> str:
-        """What was done, in a few words."""
         return f"the only leaf was split into {counted(len(self.tree.leaves), 'leaf partition')} first"
 
     def commit(self, store: StateStore, author: str | None) -> Snapshot:
