@@ -455,13 +455,13 @@ def _edits(reference: TableReference, name: str, dialect: Dialect) -> list[Repla
             f"{reference.name!r} takes no WITH (…) options",
             hint=f"write {reference.name} VERSION AS OF 'savepoint.3'",
         )
-    edits = [Replacement(reference.start, reference.end, (("quoted", name),))]
+    edits = [Replacement(reference.start, reference.end, name)]
     clause = reference.clause
     if clause is not None and clause.start >= reference.end:
         edits.append(Replacement(clause.start, clause.end))
     if reference.alias_at is not None and reference.role != "describe":
         alias = quote_name(reference.parts[-1], dialect=dialect)
-        edits.append(Replacement(reference.alias_at, reference.alias_at, (("word", "AS"), ("quoted", alias))))
+        edits.append(Replacement(reference.alias_at, reference.alias_at, f"AS {alias}"))
     return edits
 
 
@@ -471,7 +471,7 @@ def _quoted_uses(statement: Statement, replaced: Mapping[TableReference, str]) -
     if statement.rules.dollar_in_names or not names:
         return []
     return [
-        Replacement(token.start, token.end, (("quoted", quote_name(token.text, dialect=statement.dialect)),))
+        Replacement(token.start, token.end, quote_name(token.text, dialect=statement.dialect))
         for token in statement.tokens
         if token.kind == "word"
         and token.text.casefold() in names

@@ -39,18 +39,13 @@ def with_own_parameters(statement: Statement) -> Statement:
     """Return the statement with each ``:name`` as its engine writes it; nothing else changes, not even the length."""
     own = statement.rules.parameter_mark
     marks = (mark for mark, _ in _parameters(statement) if mark.symbol != own)
-    return statement.replaced(Replacement(mark.start, mark.end, (("symbol", own),)) for mark in marks)
+    return statement.replaced(Replacement(mark.start, mark.end, own) for mark in marks)
 
 
 def with_duckdb_variables(statement: Statement) -> Statement:
     """Return the statement with a variable of DuckDB's, of the same name, in place of each parameter."""
     return statement.replaced(
-        Replacement(
-            mark.start,
-            name.end,
-            (("word", "getvariable"), ("symbol", "("), ("string", f"'{name.text}'"), ("symbol", ")")),
-        )
-        for mark, name in _parameters(statement)
+        Replacement(mark.start, name.end, f"getvariable('{name.text}')") for mark, name in _parameters(statement)
     )
 
 

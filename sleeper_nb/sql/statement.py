@@ -2,22 +2,21 @@
 
 Every step that looks into a statement takes this value, not the text: the search for tables and version clauses,
 parameters, views, answers from metadata, and the checks of what SQL may read. A step that rewrites a statement returns
-a new value: `Statement.replaced` applies a list of replacements at once, and moves the tokens along with the text, so
-the new text is not split again. A statement that is put together from parts of another one
-(`sleeper_nb.sql.composition`) knows where they were, so that an error is shown in what the user wrote.
+a new value: `Statement.replaced` applies a list of replacements at once. A statement that is put together from parts of
+another one (`sleeper_nb.sql.composition`) knows where they were, so that an error is shown in what the user wrote.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.sql_values import DIALECTS, Dialect, QueryPart, Slice, Written
 from sleeper_nb.sql.dialects import RULES, DialectRules
-from sleeper_nb.sql.tokens import Token, TokenKind, tokenize
+from sleeper_nb.sql.tokens import Token, tokenize
 
 _START = attrgetter("start")
 _QUOTES = frozenset("\"'`")
@@ -30,14 +29,14 @@ class Replacement:
     Parameters
     ----------
     start, end
-        The span, in characters. Where both are the same, tokens are inserted, after a space.
-    tokens
-        The kind and text of each new token, written with spaces between them; without any, the span is cut out.
+        The span, in characters. Where both are the same, the text is inserted, after a space.
+    text
+        Whole tokens; "" cuts the span out.
     """
 
     start: int
     end: int
-    tokens: tuple[tuple[TokenKind, str], ...] = ()
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +144,7 @@ class Statement:
         """Return the statement that begins with the token at an index; an empty one when there is no such token."""
         if at >= len(self.tokens):
             return Statement("", self.dialect, ())
-        start = self.tokens[at].start
-        return Statement(self.text[start:], self.dialect, tuple(_moved(self.tokens[at:], -start)))
+        return Statement.of(self.text[self.tokens[at].start :], dialect=self.dialect)
 
     def replaced(self, replacements: Iterable[Replacement]) -> Statement:
         """Return the statement with some spans replaced; every other character stays as it is.
@@ -161,10 +159,20 @@ class Statement:
         edits = sorted(replacements, key=lambda edit: (edit.start, edit.end))
         if not edits:
             return self
-        rewriting = _Rewriting(self)
+        text, at = "", 0
         for edit in edits:
-            rewriting.apply(edit)
-        return rewriting.finished()
+            if edit.start < at or edit.end > len(self.text):
+                raise InvalidInput(
+                    "these table references are not of this statement", hint="read them from the same text"
+                )
+            text = _joined(text, self.text[at : edit.start])
+            text = _joined(f"{text} " if edit.text and edit.start == edit.end else text, edit.text)
+            at = edit.end
+        return Statement.of(_joined(text, self.text[at:]), dialect=self.dialect)
+
+
+def _joined(left: str, right: str) -> str:
+    return f"{left} {right}" if left and right and _would_join(left[-1], right[0]) else left + right
 
 
 def query_in(statement: Statement, part: QueryPart) -> Statement:
@@ -217,67 +225,6 @@ class SqlText:
         text = SqlText(self.text, part)
         text._split = self._split
         return text
-
-
-class _Rewriting:
-    """Rewrites a statement from start to end, with replacements."""
-
-    def __init__(self, statement: Statement) -> None:
-        self._old = statement
-        self._at = 0  # up to here the old text is written
-        self._next = 0  # the first token that is not written
-        self._pieces: list[str] = []
-        self._length = 0
-        self._tokens: list[Token] = []
-        self._cut_token = False
-
-    def apply(self, edit: Replacement) -> None:
-        """Write the text before a span, and what takes the place of the span."""
-        if edit.start < self._at or edit.end > len(self._old.text):
-            raise InvalidInput("these table references are not of this statement", hint="read them from the same text")
-        self._keep(edit.start)
-        for number, (kind, text) in enumerate(edit.tokens):
-            if number or edit.start == edit.end:
-                self._write(" ")
-            self._write_apart(text)
-            self._tokens.append(Token.of(kind, text, self._length - len(text)))
-        self._at = edit.end
-        after = self._old.index_from(edit.end)
-        self._cut_token |= after > self._next and self._old.tokens[after - 1].end > edit.end
-        self._next = after
-
-    def finished(self) -> Statement:
-        """Write the rest, and return the statement."""
-        self._keep(len(self._old.text))
-        text = "".join(self._pieces)
-        if self._cut_token:  # a span ended inside a token, so only the new text tells what is there now
-            return Statement.of(text, dialect=self._old.dialect)
-        return Statement(text, self._old.dialect, tuple(self._tokens))
-
-    def _keep(self, end: int) -> None:
-        """Write the old text up to an offset, and its tokens."""
-        if end == self._at:
-            return
-        self._write_apart(self._old.text[self._at : end])
-        after = self._old.index_from(end)
-        kept = self._old.tokens[self._next : after]
-        self._cut_token |= bool(kept) and kept[-1].end > end
-        self._tokens += _moved(kept, self._length - end)
-        self._at, self._next = end, after
-
-    def _write_apart(self, text: str) -> None:
-        """Write a text, after a space where it would otherwise continue the token before it."""
-        if self._pieces and _would_join(self._pieces[-1][-1], text[0]):
-            self._write(" ")
-        self._write(text)
-
-    def _write(self, text: str) -> None:
-        self._pieces.append(text)
-        self._length += len(text)
-
-
-def _moved(tokens: Sequence[Token], by: int) -> list[Token]:
-    return [Token(kind, text, start + by, end + by, word, symbol) for kind, text, start, end, word, symbol in tokens]
 
 
 def _would_join(left: str, right: str) -> bool:

@@ -89,10 +89,10 @@ class NamedFiles:
             return
         name = f"{self._mark}file{len(self.rows)}"
         self.rows[name] = rows
-        yield _replacement(reference.start, reference.end, quoted_name(name))
+        yield Replacement(reference.start, reference.end, quoted_name(name))
         if reference.alias_at is not None and reference.role != "describe":
             alias = re.split(r"[/\\]", reference.name)[-1].partition(".")[0]  # as DuckDB names a file
-            yield _replacement(reference.alias_at, reference.alias_at, f"AS {quoted_name(alias or reference.name)}")
+            yield Replacement(reference.alias_at, reference.alias_at, f"AS {quoted_name(alias or reference.name)}")
 
     def _files(self, path: str) -> list[SourceFile]:
         """Return the local files of a path; none where DuckDB says best what is wrong with it."""
@@ -125,7 +125,7 @@ class NamedFiles:
             if files and has_known_format(files[0]):
                 missing["skip"] = str(empty_lines_above(files[0]))
             if missing and tokens[end].symbol == ")":
-                yield _replacement(tokens[end].start, tokens[end].start, f", {_options(missing)}")
+                yield Replacement(tokens[end].start, tokens[end].start, f", {_options(missing)}")
 
     def _visible(self, tokens: Sequence[Token], opening: int) -> Iterator[Replacement]:
         """Yield the files of each glob in the first argument of a call, which is a text or a list of texts."""
@@ -139,7 +139,7 @@ class NamedFiles:
             alone = tokens[first - 1].symbol in {"[", ",", "("} and tokens[last + 1].symbol in {"]", ",", ")"}
             if alone and (is_list or opener == opening) and (files := self._files(pattern)):
                 listed = _listed(files)
-                yield _replacement(tokens[first].start, tokens[last].end, listed[1:-1] if is_list else listed)
+                yield Replacement(tokens[first].start, tokens[last].end, listed[1:-1] if is_list else listed)
 
 
 def _argument_end(tokens: Sequence[Token], opening: int) -> int:
@@ -167,11 +167,6 @@ def _opener(tokens: Sequence[Token], at: int) -> int:
         at -= 1
         depth += (tokens[at].symbol in {")", "]"}) - (tokens[at].symbol in {"(", "["})
     return at
-
-
-def _replacement(start: int, end: int, text: str) -> Replacement:
-    tokens = Statement.of(text, dialect="duckdb").tokens
-    return Replacement(start, end, tuple((token.kind, token.text) for token in tokens))
 
 
 def _rows(files: Sequence[SourceFile]) -> FileRows | None:
