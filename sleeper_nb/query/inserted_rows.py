@@ -18,7 +18,7 @@ from sleeper_nb.query.result import QueryResult
 from sleeper_nb.report import counted
 from sleeper_nb.sql.composition import Composition
 from sleeper_nb.sql.grammar import placed
-from sleeper_nb.sql.insertion import query_with_values
+from sleeper_nb.sql.row_statements import query_with_values
 from sleeper_nb.sql.statement import SqlText, Statement
 
 

@@ -40,12 +40,18 @@ from sleeper_nb.session.statement_columns import (
     schema_of_query,
 )
 from sleeper_nb.session.table_opener import opener_of
-from sleeper_nb.sql.alteration import (
+from sleeper_nb.sql.grammar import Constant, Parameter, placed
+from sleeper_nb.sql.parameters import plain_value, unknown_parameter
+from sleeper_nb.sql.references import check_takes_no_notes
+from sleeper_nb.sql.statement import SqlText, Statement
+from sleeper_nb.sql.table_statements import (
     AddedCheck,
     AddedColumn,
     AlteredColumn,
     AlterTable,
     ColumnAlteration,
+    ColumnDefinition,
+    CreateTable,
     DroppedCheck,
     DroppedColumn,
     NewTableName,
@@ -53,11 +59,6 @@ from sleeper_nb.sql.alteration import (
     SetProperties,
     UniqueKeys,
 )
-from sleeper_nb.sql.beginning import check_takes_no_notes
-from sleeper_nb.sql.grammar import Constant, Parameter, placed
-from sleeper_nb.sql.parameters import plain_value, unknown_parameter
-from sleeper_nb.sql.statement import SqlText, Statement
-from sleeper_nb.sql.table_definition import ColumnDefinition, CreateTable
 from sleeper_nb.sql.writes import (
     CallProcedure,
     CommentOn,

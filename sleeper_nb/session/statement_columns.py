@@ -16,7 +16,7 @@ from sleeper_nb.query.inserted_rows import check_twice, found
 from sleeper_nb.report import counted
 from sleeper_nb.sql.grammar import placed
 from sleeper_nb.sql.statement import Statement
-from sleeper_nb.sql.table_definition import ColumnDefinition, CreateTable
+from sleeper_nb.sql.table_statements import ColumnDefinition, CreateTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -6,31 +6,19 @@ all its version clauses. Of statements that change rows, conditions and values g
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from sleeper_nb.change.row_changes import InsertRows, NamedQueries, OverwriteRows, RowChange, UpdateRows
-from sleeper_nb.errors import Hint, InvalidInput
+from sleeper_nb.errors import Action, Hint, InvalidInput
 from sleeper_nb.model.sql_values import DIALECTS, Name, QueryPart
-from sleeper_nb.sql.alteration import AlterTable, read_alter_table
-from sleeper_nb.sql.beginning import end_of_explain
-from sleeper_nb.sql.delete_update import read_delete, read_update
-from sleeper_nb.sql.foreign_statements import (
-    refuse_copy,
-    refuse_optimize,
-    refuse_replace,
-    refuse_restore,
-    refuse_show_create,
-    refuse_transaction,
-    refuse_upsert,
-    refuse_vacuum,
-)
-from sleeper_nb.sql.grammar import Constant, StatementReader
-from sleeper_nb.sql.insertion import read_insert
-from sleeper_nb.sql.merge_rows import read_merge
-from sleeper_nb.sql.references import names_of_with
+from sleeper_nb.sql.grammar import Constant, StatementReader, is_name
+from sleeper_nb.sql.references import OUR_WORDS, end_of_explain, names_of_with
+from sleeper_nb.sql.row_statements import read_delete, read_insert, read_merge, read_update, to_update_rows
 from sleeper_nb.sql.statement import Statement
-from sleeper_nb.sql.table_definition import CreateTable, read_create_table
+from sleeper_nb.sql.table_statements import AlterTable, CreateTable, read_alter_table, read_create_table
 
 _LISTED: Final = "CALL sys.help() lists the procedures"
 _CALL_HINT: Final = f"write CALL sys.compact('t') or CALL sys.compact(table => 't'); {_LISTED}"
@@ -132,10 +120,10 @@ def read_writing_statement(statement: Statement) -> WritingStatement | None:
     if word in _ROW_READERS:
         named = NamedQueries(statement.between(start, verb), names) if names else None
         change = _ROW_READERS[word](StatementReader(statement, verb), named)
-    elif word in _FOREIGN and not names:
-        _FOREIGN[word](StatementReader(statement, verb))
     elif word in _READERS and not names:
         change = _READERS[word](StatementReader(statement, verb))
+    elif word in OUR_WORDS and not names:
+        _refuse_foreign(StatementReader(statement, verb))
     return None if change is None else WritingStatement(statement, change, is_explained=start > 0)
 
 
@@ -239,12 +227,46 @@ _READERS: Final = {
 }  # fmt: skip
 """How a statement is read that begins with a word."""
 
-_FOREIGN: Final = {
-    "REPLACE": refuse_replace, "UPSERT": refuse_upsert, "COPY": refuse_copy, "VACUUM": refuse_vacuum,
-    "OPTIMIZE": refuse_optimize, "RESTORE": refuse_restore, "BEGIN": refuse_transaction, "START": refuse_transaction,
-    "COMMIT": refuse_transaction, "ROLLBACK": refuse_transaction, "SHOW": refuse_show_create,
-}  # fmt: skip
-"""What refuses the statements of other databases, by their first word."""
-
 _ROW_READERS: Final = {"INSERT": read_insert, "DELETE": read_delete, "UPDATE": read_update, "MERGE": read_merge}
 """How a statement about rows is read, which may have a ``WITH`` before it."""
+
+_FOREIGN: Final[Mapping[str, tuple[str, str, str] | Callable[[str], Hint]]] = {
+    "OPTIMIZE": ("merge files", "compact {table}", "session.table({table!r}).maintenance.compact()"),
+    "VACUUM": ("see which old files could be deleted", "collect-garbage {table}",
+               "session.table({table!r}).maintenance.collect_garbage()"),
+    "RESTORE": ("restore a version", "rollback {table} 1", "session.table({table!r}).rollback(1)"),
+    "SHOW CREATE TABLE": ("see its columns and rules", "describe {table} --fields", "session.table({table!r}).schema"),
+    "COPY FROM": ("load a file", "ingest {table} {file}", "session.table({table!r}).ingest({file!r})"),
+    "COPY": ("write a file", "export {table} {file}", "session.table({table!r}).export({file!r})"),
+    "REPLACE TABLE": "write CREATE OR REPLACE TABLE {} ROW KEYS (…) AS SELECT …".format,
+    "REPLACE INTO": to_update_rows,
+    "UPSERT INTO": to_update_rows,
+}  # fmt: skip
+"""Statements of other databases: what they are for, and what does the same here, at the faces and in Python."""
+
+_TRANSACTIONS: Final = frozenset({"BEGIN", "START", "COMMIT", "ROLLBACK"})
+_SAVING: Final = Action("create-savepoint T", "table.create_savepoint()")
+
+
+def _refuse_foreign(reader: StatementReader) -> None:
+    """Raise for a statement that other databases have, with what does the same here."""
+    start, words = reader.offset, reader.statement.words()[reader.at :]
+    if reader.word in _TRANSACTIONS:
+        hint: Hint = ("each statement is one commit; to be able to go back, create a savepoint first: ", _SAVING)
+        raise reader.error("there are no transactions of several statements", hint, start)
+    begin = next((each for each in _FOREIGN if " ".join((*words, "")).startswith(f"{each} ")), None)
+    if begin is None:
+        return
+    reader.at += len(begin.split())
+    _ = reader.skip("TABLE") or reader.skip("INTO")
+    token = reader.peek()
+    table = token.text if token is not None and is_name(token) else "t"
+    file = next((text[1:-1] for text in words if text.startswith("'")), "a.csv")
+    what = _FOREIGN["COPY FROM" if begin == "COPY" and "FROM" in words else begin]
+    if isinstance(what, tuple):
+        purpose, line, python = what
+        same = Action(line.format(table=table, file=shlex.quote(file)), python.format(table=table, file=file))
+        hint = (f"to {purpose}: ", same)
+    else:
+        hint = what(table)
+    raise reader.error(f"there is no {begin}", hint, start)

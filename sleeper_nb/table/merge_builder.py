@@ -22,7 +22,7 @@ from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.sql_values import Dialect, Name
 from sleeper_nb.report import counted
 from sleeper_nb.sql.expressions import assignments_of, expression_of
-from sleeper_nb.sql.merge_rows import CLAUSE_WORDS, not_reached
+from sleeper_nb.sql.row_statements import CLAUSE_WORDS, not_reached
 from sleeper_nb.sql.tokens import quote_name
 from sleeper_nb.table.changing import BoundChange
 

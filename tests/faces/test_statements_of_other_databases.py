@@ -56,8 +56,7 @@ def test_what_leaves_rows_that_exist_is_a_merge(refused, statement):
         ("COPY t FROM 'a b.csv'", "there is no COPY", "to load a file: %sleeper ingest t 'a b.csv'"),
         ("COPY INTO t FROM 'a.csv'", "there is no COPY", "to load a file: %sleeper ingest t a.csv"),
         ("COPY t TO 'a.csv'", "there is no COPY", "to write a file: %sleeper export t a.csv"),
-        ("COPY (SELECT 1) TO 'a.csv'", "there is no COPY", "to write a file: %sleeper sql --as pandas -o df SELECT"),
-        ("VACUUM", "there is no VACUUM", "to see which old files could be deleted: %sleeper maintain --dry-run"),
+        ("COPY (SELECT 1) TO 'a.csv'", "there is no COPY", "to write a file: %sleeper export t a.csv"),
         (
             "VACUUM t RETAIN 0 HOURS",
             "there is no VACUUM",

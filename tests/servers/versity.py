@@ -50,7 +50,16 @@ def versitygw_at(port: int, work: Path) -> Iterator[subprocess.Popen[str]]:
     """Run it on a port, over the folder `data`."""
     program, keys = _program(), {"ROOT_ACCESS_KEY": _KEYS[0], "ROOT_SECRET_KEY": _KEYS[1]}
     # Connections are not kept alive: some uploads in parts fail otherwise.
-    command = [program, "--port", f"127.0.0.1:{port}", "--region", "us-east-1", "--quiet", "posix", work / "data"]
+    command: list[str | Path] = [
+        program,
+        "--port",
+        f"127.0.0.1:{port}",
+        "--region",
+        "us-east-1",
+        "--quiet",
+        "posix",
+        work / "data",
+    ]
     with (
         (work / "log").open("a") as log,
         running(command, env={**os.environ, **keys}, stdout=log, stderr=log) as process,

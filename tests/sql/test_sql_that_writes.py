@@ -10,7 +10,7 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.sql import writes
-from sleeper_nb.sql.beginning import OUR_WORDS
+from sleeper_nb.sql.references import OUR_WORDS
 from tests.support.combinations import few_on_spark
 from tests.support.engines import DUCKDB_FIRST, ENGINES, answer
 
@@ -39,7 +39,8 @@ def files(session):
 
 
 def test_a_statement_that_may_be_ours_is_told_by_its_first_word():
-    assert {*writes._READERS, *writes._FOREIGN, *writes._ROW_READERS} == OUR_WORDS
+    foreign = {words.split()[0] for words in writes._FOREIGN}
+    assert {*writes._READERS, *foreign, *writes._TRANSACTIONS, *writes._ROW_READERS} == OUR_WORDS
 
 
 @few_on_spark(

@@ -19,7 +19,7 @@ from sleeper_nb.engines.local_files import absolute, as_pattern, check_outside, 
 from sleeper_nb.engines.undisturbed import undisturbed
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.last_used import LastUsed
-from sleeper_nb.sql.beginning import NOT_ALONE, end_of_explain, no_call, no_query, no_query_begins_with
+from sleeper_nb.sql.references import NOT_ALONE, end_of_explain, no_call, no_query, no_query_begins_with
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import unquote
 

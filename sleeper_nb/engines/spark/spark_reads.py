@@ -22,7 +22,7 @@ from sleeper_nb.engines.spark.sql_rules import (
     is_format,
 )
 from sleeper_nb.errors import Action, InvalidInput, NotFound
-from sleeper_nb.sql.beginning import end_of_explain, first_word, no_call, no_query_begins_with
+from sleeper_nb.sql.references import end_of_explain, first_word, no_call, no_query_begins_with
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import spells
 
