@@ -10,9 +10,9 @@ from typing import Final, TypeVar
 from sleeper_nb.errors import Hint, InvalidInput, SleeperError
 from sleeper_nb.model.sql_values import Name, Written
 from sleeper_nb.sql.error_place import line_with_caret
+from sleeper_nb.sql.parameters import NAME_IT
 from sleeper_nb.sql.references import check_alone
 from sleeper_nb.sql.statement import Statement
-from sleeper_nb.sql.syntax_hints import NAME_IT
 from sleeper_nb.sql.tokens import Token, skip_brackets, spells, unquote
 from sleeper_nb.sql.version_clause import read_clause
 

@@ -11,16 +11,15 @@ import pyarrow as pa
 from sleeper_nb.errors import DidYouMean, Hint, InvalidInput, NotFound, SleeperError, nearest
 from sleeper_nb.maintain.system_tables import MARK, SYSTEM_TABLES
 from sleeper_nb.sql.binding import Bound, BoundSource
+from sleeper_nb.sql.parameters import BEFORE_TABLE, NAME_IT, has_table_parameter
 from sleeper_nb.sql.statement import Statement
-from sleeper_nb.sql.syntax_hints import syntax_hint
-from sleeper_nb.sql.tokens import DUCKDB_RESERVED, unquote
+from sleeper_nb.sql.tokens import DUCKDB_RESERVED, Token, spells
 from sleeper_nb.sql.variables import BoundVariable, Variables
 
 _SYNTAX = re.compile(r'DuckDB: Parser Error: syntax error at or near "(\w+)"')
 _ANY_SYNTAX = re.compile(r"""syntax error at or near (?:"(.*)"|'(.*)')""", re.IGNORECASE)
 _UNKNOWN = re.compile(r'Referenced column "([^"]*)" (?:was )?not found')
 _UNKNOWN_ON_SPARK = re.compile(r"with name `([^`]+)` cannot be resolved")
-_NO_TABLE = re.compile(r'Referenced table "([^"]*)" not found')
 _UNFINISHED = re.compile(r"""syntax error at or near ['"]\)['"]\.?""", re.IGNORECASE)
 _NO_COLUMN = re.compile(r'"([^"]+)" does not have a column named "([^"]+)"')
 
@@ -40,9 +39,8 @@ def name_error(
         What the statement may read besides.
     """
     if match := _ANY_SYNTAX.search(error.message):
-        hints = (syntax_hint(each, match[1] or match[2]) for each in _written(bound))
-        hint = next((each for each in hints if each is not None), None)
-        if hint is not None:
+        hints = (_hint_of_syntax(each.tokens, (match[1] or match[2]).upper()) for each in _written(bound))
+        if hint := next(filter(None, hints), ""):
             return InvalidInput(error.message, hint=hint)
     if match := _NO_COLUMN.search(error.message):
         return _without_column(match[2], match[1], bound)
@@ -53,13 +51,9 @@ def name_error(
     if match := _UNKNOWN_ON_SPARK.search(error.message):
         return _perhaps_a_text(error, match[1], bound)
     origin = None if bound.written is None else bound.written.origin
-    is_composed = origin is not None and origin.is_composed
-    if is_composed and _UNFINISHED.search(error.message):
+    if origin is not None and origin.is_composed and _UNFINISHED.search(error.message):
         message = _UNFINISHED.sub("a condition or value is not finished", error.message)
         return InvalidInput(message, hint="write the condition to its end, such as n > 5; or the value")
-    if origin is not None and is_composed and (match := _NO_TABLE.search(error.message)):
-        alias = next(filter(None, (_alias_of(match[1], each) for each in _written(bound))), None)
-        return error if alias is None else InvalidInput(error.message, hint=f"it has an alias: write {alias}")
     unknown = bound.absent
     tables = names() if unknown else ()
     for reference in unknown:
@@ -81,6 +75,32 @@ def _written(bound: Bound) -> list[Statement]:
     if written.origin is None:
         return [written]
     return [Statement.of(each.text, dialect=written.dialect) for each in written.origin.written]
+
+
+def _hint_of_syntax(tokens: tuple[Token, ...], near: str) -> str:
+    """Return the hint for a placeholder of another tool, or a version clause where no table stands before it."""
+    if has_table_parameter(tokens):
+        return NAME_IT
+    for at in range(len(tokens)):
+        name = _placeholder(tokens, at)
+        if name:
+            first = at - (at > 0 and tokens[at - 1].symbol == "$")
+            is_table = first > 0 and tokens[first - 1].word in BEFORE_TABLE
+            own = f":{name} takes the value of the notebook's variable {name} (in Python: params={{{name!r}: …}})"
+            return NAME_IT if is_table else f"write :{name}, without quotes or brackets; {own}"
+    is_clause = near in {"VERSION", "TIMESTAMP"} and any(
+        spells(tokens, at, near, "AS", "OF") for at in range(len(tokens))
+    )
+    return f"put {near} AS OF after the name of the table: FROM t {near} AS OF …" if is_clause else ""
+
+
+def _placeholder(tokens: tuple[Token, ...], at: int) -> str:
+    """Return the name in ``{x}``, ``{{x}}`` or ``%(x)s`` that begins at an index; "" when none does."""
+    for opening, closing in ((("{", "{"), ("}", "}")), (("{",), ("}",)), (("%", "("), (")", "S"))):
+        name = at + len(opening)
+        if spells(tokens, at, *opening) and spells(tokens, name + 1, *closing) and tokens[name].kind == "word":
+            return tokens[name].text
+    return ""
 
 
 def _without_column(name: str, table: str, bound: Bound) -> InvalidInput:
@@ -151,18 +171,7 @@ def _without_meaning(error: SleeperError, name: str, bound: Bound) -> SleeperErr
     if all_columns and not _is_compared(error, name):
         return InvalidInput(error.message, hint=f"the columns are {_listed(all_columns)}")
     columns = f"; the columns are {_listed(all_columns or candidates)}" if candidates else ""
-    outer = _outer_quotes(error, name) if bound.written is not None else ""
-    return InvalidInput(error.message, hint=f"a text goes in single quotes: '{name}'{outer}{columns}")
-
-
-def _outer_quotes(error: SleeperError, name: str) -> str:
-    """Return what to write around a condition; "" when its word was written in double quotes.
-
-    A shell takes the quotes of ``--where city='rome'``, and Python those of ``where='rome'``, for quotes around it.
-    """
-    line, _, caret = error.place.partition("\n")
-    is_bare = caret and not line[len(caret) - 1 :].startswith('"')
-    return f", with double quotes around an option or a text of Python: \"… = '{name}'\"" if is_bare else ""
+    return InvalidInput(error.message, hint=f"a text goes in single quotes: '{name}'{columns}")
 
 
 def _perhaps_a_text(error: SleeperError, name: str, bound: Bound) -> SleeperError:
@@ -174,33 +183,8 @@ def _perhaps_a_text(error: SleeperError, name: str, bound: Bound) -> SleeperErro
     return InvalidInput(error.message, hint=f"a text goes in single quotes: '{name}'")
 
 
-def _alias_of(name: str, statement: Statement) -> str | None:
-    """Return the alias that a statement which changes rows gives to its table of a name; None when it gives none."""
-    if statement.words()[:1] not in _CHANGE_ROWS:  # an expression that Python was given
-        return None
-    words = [unquote(token, dialect=statement.dialect) for token in statement.tokens[:_FIRST_WORDS]]
-    at = next((i for i, word in enumerate(words) if word.casefold() == name.casefold()), len(words))
-    after = words[at + 1 : at + 3]
-    if after[:1] and after[0].upper() == "AS":
-        return after[1] if len(after) > 1 else None
-    is_alias = after[:1] and after[0].upper() not in {"USING", "SET", "WHERE", "ON"} and after[0].isidentifier()
-    return after[0] if is_alias else None
-
-
-_CHANGE_ROWS = {(word,) for word in ("INSERT", "DELETE", "UPDATE", "MERGE")}
-_FIRST_WORDS = 6
-"""The table that is changed is named in so many tokens from the beginning."""
-
-
 def _with_quotes(error: SleeperError, near: str, bound: Bound) -> SleeperError:
-    """Return DuckDB's syntax error with a hint, for ``SELECT … INTO t`` and columns named as a reserved word of SQL."""
-    if near.upper() == "INTO":
-        return InvalidInput(
-            error.message, hint="write CREATE TABLE t ROW KEYS (…) AS SELECT …, or INSERT INTO t SELECT …"
-        )
-    line, _, caret = error.place.partition("\n")
-    if caret and _BEFORE_TABLE.search(line[: len(caret) - 1]):
-        return InvalidInput(error.message, hint=f'{near} is a word of SQL; write the table in quotes: "{near}"')
+    """Return DuckDB's syntax error with a hint, for columns named as a reserved word of SQL."""
     for name in _columns(bound):
         as_value = rf"(?:\bselect|[,(=<>.])\s*{name}\s*(?:[,)=<>]|\bfrom\b|$)"
         is_meant = name.casefold() == near.casefold() or re.search(as_value, bound.statement.text, re.IGNORECASE)
@@ -208,9 +192,6 @@ def _with_quotes(error: SleeperError, near: str, bound: Bound) -> SleeperError:
             hint = f'{name} is a word of SQL; write the column in quotes: "{name}"'
             return InvalidInput(error.message, hint=hint)
     return error
-
-
-_BEFORE_TABLE = re.compile(r"\b(?:FROM|JOIN)\s+$", re.IGNORECASE)
 
 
 def _blames(error: SleeperError, name: str) -> bool:

@@ -12,7 +12,6 @@ from uuid import UUID
 
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.sql.statement import Replacement, Statement
-from sleeper_nb.sql.syntax_hints import NAME_IT, has_table_parameter
 from sleeper_nb.sql.tokens import CLOSING, Token, spells
 
 # Words after which a value begins, so that a colon there can only begin a parameter.
@@ -23,6 +22,9 @@ _PLAIN = (bool, int, float, str, bytes, Decimal, date, time, timedelta)
 _NULLS = frozenset({"NoneType", "NaTType", "NAType"})  # by name: neither pandas nor numpy is imported for it
 _LARGEST = 1 << 63
 _HINT = "bind a number, text, bytes, date, time, or a list of these"
+BEFORE_TABLE = frozenset({"FROM", "JOIN", "INTO", "UPDATE", "TABLE", "USING", "OVERWRITE"})
+NAME_IT = 'a table name is not a value: write it as it is; or build the text in Python: session.sql(f"…")'
+"""The hint of a placeholder where the name of a table belongs."""
 
 
 def parameter_names(statement: Statement) -> tuple[str, ...]:
@@ -82,6 +84,12 @@ def _may_open(before: Token | None, colon: Token, open_brackets: Sequence[str]) 
 
 def _is_value(token: Token) -> bool:
     return not token.symbol or token.symbol in _CLOSERS
+
+
+def has_table_parameter(tokens: Sequence[Token]) -> bool:
+    """Return whether a parameter stands where the name of a table belongs: ``FROM :x``."""
+    pairs = (tokens[at + 1 : at + 3] for at, token in enumerate(tokens) if token.word in BEFORE_TABLE)
+    return any(len(pair) > 1 and pair[0].symbol in {":", "$"} and pair[1].kind == "word" for pair in pairs)
 
 
 def plain_values(statement: Statement, given: Mapping[str, Any]) -> dict[str, Any]:

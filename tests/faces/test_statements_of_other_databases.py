@@ -79,7 +79,6 @@ def test_what_leaves_rows_that_exist_is_a_merge(refused, statement):
         ("CREATE TABLE u CLONE t", "CREATE TABLE takes no CLONE", "write LIKE u for a table like u"),
         ("CREATE TABLE u SHALLOW CLONE t", "CREATE TABLE takes no SHALLOW", "or AS FROM u for its rows too"),
         ("CREATE TABLE main.u (k INT) ROW KEYS (k)", "'main.u' is not a valid table name", "before the dot: u;"),
-        ("SELECT * INTO u FROM t", 'near "INTO"', "write CREATE TABLE t ROW KEYS"),
         ("ALTER TABLE t MODIFY COLUMN city TEXT", "before 'MODIFY'", "ALTER COLUMN e TYPE BIGINT"),
         ("CALL create_savepoint('t')", "no procedure 'create_savepoint'", "write CALL sys.create_savepoint('t');"),
         ("CALL sys.create_savepoint(t)", "a value is expected before 't'", "write a text in single quotes: 't';"),
@@ -120,16 +119,9 @@ def test_a_key_that_a_table_has_is_not_said_to_be_loaded_twice(refused, cell):
         ("INSERT INTO :x SELECT 1", "a table name is not a value"),
         ("SELECT * FROM :unknown", "a table name is not a value"),
         ("DELETE FROM {x}", "a table name is not a value"),
-        ("res << SELECT * FROM t", "to keep the answer in a variable: %sleeper sql -o res SELECT …"),
-        ("SELECT * FROM t -o res", "options stand before the SQL: %sleeper sql -o res SELECT …"),
-        ('"SELECT * FROM t"', "leave out the quotes around the statement"),
-        ("'select * from t'", "leave out the quotes around the statement"),
-        ("SELCT * FROM t", "did you mean SELECT?"), ("DELTE FROM t", "did you mean DELETE?"),
-        ("SELECT * FORM t", "did you mean FROM?"), ("SELECT * FROM t WEHRE id = 1", "did you mean WHERE?"),
-        ("SELECT id FROM t GRUOP BY id", "did you mean GROUP?"), ("SELECT * FROM t ODER BY id", "did you mean ORDER?"),
     ],
 )  # fmt: skip
-def test_slips_and_placeholders_of_other_tools_are_told_what_to_write(refused, shell, statement, hint):
+def test_placeholders_of_other_tools_are_told_what_to_write(refused, shell, statement, hint):
     shell.user_ns["x"] = "t"
     assert refused(f"sql {statement}")[1].startswith(hint)
 

@@ -86,7 +86,7 @@ class Standalone:
     ) -> subprocess.Popen[str]:
         log = self._stack.enter_context((self.folder / f"{name}.log").open("ab"))
         temporary = environment.get("TMPDIR")
-        command = [
+        command: list[str | Path] = [
             find_java().path, "-Xmx256m", *LIGHT_JVM, *([f"-Djava.io.tmpdir={temporary}"] if temporary else []),
             "-cp", f"{spark_home()}/jars/*", f"org.apache.spark.deploy.{kind}", "--webui-port", "0", *words,
         ]  # fmt: skip

@@ -115,8 +115,3 @@ def test_a_condition_without_an_end_is_said_to_be_one(session: sl.Session, engin
     error = failed(session, "DELETE FROM t WHERE n >", engine)
     assert "is not finished" in error.message
     assert ")" not in error.message
-
-
-def test_a_table_with_a_name_of_sql_goes_in_quotes(session: sl.Session):
-    error = failed(session, "SELECT * FROM order", "duckdb")
-    assert error.hint == 'order is a word of SQL; write the table in quotes: "order"'

@@ -217,6 +217,8 @@ def test_a_value_is_computed_only_for_rows_of_its_clause(session, table):
     "DELETE FROM t WHERE EXISTS (SELECT COLUMNS(t.*) FROM u)",
     "DELETE FROM t WHERE k IN (SELECT k FROM t UNION SELECT k FROM u WHERE u IS DISTINCT FROM t)",
     "DELETE FROM t WHERE EXISTS (FROM u WHERE (t).k = 1)",
+    "DELETE FROM t WHERE EXISTS (SELECT t.* FROM t)",
+    "DELETE FROM t WHERE EXISTS (SELECT 1 FROM t WHERE t IS NOT NULL)",
     'DELETE FROM t AS "a b" WHERE EXISTS (SELECT 1 FROM u WHERE u = "A B")',
     "UPDATE t SET s = (SELECT t::VARCHAR FROM u LIMIT 1) WHERE k = 1",
     "MERGE INTO t USING u ON t.k = u.k WHEN MATCHED AND EXISTS (SELECT 1 FROM u x WHERE x = u) THEN DELETE",
@@ -237,13 +239,17 @@ def test_a_row_as_a_whole_is_refused(session, table, statement):
 
 
 @pytest.mark.parametrize("condition", [
-    "k * n > 1", "(SELECT count(*) FROM t) > 1", "EXISTS (SELECT * FROM t AS t2 WHERE t2.k = t.k AND t2 IS NOT NULL)",
-    "k IN (SELECT max(t.k) FROM t GROUP BY ALL HAVING t.k > 1)", "k IN (SELECT t2.k FROM t t2 JOIN t ON t2 = t)",
-    "EXISTS (SELECT t.* FROM t)", "EXISTS (SELECT 1 FROM (SELECT * FROM t) AS t WHERE t IS NOT NULL)",
-    "EXISTS (SELECT 1 FROM (SELECT * FROM t) t WHERE EXISTS (SELECT t))",
-    "k IN (WITH t AS MATERIALIZED (SELECT k FROM t) SELECT t.k FROM t WHERE t IS NOT NULL)",
-    "k IN (SELECT v.t FROM (SELECT k AS t FROM t) v)", "EXISTS (SELECT 1 FROM t VERSION AS OF 2 AS t WHERE t = t)",
-    "EXISTS (SELECT 1 FROM (t JOIN t AS t2 ON t.k = t2.k) WHERE t IS NOT NULL)",
+    "k * n > 1", "EXISTS (SELECT x.* FROM t x)", "EXISTS (SELECT 1 FROM (SELECT * FROM t) AS t WHERE t.k > 0)",
+    "EXISTS (SELECT 1 FROM (SELECT * FROM t) t WHERE t.k > 0)",
+    "EXISTS (SELECT 1 FROM t VERSION AS OF 2 AS t WHERE t.k > 0)", "k IN (SELECT t2.k FROM t t2 JOIN t ON t2.k = t.k)",
+    "k IN (WITH x AS MATERIALIZED (SELECT k FROM t) SELECT x.k FROM x)",
+    "(SELECT count(*) FROM t) > 1", "EXISTS (SELECT * FROM t AS t2 WHERE t2.k = t.k AND t2 IS NOT NULL)",
+    "k IN (SELECT max(t.k) FROM t GROUP BY ALL HAVING t.k > 1)",
+
+
+
+    "k IN (SELECT v.t FROM (SELECT k AS t FROM t) v)",
+
     "t.n * t.k >= 0", "len({t: k}::VARCHAR) > 0", "struct_pack(t := k).t >= 0", "k IN (FROM (SELECT k FROM t))",
 ])  # fmt: skip
 def test_what_only_looks_like_a_row_as_a_whole_is_allowed(session, table, condition):
