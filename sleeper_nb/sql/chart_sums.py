@@ -12,8 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from sleeper_nb.sql.histogram import FINITE, HIGH, LOW, range_of
-
+_FINITE: Final = "CASE WHEN v BETWEEN -1.7976931348623157E308 AND 1.7976931348623157E308 THEN v END"
+"""Both engines have NaN as the greatest of all."""
+_LOW: Final = f"min({_FINITE})"
+_HIGH: Final = f"max({_FINITE})"
 MOST_DRAWN: Final = 8e307
 """Of an axis of doubles whose span must be a double too."""
 _LEAST_SPAN: Final = "1E-290"
@@ -200,12 +202,12 @@ def counts(ranges: int, groups: ChartGroups | None = None, *, is_log: bool = Fal
     of `ChartGroups`.
     """
     groups = groups or ChartGroups()
-    value = f"CASE WHEN x > 0 THEN log10({FINITE.replace('v', 'x')}) END" if is_log else "x"
+    value = f"CASE WHEN x > 0 THEN log10({_FINITE.replace('v', 'x')}) END" if is_log else "x"
     tables = (
         f"p AS (SELECT {value} AS v{groups.names} FROM v)",
-        f"ends AS (SELECT {LOW} AS low, {HIGH} AS high FROM p)",
+        f"ends AS (SELECT {_LOW} AS low, {_HIGH} AS high FROM p)",
         *groups.ranked("p", "v"),
-        f"placed AS (SELECT {groups.keys}low, high, {range_of(ranges)} AS place FROM grouped CROSS JOIN ends)",
+        f"placed AS (SELECT {groups.keys}low, high, {_range_of(ranges)} AS place FROM grouped CROSS JOIN ends)",
     )
     by = f"{groups.keys}low, high, place"
     return ChartQuery(tables, f"SELECT {groups.columns}, low, high, place, count(*) AS n FROM placed GROUP BY {by}")
@@ -217,3 +219,10 @@ def _double(value: float) -> str:
 
 def _within(name: str) -> str:
     return f"CASE WHEN {name} BETWEEN -{_double(MOST_DRAWN)} AND {_double(MOST_DRAWN)} THEN {name} END"
+
+
+def _range_of(ranges: int) -> str:
+    """Return the number of a value's range, from 0, between ``low`` and ``high``; NULL of what is not between them."""
+    # half of each: between two doubles may lie more than a double holds
+    along = "coalesce((v / 2 - low / 2) / nullif(high / 2 - low / 2, 0), 0)"
+    return f"CASE WHEN v BETWEEN low AND high THEN CAST(least({ranges - 1}, floor({ranges} * {along})) AS INT) END"

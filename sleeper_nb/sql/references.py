@@ -536,3 +536,20 @@ def check_takes_no_notes(message: str | None, job_id: str | None) -> None:
             f"{name} is for INSERT, UPDATE, DELETE and MERGE",
             hint=("leave out ", Action("-m", "message=") if message is not None else Action("--job-id", "job_id=")),
         )
+
+
+def lists_columns(statement: Statement, table: str) -> bool:
+    """Return whether a statement is ``DESCRIBE table``, or means the same.
+
+    Parameters
+    ----------
+    table
+        The name of the table in it.
+    """
+    tokens, dialect = statement.tokens, statement.dialect
+    if not tokens or tokens[0].word not in statement.rules.lists_columns:
+        return False
+    at = 1
+    while at < len(tokens) and tokens[at].word in {"TABLE", "EXTENDED", "FORMATTED"}:
+        at += 1
+    return [unquote(token, dialect=dialect) for token in tokens[at:]] == [table]

@@ -50,7 +50,7 @@ from sleeper_nb.read.live_rows import Positions
 from sleeper_nb.report import counted, values_of
 from sleeper_nb.sql.composition import Composition, GivenMap
 from sleeper_nb.sql.dialects import RULES
-from sleeper_nb.sql.expressions import is_plainly_condition, names_in
+from sleeper_nb.sql.expressions import check_no_whole_rows, is_plainly_condition, names_in
 from sleeper_nb.sql.found_rows import (
     ACTION,
     MATCHED,
@@ -71,7 +71,6 @@ from sleeper_nb.sql.found_rows import (
     value_column,
 )
 from sleeper_nb.sql.grammar import E, placed
-from sleeper_nb.sql.whole_rows import check_no_whole_rows
 from sleeper_nb.table.searched_version import FoundRows, Place, SearchedVersion
 
 _Mask = npt.NDArray[np.bool_]

@@ -14,7 +14,7 @@ from sleeper_nb.engines.spark.spark_reads import check_reads, is_command
 from sleeper_nb.read.predicate import PushedPredicates
 from sleeper_nb.read.scan_plan import TableRows
 from sleeper_nb.sql.binding import Bound, BoundSource
-from sleeper_nb.sql.metadata_answers import lists_columns
+from sleeper_nb.sql.references import lists_columns
 from sleeper_nb.sql.variables import BoundVariable
 
 if TYPE_CHECKING:
