@@ -8,10 +8,8 @@ import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Sequence as AbstractSequence
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from itertools import chain
 from numbers import Integral
 from pathlib import Path
 from typing import (
@@ -40,8 +38,6 @@ _WORDS: dict[Any, str] = {
     Path: "a path",
 }
 _LONGEST = 60
-_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
@@ -59,87 +55,33 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     """
     signature = inspect.signature(function)
     options = next((p.name for p in signature.parameters.values() if p.kind is inspect.Parameter.VAR_KEYWORD), "")
-    shape = _Shape.of(signature)
+    several = next((p.name for p in signature.parameters.values() if p.kind is inspect.Parameter.VAR_POSITIONAL), "")
 
     @functools.cache
-    def expected() -> dict[str, _Argument]:
+    def expected() -> tuple[dict[str, Any], dict[str, Any]]:
         hints = _hints(function)
-        return {
-            name: _Argument.of(name, hints[name], several=parameter.kind is inspect.Parameter.VAR_POSITIONAL)
-            for name, parameter in signature.parameters.items()
-            if name in hints and name != options
-        }
-
-    @functools.cache
-    def expected_options() -> dict[str, _Argument]:
-        (named,) = get_args(_hints(function)[options])
-        return {name: _Argument.of(name, hint, several=False) for name, hint in get_type_hints(named).items()}
-
-    def fits_as_it_is(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-        known, given = expected(), chain(zip(shape.by_place, args, strict=False), kwargs.items())
-        return shape.binds(args, kwargs) and all(
-            name not in known or known[name].plainly_fits(value) for name, value in given
-        )
+        of_options = get_type_hints(get_args(hints[options])[0]) if options else {}
+        return {name: hints[name] for name in signature.parameters if name in hints and name != options}, of_options
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        if fits_as_it_is(args, kwargs):
-            return function(*args, **kwargs)
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
             names = ", ".join(name for name in signature.parameters if name != "self")
             raise TypeError(f"{function.__name__}() {error}; it takes {names}") from None
-        for name, argument in expected().items():
-            if name in bound.arguments and not argument.plainly_fits(bound.arguments[name]):
-                bound.arguments[name] = argument.converted(bound.arguments[name], bound.arguments.get("self"))
-        if options in bound.arguments:
-            given = bound.arguments[options]
-            _check_names(given, expected_options(), (*expected(), *expected_options()), function.__name__)
-            for name, argument in expected_options().items():
-                if name in given and not argument.plainly_fits(given[name]):
-                    given[name] = argument.converted(given[name], bound.arguments.get("self"))
+        (known, of_options), owner = expected(), bound.arguments.get("self")
+        for name, value in bound.arguments.items():
+            if name == options:
+                _check_names(value, of_options, (*known, *of_options), function.__name__)
+                value.update({each: _converted(each, of_options[each], value[each], owner) for each in value})
+            elif name == several:
+                bound.arguments[name] = tuple(_converted(name, known[name], each, owner) for each in value)
+            elif name in known:
+                bound.arguments[name] = _converted(name, known[name], value, owner)
         return function(*bound.args, **bound.kwargs)
 
     return call
-
-
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """Which arguments a function takes, taken apart once: `inspect.Signature.bind` takes longer than most calls.
-
-    Parameters
-    ----------
-    by_place
-        The names of the arguments that can be given by their place.
-    by_name
-        Those that can be given by their name.
-    required
-        Those without a default.
-    """
-
-    by_place: tuple[str, ...]
-    by_name: frozenset[str]
-    required: frozenset[str]
-
-    @classmethod
-    def of(cls, signature: inspect.Signature) -> _Shape:
-        kinds = {p.name: p.kind for p in signature.parameters.values()}
-        by_place = tuple(name for name, kind in kinds.items() if kind in _BY_PLACE)
-        by_name = frozenset(name for name, kind in kinds.items() if kind in _BY_NAME)
-        empty = inspect.Parameter.empty
-        required = frozenset(name for name in (*by_place, *by_name) if signature.parameters[name].default is empty)
-        return cls(by_place, by_name, required)
-
-    def binds(self, args: AbstractSequence[Any], kwargs: Mapping[str, Any]) -> bool:
-        """Return whether the function takes these arguments; False also for ``*args`` and ``**kwargs`` of its own."""
-        placed = self.by_place[: len(args)]
-        return (
-            len(placed) == len(args)
-            and self.by_name.issuperset(kwargs)
-            and kwargs.keys().isdisjoint(placed)
-            and self.required.issubset((*placed, *kwargs))
-        )
 
 
 def _check_names(given: Iterable[str], options: Iterable[str], known: Iterable[str], function: str) -> None:
@@ -153,76 +95,19 @@ def _check_names(given: Iterable[str], options: Iterable[str], known: Iterable[s
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{meant}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Argument:
-    """The type of one argument, taken apart once so that most values are accepted at a glance.
-
-    Parameters
-    ----------
-    name, hint
-        The argument's name and annotation.
-    several
-        Whether it is a tuple of values, as ``*args`` are.
-    classes
-        The classes whose own instances fit.
-    choices
-        The strings that a `Literal` allows.
-    members
-        The class of the members of a list or tuple, where the annotation names exactly one.
-    """
-
-    name: str
-    hint: Any
-    several: bool
-    classes: frozenset[type]
-    choices: frozenset[str]
-    members: frozenset[type]
-
-    @classmethod
-    def of(cls, name: str, hint: Any, *, several: bool) -> _Argument:
-        options = _options(hint)
-        classes = frozenset(option for option in options if isinstance(option, type) and option is not int)
-        literals = (get_args(option) for option in options if get_origin(option) is Literal)
-        lists = [get_args(option)[0] for option in options if get_origin(option) in (AbstractSequence, Iterable)]
-        plain = len(lists) == 1 and isinstance(lists[0], type) and lists[0] is not int
-        members = frozenset(lists) if plain else frozenset()
-        if several:
-            return cls(name, hint, several, frozenset(), frozenset(), classes)
-        if hint is Any:
-            classes = frozenset({str, list, tuple})
-        return cls(name, hint, several, classes, frozenset(choice for each in literals for choice in each), members)
-
-    def plainly_fits(self, value: Any) -> bool:
-        """Return whether a value fits as it is; False when only a closer look can tell."""
-        kind = type(value)
-        if kind is str:
-            return value.isascii() and (str in self.classes or value in self.choices)
-        if kind in self.classes:
-            return True
-        if kind is list or kind is tuple:
-            known = bool(self.members) and self.members.issuperset(map(type, value))
-            return known and all(each.isascii() for each in value if type(each) is str)
-        return False
-
-    def converted(self, value: Any, owner: object) -> Any:
-        """Return a value as the function takes it, or raise; `owner` is the function's ``self``."""
-        if self.several:
-            return tuple(self._converted(each, owner) for each in value)
-        return self._converted(value, owner)
-
-    def _converted(self, value: Any, owner: object) -> Any:
-        """Return a number of NumPy as Python's, and a one-pass iterable as a tuple; any other value as it is."""
-        value = plain_integer(value)
-        if type(value).__module__ == "numpy" and type(value).__name__ in {"bool", "bool_"}:
-            value = bool(value)
-        is_iterable = _is_container(value, Iterable) and not isinstance(value, AbstractSequence)
-        if is_iterable and not _fits_a_dict(value, self.hint):
-            origins = {get_origin(option) for option in _options(self.hint)}
-            value = tuple(value) if origins & {AbstractSequence, Iterable} else value
-        problem = _problem(value, self.hint) or _unstorable(value) or _unstorable_member(value, self.hint)
-        if problem:
-            raise InvalidInput(f"{self.name}{problem}", hint=_example(self.hint, owner))
-        return value
+def _converted(name: str, hint: Any, value: Any, owner: object) -> Any:
+    """Return a number of NumPy as Python's, and a one-pass iterable as a tuple; any other value as it is, or raise."""
+    value = plain_integer(value)
+    if type(value).__module__ == "numpy" and type(value).__name__ in {"bool", "bool_"}:
+        value = bool(value)
+    is_iterable = _is_container(value, Iterable) and not isinstance(value, AbstractSequence)
+    if is_iterable and not _fits_a_dict(value, hint):
+        origins = {get_origin(option) for option in _options(hint)}
+        value = tuple(value) if origins & {AbstractSequence, Iterable} else value
+    problem = _problem(value, hint) or _unstorable(value) or _unstorable_member(value, hint)
+    if problem:
+        raise InvalidInput(f"{name}{problem}", hint=_example(hint, owner))
+    return value
 
 
 def _example(hint: Any, owner: object) -> str | None:
@@ -237,7 +122,7 @@ def _fits_a_dict(value: object, hint: Any) -> bool:
 
 def _unstorable(value: object) -> str:
     """Return why a text or a number cannot be stored in any file or catalog; the empty text when it can."""
-    if isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
+    if isinstance(value, str) and not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
         return f" takes valid Unicode, not {described(value)}"
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         return f" takes an integer of at most 64 bits, not {described(value)}"

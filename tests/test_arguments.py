@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.arguments import _Argument, checked
+from sleeper_nb.arguments import checked
 from sleeper_nb.progress import SILENT, Progress
 
 if TYPE_CHECKING:
@@ -80,26 +79,6 @@ def test_a_callback_that_lacks_a_method_is_refused():
 
 def test_a_type_that_is_only_imported_for_annotations_takes_every_value():
     take(other=object(), folder=Path())
-
-
-VALUES = [
-    None, True, 1, 2**63, 1.5, "", "a", "é", "\ud800", "spark", b"x", Path(), np.int64(5), object(),
-    np.array([True])[0], [], ["a"], ["a", 5], ("a",), (), [None], {"a": "b"}, {"a": 5}, {"a"}, timedelta(1), iter("ab"),
-    datetime(2026, 1, 1, tzinfo=UTC),
-]  # fmt: skip
-HINTS: list[Any] = [
-    int, float, str, bool, None | int, str | Path, Any, Literal["spark", "duckdb"], Literal["spark"] | None,
-    Iterable[str], Sequence[str] | None, Iterable[Any], Mapping[str, str] | None, Mapping[str, str] | Iterable[int],
-    Sequence[str] | Sequence[int], datetime | str | None, timedelta | None, tuple[str, ...],
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("hint", HINTS, ids=str)
-def test_a_value_that_is_accepted_at_a_glance_is_accepted_by_the_closer_look_too(hint: Any):
-    argument = _Argument.of("it", hint, several=False)
-    for value in VALUES:
-        if argument.plainly_fits(value):
-            assert argument.converted(value, None) is value
 
 
 def test_each_of_several_values_is_checked():
