@@ -13,14 +13,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import shlex
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path, PurePosixPath
 from typing import Final, Literal, get_args
 
-from sleeper_nb.clock import Clock
+from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import (
     Action,
     AlreadyExists,
@@ -32,7 +31,9 @@ from sleeper_nb.errors import (
     Unchanged,
     hint_text,
 )
+from sleeper_nb.load.load_options import LoadOptions
 from sleeper_nb.load.load_report import LoadReport
+from sleeper_nb.load.quarantine import new_address
 from sleeper_nb.load.source_files import (
     ENDINGS_TEXT,
     WILDCARD,
@@ -48,6 +49,7 @@ from sleeper_nb.model.snapshots import from_micros, to_micros
 from sleeper_nb.progress import Progress
 from sleeper_nb.report import Grid, TableReport, counted, notes_line
 from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.table import loading
 
 logger = logging.getLogger(__name__)
 
@@ -102,7 +104,7 @@ class WatchReport(TableReport):
     without_rows_before
         The number of files in which an earlier watch found no rows to add: all were kept back, or there are none.
     passed_over
-        The endings of the files that were there at the first look and have none of data, and how many have each.
+        How many files were there at the first look whose names have no ending of data.
     hidden
         How many files were left out at the last look as their names are hidden; "" for none.
     """
@@ -112,7 +114,7 @@ class WatchReport(TableReport):
     files: tuple[WatchedFile, ...]
     loaded_before: int = 0
     without_rows_before: int = 0
-    passed_over: Mapping[str, int] = field(default_factory=dict)
+    passed_over: int = 0
     hidden: str = ""
     prefix: str = ""
 
@@ -149,24 +151,14 @@ class WatchReport(TableReport):
              hint_text(each.hint, self.prefix)) for each in self.files
         )  # fmt: skip
         columns = ("file", "state", "rows", "kept back", "snapshot", "reason", "what to change")
-        footer = "\n".join(filter(None, (self.summary, self.hidden, passed_over_text(self.passed_over))))
+        footer = "\n".join(filter(None, (self.summary, self.hidden, _passed_over_text(self.passed_over))))
         return Grid(columns, rows, f"{self.folder} into {self.table}", footer)
 
 
-def passed_over_text(endings: Mapping[str, int]) -> str:
-    """Return how many files were passed over, with which endings, and which are loaded; "" for none."""
-    if not endings:
-        return ""
-    most = Counter(endings).most_common(_MOST_ENDINGS)
-    listed = [f"{count:,} {ending or 'without an ending'}" for ending, count in sorted(most)]
-    others = sum(endings.values()) - sum(count for _, count in most)
-    listed += [f"{others:,} with {len(endings) - len(most):,} other endings"] if others else []
-    how_many = counted(sum(endings.values()), "file")
-    return f"{how_many} passed over ({', '.join(listed)}): a watch loads files whose names end in {ENDINGS_TEXT}"
-
-
-_MOST_ENDINGS: Final = 8
-"""How many endings are named, those of most files."""
+def _passed_over_text(files: int) -> str:
+    return (
+        f"{counted(files, 'file')} passed over: a watch loads files whose names end in {ENDINGS_TEXT}" if files else ""
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,12 +224,11 @@ class WatchedFolder:
         found = self._found()
         return {_below(self.root, each.address): each for each in found.files}, found.note
 
-    def passed_over(self) -> dict[str, int]:
-        """Return the endings of the files in it that are no data files, and how many have each; none of a glob."""
+    def passed_over(self) -> int:
+        """Return how many files in it are no data files; 0 of a glob."""
         if self.every or (WILDCARD.search(self.address) if self.is_remote else self._path != self._plain):
-            return {}
-        others = other_files(self.root, self.home)
-        return Counter(PurePosixPath(name).suffix.lower() for name in others if not is_hidden(name))
+            return 0
+        return sum(not is_hidden(name) for name in other_files(self.root, self.home))
 
     def _found(self) -> FoundFiles:
         for _ in range(_LOOKS_AGAIN):
@@ -290,61 +281,62 @@ class _Look:
         return from_micros(self.changed // 1000)
 
 
-@dataclass(frozen=True, slots=True)
-class DoneLoad:
-    """The snapshot that a job id has made, and its time; None where it has expired."""
-
-    snapshot_id: int
-    time: datetime | None
-
-
-Load = Callable[[SourceFile, str, str], LoadReport]
-"""Loads a file: the file, its path below the folder, and its job id."""
-
-
 @dataclass(eq=False)
 class FolderWatch:
     """A watch of one folder.
 
     Parameters
     ----------
-    table
-        The table's name.
-    folder
-        Where files come from.
-    load
-        Loads one file.
-    done
-        Returns what a job id has made; None when it added no rows yet.
-    remember
-        Remembers a job id that had no rows to add.
-    jobs
-        What the job ids of files begin with.
-    skips_bad
-        Whether it goes on after a bad file, which is reported; otherwise the file's error ends it.
+    table, folder
+        Where rows go, and where files come from.
+    options
+        How files are read.
     every
         How long it waits between two looks.
-    clock, progress
-        The source of time; the callback that receives each file that was loaded or is bad.
+    quarantine
+        The folder in which each file gets one with its rows that do not fit; None for none.
+    skips_bad
+        Whether it goes on after a bad file, which is reported; otherwise the file's error ends it.
+    message
+        The beginning of each commit's message.
+    jobs
+        What the job ids of files begin with.
+
+    Raises
+    ------
+    InvalidInput
+        When the time is no longer than 0, or rows cannot be kept back in the folder for them.
     """
 
-    table: str
+    table: OpenTable
     folder: WatchedFolder
-    load: Load
-    done: Callable[[str], DoneLoad | None]
-    remember: Callable[[str], None]
-    jobs: str
-    skips_bad: bool
+    options: LoadOptions
     every: timedelta
-    clock: Clock
-    progress: Progress
+    quarantine: str | None
+    skips_bad: bool
+    message: str | None
+    jobs: str
     _seen: dict[str, _Look] = field(default_factory=dict)
     _ended: dict[str, _Look] = field(default_factory=dict)
     _files: dict[tuple[str, bool], WatchedFile] = field(default_factory=dict)  # True: it changed after it was loaded
     _before: set[str] = field(default_factory=set)
     _without_rows_before: set[str] = field(default_factory=set)
-    _passed_over: Mapping[str, int] = field(default_factory=dict)
+    _passed_over: int = 0
     _hidden: str = ""
+    _times: dict[int, datetime] = field(default_factory=dict)
+    """When snapshots were made; read again for one that is new."""
+
+    def __post_init__(self) -> None:
+        if self.every <= timedelta(0):
+            raise InvalidInput(
+                f"a watch cannot look every {self.every}", hint="give a time longer than 0, such as 10 s"
+            )
+        if self.quarantine is not None:
+            _quarantine_of(self.folder, self.quarantine, "")
+
+    @property
+    def _progress(self) -> Progress:
+        return self.table.components.progress
 
     def run(self, *, once: bool) -> WatchReport:
         """Load files until an interrupt, or once: those that are in the folder now and are not being written.
@@ -357,12 +349,14 @@ class FolderWatch:
         try:
             self._passed_over = self.folder.passed_over()
             if self._passed_over and not once:  # the report of one pass says it
-                self.progress.finish(passed_over_text(self._passed_over))
-            self.look()
+                self._progress.finish(_passed_over_text(self._passed_over))
+            self._look()
             while not once or self.report.of("being written"):
-                self.progress.update(self._waits_for if once else f"watching {self.folder.root}: {self.report.summary}")
-                self.clock.sleep(self.every.total_seconds())
-                self.look()
+                self._progress.update(
+                    self._waits_for if once else f"watching {self.folder.root}: {self.report.summary}"
+                )
+                self.table.components.clock.sleep(self.every.total_seconds())
+                self._look()
                 if once:
                     break
         except KeyboardInterrupt as stop:
@@ -401,12 +395,12 @@ class FolderWatch:
         """What was done until now."""
         files, without_rows = tuple(self._files.values()), len(self._without_rows_before)
         return WatchReport(
-            *(self.table, self.folder.root, files, len(self._before), without_rows),
+            *(self.table.name, self.folder.root, files, len(self._before), without_rows),
             passed_over=self._passed_over,
             hidden=self._hidden,
         )
 
-    def look(self) -> None:
+    def _look(self) -> None:
         """Look at the folder, and load each file that is new and whole."""
         files, self._hidden = self.folder.files()
         for name, file in files.items():
@@ -427,54 +421,61 @@ class FolderWatch:
 
     def _is_at_rest(self, now: _Look) -> bool:
         """Return whether a file was last written so long ago that nobody waits for a second look."""
-        return self.clock.now() - now.time > _AT_REST
+        return self.table.components.clock.now() - now.time > _AT_REST
 
     def _was_loaded(self, name: str, now: _Look) -> bool:
         """Return whether a watch has loaded a file; note that it changed since."""
-        known = self._files.get((name, False))
-        try:
-            made = self.done(self._job_id(name))
-        except InvalidInput:  # a name that no job id can have: `_take` reports it
-            return False
+        known, made = self._files.get((name, False)), self._made(f"{self.jobs}/{name}")
         if made is None:
             return False
         if known is None or known.state == "being written":
             self._files.pop((name, False), None)
             self._before.add(name)
-        was_other = name in self._ended and self._ended[name] != now and self._is_loaded(name)
-        if was_other or (now.changed and made.time is not None and now.time > made.time):
+        is_loaded = name in self._before or (known is not None and known.state == "loaded")
+        was_other = name in self._ended and self._ended[name] != now and is_loaded
+        time = self._times.get(made)  # of an expired snapshot it is not known
+        if was_other or (now.changed and time is not None and now.time > time):
             hint = ("the table has its earlier rows; give the new file another name",)
-            self._note(WatchedFile(name, "changed since", snapshot_id=made.snapshot_id, hint=hint))
+            self._note(WatchedFile(name, "changed since", snapshot_id=made, hint=hint))
         return True
+
+    def _made(self, job_id: str) -> int | None:
+        """Return the snapshot that a job id has made; None when there is none, or no job can have the id."""
+        store = self.table.store
+        try:
+            made = store.catalog.snapshot_of_job(store.table_id, check_job_id(job_id))
+        except InvalidInput:  # the load of the file reports it
+            return None
+        if made is not None and made not in self._times and made > max(self._times, default=0):
+            self._times.update({each.id: each.time for each in store.catalog.snapshots(store.table_id)})
+        return made
 
     def _was_without_rows(self, name: str, now: _Look) -> bool:
         """Return whether a watch found no rows to add in a file as it is now."""
         self._without_rows_before.discard(name)
-        try:
-            is_known = self.done(self._id_without_rows(name, now)) is not None
-        except InvalidInput:  # as in `_was_loaded`
-            return False
+        is_known = self._made(self._id_without_rows(name, now)) is not None
         if is_known:
             self._files.pop((name, False), None)
             self._without_rows_before.add(name)
         return is_known
 
-    def _is_loaded(self, name: str) -> bool:
-        """Return whether this watch has loaded a file, or seen that an earlier one has."""
-        known = self._files.get((name, False))
-        return name in self._before or (known is not None and known.state == "loaded")
-
-    def _job_id(self, name: str) -> str:
-        return check_job_id(f"{self.jobs}/{name}")
-
     def _id_without_rows(self, name: str, now: _Look) -> str:
         """Return the id by which a file without rows is known, until it changes."""
-        return f"{self._job_id(name)} (no rows: {now.bytes} bytes of {now.changed or now.written})"
+        return f"{self.jobs}/{name} (no rows: {now.bytes} bytes of {now.changed or now.written})"
+
+    def _load(self, file: SourceFile, name: str) -> LoadReport:
+        kept = None
+        if self.quarantine is not None:
+            kept = new_address(_quarantine_of(self.folder, self.quarantine, name), self.table.store.storage)
+        message, job_id = f"{self.message}: {name}" if self.message else name, check_job_id(f"{self.jobs}/{name}")
+        return loading.load(
+            self.table, file.address, self.options, message=message, job_id=job_id, dry_run=False, quarantine=kept
+        )
 
     def _take(self, file: SourceFile, name: str, now: _Look) -> None:
-        self.progress.update(f"loading {name}")
+        self._progress.update(f"loading {name}")
         try:
-            loaded = self.load(file, name, self._job_id(name))
+            loaded = self._load(file, name)
         except SleeperError as error:
             if not _is_of_file(error, file):
                 error.message = f"{name}: {error.message}"
@@ -487,7 +488,7 @@ class FolderWatch:
                 error.hint = (*error.hint_parts, "; ", *others) if error.hint_parts else others
                 error.message = f"{name}{' was not' if self.report.of('loaded') else ''}: {error.message}"
                 raise
-            logger.warning("table %s: %s cannot be loaded: %s", self.table, name, error.message)
+            logger.warning("table %s: %s cannot be loaded: %s", self.table.name, name, error.message)
             hint = tuple(part for part in error.hint_parts if not isinstance(part, Unchanged))  # others may be loaded
             self._note(WatchedFile(name, "bad", reason=error.message, hint=hint))
             return
@@ -497,7 +498,8 @@ class FolderWatch:
             return
         if loaded.snapshot is None:
             self._note(WatchedFile(name, "no rows", kept_back=loaded.kept_back))
-            self.remember(self._id_without_rows(name, now))
+            store, job_id = self.table.store, self._id_without_rows(name, now)
+            store.catalog.remember_jobs(store.table_id, [job_id], store.head().id)
             return
         broken = "\n".join(loaded.notes) if any(loaded.snapshot.broken_expectations.values()) else ""
         self._note(WatchedFile(name, "loaded", loaded.rows, loaded.snapshot_id, loaded.kept_back, broken))
@@ -507,10 +509,10 @@ class FolderWatch:
         self._files[file.file, file.state == "changed since"] = file
         what = f"{counted(file.rows, 'row')} in snapshot {file.snapshot_id}" if file.state == "loaded" else file.state
         kept = f"{counted(file.kept_back, 'row')} kept back" if file.kept_back else ""
-        self.progress.finish(f"{file.file}: {notes_line(what, kept, file.reason)}")
+        self._progress.finish(f"{file.file}: {notes_line(what, kept, file.reason)}")
 
 
-def quarantine_of(folder: WatchedFolder, quarantine: str, name: str) -> str:
+def _quarantine_of(folder: WatchedFolder, quarantine: str, name: str) -> str:
     """Return the file that keeps rows of a watched file: below another folder, by the file's own name.
 
     Raises

@@ -51,9 +51,9 @@ from sleeper_nb.read.export import ExportReport
 from sleeper_nb.report import Grid, Listing, Report, Stacked
 from sleeper_nb.scan import Scan
 from sleeper_nb.state_store.state_store_base import StateStore
-from sleeper_nb.table import configuring, loading, version_history, watching
+from sleeper_nb.table import configuring, loading, version_history
 from sleeper_nb.table.change_methods import ChangeMethods
-from sleeper_nb.table.folder_watch import DEFAULT_EVERY, WatchedFolder, WatchReport
+from sleeper_nb.table.folder_watch import DEFAULT_EVERY, FolderWatch, WatchedFolder, WatchReport
 from sleeper_nb.table.merge_builder import MergeBuilder
 from sleeper_nb.table.table_inspect import TableInspect
 from sleeper_nb.table.table_maintenance import Maintenance, maintain
@@ -532,8 +532,8 @@ class Table(Report):
         given = LoadOptions.of(options)
         place = WatchedFolder(str(folder), self.store.storage, every=given.format is not None)
         kept_in = None if quarantine is None else str(quarantine)
-        request = watching.WatchRequest(place, every, kept_in, skip_bad, message, job_id or place.root)
-        return watching.watch(self._opened, request, given).run(once=once)
+        watch = FolderWatch(self._opened, place, given, every, kept_in, skip_bad, message, job_id or place.root)
+        return watch.run(once=once)
 
     @checked
     def bulk_import(
