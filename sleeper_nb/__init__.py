@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from sleeper_nb.model.schema import Field, Schema
     from sleeper_nb.model.snapshots import Snapshot
     from sleeper_nb.session import Session, connect, open_warehouse
-    from sleeper_nb.session.deploying import deploy
     from sleeper_nb.session.diagnosis import doctor
+    from sleeper_nb.session.warehouse import deploy
     from sleeper_nb.table import Table
     from sleeper_nb.table_at import TableAt
     from sleeper_nb.versions.savepoint_manager import SavepointManager
@@ -52,7 +52,7 @@ __version__ = "0.1.0"
 logs.start(os.environ)
 _HOMES = {
     **dict.fromkeys(("connect", "open_warehouse", "Session"), "sleeper_nb.session"),
-    "deploy": "sleeper_nb.session.deploying",
+    "deploy": "sleeper_nb.session.warehouse",
     "doctor": "sleeper_nb.session.diagnosis",
     "Table": "sleeper_nb.table",
     "TableAt": "sleeper_nb.table_at",

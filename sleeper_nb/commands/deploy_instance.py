@@ -27,7 +27,7 @@ DEPLOY_OPTIONS = (_DEPLOY, *(replace(each, only_with="--deploy") for each in _ON
 
 def deploy_instance(context: Context, arguments: Namespace) -> DeployReport:
     """Return the plan of an instance at an address; with `--force`, make what is missing."""
-    from sleeper_nb.session.deploying import deploy
+    from sleeper_nb.session.warehouse import deploy
 
     report = deploy(
         arguments.name,

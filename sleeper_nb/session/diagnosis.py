@@ -6,7 +6,6 @@ import importlib.metadata
 import json
 import os
 import platform
-import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +23,6 @@ from sleeper_nb.admin.instances import instance_names
 from sleeper_nb.admin.ownership import check_warehouse
 from sleeper_nb.arguments import checked
 from sleeper_nb.clock import Clock
-from sleeper_nb.engines.spark.file_systems import SCHEMES
 from sleeper_nb.errors import Action, EngineError, HintParts, NotInstalled, SleeperError, hint_text
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.report import Grid, Report, counted, escaped
@@ -149,17 +147,6 @@ class Patient:
     given: SparkSession | None = None
     stops: bool = False
 
-    def with_spark(
-        self,
-        config: Mapping[str, str],
-        engine: Callable[[], SparkRuntime],
-        given: SparkSession | None,
-        *,
-        stops: bool = False,
-    ) -> Patient:
-        """Return the same with Spark."""
-        return replace(self, spark_config=config, engine=engine, given=given, stops=stops)
-
 
 @checked
 def doctor(
@@ -194,7 +181,7 @@ def doctor(
     clock, config = clock or Clock(), dict(spark_config or {})
     engine = partial(SparkRuntime, spark, config=config, clock=clock, progress=progress or SILENT)
     with open_patient(warehouse, instance, clock, AwsTarget(region, endpoint_url, profile)) as patient:
-        return examine(patient.with_spark(config, engine, spark, stops=True), cluster=cluster)
+        return examine(replace(patient, spark_config=config, engine=engine, given=spark, stops=True), cluster=cluster)
 
 
 @contextmanager
@@ -255,36 +242,15 @@ def _python(_: Patient) -> Iterator[HealthCheck]:
             found.append(f"{name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:
             missing.append(name)
-    without = [_OPTIONAL[name] for name in missing if name in _OPTIONAL]
-    missing = [name for name in missing if name in _PACKAGES]
-    old = [each for each in _unmet((*_PACKAGES, *_OPTIONAL)) if each.split(">")[0] not in missing]
-    if missing or old:
-        says = f"missing: {', '.join(missing)}" if missing else f"too old or too new: {', '.join(found)}"
-        yield HealthCheck("packages", FAILED, says, (f"pip install {' '.join(map(repr, [*missing, *old]))}",))
+    needed = [name for name in missing if name in _PACKAGES]
+    if needed:
+        install = (f"pip install {' '.join(needed)}",)
+        yield HealthCheck("packages", FAILED, f"missing: {', '.join(needed)}", install)
     else:
         yield HealthCheck("packages", OK, ", ".join(found))
-    if without:
+    if without := [_OPTIONAL[name] for name in missing if name in _OPTIONAL]:
         line = f'pip install "sleeper-nb[{",".join(without)}]"'
         yield HealthCheck("extras", OK, f"not installed: {', '.join(without)}", (line,))
-
-
-def _unmet(names: Sequence[str]) -> list[str]:
-    """Return the requirements on some packages that the installed versions do not meet."""
-    try:
-        from packaging.requirements import Requirement
-
-        texts = importlib.metadata.requires("sleeper-nb") or []
-    except (ImportError, importlib.metadata.PackageNotFoundError):
-        return []
-    unmet = []
-    for each in map(Requirement, texts):
-        try:
-            if each.name in names:
-                version = importlib.metadata.version(each.name)
-                unmet += [] if each.specifier.contains(version, prereleases=True) else [f"{each.name}{each.specifier}"]
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return unmet
 
 
 def _java(patient: Patient) -> Iterator[HealthCheck]:
@@ -312,42 +278,14 @@ def _spark(patient: Patient) -> Iterator[HealthCheck]:
         yield HealthCheck("Spark", WARNING, f"{error.message}{_WITHOUT_SPARK}", error.hint_parts)
         return
     session = patient.given or active_session()
-    version = _jar_version(home, "spark-core_*.jar")
     if session is not None:
         check_classic(session)
-        context = session.sparkContext
-        yield HealthCheck("Spark", OK, f"{session.version}, an existing session, on {context.master}")
-    else:
-        master = patient.spark_config.get("spark.master", "local[*]")
-        yield HealthCheck("Spark", OK, f"{version}, starts with its first use on {master}")
-    ours = "Python tasks, which need no S3 file system"
-    theirs = "Spark's own reader"
-    jar = _jar_version(home, "hadoop-aws-*.jar") if session is None else _s3_of(session)
-    has = f"{jar}, as the session has it set up" if jar else "none in Spark"
-    in_bucket = f"{theirs} where it opens the same files, else by {ours}" if jar else ours
-    reader = theirs if patient.warehouse.local else in_bucket
-    yield HealthCheck("S3 file system", OK, f"{has}; files here are read by {reader}")
-
-
-def _jar_version(home: Path, pattern: str) -> str:
-    found = sorted(home.glob(f"jars/{pattern}"))
-    match = re.search(r"-(\d[\w.]*)\.jar$", found[-1].name) if found else None
-    return match[1] if match else ""
-
-
-def _s3_of(session: SparkSession) -> str:
-    """Return the class that a session opens ``s3a://`` with; "" for none. No value of its settings is looked at."""
-    context: Any = session.sparkContext
-    settings = context._jsc.hadoopConfiguration()  # noqa: SLF001
-    for scheme in SCHEMES:
-        try:
-            kind: Any = settings.getClass(f"fs.{scheme}.impl", None)
-            name = "org.apache.hadoop.fs.s3a.S3AFileSystem" if kind is None else str(kind.getName())
-            context._jvm.java.lang.Class.forName(name)  # noqa: SLF001
-        except Exception:  # noqa: BLE001, S112 - Spark says in many ways that there is none
-            continue
-        return name.rpartition(".")[2]
-    return ""
+        yield HealthCheck("Spark", OK, f"{session.version}, an existing session, on {session.sparkContext.master}")
+        return
+    found = sorted(home.glob("jars/spark-core_*.jar"))
+    version = found[-1].stem.rpartition("-")[2] if found else "of an unknown version"
+    master = patient.spark_config.get("spark.master", "local[*]")
+    yield HealthCheck("Spark", OK, f"{version}, starts with its first use on {master}")
 
 
 # The warehouse.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -555,9 +556,9 @@ class Session:
         from sleeper_nb.session.diagnosis import examine, open_patient
 
         with open_patient(self.warehouse.location, self.instance, self._components.clock, self._aws) as patient:
-            return examine(
-                patient.with_spark(self._spark_config, self._spark_engine, self._given_spark), cluster=cluster
-            )
+            config, given = self._spark_config, self._given_spark
+            on_spark = replace(patient, spark_config=config, engine=self._spark_engine, given=given)
+            return examine(on_spark, cluster=cluster)
 
     @property
     def spark_session(self) -> SparkSession:
