@@ -28,7 +28,6 @@ class Clock:
         return random.uniform(0, ceiling)  # noqa: S311 - spreads retries, guards nothing
 
     def sleep(self, seconds: float) -> None:
-        """Wait."""
         time.sleep(seconds)  # noqa: TID251
 
 
@@ -53,7 +52,6 @@ class ManualClock(Clock):
         return self._now
 
     def advance(self, by: timedelta) -> None:
-        """Move the clock."""
         self._now += by
 
     def new_id(self) -> str:
@@ -65,7 +63,6 @@ class ManualClock(Clock):
         return self._random.uniform(0, ceiling)
 
     def sleep(self, seconds: float) -> None:
-        """Move the clock by `seconds` and record them in `slept`, without waiting."""
         self.slept.append(seconds)
         self._now += timedelta(seconds=seconds)
 

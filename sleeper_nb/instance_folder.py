@@ -29,23 +29,18 @@ class InstanceFolder:
 
     @property
     def is_instance(self) -> bool:
-        """Whether the folder is one of an instance."""
         return (self.path / paths.CATALOG).is_file()
 
     def tables(self) -> tuple[str, ...]:
-        """Return the tables."""
         return self._catalog.tables()
 
     def columns(self, table: str) -> list[str]:
-        """Return the columns of a table, as it is now."""
         return self._fields(table, *_FIELDS)
 
     def row_keys(self, table: str) -> list[str]:
-        """Return the row keys among them."""
         return self._fields(table, _KEYS)
 
     def savepoints(self, table: str) -> list[str]:
-        """Return the names of a table's savepoints."""
         return [name for _, name in self._catalog.savepoints(table) if name]
 
     def versions(self, table: str, most: int) -> list[str]:

@@ -50,12 +50,10 @@ class EditSettings:
 
     @classmethod
     def of(cls, properties: TableProperties) -> EditSettings:
-        """Return the settings of a table."""
         return cls(IngestSettings.of(properties), properties[VECTOR_PERCENT], properties[VECTOR_LEAST_BYTES])
 
     @property
     def writing(self) -> DataFileSettings:
-        """How each data file is written."""
         return self.ingest.writing
 
 

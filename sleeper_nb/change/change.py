@@ -123,17 +123,14 @@ class ChangeReport(TableReport):
 
     @property
     def inserted(self) -> int:
-        """Rows that were inserted."""
         return self.counts.inserted
 
     @property
     def updated(self) -> int:
-        """Rows that were updated; each counts once."""
         return self.counts.updated
 
     @property
     def deleted(self) -> int:
-        """Rows that were deleted."""
         return self.counts.deleted
 
     @property

@@ -73,5 +73,4 @@ class EditList:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing changes."""
         return not (self.touched or self.rows.num_rows)

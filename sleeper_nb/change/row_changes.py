@@ -52,7 +52,6 @@ class Target:
         return Name(rest, column.at) if is_qualified else column
 
     def is_called(self, name: str) -> bool:
-        """Return whether columns may be qualified with a name, in any case."""
         return name.casefold() == self.name.casefold()
 
 
@@ -129,7 +128,6 @@ class MergeSource:
 
     @property
     def alias(self) -> str:
-        """By what queries qualify its columns."""
         return SOURCE if self.name is None else self.name.text
 
 
@@ -210,7 +208,6 @@ class MergeRows:
     written: Written | None = None
 
     def of_kind(self, kind: RowKind) -> tuple[WhenClause, ...]:
-        """Return the clauses about rows of a kind, in the order of the statement."""
         return tuple(clause for clause in self.clauses if clause.kind == kind)
 
 

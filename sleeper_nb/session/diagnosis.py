@@ -87,11 +87,9 @@ class DoctorReport(Report):
 
     @property
     def ok(self) -> bool:
-        """Whether nothing failed."""
         return not self.failed
 
     def grid(self) -> Grid:
-        """Return a line for each check."""
         rows = tuple((each.name, each.state, each.found, hint_text(each.fix, self.prefix)) for each in self.checks)
         warned = sum(each.state == WARNING for each in self.checks)
         footer = f"{counted(len(self.failed), 'check')} failed, {counted(warned, 'warning')}"

@@ -31,12 +31,10 @@ class JobSeen:
 
     @property
     def runs(self) -> bool:
-        """Whether it is still running."""
         return not self.job.ended and self.job.reason not in STALE_REASONS
 
     @property
     def finished(self) -> bool:
-        """Whether it succeeded."""
         return self.job.state == "FINISHED"
 
 
@@ -72,17 +70,14 @@ class JobsSeen(Report):
 
     @property
     def finished(self) -> int:
-        """How many did what they were to do."""
         return sum(one.finished for one in self.jobs)
 
     @property
     def failed(self) -> int:
-        """How many failed, or were left by their process."""
         return sum(not one.runs and one.job.state not in {"FINISHED", "CANCELLED"} for one in self.jobs)
 
     @property
     def cancelled(self) -> int:
-        """How many were stopped."""
         return sum(one.job.state == "CANCELLED" for one in self.jobs)
 
     @property
@@ -92,7 +87,6 @@ class JobsSeen(Report):
 
     @property
     def is_idle(self) -> bool:
-        """Whether there was nothing to do."""
         return not self.running and not self.jobs and self.reason is None
 
     @property
@@ -141,14 +135,12 @@ class JobsSeen(Report):
         return " · ".join(filter(None, parts))
 
     def grid(self) -> Grid:
-        """Return a row for each job, and a footer with the totals."""
         rows = tuple(self._cells(one) for one in self.jobs[:SHOWN_ROWS])
         cut = f"the newest {SHOWN_ROWS} of {len(self.jobs):,} jobs" if len(self.jobs) > SHOWN_ROWS else ""
         footer = " · ".join(filter(None, (self.summary, cut)))
         return Grid(_COLUMNS if rows else ("",), rows, self.title, footer)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the columns of all jobs, each with its values."""
         cells = [self._cells(one) for one in self.jobs]
         return {name: [row[i] for row in cells] for i, name in enumerate(_COLUMNS)}
 
@@ -187,7 +179,6 @@ class JobProgress:
         self._rows: dict[tuple[datetime, str], int | None] = {}  # of each run that was read before it ended
 
     def wait(self, seconds: float) -> None:
-        """Wait between two looks."""
         self._tables.components.clock.sleep(seconds)
 
     def look(self) -> JobsSeen:

@@ -49,7 +49,6 @@ class Procedure:
 
     @property
     def signature(self) -> str:
-        """How it is written."""
         return f"CALL sys.{self.name}({', '.join(self.arguments)})"
 
     @property
@@ -171,7 +170,6 @@ PROCEDURES: Final = (
 
 
 def named(name: str) -> Procedure:
-    """Return a procedure by its name, in any case; `NotFound` has the nearest."""
     found = next((each for each in PROCEDURES if each.name == name.lower()), None)
     if found is None:
         raise NotFound.of("procedure", f"sys.{name}", [f"sys.{each.name}" for each in PROCEDURES])
@@ -179,7 +177,6 @@ def named(name: str) -> Procedure:
 
 
 def listing() -> Listing[Procedure]:
-    """Return all procedures."""
     cells = tuple((each.signature, each.summary) for each in PROCEDURES)
     return Listing(
         PROCEDURES, ("procedure", "what it does"), cells, "procedures", "or by name: CALL sys.compact(table => 't')"

@@ -133,12 +133,10 @@ def _columns_to_load(rows: RowsToLoad | DataFrame) -> tuple[DataColumn, ...]:
 
 
 def nullable_type(column: ColumnDefinition) -> str:
-    """Return the type of a column as written, with ? when it may be NULL."""
     return column.type if column.not_null else f"{column.type}?"
 
 
 def _of_key(defined: Any) -> Any:
-    """Return the definition of a key, which is never NULL."""
     if isinstance(defined, dict):
         return {**defined, "type": defined["type"].removesuffix("?")}
     return defined.removesuffix("?")

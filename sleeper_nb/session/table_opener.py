@@ -48,18 +48,15 @@ class TableOpener:
         self._stores: dict[str, StateStore] = {}
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of all tables."""
         return tuple(entry.name for entry in self.components.catalog.tables())
 
     def entry(self, name: str) -> TableEntry:
-        """Return the catalog's entry of a table; `NotFound` names the nearest."""
         entry = self.components.catalog.find_table(name)
         if entry is None:
             raise NotFound.of("table", name, self.names())
         return entry
 
     def named(self, name: str) -> OpenTable:
-        """Open a table by its name, in any case; `NotFound` names the nearest."""
         return self.open(self.entry(name))
 
     def find(self, name: str) -> Table | None:
@@ -68,7 +65,6 @@ class TableOpener:
         return None if entry is None else self._table(self.open(entry))
 
     def table(self, name: str) -> Table:
-        """Return a table by its name, in any case; `NotFound` names the nearest."""
         return self._table(self.named(name))
 
     def version(self, name: str, asked: VersionReference | None) -> TableAt | None:
@@ -113,7 +109,6 @@ class TableOpener:
         return self._stores.get(entry.id) or self.open(entry).store
 
     def replace_store(self, store: StateStore) -> None:
-        """Use another store for its table from now on."""
         self._stores[store.table_id] = store
 
     def allow_outside(self) -> None:
@@ -122,7 +117,6 @@ class TableOpener:
             store.storage.outside = self.components.property_files.outside
 
     def forget(self, table_id: str) -> None:
-        """Forget the store of a deleted table."""
         self._stores.pop(table_id, None)
 
     @staticmethod

@@ -163,7 +163,6 @@ class Bound:
 
     @property
     def plans(self) -> tuple[ScanPlan, ...]:
-        """What is read of each table and version."""
         return tuple(source.plan for source in self.sources if source.plan is not None)
 
     @property
@@ -220,7 +219,6 @@ class Bound:
 
     @cached_property
     def statements(self) -> tuple[Statement, ...]:
-        """The statement itself, and those of the views that it reads."""
         views = (what for what in self.named.values() if isinstance(what, Bound))
         return (self.statement, *(each for view in views for each in view.statements))
 

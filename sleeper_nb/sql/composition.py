@@ -122,12 +122,10 @@ class Composition:
         return Statement(query.text, dialect, query.tokens, TextOrigin(tuple(spans))), values
 
     def query(self, dialect: Dialect) -> Statement:
-        """Return the query in an engine's SQL; errors as `of`."""
         return self.of(dialect)[0]
 
 
 def in_brackets(part: Slice) -> Around:
-    """Return a part between round brackets."""
     return Around("(", part, ")")
 
 

@@ -110,7 +110,6 @@ class DialectRules:
     moments: Mapping[str, str]
 
     def struct(self, values: Mapping[str, str]) -> str:
-        """Return a struct of SQL for users, by the name of each field."""
         begin, field, end = self.struct_literal
         return f"{begin}{', '.join(field.format(name=name, value=value) for name, value in values.items())}{end}"
 

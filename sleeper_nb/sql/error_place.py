@@ -98,7 +98,6 @@ def line_of(statement: Statement, offset: int) -> str:
 
 
 def _token_at(tokens: Sequence[Token], offset: int) -> int | None:
-    """Return the index of the token at an offset."""
     return next((i for i, token in enumerate(tokens) if token.start <= offset < token.end), None)
 
 
@@ -163,7 +162,6 @@ def _characters(text: str, width: int) -> int:
 
 
 def _is_wide(character: str) -> bool:
-    """Return whether a character takes two columns of a terminal."""
     return east_asian_width(character) in "WF"
 
 

@@ -109,7 +109,6 @@ def expression_of(text: str, what: str, dialect: Dialect) -> Slice:
 
 
 def assignments_of(updates: Mapping[str, str], dialect: Dialect) -> tuple[Assignment, ...]:
-    """Return the assignments of expressions, by column, that a user gave as texts; errors as `expression_of`."""
     values = {name: expression_of(text, f"the new value of {name!r}", dialect) for name, text in updates.items()}
     return tuple(Assignment(Name(name), value) for name, value in values.items())
 
@@ -147,7 +146,6 @@ def is_plainly_condition(part: Slice) -> bool:
 
 
 def literals_in(part: Slice) -> frozenset[str]:
-    """Return the texts and numbers in a part of SQL."""
     dialect = part.written.dialect
     tokens = (each for each in tokenize(part.text, dialect=dialect) if each.kind in {"string", "number"})
     return frozenset(unquote(each, dialect=dialect) for each in tokens)
@@ -192,7 +190,6 @@ def _opens_query_after(tokens: Sequence[Token], at: int) -> bool:
 
 
 def _is_operand(tokens: Sequence[Token], at: int) -> bool:
-    """Return whether a value may end with a token."""
     token = tokens[at]
     if token.symbol:
         return token.symbol in _CLOSERS

@@ -52,17 +52,14 @@ Values = Mapping[str, Value]
 
 
 def value_column(clause: int, column: str) -> str:
-    """Return the name of the column with the new values that a clause gives to a column."""
     return f"{clause}:{column}"
 
 
 def old_column(column: str) -> str:
-    """Return the name of the column with the values that the rows of the table have."""
     return f"old:{column}"
 
 
 def deleted_rows(delete: DeleteRows) -> Composition:
-    """Return the query of the places of the rows to delete."""
     return Composition(
         (*_with(delete.named_queries), "SELECT", *_list(_places(delete.target.name)), *_from(delete.target.name),
          *_where(delete.condition))
@@ -95,7 +92,6 @@ def updated_rows(update: UpdateRows, values: Values, columns: Sequence[str]) -> 
 
 
 def source_rows(relation: Slice, named: NamedQueries | None) -> Composition:
-    """Return the query of the source of a merge."""
     return Composition((*_with(named), "SELECT * FROM", relation))
 
 
@@ -194,7 +190,6 @@ class MergeQueries:
 
 
 def rows_equal_to_new(target: str, columns: Collection[str]) -> Composition:
-    """Return the query of the places of the table's rows that are equal to a new row on some columns."""
     new = QuotedName("sleeper:new")
     equal = _equal(((new, ".", QuotedName(each)), _column(target, each)) for each in columns)
     exists = ("WHERE EXISTS (SELECT 1 FROM", QuotedName(SOURCE), "AS", new, "WHERE", *equal, ")")
@@ -202,7 +197,6 @@ def rows_equal_to_new(target: str, columns: Collection[str]) -> Composition:
 
 
 def rows_in_regions(target: str, regions: Sequence[Region], schema: Schema) -> Composition:
-    """Return the query of the places of the table's rows in some regions."""
     inside = _in_regions(target, regions, schema)
     return Composition(("SELECT", *_list(_places(target)), *_from(target), "WHERE", *inside))
 
@@ -304,7 +298,6 @@ def _list(chosen: Iterable[tuple[Sequence[Piece], str]]) -> list[Piece]:
 
 
 def _equal(pairs: Iterable[tuple[Sequence[Piece], Sequence[Piece]]]) -> list[Piece]:
-    """Return the condition that both of each pair are equal."""
     pieces: list[Piece] = []
     for left, right in pairs:
         pieces += [*(["AND"] if pieces else []), *left, "=", *right]

@@ -59,7 +59,6 @@ class StatementReader:
 
     @property
     def is_at_end(self) -> bool:
-        """Whether no token is left."""
         return self.at >= len(self.tokens)
 
     @property
@@ -70,43 +69,35 @@ class StatementReader:
 
     @property
     def offset(self) -> int:
-        """Where the next token begins, in characters."""
         token = self.peek()
         return len(self.statement.text.rstrip()) if token is None else token.start
 
     def peek(self, ahead: int = 0) -> Token | None:
-        """Return the next token, or one after it; None when there is none."""
         at = self.at + ahead
         return self.tokens[at] if at < len(self.tokens) else None
 
     def spells(self, *words: str) -> bool:
-        """Return whether some words or symbols are next."""
         return spells(self.tokens, self.at, *words)
 
     def skip(self, *words: str) -> bool:
-        """Pass over some words or symbols if they are next, and return whether they were."""
         is_next = self.spells(*words)
         self.at += len(words) if is_next else 0
         return is_next
 
     def expect(self, *words: str, hint: Hint) -> None:
-        """Pass over some words or symbols, or raise."""
         if not self.skip(*words):
             raise self.error(f"{' '.join(words)} is expected", hint)
 
     def expect_end(self, hint: Hint) -> None:
-        """Raise unless the statement ends here."""
         if not self.is_at_end:
             raise self.error("the statement should end", hint)
 
     def error(self, problem: str, hint: Hint, at: int | None = None) -> InvalidInput:
-        """Return an error with a caret at an offset, or at the next token."""
         token = self.peek()
         found = "" if at is not None else " at the end" if token is None else f" before {token.text!r}"
         return placed(InvalidInput(problem + found, hint=hint), self.statement, self.offset if at is None else at)
 
     def read_name(self, what: str, hint: Hint) -> Name:
-        """Read a name."""
         token = self.peek()
         if token is None or not is_name(token):
             is_placeholder = token is not None and token.symbol in {":", "$", "{"}
@@ -130,7 +121,6 @@ class StatementReader:
         return name
 
     def read_names(self, what: str, hint: Hint) -> tuple[Name, ...]:
-        """Read names in brackets: ``(a, b)``."""
         return self.read_list(lambda: self.read_name(what, hint), hint)
 
     def read_list(self, read: Callable[[], T], hint: Hint) -> tuple[T, ...]:
@@ -143,7 +133,6 @@ class StatementReader:
         return tuple(items)
 
     def read_text(self, what: str, hint: Hint) -> str:
-        """Read a text in quotes."""
         token = self.peek()
         if token is None or token.kind != "string":
             raise self.error(f"{what} is expected, in quotes,", hint)
@@ -213,7 +202,6 @@ def is_name(token: Token) -> bool:
 
 
 def placed(error: E, written: Statement | Written, at: int) -> E:
-    """Return an error with the line of a text that has an offset, and a caret below it."""
     error.place = line_with_caret(written.text, at)
     return error
 
@@ -224,7 +212,6 @@ _QUERY_WORDS: Final = frozenset({
 
 
 def begins_query(reader: StatementReader) -> bool:
-    """Return whether a query may begin at the next token."""
     return reader.word in _QUERY_WORDS and not reader.spells("WITH", "(")  # which lists properties
 
 

@@ -64,7 +64,6 @@ class TableReference:
 
     @property
     def name(self) -> str:
-        """The name in one piece: ``flights`` or ``db.flights``."""
         return ".".join(self.parts)
 
 
@@ -121,7 +120,6 @@ def _walked(statement: Statement) -> _Walk:
 
 
 def check_alone(statement: Statement) -> None:
-    """Raise `InvalidInput` when a second statement follows."""
     for token in statement.tokens:
         if token.symbol == ";":
             line = statement.text.count("\n", 0, token.start) + 1
@@ -409,7 +407,6 @@ class _Walk:
         return after
 
     def note_file(self, at: int, role: NameRole, alias_at: int | None) -> None:
-        """Note the string at an index that is in place of a table."""
         token = self.tokens[at]
         name = unquote(token, dialect=self.dialect)
         self.files.append(TableReference((name,), None, None, token.start, token.end, role, alias_at))
@@ -444,11 +441,9 @@ class _Walk:
         return bool(word) and word not in RESERVED and not (clause or join or minus)
 
     def read_clause(self, at: int) -> tuple[VersionClause | None, int]:
-        """Read a version clause, if one is there."""
         return read_clause(self.statement, at) or (None, at)
 
     def read_parts(self, at: int) -> tuple[tuple[str, ...], int]:
-        """Read a name with dots."""
         parts = [unquote(self.tokens[at], dialect=self.dialect)]
         at += 1
         while spells(self.tokens, at, ".") and at + 1 < len(self.tokens) and self.tokens[at + 1].kind != "symbol":
@@ -457,7 +452,6 @@ class _Walk:
         return tuple(parts), at
 
     def is_name(self, at: int) -> bool:
-        """Return whether a table's name may be here."""
         if at >= len(self.tokens):
             return False
         token = self.tokens[at]
@@ -470,7 +464,6 @@ class _Walk:
         return self.tokens[at].word if 0 <= at < len(self.tokens) else ""
 
     def ends(self, at: int) -> bool:
-        """Return whether the statement or the bracket ends here."""
         return at >= len(self.tokens) or self.tokens[at].symbol == ")"
 
 
@@ -513,7 +506,6 @@ def first_word(statement: Statement) -> str:
 
 
 def no_query(dialect: Dialect, problem: str = "there is no query") -> InvalidInput:
-    """Return the error of a statement that does not read, with a hint how queries begin."""
     return InvalidInput(problem, hint=RULES[dialect].how_queries_begin)
 
 
@@ -524,7 +516,6 @@ def no_query_begins_with(statement: Statement, what: str = "") -> InvalidInput:
 
 
 def no_call(name: str, effect: str, hint: str = "leave it out") -> InvalidInput:
-    """Return the error of a function that a query cannot call; `effect` says what it does."""
     return InvalidInput(f"a query cannot call {name!r}, which {effect}", hint=hint)
 
 

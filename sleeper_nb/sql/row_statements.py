@@ -98,13 +98,11 @@ def read_target(reader: StatementReader, named: NamedQueries | None, hint: str) 
 
 
 def check_not_named(reader: StatementReader, table: Name, named: NamedQueries | None) -> None:
-    """Raise when the table that is changed has the name of a query of the ``WITH`` before the statement."""
     if named is not None and table.text.casefold() in {name.casefold() for name in named.names}:
         raise reader.error(f"{table.text!r} is also a name of the WITH", "give that query another name", table.at)
 
 
 def read_alias(reader: StatementReader, hint: str) -> Name | None:
-    """Read ``[AS] x``, if it is there."""
     if reader.skip("AS"):
         return reader.read_name("an alias", hint)
     token = reader.peek()
@@ -147,7 +145,6 @@ def check_once(reader: StatementReader, target: Target, columns: Iterable[Name])
 
 
 def read_distinct_names(reader: StatementReader, hint: str) -> tuple[Name, ...]:
-    """Read names of columns in brackets, each once: ``(a, b)``."""
     names = reader.read_names("a column", hint)
     seen: set[str] = set()
     for name in names:
@@ -158,7 +155,6 @@ def read_distinct_names(reader: StatementReader, hint: str) -> tuple[Name, ...]:
 
 
 def check_no_evolution(reader: StatementReader) -> None:
-    """Raise for ``WITH SCHEMA EVOLUTION``, which would change the columns of the table."""
     if reader.spells("WITH", "SCHEMA", "EVOLUTION"):
         hint = "write ALTER TABLE t ADD COLUMN a INT first, and leave it out"
         raise reader.error("only ALTER TABLE changes the columns of a table", hint, reader.offset)
@@ -250,7 +246,6 @@ def _source_table(reader: StatementReader) -> Name | None:
 
 
 def _skip_version(reader: StatementReader) -> bool:
-    """Pass over a version clause, if it is there."""
     found = read_clause(reader.statement, reader.at)
     reader.at = reader.at if found is None else found[1]
     return found is not None
@@ -346,14 +341,12 @@ def not_reached(clauses: Sequence[WhenClause]) -> InvalidInput | None:
 
 
 def to_update_rows(table: str) -> Hint:
-    """Return the hint of a statement that would update the rows which have the keys of new rows."""
     upsert = Action(f"upsert {table} $df", f"session.table({table!r}).upsert(df)")
     merge = f"MERGE INTO {table} USING s ON {table}.k = s.k"
     return "to update rows that exist: ", upsert, f", or {merge} {_UPDATE_AND_INSERT}"
 
 
 def to_add_new_rows(table: str) -> Hint:
-    """Return the hint of a statement that would leave the rows alone which have the keys of new rows."""
     return (
         f"to add only rows that are new: MERGE INTO {table} USING s ON {table}.k = s.k WHEN NOT MATCHED THEN INSERT *"
     )

@@ -66,7 +66,6 @@ class TextOrigin:
 
     @property
     def written(self) -> tuple[Written, ...]:
-        """The texts that the parts are from, each once."""
         return tuple(dict.fromkeys(span.part.written for span in self.spans))
 
     def place_of(self, offset: int) -> tuple[Written, int] | None:
@@ -102,7 +101,6 @@ class Statement:
 
     @property
     def rules(self) -> DialectRules:
-        """What its dialect writes differently than others."""
         return RULES[self.dialect]
 
     @classmethod
@@ -124,11 +122,9 @@ class Statement:
 
     @property
     def written(self) -> Written:
-        """Its text, as a value that its parts know."""
         return Written(self.text, self.dialect)
 
     def words(self) -> tuple[str, ...]:
-        """Return the text of each token, words in upper case."""
         return tuple([token.word or token.text for token in self.tokens])
 
     def index_from(self, offset: int) -> int:
@@ -201,7 +197,6 @@ class SqlText:
         self._split: dict[Dialect, Statement] = {}
 
     def whole(self, dialect: Dialect) -> Statement:
-        """Return the whole statement; errors as `Statement.of`."""
         if dialect not in self._split:
             self._split[dialect] = Statement.of(self.text, dialect=dialect)
         return self._split[dialect]
@@ -216,12 +211,10 @@ class SqlText:
         return None
 
     def query(self, dialect: Dialect) -> Statement:
-        """Return the query in it; errors as `Statement.of`."""
         whole = self.whole(dialect)
         return whole if self.part is None else query_in(whole, self.part)
 
     def only(self, part: QueryPart) -> SqlText:
-        """Return the same text with the place of its query."""
         text = SqlText(self.text, part)
         text._split = self._split
         return text

@@ -197,7 +197,6 @@ def _column(reader: StatementReader) -> ColumnDefinition:
 
 
 def _type(reader: StatementReader) -> str:
-    """Read a type, as it is written."""
     return " ".join(_type_as_written(reader).split())
 
 

@@ -149,7 +149,6 @@ def unquote(token: Token, *, dialect: Dialect) -> str:
 
 
 def quote_name(name: str, *, dialect: Dialect) -> str:
-    """Write a name as the dialect quotes it."""
     return quoted_name(name, RULES[dialect].name_quote)
 
 

@@ -40,7 +40,6 @@ class ViewStatement:
 
     @property
     def key(self) -> str:
-        """The name in lower case: views are found in any case."""
         return self.name.casefold()
 
     def apply(self, views: MutableMapping[str, Statement]) -> None:

@@ -100,7 +100,6 @@ class WritingStatement:
 
     @property
     def query(self) -> QueryPart | None:
-        """The query in it whose rows are loaded, if there is one."""
         change = self.change.rows if isinstance(self.change, OverwriteRows) else self.change
         return change.query if isinstance(change, CreateTable | InsertRows) else None
 

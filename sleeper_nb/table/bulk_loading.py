@@ -44,7 +44,6 @@ _LEAST_ROW_BYTES = 8
 
 
 def is_bulk(rows: Sequence[IngestSource]) -> bool:
-    """Return whether some data is loaded in bulk: Spark's DataFrames, and large files."""
     return sources.is_spark(rows) or sources.bytes_of(rows) >= BULK_BYTES
 
 

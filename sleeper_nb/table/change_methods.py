@@ -75,11 +75,9 @@ class ChangeMethods:
     data: Mapping[str, Any] | None = None
 
     def delete(self, where: str | None) -> BoundChange:
-        """Return a deletion."""
         return self._bound("delete", DeleteRows(self._target, self._condition(where)))
 
     def update(self, updates: Mapping[str, str], new_values: Mapping[str, Any], where: str | None) -> BoundChange:
-        """Return an update; `updates` are expressions of SQL, `new_values` Python values."""
         _check_one_value_each(updates, new_values)
         assigned = assignments_of(updates, self._queries.dialect)
         assigned += tuple(Assignment(Name(name), Given(value)) for name, value in new_values.items())
@@ -132,7 +130,6 @@ class ChangeMethods:
         region: Mapping[str, Any] | str | None,
         options: LoadOptions = AS_IT_IS,
     ) -> BoundChange:
-        """Return an overwrite."""
         schema = self.table.store.load().schema
         regions, condition = regions_of(schema, keys, region), self._condition(where)
         if regions is not None and condition is not None:

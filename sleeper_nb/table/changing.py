@@ -176,7 +176,6 @@ class BoundChange:
 
     @classmethod
     def of(cls, table: OpenTable, change: RowChange, queries: Queries) -> BoundChange:
-        """Return the change that a statement makes."""
         return cls(table, _OPERATIONS[type(change)], change, queries)
 
     @property

@@ -41,7 +41,6 @@ logger = logging.getLogger(__name__)
 
 
 def property_values(table: OpenTable, names: Iterable[str]) -> Listing[PropertyValue]:
-    """Return some properties of a table, or all when no name is given."""
     values = property_listing.table_values(table.properties, names)
     return property_listing.list_values(values, f"properties of {table.name}")
 

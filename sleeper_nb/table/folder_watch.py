@@ -124,7 +124,6 @@ class WatchReport(TableReport):
 
     @property
     def rows(self) -> int:
-        """The rows that were added."""
         return sum(each.rows for each in self.files)
 
     @property
@@ -196,7 +195,6 @@ class WatchedFolder:
 
     @property
     def is_remote(self) -> bool:
-        """Whether it is in a bucket."""
         return self.address.startswith("s3://")
 
     @property
@@ -277,7 +275,6 @@ class _Look:
 
     @property
     def time(self) -> datetime:
-        """When it was last written."""
         return from_micros(self.changed // 1000)
 
 

@@ -143,7 +143,6 @@ class EditFinder:
 
     @cached_property
     def schema(self) -> Schema:
-        """The schema of the version."""
         return self.version.schema
 
     @property
@@ -151,7 +150,6 @@ class EditFinder:
         return self.schema.arrow.empty_table()
 
     def _placed(self, error: E, at: int) -> E:
-        """Return an error with its place in the statement, if there is one."""
         return error if self.change.written is None else placed(error, self.change.written, at)
 
     # UPDATE
@@ -440,14 +438,12 @@ def _no_condition(condition: Slice, kind: str) -> InvalidInput:
 
 
 def _numbers(rows: pa.Table) -> npt.NDArray[np.int64]:
-    """Return the place of each row as one number."""
     files, positions = (rows[name].to_numpy().astype(np.int64) for name in (FILE_NUMBER, POSITION))
     numbers: npt.NDArray[np.int64] = (files << _FILE_BITS) | positions
     return numbers
 
 
 def _distinct_places(rows: pa.Table) -> pa.Table:
-    """Return rows with each place once."""
     _, first = np.unique(_numbers(rows), return_index=True)
     return rows.take(pa.array(np.sort(first)))
 

@@ -77,7 +77,6 @@ class SearchedVersion:
 
     @property
     def schema(self) -> Schema:
-        """The columns of the rows that are looked for."""
         return self._rows.schema
 
     @property

@@ -89,12 +89,10 @@ class ChosenRows:
 
     @property
     def are_all(self) -> bool:
-        """Whether no row is left out."""
         return self.where is None and self.keys is None and self.region is None
 
 
 def changes(table: OpenTable, before: TableAt, after: TableAt, chosen: ChosenRows, *, images: bool) -> Changes:
-    """Return the rows that differ between two versions, not read yet."""
     comparison, guards = _comparison(table, before, after, chosen), _guards(before, after)
     states = before.state, after.state
     resolved, storage = (before.resolved, after.resolved), table.store.storage
