@@ -60,32 +60,8 @@ _HOMES = {
     "Savepoint": "sleeper_nb.model.savepoints",
     "Snapshot": "sleeper_nb.model.snapshots",
     "SavepointManager": "sleeper_nb.versions.savepoint_manager",
-    **dict.fromkeys(
-        (
-            "AccessDenied",
-            "AlreadyExists",
-            "Cancelled",
-            "CatalogDamaged",
-            "ConfirmationNeeded",
-            "ConflictError",
-            "DiskFull",
-            "EngineError",
-            "InvalidInput",
-            "NetworkError",
-            "NotAFile",
-            "NotAllowed",
-            "NotFound",
-            "NotInstalled",
-            "OutcomeUnknown",
-            "SessionClosed",
-            "SleeperError",
-            "StateRuleBroken",
-            "StillRunning",
-            "StorageError",
-        ),
-        "sleeper_nb.errors",
-    ),
 }
+"""Where the public names are from; those that are not here are errors."""
 __all__ = [
     "AccessDenied",
     "AlreadyExists",
@@ -126,12 +102,12 @@ def __getattr__(name: str) -> Any:
     """Import a public name from its module at its first use."""
     if name == "widgets":
         return importlib.import_module("sleeper_nb.widgets")
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module 'sleeper_nb' has no attribute {name!r}")
     collects = gc.isenabled()
     gc.disable()  # what a module makes stays: collections during the import would be a tenth of the first answer
     try:
-        return getattr(importlib.import_module(_HOMES[name]), name)
+        return getattr(importlib.import_module(_HOMES.get(name, "sleeper_nb.errors")), name)
     finally:
         if collects:
             gc.enable()

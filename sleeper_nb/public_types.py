@@ -41,44 +41,38 @@ if TYPE_CHECKING:
     from sleeper_nb.versions.row_images import FirstImages, ImageSummary
 
 _HOMES = {
-    "ENGINES": "query",
-    "AddFilesPlan": "load.load_report",
-    "AlterReport": "admin.alter",
-    "ApplyReport": "admin.apply",
-    "ChangeReport": "change.change",
-    "CheckReport": "maintain.findings",
-    "ColumnProfile": "read.column_profile",
-    "CompactionReport": "maintain.compact",
-    "CreatePlan": "admin.create_plan",
-    "DeletionReport": "admin.delete",
-    "DeployReport": "admin.deploy",
-    "Diff": "versions.diff",
-    "EngineChoice": "query",
-    "EngineName": "query",
-    "ExpiryReport": "versions.expire",
-    "ExportReport": "read.export",
-    "FileDiff": "versions.diff",
-    "FirstImages": "versions.row_images",
-    "GarbageReport": "maintain.collect_garbage",
-    "ImageSummary": "versions.row_images",
-    "IngestPlan": "load.load_report",
-    "InstanceStatus": "maintain.alerts",
-    "InstanceSummary": "admin.instances",
-    "LoadArguments": "load.load_options",
-    "LoadReport": "load.load_report",
-    "MaintenanceReport": "maintain.maintain",
-    "OrphanReport": "maintain.sweep_orphans",
-    "PropertyValue": "admin.property_listing",
-    "PurgeReport": "change.purge",
-    "QueryResult": "query",
-    "ReinitialiseReport": "admin.reinitialise",
-    "RollbackReport": "versions.roll_back",
-    "SavepointDeletion": "versions.delete_savepoint",
-    "SplitPointsEstimate": "admin.split_points_estimate",
-    "SplitReport": "load.split",
-    "TableStatus": "maintain.status",
-    "Which": "read.job_tracking",
+    "admin.alter": "AlterReport",
+    "admin.apply": "ApplyReport",
+    "admin.create_plan": "CreatePlan",
+    "admin.delete": "DeletionReport",
+    "admin.deploy": "DeployReport",
+    "admin.instances": "InstanceSummary",
+    "admin.property_listing": "PropertyValue",
+    "admin.reinitialise": "ReinitialiseReport",
+    "admin.split_points_estimate": "SplitPointsEstimate",
+    "change.change": "ChangeReport",
+    "change.purge": "PurgeReport",
+    "load.load_options": "LoadArguments",
+    "load.load_report": "AddFilesPlan IngestPlan LoadReport",
+    "load.split": "SplitReport",
+    "maintain.alerts": "InstanceStatus",
+    "maintain.collect_garbage": "GarbageReport",
+    "maintain.compact": "CompactionReport",
+    "maintain.findings": "CheckReport",
+    "maintain.maintain": "MaintenanceReport",
+    "maintain.status": "TableStatus",
+    "maintain.sweep_orphans": "OrphanReport",
+    "query": "ENGINES EngineChoice EngineName QueryResult",
+    "read.column_profile": "ColumnProfile",
+    "read.export": "ExportReport",
+    "read.job_tracking": "Which",
+    "versions.delete_savepoint": "SavepointDeletion",
+    "versions.diff": "Diff FileDiff",
+    "versions.expire": "ExpiryReport",
+    "versions.roll_back": "RollbackReport",
+    "versions.row_images": "FirstImages ImageSummary",
 }
+"""The names of each module."""
 __all__ = [
     "ENGINES",
     "AddFilesPlan",
@@ -122,9 +116,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a type from its module at its first use."""
-    if name not in _HOMES:
+    home = next((module for module, names in _HOMES.items() if name in names.split()), None)
+    if home is None:
         raise AttributeError(f"module 'sleeper_nb.public_types' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"sleeper_nb.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(f"sleeper_nb.{home}"), name)
 
 
 def __dir__() -> list[str]:

@@ -6,7 +6,7 @@ A statement does what a method of `Session` or `Table` does, with the same check
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -19,26 +19,21 @@ from sleeper_nb.change.row_changes import (
     RowChange,
     UpdateRows,
 )
+from sleeper_nb.engines.frames_to_load import schema_of_frame
 from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NotFound
-from sleeper_nb.load.data_columns import SchemaChoice
+from sleeper_nb.load.data_columns import DataColumn, SchemaChoice, columns_of_arrow
 from sleeper_nb.load.load_report import IngestPlan, LoadReport
+from sleeper_nb.load.sources import InMemory
 from sleeper_nb.maintain.system_tables import MARK
 from sleeper_nb.model.load_hints import for_change
-from sleeper_nb.model.schema import Check, Schema, free_check_name
+from sleeper_nb.model.schema import Check, Field, FieldType, Schema, free_check_name
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.sql_values import Name, QueryPart
 from sleeper_nb.model.table_names import check_table_name
-from sleeper_nb.query import Queries, QueryResult
-from sleeper_nb.query.inserted_rows import found, inserted_rows
+from sleeper_nb.query import Queries, QueryResult, RowsToLoad
+from sleeper_nb.query.inserted_rows import check_twice, found, inserted_rows
 from sleeper_nb.report import Answer, Grid, Report, Stacked, TableReport, counted, notes_line
 from sleeper_nb.session import procedures
-from sleeper_nb.session.statement_columns import (
-    definition,
-    new_schema,
-    new_table_names,
-    nullable_type,
-    schema_of_query,
-)
 from sleeper_nb.session.table_opener import opener_of
 from sleeper_nb.sql.grammar import Constant, Parameter, placed
 from sleeper_nb.sql.parameters import plain_value, unknown_parameter
@@ -72,6 +67,8 @@ from sleeper_nb.table.changing import BoundChange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame
 
     from sleeper_nb.session.session import Session
 
@@ -244,7 +241,7 @@ class SqlWriter:
 
     def _create_as(self, create: CreateTable, query: QueryPart, options: dict[str, Any]) -> Report:
         result = self.query(query)
-        names = new_table_names(create, result.names, self._text)
+        names = _new_table_names(create, result.names, self._text)
         if create.columns and all(column.type for column in create.columns):
             options["schema"] = self._schema(create)
         choice = None
@@ -255,7 +252,7 @@ class SqlWriter:
         with _hints_of_statement(), result.rows_to_load(names) as rows:
             if choice is not None and choice.row_keys and create.has_rules:
                 rules, defaults = self._rules(create), self._defaults(create)
-                options["schema"] = schema_of_query(create, rows, choice, defaults, rules, self._text)
+                options["schema"] = _schema_of_query(create, rows, choice, defaults, rules, self._text)
             elif choice is not None:
                 options |= {"row_keys": choice.row_keys, "sort_keys": choice.sort_keys, "types": choice.types}
             options |= {"data": rows, "leaves": create.leaves}
@@ -270,7 +267,7 @@ class SqlWriter:
         """Return the keys, and the types of some columns, of a table whose other columns are as in its query."""
         keys = [found(key, names, " of the query", self._text) for key in create.row_keys]
         sort = [found(key, names, " of the query", self._text) for key in create.sort_keys]
-        types = {each.name.text: nullable_type(each) for each in create.columns if each.type}
+        types = {each.name.text: _nullable_type(each) for each in create.columns if each.type}
         return SchemaChoice(tuple(keys), tuple(sort), types)
 
     def _defaults(self, create: CreateTable) -> dict[str, Any]:
@@ -292,7 +289,7 @@ class SqlWriter:
             hint = f"write its type: {untyped.name} STRING; only AS and a query give types to columns"
             raise self._error(f"column {untyped.name.text!r} has no type", hint, untyped.name)
         types = {column.name.text: self._definition(column) for column in create.columns}
-        return new_schema(create, types, self._rules(create), self._text)
+        return _new_schema(create, types, self._rules(create), self._text)
 
     @staticmethod
     def _rules(create: CreateTable) -> dict[str, Any]:
@@ -370,7 +367,7 @@ class SqlWriter:
         return self._definition(column)
 
     def _definition(self, column: ColumnDefinition) -> Any:
-        return definition(column, self._value(column.default))
+        return _definition(column, self._value(column.default))
 
     def _comment(self, comment: CommentOn) -> Report:
         table = self._table(comment.table)
@@ -472,3 +469,126 @@ def _left_alone(name: Name) -> Answer:
 
 def _line(text: str) -> Answer:
     return Answer(Grid((), (), footer=text))
+
+
+# The columns that a statement names, in any case, as SQL does.
+
+
+def _new_table_names(create: CreateTable, given: Sequence[str], statement: Statement) -> tuple[str, ...]:
+    """Return the names of the columns of a new table: those in brackets after its name, or those of its query."""
+    if not create.columns:
+        _check_named(create, given, statement)
+        return tuple(given)
+    if len(create.columns) != len(given):
+        problem = f"the statement names {counted(len(create.columns), 'column')}, but the query has {len(given)}"
+        hint = f"name all of them, or none: {', '.join(given)}"
+        raise placed(InvalidInput(problem, hint=hint), statement, create.columns[0].name.at)
+    return tuple(column.name.text for column in create.columns)
+
+
+def _check_named(create: CreateTable, given: Sequence[str], statement: Statement) -> None:
+    """Raise when a column of a query cannot be one of a table, as an expression without a name cannot."""
+    at = create.name.at if create.query is None else create.query.end
+    check_twice([name.casefold() for name in given], lambda _: at, statement)
+    for name in given:
+        try:
+            Field(name, FieldType("string"))
+        except InvalidInput as error:
+            hint = "name it: count(*) AS n; a name has letters, digits and _"
+            problem = f"column {name!r} of the query cannot be one of a table"
+            raise placed(InvalidInput(problem, hint=hint), statement, at) from error
+
+
+def _new_schema(
+    create: CreateTable, definitions: Mapping[str, Any], rules: Mapping[str, Any], statement: Statement
+) -> Schema:
+    """Return the schema that a statement defines; a value may be NULL unless it says NOT NULL.
+
+    Parameters
+    ----------
+    definitions
+        What `_definition` returns of each column, by name.
+    rules
+        The comment and the checks of the table, as `Schema` takes them.
+    """
+    columns = {column.name.text: column for column in create.columns}
+    names, where = tuple(columns), " in the statement"
+    row_keys = [found(key, names, where, statement) for key in create.row_keys]
+    sort_keys = [found(key, names, where, statement) for key in create.sort_keys]
+    if len(columns) < len(create.columns):
+        twice = next(each.name for each in create.columns if columns[each.name.text] is not each)
+        raise placed(InvalidInput(f"column {twice.text!r} occurs twice", hint="rename one"), statement, twice.at)
+    if not row_keys:
+        hint = f"write them after the columns: ROW KEYS (…), some of {', '.join(names)}"
+        raise placed(InvalidInput(f"table {create.name.text!r} has no ROW KEYS", hint=hint), statement, create.name.at)
+    keys = {*row_keys, *sort_keys}
+    try:
+        return Schema(
+            {name: _of_key(definitions[name]) for name in row_keys},
+            {name: _of_key(definitions[name]) for name in sort_keys},
+            {name: definitions[name] for name in columns if name not in keys},
+            **rules,
+        )
+    except InvalidInput as error:
+        raise placed(error, statement, create.columns[0].name.at) from error
+
+
+def _definition(column: ColumnDefinition, default: Any) -> Any:
+    """Return a column as a schema says it: its type, ``double?`` when it may be NULL; with a default and a comment."""
+    text = _nullable_type(column)
+    extra = {"default": default, "comment": column.comment or None}
+    given = {name: value for name, value in extra.items() if value is not None}
+    return {"type": text, **given} if given else text
+
+
+def _schema_of_query(
+    create: CreateTable,
+    rows: RowsToLoad | DataFrame,
+    choice: SchemaChoice,
+    defaults: Mapping[str, Any],
+    rules: Mapping[str, Any],
+    statement: Statement,
+) -> Schema:
+    """Return the schema of a table with the columns of a query, and with the rules that its statement has.
+
+    Parameters
+    ----------
+    rows
+        The rows of the query, under the names of the table's columns.
+    choice
+        The keys, and the types of some columns, that the statement gives.
+    defaults
+        The default of each column that has one, by name.
+    rules
+        As of `_new_schema`.
+    """
+    schema = choice.schema(_columns_to_load(rows))
+    written = {column.name.text: column for column in create.columns}
+
+    def ruled(field: Field) -> Field:
+        column = written.get(field.name)
+        if column is None:
+            return field
+        nullable = field.nullable and not column.not_null
+        return replace(field, nullable=nullable, default=defaults.get(field.name), comment=column.comment or None)
+
+    try:
+        return Schema(map(ruled, schema.row_keys), map(ruled, schema.sort_keys), map(ruled, schema.values), **rules)
+    except InvalidInput as error:
+        raise placed(error, statement, create.columns[0].name.at if create.columns else create.name.at) from error
+
+
+def _columns_to_load(rows: RowsToLoad | DataFrame) -> tuple[DataColumn, ...]:
+    if isinstance(rows, RowsToLoad):
+        return columns_of_arrow(rows.schema)
+    return columns_of_arrow(schema_of_frame((InMemory(rows),)))
+
+
+def _nullable_type(column: ColumnDefinition) -> str:
+    return column.type if column.not_null else f"{column.type}?"
+
+
+def _of_key(defined: Any) -> Any:
+    if isinstance(defined, dict):
+        return {**defined, "type": defined["type"].removesuffix("?")}
+    return defined.removesuffix("?")

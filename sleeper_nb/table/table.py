@@ -52,9 +52,8 @@ from sleeper_nb.report import Grid, Listing, Report, Stacked
 from sleeper_nb.scan import Scan
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.table import configuring, loading, version_history
-from sleeper_nb.table.change_methods import ChangeMethods
+from sleeper_nb.table.change_methods import ChangeMethods, MergeBuilder
 from sleeper_nb.table.folder_watch import DEFAULT_EVERY, FolderWatch, WatchedFolder, WatchReport
-from sleeper_nb.table.merge_builder import MergeBuilder
 from sleeper_nb.table.table_inspect import TableInspect
 from sleeper_nb.table.table_maintenance import Maintenance, maintain
 from sleeper_nb.table.version_history import ChosenRows
