@@ -1,5 +1,4 @@
 import re
-import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -7,7 +6,6 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.report import Display
-from sleeper_nb.sql.tokens import tokenize
 from tests.support.combinations import few_on_spark
 from tests.support.engines import ENGINES, answer
 
@@ -231,42 +229,3 @@ def test_describe_says_which_columns_are_keys_and_never_null(session, statement)
 def test_describe_on_spark_says_which_columns_are_keys_and_never_null(session):
     comments = session.sql("DESCRIBE trips", engine="spark").to_pandas()["comment"].fillna("").tolist()
     assert comments == ["row key, not null", "sort key, not null", "", ""]
-
-
-@pytest.fixture
-def splits(monkeypatch):
-    """The statements that were split into tokens since the test began, by whatever module; not DuckDB's plans."""
-    texts = []
-
-    def counting(sql, *, dialect):
-        if "__standin" not in sql and sql:
-            texts.append(sql)
-        return tokenize(sql, dialect=dialect)
-
-    for module in [each for name, each in sys.modules.items() if name.startswith("sleeper_nb.")]:
-        if getattr(module, "tokenize", None) is tokenize:
-            monkeypatch.setattr(module, "tokenize", counting)
-    return texts
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_statement_is_split_into_tokens_once(session, engine, splits):
-    sql = "SELECT t.city FROM trips VERSION AS OF 2 t, trips@3 WHERE t.city = :city AND t.fare IN (1, 2);"
-    assert len(answer(session, sql, engine, city="rome")) == 2
-    assert splits == [sql]
-    result = session.sql(f"EXPLAIN {sql.replace(':city', repr('rome'))}", engine=engine)
-    assert result.explain()
-    assert len(splits) == 2
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_view_is_split_with_the_statement_that_makes_it_and_an_expression_by_itself(session, engine, splits):
-    create = "CREATE TEMP VIEW v AS SELECT city FROM trips VERSION AS OF 2 WHERE fare = 1"
-    session.sql(create, engine=engine)
-    made = list(splits)
-    assert made[0] == create
-    assert len(made) == 2  # and the statement that names the view
-    assert answer(session, "SELECT * FROM v", engine) == [("rome",)]
-    assert splits[2:] == ["SELECT * FROM v"]
-    answer(session, "SELECT * FROM trips VERSION AS OF (1 + 1)", engine)
-    assert splits[3:] == ["SELECT * FROM trips VERSION AS OF (1 + 1)", "SELECT ((1 + 1))"]
