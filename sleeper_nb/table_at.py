@@ -461,16 +461,15 @@ class Inspect:
         They are in the order of their partitions. What would be merged follows from the table's current properties.
         """
         store = self._opened.store
-        return self.files_with_claims(store.catalog.claims(store.table_id, store.clock.now()))
+        return self._files(self._at(), store.catalog.claims(store.table_id, store.clock.now()))
 
-    @checked
-    def files_with_claims(self, claimed: Sequence[FileClaim]) -> Pictured[dict[str, Any]]:
-        """Return the files as `files` does, given the current claims of compaction jobs."""
+    def _files(self, at: TableAt, claimed: Sequence[FileClaim]) -> Pictured[dict[str, Any]]:
+        """Return the files of a version, given the current claims of compaction jobs."""
         from sleeper_nb.display.file_picture import FilesDrawn
         from sleeper_nb.display.listings import FileListing, Pictured
         from sleeper_nb.maintain.compaction_plan import StrategySettings, plan_compaction
 
-        at, store, properties = self._at(), self._opened.store, self._opened.properties
+        store, properties = self._opened.store, self._opened.properties
         strategy, most = properties["sleeper.table.compaction.strategy.class"], store.most_compaction_inputs
         plan = plan_compaction(at.state, strategy, StrategySettings.of(properties), claimed, store.clock, most)
         drawn = FilesDrawn.of(at, plan, strategy)

@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.change.apply_edits import EditSettings, EditsWriter
-from sleeper_nb.change.edit_list import EditList
-from sleeper_nb.change.planned_rows import Held, PlannedRows
+from sleeper_nb.change.edit_list import EditList, Held, PlannedRows
 from sleeper_nb.errors import (
     UNCHANGED_FIRST,
     Action,
@@ -123,14 +122,17 @@ class ChangeReport(TableReport):
 
     @property
     def inserted(self) -> int:
+        """Rows that were inserted."""
         return self.counts.inserted
 
     @property
     def updated(self) -> int:
+        """Rows that were updated; each counts once."""
         return self.counts.updated
 
     @property
     def deleted(self) -> int:
+        """Rows that were deleted."""
         return self.counts.deleted
 
     @property

@@ -142,10 +142,12 @@ class PurgeReport(TableReport):
 
     @property
     def operation(self) -> str:
+        """What is done, for confirmations."""
         return "purge"
 
     @property
     def table(self) -> str:
+        """The table's name."""
         return self.change.table
 
     @property

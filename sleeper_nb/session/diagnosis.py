@@ -87,6 +87,7 @@ class DoctorReport(Report):
 
     @property
     def ok(self) -> bool:
+        """Whether nothing failed."""
         return not self.failed
 
     def grid(self) -> Grid:

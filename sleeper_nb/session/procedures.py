@@ -49,6 +49,7 @@ class Procedure:
 
     @property
     def signature(self) -> str:
+        """How it is written."""
         return f"CALL sys.{self.name}({', '.join(self.arguments)})"
 
     @property

@@ -124,6 +124,7 @@ class WatchReport(TableReport):
 
     @property
     def rows(self) -> int:
+        """The rows that were added."""
         return sum(each.rows for each in self.files)
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from sleeper_nb.arguments import checked
@@ -11,40 +10,26 @@ from sleeper_nb.display.listings import Pictured
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.model.jobs import Job, Lease
 from sleeper_nb.model.savepoints import RetainedVersions
-from sleeper_nb.model.schema import Field
 from sleeper_nb.read.job_tracking import LISTED_JOBS, Which, jobs_of, list_jobs
-from sleeper_nb.report import Answer, Listing
-from sleeper_nb.table_at import Inspect, current_version
+from sleeper_nb.report import Listing
+from sleeper_nb.table_at import Inspect, TableAt, current_version
 
 
-class TableInspect:
+class TableInspect(Inspect):
     """Lists what a table's current version has, its jobs and its readers; made by `Table.inspect`."""
 
     def __init__(self, table: OpenTable) -> None:
-        self._table = table
+        self._opened = table
 
-    def _current(self) -> Inspect:
-        return current_version(self._table).inspect
-
-    def fields(self) -> Listing[Field]:
-        """Return the fields of the current version, as `Inspect.fields` does."""
-        return self._current().fields()
+    def _at(self) -> TableAt:
+        return current_version(self._opened)
 
     def files(self) -> Pictured[dict[str, Any]]:
         """Return the files that the current version reads, as `Inspect.files` does."""
-        catalog, table_id, now = self._table.store.catalog, self._table.entry.id, self._table.store.clock.now()
+        catalog, table_id, now = self._opened.store.catalog, self._opened.entry.id, self._opened.store.clock.now()
         # A compaction that commits in between would leave its old inputs without the claim on them.
-        at, claims = read_consistently(self._current, lambda: catalog.claims(table_id, now))
-        return at.files_with_claims(claims)
-
-    def partitions(self) -> Pictured[dict[str, Any]]:
-        """Return the leaf partitions of the current version, as `Inspect.partitions` does."""
-        return self._current().partitions()
-
-    @checked
-    def query(self, sql: str, params: Mapping[str, Any] | None = None) -> Answer:
-        """Query the metadata of the current version on DuckDB, as `Inspect.query` does."""
-        return self._current().query(sql, params)
+        at, claims = read_consistently(self._at, lambda: catalog.claims(table_id, now))
+        return self._files(at, claims)
 
     @checked
     def jobs(self, which: Which = "all", *, limit: int = LISTED_JOBS) -> Listing[Job]:
@@ -57,26 +42,26 @@ class TableInspect:
         limit
             The most runs to return. Records are kept for 7 days.
         """
-        catalog, now = self._table.store.catalog, self._table.store.clock.now()
-        pairs = [(self._table.entry, run) for run in jobs_of(catalog, self._table.entry.id, which, limit, now)]
-        return list_jobs(f"jobs of {self._table.name}", pairs, now, with_table=False)
+        catalog, now = self._opened.store.catalog, self._opened.store.clock.now()
+        pairs = [(self._opened.entry, run) for run in jobs_of(catalog, self._opened.entry.id, which, limit, now)]
+        return list_jobs(f"jobs of {self._opened.name}", pairs, now, with_table=False)
 
     def versions(self) -> RetainedVersions:
         """Return the snapshots and the savepoints that can be read, of one moment."""
-        return retained(self._table.store.catalog, self._table.entry.id)
+        return retained(self._opened.store.catalog, self._opened.entry.id)
 
     def has_changed(self) -> bool:
         """Return whether the table was renamed, dropped, paused, or got other properties since it was opened.
 
         This costs one request to the catalog.
         """
-        opened = self._table.entry
-        now = self._table.store.catalog.entry(opened.id)
+        opened = self._opened.entry
+        now = self._opened.store.catalog.entry(opened.id)
         return now is None or now != opened or now.properties_checksum != opened.properties_checksum
 
     def leases(self) -> Listing[Lease]:
         """Return the versions that long readers hold, oldest first; garbage collection keeps their files."""
-        held, now = self._table.store.catalog.leases(self._table.entry.id), self._table.store.clock.now()
+        held, now = self._opened.store.catalog.leases(self._opened.entry.id), self._opened.store.clock.now()
         cells = tuple((e.id, e.snapshot_id, e.purpose, e.author, e.since, e.until, e.has_ended(now)) for e in held)
         columns = ("lease", "snapshot", "reader", "who", "since", "until", "ended")
-        return Listing(held, columns, cells, f"leases of {self._table.name}")
+        return Listing(held, columns, cells, f"leases of {self._opened.name}")

@@ -10,7 +10,7 @@ from IPython import get_ipython
 from IPython.display import DisplayHandle, display
 
 from sleeper_nb.progress import BackgroundJob
-from sleeper_nb.session.job_progress import JobProgress
+from sleeper_nb.session.session_inspect import JobProgress
 from sleeper_nb.widgets.explorer_model import Preview
 from sleeper_nb.widgets.latest_work import Background, run_in_thread
 from sleeper_nb.widgets.live import LiveWidget, alert, button, static_bundle

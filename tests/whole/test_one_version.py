@@ -178,7 +178,6 @@ TABLE_AT = {
 } | {
     "answering": lambda t: dict(t.answering.texts),
     "at": lambda t: t.at(None).describe(),
-    "inspect.files_with_claims": lambda t: t.inspect.files_with_claims(()),
     "partition_tree": lambda t: str(t.partition_tree.leaves),
     "processing": lambda t: t.processing.filters,
     "location": lambda t: Path(t.location).name,

@@ -16,7 +16,7 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context
 from sleeper_nb.model.jobs import Job
-from sleeper_nb.session.job_progress import JobSeen, JobsSeen
+from sleeper_nb.session.session_inspect import JobSeen, JobsSeen
 from sleeper_nb.widgets import watch
 from sleeper_nb.widgets.job_watch import PAUSE, JobWatch
 from tests.support.builders import InterruptedAfter, three_leaves
