@@ -84,8 +84,6 @@ class MovingRules:
 
     Parameters
     ----------
-    root
-        The table's folder.
     users
         The names of tables that refer to files where they are, by address.
     """
@@ -241,14 +239,8 @@ class _RefusedError(Exception):
 def find_parquet(store: StateStore, sources: Sequence[str | Path]) -> dict[str, SourceFile]:
     """Return the files that some paths, folders, globs and addresses name, by their real addresses.
 
-    Raises
-    ------
-    NotFound
-        When one names no file.
-    InvalidInput
-        When a file is named twice: its rows would be in the table twice.
-    NotAllowed
-        When a file is outside the warehouse, in a folder that the user has not allowed.
+    Raises `NotFound` when one names no file; `InvalidInput` when a file is named twice: its rows would be in the table
+    twice; `NotAllowed` when a file is outside the warehouse, in a folder that the user has not allowed.
     """
     found: dict[str, SourceFile] = {}
     for source in sources:
@@ -312,16 +304,8 @@ def add_files(
 
     Parameters
     ----------
-    files
-        As `find_parquet` returns them.
-    statistics
-        The columns whose statistics the references keep.
     progress
         Callback that receives how many files were examined, and which could not be removed from where they were.
-    message, author, job_id
-        As those of `sleeper_nb.load.ingest.ingest_arrow`.
-    row_checks
-        Returns the CHECKs of a schema.
     rules
         Which files can be moved, to move them into the table's folder; None leaves them where they are.
 
@@ -439,12 +423,6 @@ class _Examiner:
 
     Parameters
     ----------
-    storage
-        The table's folder.
-    statistics
-        The columns whose statistics the references keep.
-    checks
-        The CHECKs of the table.
     moving
         Which files can be moved; None when they stay where they are.
     moved_before

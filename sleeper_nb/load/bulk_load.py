@@ -90,13 +90,7 @@ def times_in_memory(file_bytes: int) -> int:
 
 
 class BufferedRows:
-    """Rows that are kept in memory until they are enough to be sorted.
-
-    Parameters
-    ----------
-    most
-        About how many bytes of rows there may be.
-    """
+    """Rows that are kept in memory until they are enough to be sorted."""
 
     def __init__(self, most: int) -> None:
         self._most, self._rows, self.bytes = most, list[pa.Table](), 0
@@ -136,10 +130,6 @@ def progress_text(step: str, rows: int, seconds: float, done: float) -> str:
 
     Parameters
     ----------
-    step
-        What is under way.
-    rows, seconds
-        How many rows were read, and how long the load has taken.
     done
         Which share of the whole work is done.
     """
@@ -155,12 +145,6 @@ class WrittenLoad:
     ----------
     run_id, began
         The id of the job's record when there is no `job_id`, and when it began.
-    schema
-        The schema that the files are written with.
-    message, job_id
-        As `sleeper_nb.Table.ingest` takes them.
-    judged
-        How many of the rows break each expectation.
     """
 
     run_id: str
@@ -207,12 +191,6 @@ class BulkLoad:
     ----------
     store
         The table's; the table need not exist yet.
-    sources
-        What is loaded.
-    matching
-        How columns become those of the table.
-    writer
-        Writes the files.
     """
 
     def __init__(
@@ -314,16 +292,10 @@ class ThreadsWriter:
 
     Parameters
     ----------
-    storage
-        The table's folder.
     sources, matching
         What is loaded, and how columns become those of the table; no Spark DataFrame.
     settings
         How files are written, and how much memory each thread takes.
-    row_checks
-        Returns the CHECKs of a schema.
-    clock, progress
-        The source of time; shows rows a second, and how long it still takes.
     """
 
     storage: Storage
@@ -424,13 +396,7 @@ _Part = tuple[str, pa.Table, dict[str, int]]
 
 @dataclass(slots=True)
 class _RunsToFiles:
-    """Writes some runs as data files of their leaves, in the thread that sorted them.
-
-    Attributes
-    ----------
-    files
-        What was written, with the rows of each leaf.
-    """
+    """Writes some runs as data files of their leaves, in the thread that sorted them."""
 
     storage: Storage
     schema: Schema
@@ -467,12 +433,6 @@ class _Sorting:
     ----------
     runs
         The sorted runs of each leaf; where all leaves share one file, those of the root.
-    counts
-        The rows of each leaf.
-    rows
-        How many rows were read.
-    judged
-        How many of them break each expectation.
     """
 
     spool: Spool

@@ -65,10 +65,6 @@ class InexactValueError(Exception):
 
     Parameters
     ----------
-    kind
-        The source kind of the value.
-    target
-        The field type that it was cast to; for an element of a list or map, the element's type.
     index
         The index of the row, from 0; None when the whole kind is refused and there is no value to show.
     path
@@ -270,10 +266,8 @@ KINDS = (*(kind for kind, _ in _KINDS), "uuid", "other")
 def exactly(array: pa.Array, target: FieldType) -> pa.Array:
     """Return an array cast to the type of a field, without changing any value.
 
-    Raises
-    ------
-    InexactValueError
-        For the first value that the type cannot hold exactly, or for the whole kind if it is never cast.
+    Raises `InexactValueError` for the first value that the type cannot hold exactly, or for the whole kind if it is
+    never cast.
     """
     if not target.holds(*JUDGED) and array.type.equals(target.arrow, check_metadata=True) and is_utf8(array):
         return array
@@ -586,10 +580,7 @@ _SMALL = {pa.float64(): 1e-290, pa.float32(): 1e-30}
 def to_int(texts: pa.Array, target: pa.DataType) -> pa.Array:
     """Parse integers; a fraction of zeros is ignored.
 
-    Raises
-    ------
-    ArrowInvalid
-        For a text that is not such a value; so do all parsers below.
+    Raises `ArrowInvalid` for a text that is not such a value; so do all parsers below.
     """
     texts = pc.utf8_trim_whitespace(texts)
     if not _any(pc.match_substring_regex(texts, "[^-0-9]")):  # Arrow would also accept 0x10

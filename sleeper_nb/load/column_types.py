@@ -42,8 +42,6 @@ class TypeMismatch:
     ----------
     path
         Where in the column: ``.zip`` in a struct with a field of that name, ``[]`` in a list; "" for the column itself.
-    types
-        The types as texts.
     """
 
     path: str

@@ -70,8 +70,6 @@ class Difference:
 
     Parameters
     ----------
-    column
-        The column of the data or of the table.
     problem
         What is wrong, in a sentence that names the column, and the first value with its place.
     hint
@@ -198,14 +196,8 @@ class Conformed:
     ----------
     columns
         The columns that fit, with the type of their field.
-    differences
-        Every way in which the data does not fit. A run raises the first and adds nothing.
-    notes
-        What was changed although every value fits.
     left_out
         The columns that the table lacks, where they are ignored.
-    place
-        Returns the name of a row of the data in messages, such as its line.
     bad
         The values that do not fit, where bad rows are kept back; in the columns they are NULL.
     """
@@ -258,10 +250,8 @@ def raise_first(differences: Sequence[Difference]) -> None:
 def conform(table: pa.Table, schema: Schema, matching: Matching = EXACT) -> pa.Table:
     """Return the rows with the schema's columns, order and types, without changing any value.
 
-    Raises
-    ------
-    InvalidInput
-        When a column is missing or unknown, has a value that its type cannot hold exactly, or has nulls but must not.
+    Raises `InvalidInput` when a column is missing or unknown, has a value that its type cannot hold exactly, or has
+    nulls but must not.
     """
     raw = RawColumns.of(table, no_place, partial(matching.names, schema=schema))
     return compare(raw, schema, matching).table(schema)
@@ -528,17 +518,7 @@ def compare_names(
     types: Mapping[str, pa.DataType] = MappingProxyType({}),
     matching: Matching = EXACT,
 ) -> list[Difference]:
-    """Return which columns are duplicate, missing or unknown; for a misspelt one, suggest the nearest name.
-
-    Parameters
-    ----------
-    names
-        The names of the data's columns.
-    types
-        The types of the data's columns, as far as known.
-    matching
-        How the names were matched; no hint asks for what was given.
-    """
+    """Return which columns are duplicate, missing or unknown; for a misspelt one, suggest the nearest name."""
     times, known = Counter(names), frozenset(schema.names)
     twice = [name for name, count in times.items() if count > 1 and not is_nameless(name)]
     missing = [f.name for f in schema.fields if f.name not in times and not f.nullable and f.default is None]

@@ -85,10 +85,7 @@ _TEXT_TYPES = frozenset({"string", "bytearray"})
 def csv_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> Iterator[RawColumns]:
     """Yield the rows of a CSV file in parts, with the types of the schema.
 
-    Raises
-    ------
-    InvalidInput
-        When the file ends inside quotes, or a row has more or fewer values than there are columns.
+    Raises `InvalidInput` when the file ends inside quotes, or a row has more or fewer values than there are columns.
     """
     csv_format = file.csv.for_file(file.path)
     names = csv_names(file, csv_format, matching.columns or schema.names)
@@ -129,11 +126,6 @@ class WrongLines:
     """The lines of a CSV file that have too many or too few values, which Arrow then leaves out.
 
     As rows of the file they come after all others.
-
-    Parameters
-    ----------
-    csv_format
-        Says whether the first record is a header.
     """
 
     def __init__(self, csv_format: CsvFormat) -> None:

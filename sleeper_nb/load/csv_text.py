@@ -67,8 +67,6 @@ class KeptLines(io.RawIOBase):
 
     Parameters
     ----------
-    stream
-        The text of a file.
     csv_format
         Says which lines are left out. A line inside a quoted value is no comment.
 
@@ -130,11 +128,6 @@ class KeptLines(io.RawIOBase):
 
 class Quotes:
     """Checks the quotes of a CSV file block by block.
-
-    Parameters
-    ----------
-    csv_format
-        The characters between and around values.
 
     Attributes
     ----------
@@ -201,10 +194,6 @@ class WatchedText(io.RawIOBase):
 
     Parameters
     ----------
-    stream
-        The text.
-    quotes
-        Checks it.
     from_header
         Whether empty lines at its beginning are left out.
 
@@ -247,10 +236,7 @@ class WatchedText(io.RawIOBase):
 def as_written_in(csv_format: CsvFormat, texts: pa.Array, target: FieldType) -> pa.Array:
     """Return texts with a decimal point, or already as values where the format has a pattern for their type.
 
-    Raises
-    ------
-    InexactValueError
-        For the first text that is not written so.
+    Raises `InexactValueError` for the first text that is not written so.
     """
     if target.name in _NUMBERS:
         texts = without_thousands(csv_format, texts)

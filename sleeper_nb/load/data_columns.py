@@ -62,10 +62,6 @@ class DataColumn:
 
     Parameters
     ----------
-    name
-        Its name there.
-    type
-        The field type that holds its values; None when there is none.
     nullable
         Whether the data may have nulls in it.
     problem, hint
@@ -402,12 +398,8 @@ class SchemaChoice:
     def schema(self, columns: Sequence[DataColumn]) -> Schema:
         """Return the schema of a table for some columns.
 
-        Raises
-        ------
-        NotFound
-            When a key or a type is given for a column that the data lacks.
-        InvalidInput
-            For the first column that no field can hold, unless its type was given, and as `Schema` does.
+        Raises `NotFound` when a key or a type is given for a column that the data lacks; `InvalidInput` for the first
+        column that no field can hold, unless its type was given, and as `Schema` does.
         """
         self._check_names(columns)
         fields = {each.name: self._field(each) for each in columns}
@@ -464,19 +456,13 @@ class SchemaChoice:
 def check_named_columns(sources: Sequence[IngestSource], matching: Matching, schema: Schema | None = None) -> None:
     """Check the names before any row is loaded; reads headers, and of JSON files as many rows as it needs.
 
+    Raises `InvalidInput` when columns are named in order, but the data has none, or one in each file; `NotFound` when a
+    pair names a column that the table or the data lacks.
+
     Parameters
     ----------
-    matching
-        How its columns become those of the table.
     schema
         The table's schema; None while there is none.
-
-    Raises
-    ------
-    InvalidInput
-        When columns are named in order, but the data has none, or one in each file.
-    NotFound
-        When a pair names a column that the table or the data lacks.
     """
     if matching.columns:
         _check_order(sources, matching)
@@ -546,10 +532,8 @@ def _names(source: IngestSource) -> Iterable[str] | None:
 def check_has_names(sources: Sequence[IngestSource], columns: Sequence[DataColumn], matching: Matching) -> None:
     """Check that the columns of new tables have names: given ones, or those of a header that has no values.
 
-    Raises
-    ------
-    InvalidInput
-        When the first line of a file is said to have no names, and none are given; or may have values.
+    Raises `InvalidInput` when the first line of a file is said to have no names, and none are given; or may have
+    values.
     """
     files = [each for each in sources if isinstance(each, SourceFile) and each.format in {"csv", "excel"}]
     bare = next((each for each in files if not each.csv.header), None)
@@ -584,16 +568,10 @@ class OddTexts:
 
     Parameters
     ----------
-    column
-        The name of the column in the data.
     type
         The type of the others.
     texts
         The odd values, each once.
-    csv_format
-        How the file is written.
-    is_key
-        Whether the column is a key of the table.
     """
 
     column: str
@@ -631,15 +609,7 @@ class OddTexts:
 def odd_texts(
     sources: Sequence[IngestSource], texts: Collection[str], keys: Collection[str] = ()
 ) -> tuple[OddTexts, ...]:
-    """Return which of the columns of texts of CSV files are that only because of a few values of their first rows.
-
-    Parameters
-    ----------
-    texts
-        The names of the columns of texts in the data.
-    keys
-        Those that are keys.
-    """
+    """Return which of the columns of texts of CSV files are that only because of a few values of their first rows."""
     files = [source for source in sources if isinstance(source, SourceFile) and source.format == "csv"]
     formats = {file.csv.for_file(file.path) for file in files}
     if not texts or len(files) < len(sources) or len(formats) != 1:

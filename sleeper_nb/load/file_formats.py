@@ -56,8 +56,6 @@ class RowGroups:
 
     Parameters
     ----------
-    numbers
-        Which ones.
     footer
         The `footer_digest` of the file when they were chosen: another file has other rows in them.
     """
@@ -192,14 +190,8 @@ def sheet_rows(file: SourceFile) -> tuple[tuple[str | None, ...], list[Row]]:
 
     Without a header, the names are those of the first row's cells, all None.
 
-    Raises
-    ------
-    NotInstalled
-        When ``openpyxl`` is missing.
-    InvalidInput
-        When the file has several sheets and none is named, or not the one that is named.
-    StorageError
-        When the file is not an Excel file.
+    Raises `NotInstalled` when ``openpyxl`` is missing; `InvalidInput` when the file has several sheets and none is
+    named, or not the one that is named; `StorageError` when the file is not an Excel file.
     """
     rows = [
         (number, cells) for number, cells in _cells(file) if number > file.csv.skip_lines and any(map(_is_set, cells))
@@ -360,10 +352,7 @@ WHOLE_FILE_BYTES = 256 << 20
 def read_file(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> Conformed:
     """Read a whole file; return the columns that fit a table, and every difference.
 
-    Raises
-    ------
-    StorageError
-        When the file is truncated, or not in the format that its name says.
+    Raises `StorageError` when the file is truncated, or not in the format that its name says.
     """
     with read_errors(file):
         if file.format == "parquet":
@@ -424,8 +413,6 @@ def pieces_of(
     ----------
     row_groups
         The row groups to read of a Parquet file; all when None.
-    matching
-        How its columns become those of the table.
 
     Raises
     ------
@@ -458,8 +445,6 @@ def rows_at(file: SourceFile, schema: Schema, matching: Matching, rows: Sequence
     ----------
     schema, matching
         Those of the load: files without a header have the names of the table's columns.
-    rows
-        The indexes of the rows, in order.
     """
     with read_errors(file):
         if file.format == "csv":

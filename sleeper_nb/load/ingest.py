@@ -84,13 +84,6 @@ def remember_files(store: StateStore, sources: Iterable[object], snapshot_id: in
     """Remember the files among the sources of a load that is done.
 
     An error is logged only: the rows are loaded, and an error would make the caller load them again.
-
-    Parameters
-    ----------
-    snapshot_id
-        The snapshot that has their rows.
-    job_id
-        The id of the load, which is known already.
     """
     ids = [each for each in _ids(sources) if each != job_id]
     if not ids:
@@ -127,8 +120,6 @@ class IngestSettings:
     ----------
     strategy
         ``one_file_per_leaf`` or ``one_reference_per_leaf`` (``sleeper.table.ingest.file.writing.strategy``).
-    writing
-        How each file is written.
     task_bytes
         About how much memory each task of a bulk load takes for rows
         (``sleeper.table.bulk.import.task.memory.bytes``); a leaf with more is written by several, each to a file.
@@ -167,25 +158,16 @@ def ingest_arrow(
 ) -> LoadReport:
     """Add rows to a table; without rows, no snapshot is made.
 
+    Raises `StateRuleBroken` when the table's columns changed meanwhile so that the written files no longer fit.
+
     Parameters
     ----------
     rows
         Rows with the columns, order and types of `rows_schema`, in any order of keys.
-    message, author
-        Recorded in the snapshot.
     job_id
         Recorded in the snapshot; a second commit with the same id raises `JobDone`.
-    settings
-        How files are written.
     rows_schema
         The schema that the rows were read with, in case the table was altered since; its current schema when None.
-    judged
-        How many of the rows break each expectation, for the history.
-
-    Raises
-    ------
-    StateRuleBroken
-        When the table's columns changed meanwhile so that the written files no longer fit.
     """
 
     def write(schema: Schema, tree: PartitionTree) -> Iterator[FileReference]:
@@ -215,12 +197,8 @@ def write_rows(
 
     Parameters
     ----------
-    storage
-        The table's folder.
     rows
         Rows with the columns, order and types of `schema`, in any order of keys.
-    settings
-        How files are written.
     new_id
         Returns the name of each file, without its ending; no other writer may use it.
     begun
@@ -257,10 +235,7 @@ def write_and_commit(
     snapshot references. With `tree`, files are written for other partitions, which `prepare` gives the table once they
     are written. `judged` is called when they are: it returns how many of the rows break each expectation.
 
-    Raises
-    ------
-    StateRuleBroken
-        When the table's columns changed meanwhile so that the written files no longer fit.
+    Raises `StateRuleBroken` when the table's columns changed meanwhile so that the written files no longer fit.
     """
     head, state = store.current()
     schema = rows_schema or state.schema
@@ -483,10 +458,7 @@ def plan_ingest(
     CHECKs. Where row keys are unique, they are compared with
     each other, and with those of the table's files in which they may be.
 
-    Raises
-    ------
-    InvalidInput
-        When the data can be read only once.
+    Raises `InvalidInput` when the data can be read only once.
     """
     inspected = [_inspect(source, state, matching, checks) for source in sources]
     by_leaf: Counter[str] = Counter()

@@ -54,10 +54,7 @@ _SPACE = re.compile(r"\s*")
 def json_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> Iterator[RawColumns]:
     """Yield the rows of a JSON file in parts.
 
-    Raises
-    ------
-    InvalidInput
-        For text that is not JSON or not an object; the error names the line.
+    Raises `InvalidInput` for text that is not JSON or not an object; the error names the line.
     """
     hint_of_nulls = partial(null_hint, csv_format=file.csv, empty=False)
     with file.open() as opened:

@@ -62,10 +62,7 @@ class Matching:
     ) -> Matching:
         """Return the matching with names in order or as a dictionary from the data's name to the table's.
 
-        Raises
-        ------
-        InvalidInput
-            When `columns` names nothing, or a name twice.
+        Raises `InvalidInput` when `columns` names nothing, or a name twice.
         """
         if columns is None:
             return cls(ignore_extra, cast, by_name)
@@ -88,10 +85,7 @@ class Matching:
     def names(self, given: Sequence[str], schema: Schema) -> tuple[str, ...]:
         """Return the table's name for each column of the data; the data's own name where the table has none.
 
-        Raises
-        ------
-        InvalidInput
-            When `columns` does not name every column of the data.
+        Raises `InvalidInput` when `columns` does not name every column of the data.
         """
         if self.columns:
             if len(given) != len(self.columns):
@@ -196,10 +190,6 @@ class LoadOptions:
 
     Parameters
     ----------
-    csv
-        The format of CSV files.
-    matching
-        How columns are matched, and what is forgiven.
     sheet
         The sheet of Excel files; None for the only one.
     format
@@ -215,10 +205,7 @@ class LoadOptions:
     def of(cls, arguments: Mapping[str, Any]) -> LoadOptions:
         """Return the options of `LoadArguments`.
 
-        Raises
-        ------
-        InvalidInput
-            When an option has a value that it cannot have.
+        Raises `InvalidInput` when an option has a value that it cannot have.
         """
         if not arguments:
             return AS_IT_IS

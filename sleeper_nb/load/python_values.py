@@ -72,19 +72,12 @@ class NoValue:
 def from_python(values: Sequence[Any], target: FieldType, *, base64: Base64 | None = None) -> pa.Array:
     """Return Python values as an array of a field's type, without changing any; None, NaT and NA of pandas are null.
 
+    Raises `InexactValueError` for the first value that the type cannot hold exactly.
+
     Parameters
     ----------
-    values
-        The values, of any types.
-    target
-        The type of the field.
     base64
         Decodes a text to bytes, for files that write bytes as text; if None, the bytes are the text in UTF-8.
-
-    Raises
-    ------
-    InexactValueError
-        For the first value that the type cannot hold exactly.
     """
     kinds = set(map(type, values))
     if len(kinds) == 1 and not _is_null(next(iter(kinds))):

@@ -74,12 +74,8 @@ class SortedOut:
 
     Parameters
     ----------
-    rows
-        The rows that fit, with the columns and types of the schema.
     notes
         What the load changes although every value fits.
-    parts
-        What was read of each source.
     judged
         The expectations of the table; rows that break one are kept back, so no row that fits does.
     """
@@ -145,19 +141,12 @@ def sort_out(
 ) -> SortedOut:
     """Read sources, and tell the rows that fit a table from those that do not.
 
+    Raises `InvalidInput` when whole columns do not fit: one is missing, unknown, or of a kind that is never cast.
+
     Parameters
     ----------
     sources
         As `data_columns.materialised` returns them; no Spark DataFrame.
-    state, storage
-        The table's current version, and its folder.
-    checks
-        The CHECKs and expectations that the rows must meet.
-
-    Raises
-    ------
-    InvalidInput
-        When whole columns do not fit: one is missing, unknown, or of a kind that is never cast.
     """
     schema = state.schema
     sources = tuple(sources)
@@ -214,10 +203,7 @@ class QuarantineFile:
     def of(cls, address: str | Path, home: Storage | None) -> QuarantineFile:
         """Return the file at an address, a path or ``s3://``.
 
-        Raises
-        ------
-        InvalidInput
-            When it does not end in ``.parquet``.
+        Raises `InvalidInput` when it does not end in ``.parquet``.
         """
         storage, name = open_parent(address, home)
         if not name.lower().endswith(".parquet") or name.lower() == ".parquet":

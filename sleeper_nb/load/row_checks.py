@@ -56,8 +56,6 @@ class RowCheck:
 
     Parameters
     ----------
-    check
-        Its name and text.
     broken
         The condition that the rows meet for which it is false.
     """
@@ -75,8 +73,6 @@ class JudgedRows:
 
     Parameters
     ----------
-    conditions
-        The expectations, in order.
     broken
         For those that some rows break: how many, and the first row with its file and line.
     """
@@ -120,17 +116,7 @@ class OpenedChecks:
     def differences(
         self, rows: pa.Table, place: Callable[[int], str] = no_place, source: str = ""
     ) -> Iterator[Difference]:
-        """Yield a difference for each rule that some rows break and that refuses them: how many, and the first.
-
-        Parameters
-        ----------
-        rows
-            Rows with the columns and types of the schema.
-        place
-            Names a row in messages.
-        source
-            The file of the rows; "" for data in memory.
-        """
+        """Yield a difference for each rule that some rows break and that refuses them: how many, and the first."""
         for rule, row_filter in self.filters:
             found = _found(rule, row_filter, rows, place, source) if _refuses(rule) else None
             if found is not None:
@@ -155,8 +141,6 @@ class OpenedChecks:
 
         Parameters
         ----------
-        rows
-            Rows with the columns and types of the schema.
         known
             Rows and columns whose values are bad for another reason, and NULL here: no check of them is broken.
         """
@@ -260,8 +244,6 @@ class TakenKey:
         Its columns and values, as text.
     rows
         In how many rows of the load it is; with 1, the table has it already.
-    filenames
-        The files of the load that have it.
     """
 
     key: str
@@ -286,8 +268,6 @@ class UniqueKeysOfLoad:
 
     Parameters
     ----------
-    storage, clock
-        The table's.
     change
         The files of the load, which are written; of a change of rows, those with new rows are compared.
     """
@@ -320,10 +300,7 @@ class UniqueKeysOfLoad:
     def taken(self, state: TableState) -> TakenKey | None:
         """Return a row key that occurs twice in the load, or is in a state of the table; None when there is none.
 
-        Raises
-        ------
-        StateRuleBroken
-            When the state does not allow the load at all.
+        Raises `StateRuleBroken` when the state does not allow the load at all.
         """
         if not state.schema.unique_keys:
             return None

@@ -52,15 +52,7 @@ _SIGN = np.uint64(1 << 63)
 
 
 def sort_rows(rows: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Return the rows sorted by some columns, first column first; equal rows keep their order, nulls are last.
-
-    Parameters
-    ----------
-    rows
-        In any order.
-    names
-        The columns, of the types that keys have.
-    """
+    """Return the rows sorted by some columns, first column first; equal rows keep their order, nulls are last."""
     rows = rows.combine_chunks()
     order = key_order(rows, names)
     if order is None:
@@ -227,8 +219,6 @@ def first_from(rows: pa.Table, names: Sequence[str], key: Key, begin: int = 0, *
     ----------
     names
         The columns that `key` has values of: the first of those by which the rows are sorted.
-    begin
-        The index from which on to search.
     """
     search = bisect_right if after else bisect_left
     return search(range(rows.num_rows), key, lo=begin, key=lambda index: key_at(rows, names, index))
@@ -267,12 +257,8 @@ class RunFiles:
         ----------
         total_bytes
             About how many bytes of rows there are; 0 when that is not known.
-        run_bytes
-            How many of them make a run.
         workers
             How many threads or tasks sort rows, each its own runs.
-        leaves
-            How many leaves the table has.
 
         Returns
         -------
@@ -326,12 +312,8 @@ class Piece:
 
     Parameters
     ----------
-    offset, length
-        Where they are in the file, in bytes.
     rows, bytes
         How many rows they are, and how much memory they take.
-    first
-        The key of the first row.
     """
 
     offset: int
@@ -364,19 +346,12 @@ def packed(rows: pa.Table) -> pa.Buffer:
 class Spool:
     """A temporary file with sorted runs; several threads may use it.
 
+    Raises `StorageError` from all methods: when the file cannot be written or read.
+
     Parameters
     ----------
-    names
-        The columns by which all runs are sorted.
     memory
         About how many bytes of rows a merge holds.
-    folder
-        Where the file is; the folder for temporary files when None.
-
-    Raises
-    ------
-    StorageError
-        From all methods: when the file cannot be written or read.
     """
 
     def __init__(self, names: Sequence[str], memory: int, folder: str | None = None) -> None:

@@ -46,12 +46,8 @@ def check_no_lake_table(
 
     Parameters
     ----------
-    files
-        Their paths.
     names
         Returns the names of what is in a folder; at least of folders, and of the files in a folder ``metadata``.
-    locate
-        Returns the address of a folder, for users.
     """
     seen: set[PurePosixPath] = set()
     for path in map(PurePosixPath, files):
@@ -152,16 +148,6 @@ class SourceFile:
 
     Parameters
     ----------
-    storage, path
-        The folder or bucket, and the path of the file in it.
-    bytes
-        The file's size.
-    csv
-        The CSV options, if it is a CSV file.
-    folder_values
-        The values that folders such as ``year=2013`` give to all rows of the file.
-    sheet
-        The sheet of a spreadsheet; None for the only one.
     web
         The address from which it was downloaded; "" for other files.
     modified
@@ -197,10 +183,7 @@ class SourceFile:
     def format(self) -> str:
         """``"parquet"``, ``"csv"``, ``"json"`` or ``"excel"``: its kind, or from the name's ending.
 
-        Raises
-        ------
-        InvalidInput
-            When it has no kind, and the name has none of these endings.
+        Raises `InvalidInput` when it has no kind, and the name has none of these endings.
         """
         if self.kind is not None:
             return self.kind.format
@@ -236,25 +219,17 @@ def has_known_format(file: SourceFile) -> bool:
 def find_files(source: str | Path, home: Storage | None = None, *, every: bool = False) -> list[SourceFile]:
     """Return the data files that a path, folder, glob or ``s3://`` address names, sorted by name.
 
+    Raises `NotFound` when nothing matches; `InvalidInput` when files of a folder or glob belong to a table in a lake
+    format; `StorageError` when a file cannot be looked at, such as a link to no file.
+
     Parameters
     ----------
     source
         A file of any name; a folder, meaning all files below it with one of `SOURCE_ENDINGS`; or a glob, in which
         ``**`` matches any number of folders; a folder that it matches means all such files below it. In a bucket
         likewise: an object, a prefix, or a glob. Files with hidden names are only found by their own.
-    home
-        The table's storage. If it is a bucket, its region and endpoint are also used for other buckets.
     every
         Whether the files of a folder count whatever their endings.
-
-    Raises
-    ------
-    NotFound
-        When nothing matches.
-    InvalidInput
-        When files of a folder or glob belong to a table in a lake format.
-    StorageError
-        When a file cannot be looked at, such as a link to no file.
     """
     found = search(source, home, every=every)
     if not found.files:
@@ -526,12 +501,8 @@ class MisnamedFile(InvalidInput):
 def check_is_text(file: SourceFile, head: bytes) -> None:
     """Raise when a file of CSV or JSON, as its name says, begins as a file of another format, or is not UTF-8.
 
-    Raises
-    ------
-    MisnamedFile
-        When it is compressed, or a Parquet or Excel file.
-    StorageError
-        When its text has two or four bytes for each letter, and no encoding is given.
+    Raises `MisnamedFile` when it is compressed, or a Parquet or Excel file; `StorageError` when its text has two or
+    four bytes for each letter, and no encoding is given.
     """
     if (mark := _MARKS.match(head)) is not None:
         kind = str(mark.lastgroup)
@@ -558,15 +529,12 @@ _SAY_IT: Final = ("say its format, such as ", Action("--read format=csv", "forma
 def with_kind(file: SourceFile, given: str | None) -> SourceFile:
     """Return a file with its format: the given one, or that of its content where its name says none.
 
+    Raises `InvalidInput` when the content is of no format that is known, or a ``.zip`` file has several files in it.
+
     Parameters
     ----------
     given
         ``csv``, ``tsv``, ``json``, ``parquet`` or ``excel``; None where the user says nothing.
-
-    Raises
-    ------
-    InvalidInput
-        When the content is of no format that is known, or a ``.zip`` file has several files in it.
     """
     if given is None and has_known_format(file):
         return file

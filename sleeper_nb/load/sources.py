@@ -109,10 +109,7 @@ def with_index(data: Any) -> Any:
     As in `reset_index`, they come first, and a level without a name is ``level_0``; but a level that is a column too
     is one column. An index without a name numbers the rows, and stays what it is.
 
-    Raises
-    ------
-    InvalidInput
-        When a level has other values than the column of its name.
+    Raises `InvalidInput` when a level has other values than the column of its name.
     """
     if not is_pandas(data):
         return data
@@ -159,10 +156,7 @@ def index_note(data: Any) -> tuple[str, ...]:
 def arrow_of(data: Any) -> pa.Table:
     """Return the rows of a Polars, Arrow or DuckDB table, or of anything with an Arrow C stream.
 
-    Raises
-    ------
-    InvalidInput
-        When the data has none, or Arrow lacks the type of a column.
+    Raises `InvalidInput` when the data has none, or Arrow lacks the type of a column.
     """
     if isinstance(data, pa.Table):
         return data
@@ -250,17 +244,7 @@ def downloads(progress: Progress = SILENT, most_bytes: int = MOST_BYTES) -> Iter
 
 @dataclass
 class Downloads:
-    """Downloads files of the web to a folder of its own, made for the first of them.
-
-    Parameters
-    ----------
-    stack
-        Deletes the folder.
-    progress
-        Shows how much of a file has come.
-    most_bytes
-        The largest file that is downloaded.
-    """
+    """Downloads files of the web to a folder of its own, made for the first of them."""
 
     stack: contextlib.ExitStack
     progress: Progress = SILENT
@@ -270,14 +254,8 @@ class Downloads:
     def file(self, address: str) -> SourceFile:
         """Download the file at an address.
 
-        Raises
-        ------
-        InvalidInput
-            When the address is not of a data file, or the file is too large.
-        NotFound
-            When the server has no such file.
-        NetworkError
-            When the server does not answer, refuses, or stops early.
+        Raises `InvalidInput` when the address is not of a data file, or the file is too large; `NotFound` when the
+        server has no such file; `NetworkError` when the server does not answer, refuses, or stops early.
         """
         shown = without_secrets(address)
         try:
@@ -417,6 +395,9 @@ def find_sources(
 ) -> tuple[IngestSource, ...]:
     """Return the files and in-memory data that `data` consists of, files sorted by name; reads no data.
 
+    Raises `NotFound` when a path or glob names no file; `InvalidInput` when a Spark DataFrame is combined with other
+    data, or options are given without a file that they are for.
+
     Parameters
     ----------
     data
@@ -425,21 +406,8 @@ def find_sources(
         ``https://`` address of Parquet, CSV, JSON or Excel files; or a list of any of these.
     home
         The table's storage. If it is a bucket, its region and endpoint are also used for other buckets.
-    csv
-        The format of CSV files.
-    sheet
-        The sheet of Excel files; None for the only one.
     file_format
         The format of all files, as of `with_kind`; None where their names or contents say it.
-    web
-        Downloads files of the web.
-
-    Raises
-    ------
-    NotFound
-        When a path or glob names no file.
-    InvalidInput
-        When a Spark DataFrame is combined with other data, or options are given without a file that they are for.
     """
     several = isinstance(data, list | tuple) and data and not any(isinstance(each, dict) for each in data)
     parts: list[IngestSource] = []
@@ -508,12 +476,8 @@ class ReadRows:
 
     Parameters
     ----------
-    notes
-        What the load changes although every value fits.
     notes_of_some
         The same of some files only, with their names.
-    judged
-        How many of the rows break each expectation.
     """
 
     rows: pa.Table
@@ -534,10 +498,7 @@ def read_sources(
 
     `checks` are the CHECKs and expectations of the table; a row that breaks one that refuses it is a difference too.
 
-    Raises
-    ------
-    InvalidInput
-        For the first difference, with a line for each other column that does not fit.
+    Raises `InvalidInput` for the first difference, with a line for each other column that does not fit.
     """
     sources = tuple(sources)
     read = [read_source(source, schema, matching) for source in sources]

@@ -90,8 +90,6 @@ class SplitRequest:
         Split at this value instead, regardless of the number of rows.
     dimension
         The index of the row key that `at` is a value of.
-    partition_id
-        Split only this leaf; all leaves when None.
     """
 
     threshold: int
@@ -108,12 +106,8 @@ class LeafSplit:
     ----------
     partition_id, region, rows
         The leaf, its keys as text, and its number of rows.
-    splits
-        The splits, in the order in which they are made.
     parts
         The new leaves in key order: id, keys as text, and exact number of rows.
-    references
-        The references of the new leaves to the leaf's files.
     """
 
     partition_id: str
@@ -185,21 +179,8 @@ def split_partitions(
 ) -> SplitReport:
     """Split all leaves that a request selects in one commit; for a dry run, only plan.
 
-    Parameters
-    ----------
-    request
-        Which leaves to split, and where.
-    dry_run
-        Only plan; nothing is changed.
-    progress
-        Receives the number of leaves whose files were read.
-
-    Raises
-    ------
-    NotFound, InvalidInput
-        When the partition does not exist or is not a leaf, or the value splits no leaf.
-    StateRuleBroken
-        When other writers changed every leaf that was to be split.
+    Raises `NotFound` or `InvalidInput` when the partition does not exist or is not a leaf, or the value splits no leaf;
+    `StateRuleBroken` when other writers changed every leaf that was to be split.
     """
     planner = _Planner(store, request, progress)
 
@@ -299,19 +280,7 @@ def plan_leaf(
     request: SplitRequest,
     new_id: Callable[[], str],
 ) -> LeafSplit | Unsplit:
-    """Return how one leaf is split: at the requested value, or at medians until each part is small enough.
-
-    Parameters
-    ----------
-    state, leaf, references
-        The version, the leaf, and its references to files.
-    keys
-        The row keys in those files.
-    request
-        Where to split.
-    new_id
-        Makes random ids; the first 8 characters become a partition's id.
-    """
+    """Return how one leaf is split: at the requested value, or at medians until each part is small enough."""
     region, rows = leaf.region.text(state.schema), sum(reference.rows for reference in references)
     splits, parts = _split_leaf(state, leaf, keys, request, new_id)
     if not splits:
@@ -388,25 +357,17 @@ def request_of(
 ) -> SplitRequest:
     """Return a user's request after checking it.
 
+    Raises `NotFound` when there is no such row key; `InvalidInput` when the threshold is too small, or `at` is missing
+    or not a value of the row key.
+
     Parameters
     ----------
-    state
-        The version to split.
     threshold
         The number of rows from which a leaf is split; at least 2.
     at
         The value, or its text, to split at instead.
     key
         The row key that `at` is a value of; the first when None.
-    partition_id
-        Split only this leaf.
-
-    Raises
-    ------
-    NotFound
-        When there is no such row key.
-    InvalidInput
-        When the threshold is too small, or `at` is missing or not a value of the row key.
     """
     if threshold < 2:
         raise InvalidInput(f"a leaf cannot be split at {threshold:,} rows", hint="give 2 rows or more")
@@ -447,8 +408,6 @@ def initial_split_points(
     properties
         ``sleeper.table.splits.file`` names a file or ``s3://`` object; ``sleeper.table.splits.base64.encoded`` says
         that strings in it are encoded in base64.
-    home
-        The warehouse's storage. If it is a bucket, its region and endpoint are also used for other buckets.
 
     Raises
     ------
@@ -575,10 +534,7 @@ def sample_of_parquet(files: Sequence[SourceFile], schema: Schema, size: int, *,
 def sample_of_files(files: Sequence[SourceFile], schema: Schema, size: int, matching: Matching) -> KeySample:
     """Return a sample of the row keys of files of any format, all of whose rows are read, and counted.
 
-    Raises
-    ------
-    InvalidInput
-        When a row does not fit the schema.
+    Raises `InvalidInput` when a row does not fit the schema.
     """
     names, kept, rows = [key.name for key in schema.row_keys], _as_nullable(schema).empty_table(), 0
     for file in files:
@@ -628,8 +584,6 @@ class KeyCandidate:
     ----------
     distinct, nulls
         How many different values, and how many nulls, there are; 0 where values are not compared.
-    rows
-        The rows that were looked at.
     compared
         Whether its values can be compared: lists, maps, structs and values of several types cannot.
     """
@@ -679,15 +633,7 @@ _TIMES_LARGER = 10
 
 @dataclass(frozen=True, slots=True)
 class LeavesWanted:
-    """How many leaves a table should have before rows are imported.
-
-    Parameters
-    ----------
-    most
-        ``sleeper.table.bulk.import.min.leaf.partitions``.
-    least_rows
-        No leaf is made for fewer rows (``sleeper.table.partition.splitting.min.rows``).
-    """
+    """How many leaves a table should have before rows are imported."""
 
     most: int
     least_rows: int
@@ -710,15 +656,7 @@ class LeavesWanted:
 
 @dataclass(frozen=True, slots=True)
 class SplitBefore:
-    """The splits of the only leaf of a table, and the partitions after them.
-
-    Parameters
-    ----------
-    splits
-        In order.
-    tree
-        The partitions after them.
-    """
+    """The splits of the only leaf of a table, and the partitions after them."""
 
     leaf_id: str
     splits: tuple[PartitionSplit, ...]
@@ -731,10 +669,7 @@ class SplitBefore:
     def commit(self, store: StateStore, author: str | None) -> Snapshot:
         """Split the leaf, and move its references to the new leaves.
 
-        Raises
-        ------
-        StateRuleBroken
-            When another writer split the leaf in the meantime.
+        Raises `StateRuleBroken` when another writer split the leaf in the meantime.
         """
 
         def change(newest: TableState) -> SplitPartitions:
@@ -766,10 +701,6 @@ def split_before(
 
     Parameters
     ----------
-    wanted
-        How many leaves it should have.
-    rows
-        The number of rows to import, or an upper bound.
     sample
         Returns a sample of about so many row keys of the data; only called for a large import.
     """

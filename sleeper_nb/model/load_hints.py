@@ -87,13 +87,7 @@ class OnTable:
 
 @dataclass(frozen=True, slots=True)
 class UnevenLines:
-    """A line of a file has too many or too few values: a load can keep such lines in a file.
-
-    Parameters
-    ----------
-    into
-        The option that names the file.
-    """
+    """A line of a file has too many or too few values: a load can keep such lines in a file."""
 
     into: Action = QUARANTINE
 
@@ -117,15 +111,7 @@ _KEEPS_LINES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """What a dry run says besides the difference that a load has raised.
-
-    Parameters
-    ----------
-    words
-        Of `SAYS_CHANGES` or `LISTS_MORE`.
-    is_alone
-        Whether the hint has no other part.
-    """
+    """What a dry run says besides the difference that a load has raised."""
 
     words: str
     is_alone: bool = False
