@@ -41,11 +41,11 @@ from sleeper_nb.load.conform import (
     without_name,
 )
 from sleeper_nb.load.csv_files import NO_HEADER, csv_sample, is_of_values
-from sleeper_nb.load.file_formats import cell_in_sample, header_names, open_parquet, sheet_sample
-from sleeper_nb.load.json_files import json_names, json_sample, line_in_sample
+from sleeper_nb.load.file_formats import cell_in_sample, open_parquet, sheet_sample
+from sleeper_nb.load.json_files import json_sample, line_in_sample
 from sleeper_nb.load.load_options import EXACT, Matching, folded, index_of_pandas, is_nameless, valid_name
 from sleeper_nb.load.source_files import FolderValue, SourceFile
-from sleeper_nb.load.sources import IngestSource, InMemory, arrow_of, is_pandas, is_rows, names_of
+from sleeper_nb.load.sources import IngestSource, InMemory, arrow_of, is_pandas, is_rows, names_of_source
 from sleeper_nb.model.csv_format import DEFAULT_CSV, CsvFormat
 from sleeper_nb.model.load_hints import BY_NAME, IGNORE_EXTRA, OR_IGNORE_EXTRA
 from sleeper_nb.model.schema import Field, FieldType, Schema, parse_type
@@ -478,12 +478,12 @@ def _check_order(sources: Sequence[IngestSource], matching: Matching) -> None:
     known: dict[str, tuple[int, str]] = {}
     for source in sources:
         label = source.label if isinstance(source, SourceFile) else "the data"
-        names = _ordered_names(source)
-        if names is None:
+        if (source.format == "json") if isinstance(source, SourceFile) else isinstance(source.data, list):
             what = f"the objects of {label}" if isinstance(source, SourceFile) else "a list of dictionaries"
             raise InvalidInput(f"columns cannot be named in order for {what}", hint=_hint_to_pairs(matching.columns))
         if len(sources) == 1:
             return
+        names = tuple(names_of_source(source) or ())
         for name in dict.fromkeys(names):
             place = names.index(name)
             first, where = known.setdefault(name, (place, label))
@@ -497,36 +497,20 @@ def _hint_to_pairs(columns: Sequence[str]) -> HintParts:
     return "give pairs of the data's and the table's name: ", option
 
 
-def _ordered_names(source: IngestSource) -> Sequence[str] | None:
-    """Return the names of the columns in order; none of a file without a header, None where there is no order."""
-    if not isinstance(source, SourceFile):
-        return None if isinstance(source.data, list) else names_of(source.data) or ()
-    return None if source.format == "json" else header_names(source)
-
-
 def _check_sources(sources: Sequence[IngestSource], wanted: Sequence[str]) -> None:
     missing, found = dict.fromkeys(wanted), dict[str, None]()
     for source in sources:
-        names = _names(source)
+        names = names_of_source(source)
         if names is None:  # it can be read only once, and does not say its columns before
             return
-        for name in names:
+        values = source.folder_values if isinstance(source, SourceFile) else ()
+        for name in chain((value.name for value in values), names):
             found[name] = None
             missing.pop(name, None)
             if not missing:
                 return
     for name in missing:
         raise NotFound.of("column", name, found, where=" in the data")
-
-
-def _names(source: IngestSource) -> Iterable[str] | None:
-    """Return every name of a column, some several times; None if they are only known after reading."""
-    if not isinstance(source, SourceFile):
-        if isinstance(source.data, list):
-            return (str(name) for row in source.data if isinstance(row, dict) for name in row)
-        return names_of(source.data)
-    of_file = json_names(source) if source.format == "json" else header_names(source)
-    return chain((value.name for value in source.folder_values), of_file)
 
 
 def check_has_names(sources: Sequence[IngestSource], columns: Sequence[DataColumn], matching: Matching) -> None:

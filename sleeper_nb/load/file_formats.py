@@ -364,13 +364,6 @@ def read_file(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> C
         return compare_parts(parts, schema, matching).of(file.label)
 
 
-def names_in(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> tuple[str, ...]:
-    """Return the names of a file's columns from its footer or header; none for JSON, which has neither."""
-    if file.format == "csv" and not file.csv.header:
-        return matching.columns or tuple(schema.names)
-    return header_names(file) if file.format in {"parquet", "csv"} else ()
-
-
 def header_names(file: SourceFile) -> tuple[str, ...]:
     """Return the names in the footer or header of a file; none for JSON, and where a file has no header."""
     with read_errors(file):

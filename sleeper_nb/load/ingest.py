@@ -42,14 +42,16 @@ from sleeper_nb.load.load_report import IngestPlan, LeafRows, LoadReport
 from sleeper_nb.load.row_checks import (
     NOT_JUDGED,
     JudgedRows,
+    OpenedChecks,
     RowCheck,
     UniqueKeysOfLoad,
     counted_taken_keys,
     no_rows_judged,
+    opened_checks,
 )
 from sleeper_nb.load.sorted_runs import first_from, in_order, key_order, plain_value, sort_rows
 from sleeper_nb.load.source_files import SourceFile, read_errors
-from sleeper_nb.load.sources import IngestSource, InMemory, held_against, read_source
+from sleeper_nb.load.sources import IngestSource, InMemory, held_against, label_of, read_source
 from sleeper_nb.model.evolution import broken_promises, reads_files_of
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.jobs import check_job_id
@@ -460,7 +462,8 @@ def plan_ingest(
 
     Raises `InvalidInput` when the data can be read only once.
     """
-    inspected = [_inspect(source, state, matching, checks) for source in sources]
+    with opened_checks(checks) as opened:
+        inspected = [_inspect(source, state, matching, opened) for source in sources]
     by_leaf: Counter[str] = Counter()
     for each in inspected:
         by_leaf.update(each.by_leaf)
@@ -514,9 +517,9 @@ def _taken_keys(inspected: Sequence[_Inspected], state: TableState, storage: Sto
         yield replace(found.difference, place=place, source=parts[number].label)
 
 
-def _inspect(source: IngestSource, state: TableState, matching: Matching, checks: Sequence[RowCheck]) -> _Inspected:
-    judged = no_rows_judged(checks)
-    if isinstance(source, SourceFile) and source.format == "parquet" and not checks:
+def _inspect(source: IngestSource, state: TableState, matching: Matching, checks: OpenedChecks) -> _Inspected:
+    judged = JudgedRows()
+    if isinstance(source, SourceFile) and source.format == "parquet" and not checks.filters:
         conformed = _inspect_parquet(source, state.schema, matching)
     else:
         if isinstance(source, InMemory) and isinstance(source.data, pa.RecordBatchReader):
@@ -530,7 +533,7 @@ def _inspect(source: IngestSource, state: TableState, matching: Matching, checks
     if not conformed.differences and conformed.rows:
         keys = pa.table({key.name: conformed.columns[key.name] for key in state.schema.row_keys})
         by_leaf = rows_by_leaf(keys, state.tree, state.schema)
-    label = source.label if isinstance(source, SourceFile) else ""
+    label = label_of(source)
     found = conformed.differences
     return _Inspected(conformed.rows, keys, by_leaf, found, conformed.notes, conformed.place, label, judged)
 

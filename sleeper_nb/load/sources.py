@@ -20,7 +20,7 @@ import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any, Final
@@ -54,10 +54,11 @@ from sleeper_nb.load.conform import (
     row_number,
     with_default,
 )
-from sleeper_nb.load.file_formats import names_in, read_file
+from sleeper_nb.load.file_formats import header_names, read_file
+from sleeper_nb.load.json_files import json_names
 from sleeper_nb.load.load_options import AS_IT_IS, EXACT, LoadOptions, Matching
 from sleeper_nb.load.python_values import from_python, prepared_values
-from sleeper_nb.load.row_checks import JudgedRows, RowCheck, no_rows_judged, opened_checks
+from sleeper_nb.load.row_checks import JudgedRows, OpenedChecks, RowCheck, no_rows_judged, opened_checks
 from sleeper_nb.load.source_files import SOURCE_ENDINGS, SPREADSHEET_ENDINGS, SourceFile, find_files, with_kind
 from sleeper_nb.model.csv_format import DEFAULT_CSV, CsvFormat
 from sleeper_nb.model.schema import Field, FieldType, Schema
@@ -501,17 +502,12 @@ def read_sources(
     Raises `InvalidInput` for the first difference, with a line for each other column that does not fit.
     """
     sources = tuple(sources)
-    read = [read_source(source, schema, matching) for source in sources]
-    raise_first([difference for each in read for difference in each.differences])
-    tables = [each.table(schema) for each in read]
-    judged = no_rows_judged(checks)
     with opened_checks(checks) as opened:
-        parts = [_placed(*part) for part in zip(sources, read, tables, strict=True)]
-        raise_first([broken for part in parts for broken in opened.differences(*part)])
-        for part in parts:
-            judged = judged.plus(opened.judged(*part))
-    noted = zip(map(label_of, sources), (each.notes for each in read), strict=True)
-    return ReadRows(pa.concat_tables(tables), *notes_of_sources(noted), judged)
+        held = [held_against(each, read_source(each, schema, matching), schema, opened) for each in sources]
+    raise_first([difference for read, _ in held for difference in read.differences])
+    noted = zip(map(label_of, sources), (read.notes for read, _ in held), strict=True)
+    judged = reduce(JudgedRows.plus, (each for _, each in held), no_rows_judged(checks))
+    return ReadRows(pa.concat_tables([read.table(schema) for read, _ in held]), *notes_of_sources(noted), judged)
 
 
 def label_of(source: IngestSource) -> str:
@@ -519,19 +515,14 @@ def label_of(source: IngestSource) -> str:
     return source.label if isinstance(source, SourceFile) else ""
 
 
-def _placed(source: IngestSource, read: Conformed, rows: pa.Table) -> tuple[pa.Table, Callable[[int], str], str]:
-    return rows, read.place, label_of(source)
-
-
 def held_against(
-    source: IngestSource, read: Conformed, schema: Schema, checks: Sequence[RowCheck]
+    source: IngestSource, read: Conformed, schema: Schema, checks: OpenedChecks
 ) -> tuple[Conformed, JudgedRows]:
     """Return a source that was read, with the rules that its rows break as differences, and counts of expectations."""
-    if read.differences or not checks:
-        return read, no_rows_judged(checks)
-    with opened_checks(checks) as opened:
-        placed = _placed(source, read, read.table(schema))
-        return replace(read, differences=tuple(opened.differences(*placed))), opened.judged(*placed)
+    if read.differences or not checks.filters:
+        return read, JudgedRows()
+    placed = read.table(schema), read.place, label_of(source)
+    return replace(read, differences=tuple(checks.differences(*placed))), checks.judged(*placed)
 
 
 def notes_of(sources: Sequence[IngestSource], schema: Schema, matching: Matching = EXACT) -> tuple[str, ...]:
@@ -543,7 +534,12 @@ def notes_of(sources: Sequence[IngestSource], schema: Schema, matching: Matching
     extra: dict[str, None] = {}
     parquet = [each for each in sources if isinstance(each, SourceFile) and each.format == "parquet"]
     for source in sources:  # the first Parquet file says whether pandas wrote an index into all of them
-        given = _given_names(source, schema, matching) or (names_in(source, schema) if source in parquet[:1] else ())
+        given: tuple[str, ...] = ()
+        if matching.ignore_extra or source in parquet[:1]:
+            is_json = isinstance(source, SourceFile) and source.format == "json"
+            given = () if is_json else matching.columns or tuple(dict.fromkeys(names_of_source(source) or ()))
+        elif isinstance(source, InMemory) and not isinstance(source.data, list):
+            given = names_of(source.data) or ()
         names = matching.names(given, schema) if given else ()
         if isinstance(source, InMemory) and is_pandas(source.data):
             notes += (*_nan_notes(source.data, names, schema).values(), *index_note(source.data))
@@ -551,14 +547,16 @@ def notes_of(sources: Sequence[IngestSource], schema: Schema, matching: Matching
     return (*notes, *extra_notes(tuple(extra)))
 
 
-def _given_names(source: IngestSource, schema: Schema, matching: Matching) -> tuple[str, ...]:
-    """Return the names of a source's columns, as far as they are known without reading rows."""
+def names_of_source(source: IngestSource) -> Iterable[str] | None:
+    """Return every name of a column of a source, some several times; None if they are only known after reading.
+
+    Files without a header have none; a JSON file is read as far as names are taken.
+    """
     if isinstance(source, SourceFile):
-        return names_in(source, schema, matching) if matching.ignore_extra else ()
+        return json_names(source) if source.format == "json" else header_names(source)
     if isinstance(source.data, list):
-        return tuple(dict.fromkeys(str(name) for row in source.data for name in row)) if matching.ignore_extra else ()
-    columns = "column_names" if hasattr(source.data, "column_names") else "columns"
-    return tuple(map(str, getattr(source.data, columns, ())))
+        return (str(name) for row in source.data if isinstance(row, dict) for name in row)
+    return names_of(source.data)
 
 
 def _raw_columns(data: Any, schema: Schema, matching: Matching) -> RawColumns:
