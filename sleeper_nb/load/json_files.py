@@ -8,11 +8,12 @@ it fails, Python's parser reads the block.
 from __future__ import annotations
 
 import io
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from json import JSONDecodeError, JSONDecoder, dumps
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyarrow import json
@@ -57,29 +58,22 @@ def json_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> 
     Raises `InvalidInput` for text that is not JSON or not an object; the error names the line.
     """
     hint_of_nulls = partial(null_hint, csv_format=file.csv, empty=False)
-    with file.open() as opened:
-        stream = io.BufferedReader(opened)
-        line = 1
-        for block in _blocks(stream, file):
-            if line == 1 and block.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
-                objects = _with_nulls(_array(file, block + stream.read()), file)
-                yield columns_of_objects(objects, schema, matching, null_hint=hint_of_nulls)
-                return
-            # Arrow would guess the types of columns whose names are only similar to those of the table.
-            is_plain = not matching.by_name and not matching.columns and not file.csv.given_nulls
-            parsed = _parsed_by_arrow(block, schema, matching) if is_plain else None
-            if parsed is not None:
-                yield RawColumns.of(parsed, _line_places(block, line), rename=partial(matching.names, schema=schema))
-            else:
-                objects = _with_nulls(_objects(file, block, line), file)
-                yield columns_of_objects(objects, schema, matching, null_hint=hint_of_nulls)
-            line += block.count(b"\n")
+    # Arrow would guess the types of columns whose names are only similar to those of the table.
+    is_plain = not matching.by_name and not matching.columns and not file.csv.given_nulls
+    for block in _blocks(file):
+        parsed = _parsed_by_arrow(block.text, schema, matching) if is_plain and not block.is_array else None
+        if parsed is not None:
+            place = _line_places(block.text, block.line)
+            yield RawColumns.of(parsed, place, rename=partial(matching.names, schema=schema))
+        else:
+            objects = _with_nulls(_objects(file, block), file)
+            yield columns_of_objects(objects, schema, matching, null_hint=hint_of_nulls)
 
 
 def json_names(file: SourceFile) -> Iterator[str]:
     """Yield the names of the members of every object of a JSON file, row after row."""
-    with read_errors(file), file.open() as opened:
-        for _, row in _json_rows(io.BufferedReader(opened), file):
+    with read_errors(file):
+        for _, row in _json_rows(file):
             yield from row
 
 
@@ -93,12 +87,8 @@ def line_in_sample(file: SourceFile, row: int) -> str:
 
 
 def _first_objects(file: SourceFile) -> list[tuple[int, dict[str, Any]]]:
-    with read_errors(file), file.open() as opened:
-        stream = io.BufferedReader(opened)
-        block = next(_blocks(stream, file), b"")
-        is_array = block.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
-        rows = _array(file, block + stream.read(), _OF_DOUBLES) if is_array else _objects(file, block, 1, _OF_DOUBLES)
-        return list(rows)
+    with read_errors(file):
+        return [row for block in itertools.islice(_blocks(file), 1) for row in _objects(file, block, _OF_DOUBLES)]
 
 
 def _with_nulls(rows: Iterable[tuple[int, dict[str, Any]]], file: SourceFile) -> list[tuple[int, dict[str, Any]]]:
@@ -112,31 +102,39 @@ def _with_nulls(rows: Iterable[tuple[int, dict[str, Any]]], file: SourceFile) ->
     return [(number, {name: value(each) for name, each in row.items()}) for number, row in rows]
 
 
-def _json_rows(stream: io.BufferedReader, file: SourceFile) -> Iterator[tuple[int, dict[str, Any]]]:
+def _json_rows(file: SourceFile) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield every object of a JSON file with its line."""
-    line = 1
-    for block in _blocks(stream, file):
-        if line == 1 and block.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
-            yield from _array(file, block + stream.read())
-            return
-        yield from _objects(file, block, line)
-        line += block.count(b"\n")
+    return (row for block in _blocks(file) for row in _objects(file, block))
 
 
 def json_rows_at(file: SourceFile, rows: Sequence[int]) -> OriginalRows:
     """Return the objects of a JSON file that have some indexes."""
     wanted = set(rows)
-    with file.open() as opened:
-        every = enumerate(_json_rows(io.BufferedReader(opened), file))
-        found = [each for row, each in every if row in wanted]
+    found = [each for row, each in enumerate(_json_rows(file)) if row in wanted]
     names = dict.fromkeys(name for _, values in found for name in values)
     return OriginalRows({name: [values.get(name) for _, values in found] for name in names}, [n for n, _ in found])
 
 
-def _blocks(stream: io.BufferedReader, file: SourceFile) -> Iterator[bytes]:
-    check_is_text(file, stream.peek(_HEAD)[:_HEAD])
-    while block := stream.read(BLOCK_BYTES):
-        yield block + stream.readline()
+class _Block(NamedTuple):
+    """Some of the text of a file: whole lines from the first on, or all of it, if it is an array."""
+
+    text: bytes
+    line: int
+    is_array: bool
+
+
+def _blocks(file: SourceFile) -> Iterator[_Block]:
+    with file.open() as opened:
+        stream = io.BufferedReader(opened)
+        check_is_text(file, stream.peek(_HEAD)[:_HEAD])
+        line = 1
+        while text := stream.read(BLOCK_BYTES):
+            if line == 1 and text.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
+                yield _Block(text + stream.read(), line, is_array=True)
+                return
+            text += stream.readline()
+            yield _Block(text, line, is_array=False)
+            line += text.count(b"\n")
 
 
 def _parsed_by_arrow(block: bytes, schema: Schema, matching: Matching) -> pa.Table | None:
@@ -242,11 +240,12 @@ _DECODER = JSONDecoder(object_pairs_hook=_object, parse_float=NumberText)
 _OF_DOUBLES = JSONDecoder(object_pairs_hook=_object)
 
 
-def _objects(
-    file: SourceFile, block: bytes, first: int, decoder: JSONDecoder = _DECODER
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the object on each line, with the line's number; the block begins at line `first`."""
-    for number, line in enumerate(block.split(b"\n"), first):
+def _objects(file: SourceFile, block: _Block, decoder: JSONDecoder = _DECODER) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the object on each line, or those of an array, each with its line."""
+    if block.is_array:
+        yield from _array(file, block.text, decoder)
+        return
+    for number, line in enumerate(block.text.split(b"\n"), block.line):
         if not line.strip():
             continue
         try:
@@ -260,7 +259,7 @@ def _first_text(content: bytes) -> str:
     return content.decode("utf-8-sig", _ESCAPED)
 
 
-def _array(file: SourceFile, content: bytes, decoder: JSONDecoder = _DECODER) -> Iterator[tuple[int, dict[str, Any]]]:
+def _array(file: SourceFile, content: bytes, decoder: JSONDecoder) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the objects of an array, each with the line on which it begins."""
     line, done = 1, 0
     try:
