@@ -237,6 +237,8 @@ def _first_misfit(values: pa.Array, name: str, csv_format: CsvFormat) -> int | N
 
 _NUMBERS = (int, float, Decimal, np.integer, np.floating)
 _MOST_NULLS: Final = 3
+_MOST_OF_DOUBLE: Final = 2**53
+"""Arrow makes no double of a larger whole number."""
 _MOST_SHOWN: Final = 60
 
 
@@ -329,6 +331,7 @@ def without_type(
         The options of the file that has the values; None for values in memory.
     """
     seen: dict[str, tuple[Any, int]] = {}
+    fractions, large = set[str](), dict[str, tuple[int, int]]()
     for path, row, each in _values_within(values):
         first, at = seen.setdefault(path, (each, row))
         column = f"column {f'{name}{path}'!r}"
@@ -336,6 +339,14 @@ def without_type(
             return WithoutType(
                 f"{column}, {place(row)}: no column can hold {_shown(each)}", _hint_to_give_type(name, path, each)
             )
+        if isinstance(each, float):
+            fractions.add(path)
+        elif isinstance(each, int | np.integer) and abs(int(each)) > _MOST_OF_DOUBLE:
+            large.setdefault(path, (int(each), row))
+        if path in fractions and path in large:
+            number, at = large[path]
+            mixed = f"{number} is mixed with fractions, and a double may not hold all its digits"
+            return WithoutType(f"{column}, {place(at)}: {mixed}", _hint_of_decimals(name, path, scale=10))
         if _kind_of(each) != _kind_of(first):
             both = f"{_described(first)} in {place(at)}, and {_described(each)} in {place(row)}"
             hint = _hint_of_mixed(name, values, csv_format, is_json=is_json)
@@ -343,11 +354,16 @@ def without_type(
     return None
 
 
+def _hint_of_decimals(name: str, path: str, scale: int) -> HintParts:
+    kind = f"decimal(38,{scale})"
+    if path:
+        return (f"give the type of the column, with {kind} there",)
+    return ("load it as a decimal: ", giving_type(name, kind), "; or as text: ", _as_text(name))
+
+
 def _hint_to_give_type(name: str, path: str, value: Any) -> HintParts:
-    if path and isinstance(value, int):
-        return ("give the type of the column, with decimal(38,0) there",)
     if isinstance(value, int):
-        return ("load it as a decimal: ", giving_type(name, "decimal(38,0)"), "; or as text: ", _as_text(name))
+        return _hint_of_decimals(name, path, scale=0)
     if isinstance(value, tuple):
         return ("if it is a pair of a map, give the type: ", giving_type(name, "map<string,long>"))
     return ("correct it, or convert it first, such as str(x)",)

@@ -53,7 +53,7 @@ from sleeper_nb.load.source_files import (
     taken,
 )
 from sleeper_nb.model.csv_format import CsvFormat
-from sleeper_nb.model.load_hints import UnevenLines
+from sleeper_nb.model.load_hints import BY_NAME, UnevenLines
 from sleeper_nb.model.schema import FieldType, Schema
 from sleeper_nb.report import counted, values_of
 
@@ -93,8 +93,9 @@ def csv_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> I
     _check_is_text(file, first_record)
     _check_delimiter(file, first_record, csv_format, schema)
     table_names = matched_names(names, csv_format, schema, matching)
-    if csv_format.header:
-        _check_has_header(file, names, table_names, schema, matching)
+    if csv_format.header and (matching.columns or not set(table_names).intersection(schema.names)):
+        can_be_named = not matching.columns and len(names) != len(schema.names)
+        check_has_header(file, names, matching, can_be_named=can_be_named)
     wrong_lines = WrongLines(csv_format) if matching.keep_back or matching.list_lines else None
     typed = _TypedCsv(file, csv_format, schema, matching, table_names, wrong_lines)
     quotes = Quotes(csv_format)
@@ -342,21 +343,22 @@ def _check_is_text(file: SourceFile, record: Sequence[str]) -> None:
     check_is_text(file, ",".join(record).encode(errors="surrogateescape"))
 
 
-def _check_has_header(
-    file: SourceFile, names: Sequence[str], of_table: Sequence[str], schema: Schema, matching: Matching
-) -> None:
-    """Raise `InvalidInput` if the first line has values, and the load takes them for names."""
-    if not is_of_values(names) or (not matching.columns and set(of_table).intersection(schema.names)):
+def check_has_header(file: SourceFile, names: Sequence[str], matching: Matching, *, can_be_named: bool) -> None:
+    """Raise `InvalidInput` if the first line has values, and a load would take them for names.
+
+    Where columns can be named, the option that says so names them, too.
+    """
+    if not is_of_values(names):
         return
     listed = ", ".join(map(repr, names[:_MOST_NAMES]))
-    fits = bool(matching.columns) or len(names) == len(schema.names)
-    option = NO_HEADER if fits else Action("--read header=no --columns a,b", "header=False, columns=['a', 'b']")
-    hint: HintParts = ("if it has values, add ", option)
+    bare = Action("--read header=no --columns a,b", "header=False, columns=['a', 'b']") if can_be_named else NO_HEADER
+    hint: HintParts = ("if it has values, add ", bare)
     if matching.columns:
-        pair = Action(
-            f"--columns {names[0]}={matching.columns[0]}", f"columns={{{names[0]!r}: {matching.columns[0]!r}}}"
-        )
+        one, other = names[0], matching.columns[0]
+        pair = Action(f"--columns {one}={other}", f"columns={{{one!r}: {other!r}}}")
         hint = (*hint, "; if it has names, give pairs of names: ", pair)
+    elif can_be_named:
+        hint = (*hint, "; if it has names, add ", BY_NAME)
     raise InvalidInput(f"the first line of {file.label} may have no column names: {listed}", hint=hint)
 
 

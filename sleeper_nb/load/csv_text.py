@@ -362,18 +362,11 @@ def hint_for(error: InexactValueError, csv_format: CsvFormat) -> Hint:
         example = "%d.%m.%Y %H:%M"
         option = Action(f'--read "timestamp-format={example}"', f"timestamp_format={example!r}")
         return ("say how times are written: ", option)
-    grouped = thousands_in(text) if name in _NUMBERS and csv_format.thousands is None else None
-    if grouped is not None and not _WITH_COMMA.fullmatch(text):
-        return (error.hint, ", or add ", thousands_option(grouped))
-    may_be_decimal = csv_format.decimal == "." and csv_format.thousands != ","
-    if name in _NUMBERS and may_be_decimal and "," in text and _WITH_COMMA.fullmatch(text):
-        if grouped is not None:
-            return (
-                error.hint,
-                ", or add ",
-                Action("--read decimal=,", "decimal=','"),
-                " or ",
-                thousands_option(grouped),
-            )
-        return (error.hint, ", or add ", Action("--read decimal=,", "decimal=','"))
+    options: list[Action] = []
+    if name in _NUMBERS and csv_format.decimal == "." and "," in text and _WITH_COMMA.fullmatch(text):
+        options += [] if csv_format.thousands == "," else [Action("--read decimal=,", "decimal=','")]
+    if name in _NUMBERS and csv_format.thousands is None and (grouped := thousands_in(text)) is not None:
+        options.append(thousands_option(grouped))
+    if options:
+        return (error.hint, ", or add ", options[0], *(part for each in options[1:] for part in (" or ", each)))
     return null_hint(error, csv_format) if name in _WITH_NULL_HINT else ""

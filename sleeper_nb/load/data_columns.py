@@ -40,7 +40,7 @@ from sleeper_nb.load.conform import (
     raise_first,
     without_name,
 )
-from sleeper_nb.load.csv_files import NO_HEADER, csv_sample, is_of_values
+from sleeper_nb.load.csv_files import check_has_header, csv_sample
 from sleeper_nb.load.file_formats import cell_in_sample, open_parquet, sheet_sample
 from sleeper_nb.load.json_files import json_sample, line_in_sample
 from sleeper_nb.load.load_options import EXACT, Matching, folded, index_of_pandas, is_nameless, valid_name
@@ -50,8 +50,7 @@ from sleeper_nb.model.csv_format import DEFAULT_CSV, CsvFormat
 from sleeper_nb.model.load_hints import BY_NAME, IGNORE_EXTRA, OR_IGNORE_EXTRA
 from sleeper_nb.model.schema import Field, FieldType, Schema, parse_type
 
-_MOST_NAMED = 30
-"""Of more columns, a hint does not name each."""
+_IN_ORDER: Final = ("rename one, or name all columns in order: ", Action("--columns a,b,c", "columns=[…]"))
 FIRST_ROWS = 100_000
 """Rows of Python objects that are looked at for a column's type."""
 
@@ -312,10 +311,8 @@ def _of_values(name: str, values: Any, why: Callable[[str, Any], WithoutType | N
     try:
         found = pa.array(values, from_pandas=True)
     except BAD_VALUE as error:
-        several = WithoutType(
-            f"column {name!r} has values of several types: {first_line(error)}",
-            ("give it a type that holds each value, such as ", giving_type(name, "decimal(38,10)")),
-        )
+        problem = f"column {name!r} has values of several types: {first_line(error)}"
+        several = WithoutType(problem, ("convert the column to one type first",))
         described = why(name, values) or several
         return DataColumn(name, None, problem=described.problem, hint=described.hint, is_optional=True)
     return _of_type(name, found.type)
@@ -351,7 +348,6 @@ def _no_columns(columns: Sequence[DataColumn]) -> Iterable[Difference]:
 
 def _same_names(columns: Sequence[DataColumn]) -> Iterable[Difference]:
     """Yield the columns whose name another has too: SQL does not distinguish upper and lower case."""
-    in_order = _names_in_order(columns) if len({each.name for each in columns}) < len(columns) else ()
     seen: dict[str, DataColumn] = {}
     for each in columns:
         first = seen.setdefault(each.name.casefold(), each)
@@ -359,24 +355,10 @@ def _same_names(columns: Sequence[DataColumn]) -> Iterable[Difference]:
             continue
         name = each.name_in_data
         if first.name == each.name:
-            yield Difference(name, f"column {each.name!r} occurs twice", in_order)
+            yield Difference(name, f"column {each.name!r} occurs twice", _IN_ORDER)
         else:
             problem = f"the columns {first.name!r} and {each.name!r} differ only in case"
-            yield Difference(name, problem, in_order or ("rename one: ", naming(name, f"{valid_name(each.name)}_2")))
-
-
-def _names_in_order(columns: Sequence[DataColumn]) -> HintParts:
-    """Return the option that names all columns, each differently, as a pair cannot name one of two with one name."""
-    if len(columns) > _MOST_NAMED:
-        return ("rename one of the columns, or name all of them in order: ", Action("--columns a,b,c", "columns=[…]"))
-    names: dict[str, str] = {}
-    for each in columns:
-        name = valid_name(each.name)
-        endings = ("", *(f"_{number}" for number in range(2, len(columns) + 2)))
-        free = next(f"{name}{end}" for end in endings if f"{name}{end}".casefold() not in names)
-        names[free.casefold()] = free
-    listed = list(names.values())
-    return ("name all columns in order: ", Action(f"--columns {','.join(listed)}", f"columns={listed!r}"))
+            yield Difference(name, problem, ("rename one: ", naming(name, f"{valid_name(each.name)}_2")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -525,19 +507,9 @@ def check_has_names(sources: Sequence[IngestSource], columns: Sequence[DataColum
         letters = [f"c{number}" for number in range(1, len(columns) + 1)]
         names = Action(f"--columns {','.join(letters)}", f"columns={letters!r}")
         raise InvalidInput(f"{bare.label} has no column names", hint=("name them in order: ", names))
-    given = [each.name_in_data for each in columns] if matching.columns else [each.name for each in columns]
-    if bare is None and files and is_of_values(given):
-        listed = ", ".join(map(repr, [each.name_in_data for each in columns][:_MOST_NAMES]))
-        option = (
-            NO_HEADER if matching.columns else Action("--read header=no --columns a,b", "header=False, columns=[…]")
-        )
-        hint: HintParts = ("if it has values, add ", option)
-        if not matching.columns:
-            hint = (*hint, "; if it has names, add ", BY_NAME)
-        raise InvalidInput(f"the first line of {files[0].label} may have no column names: {listed}", hint=hint)
-
-
-_MOST_NAMES = 5
+    if bare is None and files:
+        given = [each.name_in_data if matching.columns else each.name for each in columns]
+        check_has_header(files[0], given, matching, can_be_named=not matching.columns)
 
 
 _MOST_ODD: Final = 3

@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyarrow import json
 
 from sleeper_nb.errors import Hint, InvalidInput
-from sleeper_nb.load.casts import InexactValueError, as_written, from_base64, to_float
+from sleeper_nb.load.casts import BAD_VALUE, InexactValueError, as_written, from_base64, to_float
 from sleeper_nb.load.conform import (
     BadValue,
     Difference,
@@ -359,21 +359,22 @@ def _json_text(value: Any) -> str:
 
 
 def columns_of_objects(
-    rows: Sequence[tuple[int, dict[str, Any]]],
+    rows: Sequence[tuple[int, dict[Any, Any]]],
     schema: Schema,
     matching: Matching,
     unit: str = "line",
     *,
-    null_hint: Callable[[InexactValueError], Hint],
+    null_hint: Callable[[InexactValueError], Hint] | None,
 ) -> RawColumns:
     """Return objects, each with its line or row, as columns with the types of the schema.
 
-    `null_hint` returns the option with which a text means NULL, or "".
+    `null_hint` returns the option with which a text of a file means NULL, or ""; None for objects in memory, whose
+    texts are no base64 or JSON of values.
     """
     if not rows:  # without objects, no column is missing
         return RawColumns.of(schema.arrow.empty_table())
     given = tuple(dict.fromkeys(name for _, row in rows for name in row))
-    names = matching.names(given, schema)
+    names = matching.names(tuple(map(str, given)), schema)
     columns: dict[str, pa.ChunkedArray] = {}
     differences: list[Difference] = []
     bad: list[BadValue] = []
@@ -383,19 +384,29 @@ def columns_of_objects(
         return f"{unit} {rows[row][0]:,}"
 
     def convert(values: Sequence[Any], kind: FieldType) -> pa.Array:
-        values = _with_json_texts(values, kind)
+        values = values if null_hint is None else _with_json_texts(values, kind)
         values = prepared_values(values, kind) if matching.cast else values
-        return from_python(values, kind, base64=from_base64)
+        return from_python(values, kind, base64=None if null_hint is None else from_base64)
 
     for key, name in zip(given, names, strict=True):
-        if name not in fields:
-            continue
         values = [row.get(key) for _, row in rows]
+        if name not in fields:
+            unknown = untyped_column(values) if null_hint is None else None
+            columns |= {} if unknown is None else {name: unknown}
+            continue
         to_field = partial(convert, kind=fields[name].type)
-        column, wrong = converted(values, to_field, fields[name], matching, place, null_hint)
+        column, wrong = converted(values, to_field, fields[name], matching, place, null_hint or (lambda _: ""))
         if isinstance(column, Difference):
             differences.append(column)
         else:
             columns[name] = with_default(column, fields[name], [key in row for _, row in rows])
         bad += wrong
     return RawColumns(names, columns, len(rows), tuple(differences), place=place, bad=tuple(bad))
+
+
+def untyped_column(values: Any) -> pa.ChunkedArray | None:
+    """Return a column that the table lacks, for its type in the message; None if Arrow has no type for it."""
+    try:
+        return pa.chunked_array([pa.array(values, from_pandas=True)])
+    except BAD_VALUE:
+        return None

@@ -493,9 +493,7 @@ _MARKS: Final = re.compile(
 
 
 class MisnamedFile(InvalidInput):
-    """A file that is of another format than its name says; `renaming` is the hint where no option says the format."""
-
-    renaming = ""
+    """A file that is of another format than its name says; its hint begins with what to do without an option."""
 
 
 def check_is_text(file: SourceFile, head: bytes) -> None:
@@ -513,9 +511,7 @@ def check_is_text(file: SourceFile, head: bytes) -> None:
         ending = {"parquet": ".parquet", "excel": ".xlsx or .zip"}.get(kind) or next(packed)
         renaming = f"rename it to end in {ending}"
         problem = f"{file.label} is {what}, and its name does not say so"
-        error = MisnamedFile(problem, hint=(f"{renaming}, or add ", say_it))
-        error.renaming = renaming
-        raise error
+        raise MisnamedFile(problem, hint=(renaming, ", or add ", say_it))
     if file.csv.encoding is None and _wide_encoding(head):
         raise _not_in_encoding(file, head) from UnicodeError("letters of two or four bytes")
 

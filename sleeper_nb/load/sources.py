@@ -22,7 +22,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import partial, reduce
 from pathlib import Path, PurePosixPath
-from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -52,10 +51,9 @@ from sleeper_nb.load.conform import (
     notes_of_sources,
     raise_first,
     row_number,
-    with_default,
 )
 from sleeper_nb.load.file_formats import header_names, read_file
-from sleeper_nb.load.json_files import json_names
+from sleeper_nb.load.json_files import columns_of_objects, json_names, untyped_column
 from sleeper_nb.load.load_options import AS_IT_IS, EXACT, LoadOptions, Matching
 from sleeper_nb.load.python_values import from_python, prepared_values
 from sleeper_nb.load.row_checks import JudgedRows, OpenedChecks, RowCheck, no_rows_judged, opened_checks
@@ -561,61 +559,10 @@ def names_of_source(source: IngestSource) -> Iterable[str] | None:
 
 def _raw_columns(data: Any, schema: Schema, matching: Matching) -> RawColumns:
     if is_rows(data):
-        return _from_rows(data, schema, matching)
+        return columns_of_objects(list(enumerate(data, 1)), schema, matching, "row", null_hint=None)
     if is_pandas(data):
         return _from_pandas(data, schema, matching)
     return RawColumns.of(arrow_of(data), rename=partial(matching.names, schema=schema))
-
-
-def _from_rows(rows: list[dict[str, Any]], schema: Schema, matching: Matching) -> RawColumns:
-    if not rows:
-        return RawColumns.of(schema.arrow.empty_table())
-    given = tuple(dict.fromkeys(name for row in rows for name in row))
-    names = matching.names(tuple(map(str, given)), schema)
-    fields = {f.name: f for f in schema.fields}
-    columns: dict[str, pa.ChunkedArray | Difference | None] = {}
-    bad: list[BadValue] = []
-    for key, name in zip(given, names, strict=True):
-        values = [row.get(key) for row in rows]
-        if name not in fields:
-            columns[name] = _untyped_column(values)
-            continue
-        column, wrong = _column(values, fields[name], matching)
-        if isinstance(column, pa.ChunkedArray):
-            column = with_default(column, fields[name], [key in row for row in rows])
-        columns[name] = column
-        bad += wrong
-    return _with_differences(names, columns, len(rows), bad)
-
-
-_Column = tuple[pa.ChunkedArray | Difference, tuple[BadValue, ...]]
-"""A column, or why there is none; and its values that do not fit, where bad rows are kept back."""
-
-
-def _column(values: Sequence[Any], target: Field, matching: Matching) -> _Column:
-    prepared = prepared_values(values, target.type) if matching.cast else values
-
-    return converted(prepared, partial(from_python, target=target.type), target, matching, row_number)
-
-
-def _untyped_column(values: Any) -> pa.ChunkedArray | None:
-    """Return a column that the table lacks, for its type in the message; None if Arrow has no type for it."""
-    try:
-        return pa.chunked_array([pa.array(values, from_pandas=True)])
-    except BAD_VALUE:
-        return None
-
-
-def _with_differences(
-    names: tuple[str, ...],
-    columns: Mapping[str, pa.ChunkedArray | Difference | None],
-    rows: int,
-    bad: Iterable[BadValue] = (),
-    notes: Mapping[str, str] = MappingProxyType({}),
-) -> RawColumns:
-    differences = tuple(each for each in columns.values() if isinstance(each, Difference))
-    converted = {name: each for name, each in columns.items() if isinstance(each, pa.ChunkedArray)}
-    return RawColumns(names, converted, rows, differences, notes=notes, bad=tuple(bad))
 
 
 def _from_pandas(frame: Any, schema: Schema, matching: Matching) -> RawColumns:
@@ -626,11 +573,13 @@ def _from_pandas(frame: Any, schema: Schema, matching: Matching) -> RawColumns:
     for i, name in enumerate(names):
         series = frame.iloc[:, i]
         if name not in fields:
-            columns[name] = _untyped_column(series)
+            columns[name] = untyped_column(series)
             continue
         columns[name], wrong = _from_series(series, fields[name], matching)
         bad += wrong
-    return _with_differences(names, columns, len(frame), bad, _nan_notes(frame, names, schema))
+    differences = tuple(each for each in columns.values() if isinstance(each, Difference))
+    read = {name: each for name, each in columns.items() if isinstance(each, pa.ChunkedArray)}
+    return RawColumns(names, read, len(frame), differences, notes=_nan_notes(frame, names, schema), bad=tuple(bad))
 
 
 def _nan_notes(frame: Any, names: Sequence[str], schema: Schema) -> dict[str, str]:
@@ -685,10 +634,13 @@ def _nan_count(series: Any) -> int:
     return int(series.isna().sum()) if isinstance(series.dtype, np.dtype) and series.dtype.kind == "f" else 0
 
 
-def _from_series(series: Any, target: Field, matching: Matching) -> _Column:
+def _from_series(
+    series: Any, target: Field, matching: Matching
+) -> tuple[pa.ChunkedArray | Difference, tuple[BadValue, ...]]:
     if series.dtype == object:
-        values = [_without_nan(value, target.type) for value in series]
-        return _column(values, target, matching)
+        values: Sequence[Any] = [_without_nan(value, target.type) for value in series]
+        values = prepared_values(values, target.type) if matching.cast else values
+        return converted(values, partial(from_python, target=target.type), target, matching, row_number)
     if of_pandas := of_pandas_alone(target.name, series):
         return Difference(target.name, of_pandas.problem, (*of_pandas.hint, UNCHANGED)), ()
     try:

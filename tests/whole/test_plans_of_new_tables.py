@@ -66,8 +66,7 @@ def test_columns_of_one_name_are_named_in_order(session, tmp_path):
     path.write_text("id,name,name,,Name\n1,a,b,c,d\n")
     plan = session.admin.plan_table("t", path)
     assert "no, another column has its name" in repr(plan)
-    hint = "name all columns in order: columns=['id', 'name', 'name_2', 'column', 'Name_3']"
-    assert [hint_text(each.hint, "") for each in plan.differences[:2]] == [hint, hint]
+    assert hint_text(plan.differences[0].hint, "") == "rename one, or name all columns in order: columns=[…]"
     columns = ["id", "name", "name_2", "column", "Name_3"]
     made = session.create_table("t", path, row_keys=["id"], columns=columns)
     assert made.scan().to_arrow().select(columns).to_pylist() == [dict(zip(columns, [1, *"abcd"], strict=True))]

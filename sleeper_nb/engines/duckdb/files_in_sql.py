@@ -231,11 +231,12 @@ def _sql_hint(file: SourceFile) -> Iterator[None]:
     try:
         yield
     except InvalidInput as error:
+        if isinstance(error, MisnamedFile):
+            error.hint = error.hint_parts[0]
+            raise
         options = "columns = {k: 'BIGINT', v: 'JSON'}" if file.format == "json" else "hive_partitioning = false"
         does = "say its columns and types" if file.format == "json" else "take what is in the file"
         error.hint = f"correct it, or {does}: read_{file.format}({quoted_text(file.label)}, {options})"
-        if isinstance(error, MisnamedFile):
-            error.hint = error.renaming
         raise
 
 
@@ -277,7 +278,7 @@ def _columns(files: Sequence[SourceFile]) -> Sequence[DataColumn]:
         columns = columns_of(files)
     except (InvalidInput, StorageError) as error:
         if isinstance(error, MisnamedFile):
-            hint = error.renaming
+            hint = error.hint_parts[0]
         error.hint = encoding_hint(called) if isinstance(error.__cause__, UnicodeError) else hint
         raise
     names = [each.name for each in columns]
