@@ -6,15 +6,14 @@ import atexit
 import logging
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.cache_folder import cache_folder
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries
-from sleeper_nb.engines.duckdb.exact_paths import exact_path
-from sleeper_nb.engines.duckdb.kept_views import KeptViews, ViewsOfStatement
+from sleeper_nb.engines.local_files import as_pattern
 from sleeper_nb.engines.undisturbed import undisturbed
 from sleeper_nb.errors import SessionClosed
 from sleeper_nb.forks import check_has_threads
@@ -39,6 +38,9 @@ lack; add conditions that are known only while a statement runs; or leave out co
 serialize most plans of three tables."""
 
 
+_MOST_CHUNKS: Final = 200_000
+"""How many column chunks the kept footers describe; DuckDB takes about 800 bytes for each."""
+
 _PLANNING: Final[list[duckdb.DuckDBPyConnection]] = []
 """The planning database of this process, once there is one."""
 _PLANNING_LOCK: Final = threading.Lock()
@@ -62,6 +64,9 @@ class Database:
     statements, and plans them over empty tables, and can open no file. The last is the same for all sessions of a
     process: it keeps nothing, as all that a connection names there goes with the connection.
 
+    The confined database keeps the footers of the files that it has read, as these never change. Where they would take
+    too much memory, the next statement begins with another database, and the old one goes with its last result.
+
     Statements that were judged are remembered in `judged_queries`.
 
     All are released when the interpreter exits, even if a thread or IPython still refers to them: DuckDB reports every
@@ -70,11 +75,9 @@ class Database:
 
     def __init__(self) -> None:
         self._lock, self._closed = threading.Lock(), False
-        self._kept: dict[Literal["first", "planning"], duckdb.DuckDBPyConnection] = {}
-        self._confined: list[KeptViews] = []
+        self._kept: dict[Literal["first", "confined", "planning"], duckdb.DuckDBPyConnection] = {}
         weakref.finalize(self, self._kept.clear)
-        weakref.finalize(self, self._confined.clear)
-        self._folders: frozenset[str] = frozenset()
+        self._folders, self._footers = frozenset[str](), dict[str, int]()
         self._of_thread = threading.local()
         self.judged_queries = JudgedQueries()
 
@@ -102,15 +105,11 @@ class Database:
                 self._kept["first"] = _opened()
             return self._kept["first"].cursor()
 
-    def connect_confined(self, folders: Iterable[str] = ()) -> duckdb.DuckDBPyConnection:
-        """Return a new connection that can open only files of some folders, has no network and locked settings."""
-        return self.connect_statement(folders).connection
-
     @undisturbed()
-    def connect_statement(
-        self, folders: Iterable[str], files: Iterable[str] = (), *, keeps: bool = True
-    ) -> ViewsOfStatement:
-        """Return a new connection as `connect_confined`, whose statement names views over the files of tables.
+    def connect_confined(
+        self, folders: Iterable[str] = (), files: Iterable[str] = (), *, footers: Mapping[str, int] | None = None
+    ) -> duckdb.DuckDBPyConnection:
+        """Return a new connection that can open only some files, has no network and locked settings.
 
         Parameters
         ----------
@@ -119,24 +118,27 @@ class Database:
             needs another folder opens a new database, for itself and later statements.
         files
             Files that the statement names; with any, it gets its own database.
-        keeps
-            Whether the views, and the footers of their files, are kept for later statements; it gets its own database
-            when not.
+        footers
+            About how many column chunks the footers of the tables' files describe, by path. Where they are too many to
+            keep, the statement gets its own database, which keeps none.
         """
-        wanted, named = frozenset(folders), sorted(files)
+        wanted, named, read = frozenset(folders), sorted(files), footers or {}
         with self._lock:
             self._check_open()
-            if not named and keeps:
-                return self._confined_for(wanted).of_statement()
-        return ViewsOfStatement(_confined(wanted, named))
+            if not named and sum(read.values()) <= _MOST_CHUNKS:
+                return self._confined_for(wanted, read).cursor()
+        return _confined(wanted, named)
 
-    def _confined_for(self, folders: frozenset[str]) -> KeptViews:
-        """Return the views of the confined database; a new one when it opens other folders, or keeps too much."""
-        if not self._confined or not folders <= self._folders or self._confined[0].is_full:
+    def _confined_for(self, folders: frozenset[str], footers: Mapping[str, int]) -> duckdb.DuckDBPyConnection:
+        """Return the confined database; a new one when it opens other folders, or keeps too much."""
+        is_full = sum(self._footers.values()) > _MOST_CHUNKS
+        if "confined" not in self._kept or not folders <= self._folders or is_full:
             self._folders |= folders
+            self._footers.clear()
             logger.debug("opens a confined DuckDB for %d folders", len(self._folders))
-            self._confined[:] = [KeptViews(_confined(self._folders, [], keeps_footers=True))]
-        return self._confined[0]
+            self._kept["confined"] = _confined(self._folders, [], keeps_footers=True)
+        self._footers |= footers
+        return self._kept["confined"]
 
     @undisturbed()
     def connect_planning(self) -> duckdb.DuckDBPyConnection:
@@ -152,7 +154,6 @@ class Database:
         with self._lock:
             self._closed = True
             self._kept.clear()
-            self._confined.clear()
 
     def _check_open(self) -> None:
         check_has_threads()
@@ -209,7 +210,7 @@ def _confined(folders: frozenset[str], files: list[str], *, keeps_footers: bool 
 
 def _confine(connection: duckdb.DuckDBPyConnection, folders: list[str], files: list[str]) -> None:
     """Let a database open only some files, and lock its settings."""
-    folders = [*folders, *(path for each in folders if (path := exact_path(each)) != each)]  # it compares patterns too
+    folders = [*folders, *(path for each in folders if (path := as_pattern(each)) != each)]  # it compares patterns too
     connection.execute("SET GLOBAL allowed_directories = $folders", {"folders": folders})
     connection.execute("SET GLOBAL allowed_paths = $files", {"files": files})
     connection.execute("SET GLOBAL enable_external_access = false")

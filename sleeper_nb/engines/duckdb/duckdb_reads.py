@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.engines.duckdb.interrupts import fetched, interruptible
-from sleeper_nb.engines.duckdb.kept_views import SCHEMA_PREFIX
 from sleeper_nb.engines.duckdb.statement_time import last_name, time_functions, unstable_function
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
 from sleeper_nb.engines.local_files import absolute, as_pattern, check_outside, no_local_files
 from sleeper_nb.engines.undisturbed import undisturbed
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import InvalidInput
 from sleeper_nb.last_used import LastUsed
 from sleeper_nb.sql.references import NOT_ALONE, end_of_explain, no_call, no_query, no_query_begins_with
 from sleeper_nb.sql.statement import Statement
@@ -90,8 +89,6 @@ class Query:
         Whether it has a condition, be it of a join.
     unstable
         A function in it whose value another execution may change, besides the time; "" for none.
-    lists_names
-        Whether it asks which tables, views or schemas the database has.
     selection
         Its node of a syntax tree, if all that it reads is the rows of one table that meet its ``WHERE``.
     """
@@ -106,7 +103,6 @@ class Query:
     time_functions: frozenset[str] = frozenset()
     has_conditions: bool = False
     unstable: str = ""
-    lists_names: bool = False
     selection: Mapping[str, Any] | None = field(default=None, compare=False)
 
     @property
@@ -161,11 +157,6 @@ class JudgedStatement:
     def has_conditions(self) -> bool:
         """Whether one of them has a condition."""
         return any(query.has_conditions for query in self.queries.values())
-
-    @property
-    def lists_names(self) -> bool:
-        """Whether one of them asks which tables, views or schemas the database has."""
-        return any(query.lists_names for query in self.queries.values())
 
     @property
     def why_not_planned(self) -> str:
@@ -248,7 +239,6 @@ def judged(connection: duckdb.DuckDBPyConnection, statement: Statement) -> Query
         time_functions=time_functions(names),
         has_conditions=any(map(_has_condition, nodes)),
         unstable=unstable_function(nodes),
-        lists_names=not _OF_SEARCH_PATH.isdisjoint(names) or any(map(_lists_names, nodes)),
         selection=_selection(tree["statements"][0]["node"], nodes),
     )
 
@@ -267,21 +257,6 @@ def _has_condition(node: Mapping[str, Any]) -> bool:
     """Return whether a node of a query has a condition, also that of a join by the names of columns."""
     written = [key for key in _CONDITIONS if node.get(key) is not None]
     return bool(written) or bool(node.get("using_columns")) or node.get("ref_type") == "NATURAL"
-
-
-def _lists_names(node: Mapping[str, Any]) -> bool:
-    """Return whether a node names what DuckDB knows of its tables, views and schemas."""
-    if node.get("type") == "SHOW_REF":
-        return node["show_type"] not in {"DESCRIBE", "SUMMARY"}
-    name = str(node.get("table_name") or node.get("function_name") or "").lower()
-    is_of_schema = str(node.get("schema_name")).lower() in {"information_schema", "pg_catalog"}
-    return is_of_schema or name.startswith(_OF_CATALOG)
-
-
-_OF_CATALOG: Final = ("duckdb_", "pg_", "pragma_", "sqlite_")
-"""How the names begin of the tables and functions that describe the database."""
-_OF_SEARCH_PATH: Final = frozenset({"current_schema", "current_schemas", "current_setting", "in_search_path"})
-"""The functions whose values depend on the schemas that a connection searches."""
 
 
 def _check_beginning(statement: Statement) -> None:
@@ -322,16 +297,10 @@ def _files(nodes: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, ...], tuple[s
         elif node.get("class") == "FUNCTION":
             _check_function(str(node["function_name"]).lower())
         elif kind == "BASE_TABLE":
-            _check_schema(str(node.get("schema_name")), name := str(node["table_name"]))
+            name = str(node["table_name"])
             if _is_path(name):
                 files.append(name)
     return tuple(dict.fromkeys(files)), tuple(dict.fromkeys(parameters))
-
-
-def _check_schema(schema: str, table: str) -> None:
-    """Raise for a name that could be a view that another statement keeps."""
-    if schema.lower().startswith(SCHEMA_PREFIX):
-        raise NotFound(f"no table '{schema}.{table}'", hint="name a table of the warehouse")
 
 
 def _columns(nodes: Sequence[Mapping[str, Any]]) -> frozenset[str] | None:
@@ -412,7 +381,6 @@ def _without_tree(connection: duckdb.DuckDBPyConnection, explain: str, statement
             raise InvalidInput("there is more than one statement", hint=NOT_ALONE)
         plain = unquote(token, dialect="duckdb")
         names.add(plain.lower())
-        _check_schema(plain, "")
         if after is not None and after.symbol == "(":
             _check_function(plain.lower())
             if plain.lower() in changing:

@@ -15,7 +15,6 @@ from sleeper_nb.engines.duckdb.duckdb_planning import DuckDBPlanning
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedStatement
 from sleeper_nb.engines.duckdb.duckdb_rows import DuckDBRows
 from sleeper_nb.engines.duckdb.interrupts import interruptible
-from sleeper_nb.engines.duckdb.kept_views import ViewsOfStatement, can_be_kept
 from sleeper_nb.engines.duckdb.readable_files import ReadableFiles
 from sleeper_nb.engines.duckdb.statement_time import moment_of, set_moment
 from sleeper_nb.engines.engine import EngineQuery
@@ -69,25 +68,25 @@ class DuckDBStatement:
 
     def run(self) -> DuckDBRows:
         """Return the rows, on a connection that can open only what the statement reads."""
-        keeps = not self.judged.lists_names and can_be_kept(self.read.plans)
-        views = self.database.connect_statement(_folders(self.read), self.files, keeps=keeps)
-        named = partial(self._rows, views)
-        rows = interruptible(views.connection, named) if self.judged.is_eager else named()
-        return DuckDBRows(views.connection, rows, self)
+        footers = relations.footers_of(self.read.sources)
+        connection = self.database.connect_confined(_folders(self.read), self.files, footers=footers)
+        named = partial(self._rows, connection)
+        rows = interruptible(connection, named) if self.judged.is_eager else named()
+        return DuckDBRows(connection, rows, self)
 
     def free_rows(self) -> tuple[duckdb.DuckDBPyConnection, duckdb.DuckDBPyRelation]:
         """Return a new connection without limits, and the rows there."""
         free = self.database.connect()
-        return free, self._rows(ViewsOfStatement(free))
+        return free, self._rows(free)
 
-    def _rows(self, views: ViewsOfStatement) -> duckdb.DuckDBPyRelation:
+    def _rows(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
         """Name all that the statement reads on a connection, and return its rows there."""
         if self.moment:
-            set_moment(views.connection, self.moment)
-        self.readable.name(views)
-        _name(views, self.read, self.judged)
+            set_moment(connection, self.moment)
+        self.readable.name(connection)
+        _name(connection, self.read, self.judged)
         try:
-            return relations.query(views.connection, self.judged.of(self.read.statement), self.values)
+            return relations.query(connection, self.judged.of(self.read.statement), self.values)
         except StorageError:
             for source in self.read.sources:  # which may name a file that is gone
                 source.check_files()
@@ -141,19 +140,19 @@ def _folders(bound: Bound) -> set[str]:
     return folders
 
 
-def _name(views: ViewsOfStatement, bound: Bound, judged: JudgedStatement) -> None:
+def _name(connection: duckdb.DuckDBPyConnection, bound: Bound, judged: JudgedStatement) -> None:
     """Give a connection the relations that the names of a bound statement stand for."""
     for name, what in bound.named.items():
         if isinstance(what, Bound):
-            _name(views, what, judged)
-            rows = relations.query(views.connection, judged.of(what.statement))
+            _name(connection, what, judged)
+            rows = relations.query(connection, judged.of(what.statement))
         elif isinstance(what, BoundVariable):
-            rows = relations.of_variable(views.connection, what)
+            rows = relations.of_variable(connection, what)
         elif isinstance(what.rows, TableRows):
             is_whole = judged.of(bound.statement).reads_most_of(what.rows.state.schema.names)
             plan, with_places = what.rows.plan, what.with_places
-            relations.name_table(views, name, plan, what.storage, is_whole=is_whole, with_places=with_places)
+            relations.name_table(connection, name, plan, what.storage, is_whole=is_whole, with_places=with_places)
             continue
         else:
-            rows = relations.system_table(views.connection, what.rows)
-        relations.name_rows(views.connection, name, rows)
+            rows = relations.system_table(connection, what.rows)
+        relations.name_rows(connection, name, rows)

@@ -6,9 +6,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import duckdb
+
 from sleeper_nb.engines.duckdb.arrow_stream import ArrowStream
 from sleeper_nb.engines.duckdb.duckdb_reads import Query
-from sleeper_nb.engines.duckdb.kept_views import ViewsOfStatement
 from sleeper_nb.engines.duckdb.relations import name_rows, query
 from sleeper_nb.sql.binding import Bound
 
@@ -60,8 +61,7 @@ class ReadableFiles:
         readable = names.readable(bound)
         return cls(readable, names.rows, tuple(dict.fromkeys(filter(None, names.notes))))
 
-    def name(self, views: ViewsOfStatement) -> None:
+    def name(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Give the rows their names on a connection."""
         for name, rows in self.rows.items():
-            connection = views.connection
             name_rows(connection, name, query(connection, Query(rows, rows)) if isinstance(rows, str) else rows)

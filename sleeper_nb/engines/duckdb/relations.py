@@ -24,16 +24,16 @@ import pyarrow as pa
 from sleeper_nb.engines.duckdb.arrow_stream import ArrowStream
 from sleeper_nb.engines.duckdb.combined_rows import combined, is_exact
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries, Query
-from sleeper_nb.engines.duckdb.exact_paths import exact_path
-from sleeper_nb.engines.duckdb.kept_views import FilesView, RowlessView, View, ViewsOfStatement
+from sleeper_nb.engines.duckdb.interrupts import fetched
 from sleeper_nb.engines.duckdb.value_errors import advised
+from sleeper_nb.engines.local_files import as_pattern
 from sleeper_nb.engines.undisturbed import undisturbed
 from sleeper_nb.errors import RAISED, DidYouMean, Hint, InvalidInput, NotFound, SleeperError, StorageError
 from sleeper_nb.maintain.system_tables import SystemRows
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.place_columns import FILE_NUMBER, PLACES, POSITION
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.model.sql_quotes import quoted_name
+from sleeper_nb.model.sql_quotes import quoted_name, quoted_text
 from sleeper_nb.model.sql_types import duckdb_type
 from sleeper_nb.read.live_rows import placed_files, placed_schema, positions_of
 from sleeper_nb.read.read_rows import check_contents, check_files, placed_rows, stream
@@ -43,7 +43,7 @@ from sleeper_nb.read.scan_plan import (
     ScanPlan,
     only_with_deletions,
 )
-from sleeper_nb.sql.binding import GENERATED_PREFIX
+from sleeper_nb.sql.binding import GENERATED_PREFIX, BoundSource
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.variables import BoundVariable
 from sleeper_nb.storage.filesystem import Storage
@@ -90,6 +90,7 @@ _FILE_HINT = (
     "read_json('…') and read_parquet('…') read files of any name, and create --from also others"
 )
 _MOST_LISTED = 3
+_BYTES_OF_CHUNK: Final = 2**16
 _CANDIDATES = "Candidate bindings: "
 
 
@@ -129,7 +130,7 @@ def relation(
 
 
 def name_table(
-    views: ViewsOfStatement,
+    connection: duckdb.DuckDBPyConnection,
     name: str,
     plan: ScanPlan,
     storage: Storage,
@@ -140,28 +141,38 @@ def name_table(
     """Give the rows of a plan a name that only later statements of this connection can read; as `relation`.
 
     Files whose rows are the answer as they are become a view at once, and so does a table of which no file is read:
-    DuckDB opens files fewer times than for a relation of them, and views are kept.
+    DuckDB opens files fewer times than for a relation of them.
     """
-    view = _view_of(plan, storage, with_places)
-    if view is None:
-        rows = relation(views.connection, plan, storage, is_whole=is_whole, with_places=with_places)
-        name_rows(views.connection, name, rows)
-        if storage.local:
-            views.count(FilesView.of(plan, storage))
+    if not plan.files and plan.processing.is_nothing:
+        rows = _rowless(plan.schema, with_places=with_places)
+    elif not with_places and _is_as_in_files(plan, storage):
+        rows = _rows_in_files(plan, storage)
+    else:
+        name_rows(connection, name, relation(connection, plan, storage, is_whole=is_whole, with_places=with_places))
         return
     _check(plan, storage, is_whole)
     try:
-        views.name(name, view)
+        fetched(connection, f"CREATE OR REPLACE TEMP VIEW {quoted_name(name)} AS {rows}")
     except duckdb.Error as error:
         check_files(plan.files, storage)
         raise explained(error) from error
 
 
-def _view_of(plan: ScanPlan, storage: Storage, with_places: bool) -> View | None:
-    """Return the view that has the rows of a plan; None when only a relation can have them."""
-    if not plan.files and plan.processing.is_nothing:
-        return _rowless(plan.schema, with_places=with_places)
-    return FilesView.of(plan, storage) if not with_places and _is_as_in_files(plan, storage) else None
+def _rows_in_files(plan: ScanPlan, storage: Storage) -> str:
+    """Return the query of a plan whose rows are those of its files as they are."""
+    columns = ", ".join(map(quoted_name, plan.schema.names))
+    files = ", ".join(quoted_text(as_pattern(storage.locate(file))) for file in plan.filenames)
+    return f"SELECT {columns} FROM read_parquet([{files}], hive_partitioning = false)"  # noqa: S608 - literals
+
+
+def footers_of(sources: Iterable[BoundSource]) -> dict[str, int]:
+    """Return about how many column chunks each local file describes that a statement reads: one of 64 KiB, or more."""
+    return {
+        source.storage.locate(file.filename): len(source.plan.schema.names) + file.bytes // _BYTES_OF_CHUNK
+        for source in sources
+        if source.plan is not None and source.storage.local
+        for file in source.plan.files
+    }
 
 
 def _is_as_in_files(plan: ScanPlan, storage: Storage) -> bool:
@@ -317,9 +328,11 @@ def columns_of(schema: Schema, *, with_places: bool = False) -> list[tuple[str, 
     return [*columns, (FILE_NUMBER, "INTEGER"), (POSITION, "BIGINT")] if with_places else columns
 
 
-def _rowless(schema: Schema, *, with_places: bool = False) -> RowlessView:
-    """Return no row with the columns of a schema."""
-    return RowlessView(tuple(columns_of(schema, with_places=with_places)))
+def _rowless(schema: Schema, *, with_places: bool = False) -> str:
+    """Return the query of no row with the columns of a schema: SQL, as DuckDB imports pandas before it reads Arrow."""
+    columns = columns_of(schema, with_places=with_places)
+    typed = (f"CAST(NULL AS {kind}) AS {quoted_name(name)}" for name, kind in columns)
+    return f"SELECT {', '.join(typed)} LIMIT 0"
 
 
 def data_files(
@@ -368,7 +381,7 @@ def parquet(
 ) -> duckdb.DuckDBPyRelation:
     """Return some Parquet files as one relation; files in a bucket through Arrow, as DuckDB has no S3 client here."""
     if storage.local:
-        located = [exact_path(storage.locate(path)) for path in files]
+        located = [as_pattern(storage.locate(path)) for path in files]
         # the folders of added files may look like partitions of Hive, whose values would replace columns
         with undisturbed():
             return connection.read_parquet(located, union_by_name=look_into_each, hive_partitioning=False)
@@ -384,7 +397,7 @@ def _of_arrow(connection: duckdb.DuckDBPyConnection, rows: object) -> duckdb.Duc
 def _no_rows(
     connection: duckdb.DuckDBPyConnection, schema: Schema, *, with_places: bool = False
 ) -> duckdb.DuckDBPyRelation:
-    return connection.sql(_rowless(schema, with_places=with_places).query)
+    return connection.sql(_rowless(schema, with_places=with_places))
 
 
 def system_table(connection: duckdb.DuckDBPyConnection, rows: SystemRows) -> duckdb.DuckDBPyRelation:

@@ -1,4 +1,4 @@
-"""Statements on one DuckDB share views over data files; each reads its own rows, and lists no names of others."""
+"""Statements share a DuckDB that keeps the footers of files; each reads its own rows, and lists no names of others."""
 
 import gc
 import weakref
@@ -9,7 +9,6 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.engines.duckdb.database import Database
-from sleeper_nb.engines.duckdb.kept_views import FilesView, KeptViews, can_be_kept
 
 SCHEMA = sl.Schema({"n": "long"}, {}, {"city": "string"})
 VERSIONS = 12
@@ -48,7 +47,7 @@ def test_one_statement_reads_several_versions_and_views(session):
         assert answer == [{"a": a - 1, "b": b - 1, "e": 2}]
 
 
-def test_threads_make_and_read_the_same_views(session):
+def test_threads_read_the_same_files(session):
     def read(version):
         return asked(session, version).to_arrow().to_pylist() == expected(version)
 
@@ -71,21 +70,6 @@ def test_statements_do_not_list_the_views_of_others(session, sql):
     assert session.sql(sql, engine="duckdb").to_arrow().num_rows == 0
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT * FROM __sleeper_kept_0.__sleeper_0",
-        'DESCRIBE memory."__SLEEPER_kept_0".__sleeper_0',
-        "SELECT * FROM trips, __sleeper_kept_0.__sleeper_0 AS other",
-        "PIVOT __sleeper_kept_0.__sleeper_0 ON n USING count(*)",
-    ],
-)
-def test_statements_do_not_read_the_views_of_others(session, sql):
-    asked(session, 3).to_arrow()
-    with pytest.raises(sl.NotFound, match=r"no table '__(sleeper|SLEEPER)_kept_0"):
-        session.sql(sql, engine="duckdb")
-
-
 def test_functions_of_the_search_path_answer_as_without_tables(session):
     sql = "SELECT current_schema() AS a, current_schemas(true) AS b, current_setting('search_path') AS c"
     expected = session.sql(sql, engine="duckdb").to_arrow().to_pylist()
@@ -99,17 +83,6 @@ def test_a_name_of_the_user_is_never_taken_for_a_generated_one(session, name):
     for table in ("trips", "all_trips"):
         sql = f"WITH {name} AS (SELECT -1 AS n) SELECT max(t.n) AS n FROM {table} AS t WHERE t.n >= 0"
         assert session.sql(sql, engine="duckdb").to_arrow().to_pylist() == [{"n": VERSIONS - 1}]
-
-
-def test_files_that_are_read_without_a_view_count_as_well(session, tmp_path):
-    table = session.table("trips")
-    table.delete("n = 3")  # so that DuckDB also reads the places of rows
-    kept = session._components.engines.duckdb.database._confined[0]
-    session.sql("SELECT max(city) AS c, sum(n) AS s FROM trips", engine="duckdb").to_arrow()
-    assert kept._chunks >= VERSIONS
-    before = kept._chunks
-    session.sql("SELECT max(city) AS c, sum(n) AS s FROM (FROM trips UNION ALL FROM trips)", engine="duckdb")
-    assert kept._chunks == before
 
 
 def test_a_file_that_was_changed_is_not_read_by_a_kept_footer(session, tmp_path):
@@ -132,61 +105,32 @@ def test_a_file_that_is_cut_before_a_result_is_read_is_named(session, tmp_path):
         lazy.to_arrow()
 
 
-@pytest.fixture
-def parquet(tmp_path):
-    path = str(tmp_path / "it's.parquet")
-    duckdb.sql("SELECT 7 AS a, 8 AS b").write_parquet(path)
-    return path
+def keeps_footers(connection):
+    return connection.sql("SELECT current_setting('parquet_metadata_cache')").fetchall() == [(True,)]
 
 
-def test_a_full_database_is_left_to_its_results_and_another_one_begins(parquet, tmp_path):
-    database, view = Database(), FilesView(("b",), (parquet,), 1)
-    first = database.connect_statement([str(tmp_path)], (), keeps=True)
-    first.name("t", view)
-    early = first.connection.sql("FROM t")
-    for number in range(300):
-        statement = database.connect_statement([str(tmp_path)], (), keeps=True)
-        statement.name(f"t{number}", view)
-        assert statement.connection.sql(f"FROM t{number}").fetchall() == [(8,)]
-    ((kept,),) = statement.connection.sql("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall()
-    assert 0 < kept < 256
-    assert early.fetchall() == [(8,)]
-
-
-def test_views_of_many_footers_fill_a_database(parquet, tmp_path):
-    other = str(tmp_path / "other.parquet")
-    duckdb.sql("SELECT 7 AS a, 8 AS b").write_parquet(other)
-    views = KeptViews(duckdb.connect())
-    assert not views.is_full
-    views.schema_of("t", FilesView(("a",), (parquet,), 150_000))
-    assert not views.is_full
-    views.schema_of("t", FilesView(("a",), (parquet,), 150_000))  # the same one again
-    assert not views.is_full
-    views.schema_of("t", FilesView(("b",), (parquet,), 150_000))  # another view of the same file
-    assert not views.is_full
-    views.schema_of("t", FilesView(("b",), (parquet, other), 150_000))
-    assert views.is_full
+def test_another_database_begins_where_too_many_footers_are_kept(tmp_path):
+    database = Database()
+    first = database.connect_confined([str(tmp_path)], footers={"a": 150_000})
+    duckdb_table = "CREATE TABLE memory.main.mark AS SELECT 1 AS n"
+    first.execute(duckdb_table)
+    again = database.connect_confined([str(tmp_path)], footers={"a": 150_000})  # the same file counts once
+    assert again.sql("FROM mark").fetchall() == [(1,)]
+    full = database.connect_confined([str(tmp_path)], footers={"b": 150_000})
+    assert full.sql("FROM mark").fetchall() == [(1,)]
+    other = database.connect_confined([str(tmp_path)], footers={"b": 150_000})
+    with pytest.raises(duckdb.CatalogException):
+        other.sql("FROM mark")
+    assert keeps_footers(other)
+    assert first.sql("FROM mark").fetchall() == [(1,)]
 
 
 def test_a_statement_of_too_many_footers_keeps_none(session, tmp_path, monkeypatch):
-    plan = session.table("trips").scan().plan()
-    assert can_be_kept([plan])
-    monkeypatch.setattr("sleeper_nb.engines.duckdb.kept_views._MOST_CHUNKS", 5)
-    assert not can_be_kept([plan])
-    assert asked(session, 5).to_arrow().to_pylist() == expected(5)
-    for keeps in (True, False):
-        connection = Database().connect_statement([str(tmp_path)], (), keeps=keeps).connection
-        assert connection.sql("SELECT current_setting('parquet_metadata_cache')").fetchall() == [(keeps,)]
-
-
-def test_a_view_that_cannot_be_made_leaves_its_name_free(parquet, tmp_path):
-    kept = KeptViews(duckdb.connect())
-    for _ in range(2):
-        with pytest.raises(duckdb.IOException):
-            kept.of_statement().name("t", FilesView(("a",), (str(tmp_path / "gone.parquet"),), 1))
-    statement = kept.of_statement()
-    statement.name("t", FilesView(("a",), (parquet,), 1))
-    assert statement.connection.sql("FROM t").fetchall() == [(7,)]
+    assert keeps_footers(asked(session, 5)._rows._connection)
+    monkeypatch.setattr("sleeper_nb.engines.duckdb.database._MOST_CHUNKS", 5)
+    answer = asked(session, 5)
+    assert not keeps_footers(answer._rows._connection)
+    assert answer.to_arrow().to_pylist() == expected(5)
 
 
 def test_a_connection_is_closed_with_the_last_reference_to_its_answer(session):
