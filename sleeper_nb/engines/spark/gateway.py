@@ -7,7 +7,6 @@ import logging
 import sys
 from typing import TYPE_CHECKING, Any
 
-from sleeper_nb.engines.spark.spark_settings import CATALOG, CATALOG_CLASS
 from sleeper_nb.engines.undisturbed import undisturbed
 from sleeper_nb.errors import EngineError
 
@@ -114,13 +113,6 @@ def frame_of(session: SparkSession, plan: Any) -> DataFrame:
 
     rows = java_class(session, "org.apache.spark.sql.classic.Dataset").ofRows(session._jsparkSession, plan)  # noqa: SLF001
     return DataFrame(rows, session)
-
-
-def changed_settings(session: SparkSession) -> dict[str, str]:
-    """Return the settings of a session that were changed since its start, without our catalog: its class is gone."""
-    initial = session.sparkContext.getConf()
-    changed = {name: value for name, value in session.conf.getAll.items() if initial.get(name) != value}
-    return {name: value for name, value in changed.items() if (name, value) != (CATALOG, CATALOG_CLASS)}
 
 
 def own_views(session: SparkSession) -> tuple[str, ...]:

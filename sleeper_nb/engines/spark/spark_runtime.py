@@ -1,12 +1,15 @@
-"""The one Spark session: started on first use, watched while it works, interrupted and stopped for real."""
+"""The one Spark session: started on first use, watched while it works, stopped by the last session that uses it."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import logging
+import sys
 import tempfile
 import threading
+import weakref
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -26,11 +29,9 @@ from sleeper_nb.engines.spark.gateway import (
     active_session,
     attached,
     build_session,
-    changed_settings,
     check_classic,
     delete_with_jvm,
     detach_pyspark,
-    own_views,
     silence_query_context,
 )
 from sleeper_nb.engines.spark.jvm import (
@@ -48,7 +49,6 @@ from sleeper_nb.engines.spark.spark_settings import (
     logged_settings,
     own_settings,
 )
-from sleeper_nb.engines.spark.started_spark import STARTS_AND_STOPS, StartedSpark, detach_from_dead
 from sleeper_nb.engines.spark.worker_code import equip_workers
 from sleeper_nb.errors import EngineError
 from sleeper_nb.progress import Progress, unchecked
@@ -67,8 +67,10 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_UNRESPONSIVE_SECONDS: Final = 5
-"""How long a JVM that ignores a cancel gets to answer, and to end by itself."""
+STARTS_AND_STOPS: Final = threading.RLock()
+"""Held while Spark starts, gets another user or ends, as a process can have only one."""
+
+_ATTRIBUTE: Final = "_sleeper_nb_started"
 
 
 @contextlib.contextmanager
@@ -101,8 +103,7 @@ class SparkRuntime:
     on_session
         Called once with each session that is used, before its first work.
     patience
-        How many seconds tasks get to end after a cancel. Then a JVM that was started here is ended, and the next use
-        starts another one with the same settings.
+        How many seconds tasks get to end after a cancel.
     """
 
     def __init__(
@@ -117,9 +118,6 @@ class SparkRuntime:
     ) -> None:
         self._session, self._on_session, self._patience = session, on_session, patience
         self._kept_frames: KeptFrames | None = None
-        self._running: list[WatchedAction[Any]] = []
-        self._unresponsive: WatchedAction[Any] | None = None
-        self._kept_settings: dict[str, str] = {}
         self._config = dict(config or {})
         self._clock = clock
         self._progress = progress
@@ -162,11 +160,6 @@ class SparkRuntime:
         """The settings in which a session that was not started here differs; empty before the first use."""
         return self._ignored
 
-    @property
-    def busy(self) -> bool:
-        """Whether an action runs."""
-        return bool(self._running)
-
     def session(self) -> SparkSession:
         """Return the session, started first when there is none.
 
@@ -180,7 +173,7 @@ class SparkRuntime:
         start, self._start = self._start, None
         if start is None or start.has_ended:
             with self._lock:
-                if self._session is not None and self._unresponsive is None and self.started:
+                if self._session is not None and self.started:
                     if start is not None:
                         activate(self._session)
                     return self._session
@@ -210,7 +203,6 @@ class SparkRuntime:
     def _ready_session(self) -> SparkSession:
         """Return the session, which this thread starts when there is none."""
         with self._lock:
-            self._end_unresponsive_jvm()
             if self._session is not None and self.started:
                 return self._session
             if self._given:
@@ -222,7 +214,6 @@ class SparkRuntime:
                 session = self._new_session() if active is None else active
                 self._use(session)
             if active is None:
-                self._keep_settings(session)
                 equip_workers(session)
                 self._on_session(session)
             else:
@@ -254,7 +245,7 @@ class SparkRuntime:
         SleeperError
             Spark failed: in one line, with Spark's own error as its cause.
         """
-        with _explained(), self._counted(self._watched(action, description)) as watched:
+        with _explained(), self._noted(self._watched(action, description)) as watched:
             result = run_watched(watched, self._progress, detail)
         self._answered()
         return result
@@ -272,7 +263,7 @@ class SparkRuntime:
         """
         results: SimpleQueue[T] = SimpleQueue()
         together = partial(run_in_parallel, actions=actions, results=results)
-        with _explained(), self._counted(self._watched(together, description)) as watched:
+        with _explained(), self._noted(self._watched(together, description)) as watched:
             yield from run_each(watched, results, check)
         self._answered()
 
@@ -280,80 +271,22 @@ class SparkRuntime:
         return WatchedAction(self.session(), action, description, self._clock.new_id(), self._patience)
 
     @contextlib.contextmanager
-    def _counted(self, watched: WatchedAction[T]) -> Iterator[WatchedAction[T]]:
-        """Count an action as running; when it still runs after a cancel, say so in a note of the error."""
-        self._running.append(watched)
+    def _noted(self, watched: WatchedAction[T]) -> Iterator[WatchedAction[T]]:
+        """Say in a note of the error when an action still runs after its cancel."""
         try:
             yield watched
         except BaseException as error:
-            self._running.remove(watched)
             if watched.is_unresponsive:
-                note = self._after_failed_cancel(watched)
+                what = f"{watched.left} tasks" if watched.left > 1 else "a task" if watched.left else "the driver"
+                how = "stop that Spark session" if self._jvm is None else "close the session"
+                note = (
+                    f"Still running: {what} of Spark, which did not react to the stop. Later statements wait for their "
+                    f"cores. To end them, {how}."
+                )
                 error.add_note(note)
                 if not isinstance(error, KeyboardInterrupt):
                     self._progress.finish(note)
             raise
-        else:
-            self._running.remove(watched)
-
-    def _after_failed_cancel(self, watched: WatchedAction[Any]) -> str:
-        """End the JVM of an action that ignores its cancel, if it was started here; return what to tell the user."""
-        what = f"{watched.left} tasks" if watched.left > 1 else "a task" if watched.left else "the driver"
-        with self._lock:
-            if self._jvm is None:
-                return (
-                    f"Still running: {what} of Spark, which did not react to the stop. Later statements wait for their "
-                    "cores. To end them, stop that Spark session."
-                )
-            self._unresponsive = watched
-            lost_views = self._end_unresponsive_jvm()
-        if lost_views is None:
-            return (
-                f"Still running: {what} of Spark, which did not react to the stop. Spark restarts after its other jobs."
-            )
-        views = f" Gone: Spark's own temporary views {', '.join(lost_views)}." if lost_views else ""
-        return (
-            f"{what.capitalize()} of Spark did not react to the stop, so its JVM was ended. The next statement starts "
-            f"another, with the same settings; data frames of the old one are gone.{views}"
-        )
-
-    def _end_unresponsive_jvm(self) -> tuple[str, ...] | None:
-        """End a JVM in which a cancelled action still runs, unless others run too.
-
-        Returns the names of Spark's own views, which are lost with it; None when it is not ended.
-        """
-        if self._unresponsive is None or self._running:
-            return None
-        with STARTS_AND_STOPS:  # held to the end, so that no other engine begins to use it
-            if self._shared is not None and any(other.busy for other in self._shared.others(self)):
-                return None
-            self._unresponsive = None
-            views = self._saved()
-            logger.warning("ends Spark's JVM, in which a cancelled job still runs")
-            self._forget(_UNRESPONSIVE_SECONDS)
-            return views
-
-    def _saved(self) -> tuple[str, ...]:
-        """Remember the settings of a session whose JVM will be ended, and return the names of its own views."""
-        session = self._session
-        views: list[str] = []
-
-        def ask() -> None:
-            with contextlib.suppress(Exception):
-                self._kept_settings = changed_settings(session)  # type: ignore[arg-type]
-                views.extend(own_views(session))  # type: ignore[arg-type]
-
-        asking = threading.Thread(target=ask, daemon=True)  # a JVM that is out of memory never answers
-        asking.start()
-        asking.join(_UNRESPONSIVE_SECONDS)
-        return tuple(views)
-
-    def _keep_settings(self, session: SparkSession) -> None:
-        """Give a new session the settings that the previous one had."""
-        kept, self._kept_settings = self._kept_settings, {}
-        for name, value in kept.items():
-            with contextlib.suppress(Exception):  # of the old JVM alone, such as its port
-                session.conf.set(name, value)
 
     def _answered(self) -> None:
         """Start what waited for the first answer."""
@@ -393,12 +326,12 @@ class SparkRuntime:
             self._shared.join(self)
             self._jvm = None if self._given else self._shared.jvm
 
-    def _forget(self, seconds: float = 20) -> None:
-        """Drop the session, and end the JVM if it was started here, by force when that takes longer than `seconds`."""
+    def _forget(self) -> None:
+        """Drop the session, and end the JVM if it was started here."""
         if self._jvm is not None:
             atexit.unregister(self._jvm.release)
             detach_pyspark(self._jvm.port)
-            self._jvm.stop(seconds)
+            self._jvm.stop()
         if self._shared is not None:
             self._shared.leave(self)
         self._session, self._jvm, self._shared, self._ignored = None, None, None, ()
@@ -461,3 +394,52 @@ class SparkRuntime:
             folder.mkdir(mode=0o700)
             return self._launch(plan, folder, log, None)
         return jvm
+
+
+class StartedSpark:
+    """A Spark that was started here, and the engines that use it; its `SparkContext` keeps it.
+
+    Parameters
+    ----------
+    jvm
+        The JVM that was started for it; None if this process had one.
+    """
+
+    def __init__(self, jvm: Jvm | None) -> None:
+        self.jvm = jvm
+        self._users: weakref.WeakSet[SparkRuntime] = weakref.WeakSet()
+
+    @classmethod
+    def of(cls, session: SparkSession) -> StartedSpark | None:
+        """Return what was kept with the context of a session; None for a Spark that was not started here."""
+        return getattr(session.sparkContext, _ATTRIBUTE, None)
+
+    def keep_with(self, session: SparkSession) -> None:
+        """Keep this with the context of a session, where other engines find it."""
+        context: Any = session.sparkContext
+        setattr(context, _ATTRIBUTE, self)
+
+    def join(self, user: SparkRuntime) -> None:
+        """Count an engine as a user until it leaves, or is dropped."""
+        self._users.add(user)
+
+    def leave(self, user: SparkRuntime) -> None:
+        """Count an engine no longer."""
+        self._users.discard(user)
+
+    def others(self, user: SparkRuntime) -> tuple[SparkRuntime, ...]:
+        """Return the other engines that use it."""
+        if len(self._users) > 1:
+            gc.collect()  # a session that was dropped without a close is in a cycle, and would count
+        return tuple(each for each in self._users if each is not user)
+
+
+def detach_from_dead() -> None:
+    """Make PySpark forget a Spark that an engine started and whose JVM has ended: every question to it would fail."""
+    if "pyspark" not in sys.modules:
+        return
+    from pyspark import SparkContext
+
+    started: StartedSpark | None = getattr(getattr(SparkContext, "_active_spark_context", None), _ATTRIBUTE, None)
+    if started is not None and started.jvm is not None and not started.jvm.alive:
+        detach_pyspark(started.jvm.port)

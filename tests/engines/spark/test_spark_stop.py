@@ -1,4 +1,4 @@
-"""A stop that Spark's tasks ignore: it is said, and a JVM of our own is ended and started anew with what it had."""
+"""A stop that Spark's tasks ignore: it is said, and they end with the session."""
 
 import os
 import subprocess
@@ -19,8 +19,6 @@ ROOT = Path(__file__).parents[3]
 STOPPED = '''
 import os, pathlib, sys
 import sleeper_nb as sl
-from sleeper_nb.clock import Clock
-from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 
 class Stops:
     """Interrupts once the endless stage is under way, which is the second."""
@@ -55,22 +53,11 @@ session = sl.connect(sys.argv[1], spark_config=config, progress=Stops())
 engine = session._spark_engine()
 engine._patience = 1
 session.create_table("t", sl.Schema({"k": "string"}, {}, {})).ingest([{"k": "a"}])
-session.sql("CREATE TEMP VIEW kept AS SELECT k, 7 AS seven FROM t", engine="spark")
-session.sql("SET spark.sql.shuffle.partitions = 3", engine="spark")
-engine.session().conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
-engine.session().range(1).createOrReplaceTempView("by_program")
-first = engine._jvm.process
+spark, jvm = engine.session(), engine._jvm.process
 print("note:", stopped(lambda: session.sql(ENDLESS, engine="spark").to_arrow()))
-print("ended:", first.poll() is not None, engine.started)
-print("answered:", session.sql("SELECT seven FROM kept", engine="spark").to_dict(), threads(engine.session()))
-names = ("shuffle.partitions", "session.timeZone")
-print("settings:", [engine.session().conf.get(f"spark.sql.{name}") for name in names])
-
-spark, second = engine.session(), engine._jvm.process
-given = SparkRuntime(spark, clock=Clock(), progress=Stops(), patience=1)
-print("given:", stopped(lambda: given.run(lambda s: s.sql(ENDLESS).collect(), "query")))
-print("alive:", second.poll() is None, given.session() is spark, threads(spark))
-second.kill()
+print("alive:", jvm.poll() is None, threads(spark))
+session.close()
+print("ended:", jvm.poll() is not None)
 '''
 
 
@@ -93,40 +80,24 @@ def said(tmp_path_factory):
 
 
 @pytest.mark.processes
-def test_a_jvm_of_ours_whose_tasks_ignore_the_stop_is_ended_and_it_is_said(said):
+def test_what_ignores_the_stop_is_said_and_ends_with_the_session(said):
     assert said["note"] == (
-        "2 tasks of Spark did not react to the stop, so its JVM was ended. The next statement starts another, with the "
-        "same settings; data frames of the old one are gone. Gone: Spark's own temporary views by_program."
-    )
-    assert said["ended"] == "True False"
-
-
-@pytest.mark.processes
-def test_the_next_statement_is_answered_with_the_views_and_settings_of_before(said):
-    assert said["answered"] == "{'seven': [7]} 0"
-    assert said["settings"] == "['3', 'Asia/Tokyo']"
-
-
-@pytest.mark.processes
-def test_a_session_that_was_handed_in_lives_and_what_runs_on_is_said(said):
-    assert said["given"] == (
         "Still running: 2 tasks of Spark, which did not react to the stop. Later statements wait for their cores. To "
-        "end them, stop that Spark session."
+        "end them, close the session."
     )
-    assert said["alive"] == "True True 2"
+    assert said["alive"] == "True 2"
+    assert said["ended"] == "True"
 
 
-def test_a_jvm_is_not_ended_while_another_job_runs_in_it(monkeypatch):
-    engine, ended, other = SparkRuntime(clock=Clock(), progress=Silent()), [], SimpleNamespace()
-    engine._jvm, engine._running = SimpleNamespace(alive=True), [other]
-    monkeypatch.setattr(engine, "_forget", lambda _seconds: ended.append(True))
-    monkeypatch.setattr(engine, "_saved", lambda: ())
-    said = engine._after_failed_cancel(SimpleNamespace(left=1))
-    assert (
-        said == "Still running: a task of Spark, which did not react to the stop. Spark restarts after its other jobs."
+@pytest.mark.parametrize(
+    ("left", "what"), [(2, "2 tasks of Spark"), (1, "a task of Spark"), (0, "the driver of Spark")]
+)
+def test_what_runs_on_in_a_session_that_was_handed_in_is_said(left, what):
+    engine = SparkRuntime(clock=Clock(), progress=Silent())
+    with pytest.raises(KeyboardInterrupt) as stop, engine._noted(SimpleNamespace(left=left, is_unresponsive=True)):
+        raise KeyboardInterrupt
+    (said,) = stop.value.__notes__
+    assert said == (
+        f"Still running: {what}, which did not react to the stop. Later statements wait for their cores. To end them, "
+        "stop that Spark session."
     )
-    assert not ended
-    engine._running.remove(other)
-    engine._end_unresponsive_jvm()  # as every next use does
-    engine._end_unresponsive_jvm()
-    assert ended == [True]
