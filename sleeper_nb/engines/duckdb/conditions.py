@@ -19,11 +19,11 @@ import numpy as np
 import pyarrow as pa
 
 from sleeper_nb.engines.duckdb.database import Database, connect_anew
+from sleeper_nb.engines.duckdb.duckdb_errors import DIVIDED, NOT_CONVERTED, OUT_OF_RANGE, WRONG_FORMAT
 from sleeper_nb.engines.duckdb.duckdb_pushdown import predicate_of
 from sleeper_nb.engines.duckdb.interrupts import fetched, interruptible
 from sleeper_nb.engines.duckdb.parsed_predicates import parse_comparisons
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
-from sleeper_nb.engines.duckdb.value_errors import DIVIDED, NOT_CONVERTED, OUT_OF_RANGE, WRONG_FORMAT
 from sleeper_nb.engines.undisturbed import undisturbed
 from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound
 from sleeper_nb.model.schema import Schema

@@ -21,8 +21,7 @@ import duckdb
 
 from sleeper_nb.engines.duckdb.interrupts import fetched
 from sleeper_nb.engines.duckdb.relations import columns_of
-from sleeper_nb.engines.duckdb.statement_time import last_name, time_functions, unstable_function
-from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
+from sleeper_nb.engines.duckdb.syntax_tree import last_name, syntax_tree, time_functions, tree_nodes, unstable_function
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.sql_quotes import quoted_name

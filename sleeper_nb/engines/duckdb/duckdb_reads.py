@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.engines.duckdb.interrupts import fetched, interruptible
-from sleeper_nb.engines.duckdb.statement_time import last_name, time_functions, unstable_function
-from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
+from sleeper_nb.engines.duckdb.syntax_tree import last_name, syntax_tree, time_functions, tree_nodes, unstable_function
 from sleeper_nb.engines.local_files import absolute, as_pattern, check_outside, no_local_files
 from sleeper_nb.engines.undisturbed import undisturbed
 from sleeper_nb.errors import InvalidInput

@@ -8,17 +8,18 @@ of a table is read with the columns, types and format that `create_table` finds 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count, groupby, pairwise
-from typing import Final
+from typing import Final, TypeAlias
 
+import duckdb
 import pyarrow as pa
 
-from sleeper_nb.engines.duckdb.arrow_stream import ArrowStream
-from sleeper_nb.engines.duckdb.readable_files import FileRows
-from sleeper_nb.engines.duckdb.value_errors import encoding_hint
+from sleeper_nb.engines.duckdb.duckdb_errors import encoding_hint
+from sleeper_nb.engines.duckdb.duckdb_reads import Query
+from sleeper_nb.engines.duckdb.relations import ArrowStream, name_rows, query
 from sleeper_nb.engines.local_files import absolute, as_pattern
 from sleeper_nb.errors import Hint, InvalidInput, NotFound, StorageError
 from sleeper_nb.load.csv_files import csv_names, empty_lines_above, is_of_values
@@ -63,6 +64,56 @@ _IS: Final = frozenset({"=", ":", "=>"})
 """What follows the name of an option."""
 _WHOLE_CSV: Final = {"skip": "0", "comment": "''"}
 _WHOLE_JSON: Final = {"sample_size": "-1", "maximum_sample_files": "2147483647"}
+
+
+FileRows: TypeAlias = str | ArrowStream
+"""A query, or rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadableFiles:
+    """A statement that reads each line of the files that it names.
+
+    Parameters
+    ----------
+    bound
+        The statement and its views, with generated names in place of files.
+    rows
+        What each generated name stands for: the query that reads the files, or their rows as our reader has them.
+    notes
+        What is said of files that are left out.
+    """
+
+    bound: Bound
+    rows: Mapping[str, FileRows]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, bound: Bound, allowed: Collection[str]) -> ReadableFiles:
+        """Return a statement in which files are read as a load reads them.
+
+        Parameters
+        ----------
+        bound
+            The statement.
+        allowed
+            The absolute paths of the files that it may read; no other one is opened.
+
+        Raises
+        ------
+        InvalidInput
+            When a load would refuse the columns of a file, or files of a glob belong to a table in a lake format.
+        NotFound
+            When a glob matches no file.
+        """
+        names = NamedFiles(bound.unused_mark, allowed)
+        readable = names.readable(bound)
+        return cls(readable, names.rows, tuple(dict.fromkeys(filter(None, names.notes))))
+
+    def name(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Give the rows their names on a connection."""
+        for name, rows in self.rows.items():
+            name_rows(connection, name, query(connection, Query(rows, rows)) if isinstance(rows, str) else rows)
 
 
 class NamedFiles:

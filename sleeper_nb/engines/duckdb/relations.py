@@ -11,24 +11,21 @@ ones. The conditions of a statement reach the Parquet reader through it.
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
-from itertools import islice, takewhile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import duckdb
 import pyarrow as pa
 
-from sleeper_nb.engines.duckdb.arrow_stream import ArrowStream
 from sleeper_nb.engines.duckdb.combined_rows import combined, is_exact
+from sleeper_nb.engines.duckdb.duckdb_errors import explained
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries, Query
 from sleeper_nb.engines.duckdb.interrupts import fetched
-from sleeper_nb.engines.duckdb.value_errors import advised
 from sleeper_nb.engines.local_files import as_pattern
 from sleeper_nb.engines.undisturbed import undisturbed
-from sleeper_nb.errors import RAISED, DidYouMean, Hint, InvalidInput, NotFound, SleeperError, StorageError
+from sleeper_nb.errors import RAISED, InvalidInput, SleeperError
 from sleeper_nb.maintain.system_tables import SystemRows
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.place_columns import FILE_NUMBER, PLACES, POSITION
@@ -43,14 +40,14 @@ from sleeper_nb.read.scan_plan import (
     ScanPlan,
     only_with_deletions,
 )
-from sleeper_nb.sql.binding import GENERATED_PREFIX, BoundSource
+from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.variables import BoundVariable
 from sleeper_nb.storage.filesystem import Storage
-from sleeper_nb.storage.paths import is_data_file
 
 if TYPE_CHECKING:
     from sleeper_nb.sql.chart_sums import ChartQuery, ChartValue
+
 
 logger = logging.getLogger(__name__)
 
@@ -78,20 +75,7 @@ def _processed_stream(plan: ScanPlan, storage: Storage) -> ArrowStream:
     return ArrowStream(plan.schema.arrow, lambda: stream(plan, storage))
 
 
-_IO = re.compile(r"\bIO Error: ")
-# How DuckDB refuses a file that the settings of `Database.connect_confined` forbid.
-_REFUSED = re.compile(r'^Permission Error: Cannot access \w+ "(.*?)"')
-
-_NO_MATCH = re.compile(r'No files found that match the pattern "(.*?)"')
-_AS_FOLDER = re.compile(r"(.+)/\*\*/\*\.\w+")
-_NO_TABLE = re.compile(r"Table with name (.+\.\w+) does not exist!")
-_FILE_HINT = (
-    "SQL reads files named .csv, .tsv, .json, .jsonl, .ndjson or .parquet in place of tables; read_csv('…'), "
-    "read_json('…') and read_parquet('…') read files of any name, and create --from also others"
-)
-_MOST_LISTED = 3
 _BYTES_OF_CHUNK: Final = 2**16
-_CANDIDATES = "Candidate bindings: "
 
 
 def relation(
@@ -565,54 +549,6 @@ def counted_in_ranges(rows: duckdb.DuckDBPyRelation, name: str, ranges: int) -> 
     return summed_for_chart(rows, (ChartValue("x", name, "number"),), counts(ranges))
 
 
-def explained(error: Exception) -> SleeperError:
-    """Return DuckDB's error as a `SleeperError`: its first line, and its own hint where it gives one."""
-    if (ours := RAISED.quoted_in(str(error))) is not None:
-        return ours
-    lines = [line.strip() for line in str(error).splitlines()]
-    if refused := _REFUSED.search(lines[0] if lines else ""):
-        folder = _AS_FOLDER.fullmatch(refused[1])  # DuckDB looks for a folder where there is no file
-        if folder is not None and not Path(folder[1]).exists():
-            return NotFound(f"there is no file {folder[1]!r}", hint=f"a path is relative to {Path.cwd()}")
-        hint = "SQL reads tables, and local files whose paths are written as text or parameters"
-        return InvalidInput(f"SQL may not open {refused[1]!r}", hint=hint)
-    first = next(filter(None, lines), type(error).__name__)
-    missing, below = _NO_MATCH.search(first), "".join(lines[1:])
-    if missing and not _is_of_table(missing[1], below):
-        return NotFound(f"no file matches {missing[1]!r}", hint=f"a path is relative to {Path.cwd()}")
-    if _IO.search(first):
-        return StorageError(f"DuckDB: {first}", hint="run it again; the file may have been deleted or changed")
-    if _CSV_LINE.search(first):  # the reason is below the line that the file has there
-        reasons = (line for line in lines[1:] if line and not line.startswith("Original Line"))
-        first = ": ".join([first, *islice(reasons, 1)])
-    if file := _NO_TABLE.search(first):  # `name_error` has other words for a table in double quotes
-        problem = "there is no table of this name, and it does not end in the format of a file"
-        return InvalidInput(f"SQL cannot read {file[1]!r}: {problem}", hint=_FILE_HINT)
-    message, advice = advised(first)
-    return InvalidInput(f"DuckDB: {message}", hint=_hint(lines) or advice)
-
-
-_CSV_LINE: Final = re.compile(r"CSV Error on Line: \d+$")
-
-
-def _is_of_table(path: str, below: str) -> bool:
-    """Return whether a file that is missing is a table's, by its place or by the lines below DuckDB's error."""
-    is_ours = is_data_file("/".join(Path(path).parts[-3:]))
-    return is_ours or (f'"{GENERATED_PREFIX}_' in below and path not in below)
-
-
-def _hint(lines: Sequence[str]) -> Hint | None:
-    """Return DuckDB's own hint: one line, or a line with the first few of the list below it."""
-    at = next((i for i, line in enumerate(lines) if i and line.startswith(("Candidate", "Did you mean", "HINT"))), None)
-    if at is not None and lines[at].startswith(_CANDIDATES):
-        return DidYouMean(tuple(lines[at].removeprefix(_CANDIDATES).split(", ")))
-    if at is None or not lines[at].endswith(":"):
-        return None if at is None else lines[at]
-    items = list(takewhile(bool, lines[at + 1 :]))
-    more = [f"and {len(items) - _MOST_LISTED} more"] if len(items) > _MOST_LISTED else []
-    return f"{lines[at]} {'; '.join([*items[:_MOST_LISTED], *more])}" if items else None
-
-
 @undisturbed()
 def _within(region: Region, rows: duckdb.DuckDBPyRelation, schema: Schema) -> duckdb.DuckDBPyRelation:
     tests = region.comparisons(schema, lambda key: column(key.name), lambda _, value: duckdb.ConstantExpression(value))
@@ -620,3 +556,24 @@ def _within(region: Region, rows: duckdb.DuckDBPyRelation, schema: Schema) -> du
     for test in tests:
         met &= test
     return rows.filter(met)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrowStream:
+    """Rows as an Arrow stream: DuckDB opens a new one each time it scans the relation."""
+
+    schema: pa.Schema
+    batches: Callable[[], Iterator[pa.RecordBatch]]
+
+    def __arrow_c_schema__(self) -> object:
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return pa.RecordBatchReader.from_batches(self.schema, self._kept()).__arrow_c_stream__(requested_schema)
+
+    def _kept(self) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self.batches()
+        except SleeperError as error:
+            RAISED.keep(error)
+            raise

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from contextlib import closing
 from functools import partial
+from typing import Any, Final
 
 import duckdb
 
 from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database
+from sleeper_nb.engines.duckdb.duckdb_errors import explained
 from sleeper_nb.engines.duckdb.interrupts import interruptible
-from sleeper_nb.engines.duckdb.profiling import column_profile
+from sleeper_nb.engines.duckdb.relations import column, counted_in_ranges
 from sleeper_nb.engines.engine import ScanRows
+from sleeper_nb.model.schema import Field
 from sleeper_nb.progress import Progress, finishing
-from sleeper_nb.read.column_profile import ColumnProfile
+from sleeper_nb.read.column_profile import RANGES, ColumnProfile
 
 
 def relation(connection: duckdb.DuckDBPyConnection, scan: ScanRows) -> duckdb.DuckDBPyRelation:
@@ -38,3 +41,55 @@ def profiles(database: Database, scan: ScanRows, progress: Progress) -> list[Col
             shown.update(f"profiling column {name}", done, len(names))
             found.append(interruptible(connection, partial(column_profile, rows, fields[name])))
     return found
+
+
+_NUMBERS: Final = frozenset({"tinyint", "smallint", "int", "long", "float", "double", "decimal"})
+_TIMES: Final = frozenset({"date", "timestamp", "time"})
+_NESTED: Final = frozenset({"list", "map", "struct"})
+_MOST_COUNTED: Final = 1_000_000
+"""Rows; of more, distinct values are estimated, as counting them can take more memory than there is."""
+
+
+def column_profile(rows: duckdb.DuckDBPyRelation, field: Field) -> ColumnProfile:
+    """Return the profile of one column; `SleeperError` when its rows cannot be read."""
+    try:
+        return _profile(rows.select(column(field.name).alias("v")), field)
+    except duckdb.Error as error:
+        raise explained(error) from error
+
+
+def _profile(values: duckdb.DuckDBPyRelation, field: Field) -> ColumnProfile:
+    kind = field.type.name
+    count, known = _row(values, "count(*), count(v)")
+    is_exact = known <= _MOST_COUNTED
+    (distinct,) = _row(values, "count(DISTINCT v)" if is_exact else "approx_count_distinct(v)")
+    profile = ColumnProfile(field.name, str(field.type), count, count - known, distinct, is_exact)
+    if kind in _NESTED or not known:
+        return profile
+    least, greatest = _row(values, "min(v), max(v)")
+    has_quartiles = kind in _NUMBERS | _TIMES
+    quartiles = _row(values, "quantile_disc(v, [0.25, 0.5, 0.75])")[0] if has_quartiles else ()
+    bars = _histogram(values, kind) if has_quartiles else _most_frequent(values)
+    return ColumnProfile(
+        field.name, str(field.type), count, count - known, distinct, is_exact, least, greatest, tuple(quartiles), bars
+    )
+
+
+def _row(values: duckdb.DuckDBPyRelation, expressions: str) -> tuple[Any, ...]:
+    (row,) = values.aggregate(expressions).fetchall()
+    return tuple(row)
+
+
+def _histogram(values: duckdb.DuckDBPyRelation, kind: str) -> tuple[int, ...]:
+    """Return how many values fall into each of equal ranges."""
+    numbers = values.select(duckdb.SQLExpression("epoch(v)").alias("v")) if kind in _TIMES else values
+    counts = counted_in_ranges(numbers, "v", RANGES)
+    found = dict(zip(counts["place"].to_pylist(), counts["n"].to_pylist(), strict=True))
+    return tuple(found.get(number, 0) for number in range(RANGES))
+
+
+def _most_frequent(values: duckdb.DuckDBPyRelation) -> tuple[int, ...]:
+    """Return how often each of the most frequent values occurs, most frequent first."""
+    known = values.filter(duckdb.SQLExpression("v IS NOT NULL"))
+    counts = known.aggregate("v, count(*) AS n", "v").order("n DESC").limit(RANGES).fetchall()
+    return tuple(count for _, count in counts)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from sleeper_nb.engines.duckdb import relations
-from sleeper_nb.engines.duckdb.arrow_stream import ArrowStream
+from sleeper_nb.engines.duckdb.relations import ArrowStream
 from sleeper_nb.errors import CHECK, InvalidInput, NotFound, SleeperError, StorageError
 
 SCHEMA = pa.schema([("n", pa.int64())])

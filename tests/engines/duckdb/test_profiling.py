@@ -117,7 +117,7 @@ def test_infinities_and_nan_break_nothing(tmp_path: Path):
 def test_of_more_than_a_million_values_the_distinct_are_estimated_and_it_is_said(
     table: sl.Table, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("sleeper_nb.engines.duckdb.profiling._MOST_COUNTED", 100)
+    monkeypatch.setattr("sleeper_nb.engines.duckdb.scanned_rows._MOST_COUNTED", 100)
     listing = table.profile(["k"])
     assert not listing[0].is_exact
     assert abs(listing[0].distinct - 1000) < 150

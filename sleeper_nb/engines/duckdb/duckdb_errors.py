@@ -1,13 +1,81 @@
-"""DuckDB's errors about a value: what to write instead, and no advice that our SQL refuses. Pure."""
+"""DuckDB's errors as ours: the first line, what to write instead, and no advice that our SQL refuses."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import islice, takewhile
+from pathlib import Path
 from typing import Final
 
+from sleeper_nb.errors import RAISED, DidYouMean, Hint, InvalidInput, NotFound, SleeperError, StorageError
 from sleeper_nb.model.sql_quotes import quoted_name
 from sleeper_nb.model.times import days_of_month
+from sleeper_nb.sql.binding import GENERATED_PREFIX
+from sleeper_nb.storage.paths import is_data_file
+
+_IO = re.compile(r"\bIO Error: ")
+# How DuckDB refuses a file that the settings of `Database.connect_confined` forbid.
+_REFUSED = re.compile(r'^Permission Error: Cannot access \w+ "(.*?)"')
+
+_NO_MATCH = re.compile(r'No files found that match the pattern "(.*?)"')
+_AS_FOLDER = re.compile(r"(.+)/\*\*/\*\.\w+")
+_NO_TABLE = re.compile(r"Table with name (.+\.\w+) does not exist!")
+_FILE_HINT = (
+    "SQL reads files named .csv, .tsv, .json, .jsonl, .ndjson or .parquet in place of tables; read_csv('…'), "
+    "read_json('…') and read_parquet('…') read files of any name, and create --from also others"
+)
+_MOST_LISTED = 3
+_CANDIDATES = "Candidate bindings: "
+
+
+def explained(error: Exception) -> SleeperError:
+    """Return DuckDB's error as a `SleeperError`: its first line, and its own hint where it gives one."""
+    if (ours := RAISED.quoted_in(str(error))) is not None:
+        return ours
+    lines = [line.strip() for line in str(error).splitlines()]
+    if refused := _REFUSED.search(lines[0] if lines else ""):
+        folder = _AS_FOLDER.fullmatch(refused[1])  # DuckDB looks for a folder where there is no file
+        if folder is not None and not Path(folder[1]).exists():
+            return NotFound(f"there is no file {folder[1]!r}", hint=f"a path is relative to {Path.cwd()}")
+        hint = "SQL reads tables, and local files whose paths are written as text or parameters"
+        return InvalidInput(f"SQL may not open {refused[1]!r}", hint=hint)
+    first = next(filter(None, lines), type(error).__name__)
+    missing, below = _NO_MATCH.search(first), "".join(lines[1:])
+    if missing and not _is_of_table(missing[1], below):
+        return NotFound(f"no file matches {missing[1]!r}", hint=f"a path is relative to {Path.cwd()}")
+    if _IO.search(first):
+        return StorageError(f"DuckDB: {first}", hint="run it again; the file may have been deleted or changed")
+    if _CSV_LINE.search(first):  # the reason is below the line that the file has there
+        reasons = (line for line in lines[1:] if line and not line.startswith("Original Line"))
+        first = ": ".join([first, *islice(reasons, 1)])
+    if file := _NO_TABLE.search(first):  # `name_error` has other words for a table in double quotes
+        problem = "there is no table of this name, and it does not end in the format of a file"
+        return InvalidInput(f"SQL cannot read {file[1]!r}: {problem}", hint=_FILE_HINT)
+    message, advice = advised(first)
+    return InvalidInput(f"DuckDB: {message}", hint=_hint(lines) or advice)
+
+
+_CSV_LINE: Final = re.compile(r"CSV Error on Line: \d+$")
+
+
+def _is_of_table(path: str, below: str) -> bool:
+    """Return whether a file that is missing is a table's, by its place or by the lines below DuckDB's error."""
+    is_ours = is_data_file("/".join(Path(path).parts[-3:]))
+    return is_ours or (f'"{GENERATED_PREFIX}_' in below and path not in below)
+
+
+def _hint(lines: Sequence[str]) -> Hint | None:
+    """Return DuckDB's own hint: one line, or a line with the first few of the list below it."""
+    at = next((i for i, line in enumerate(lines) if i and line.startswith(("Candidate", "Did you mean", "HINT"))), None)
+    if at is not None and lines[at].startswith(_CANDIDATES):
+        return DidYouMean(tuple(lines[at].removeprefix(_CANDIDATES).split(", ")))
+    if at is None or not lines[at].endswith(":"):
+        return None if at is None else lines[at]
+    items = list(takewhile(bool, lines[at + 1 :]))
+    more = [f"and {len(items) - _MOST_LISTED} more"] if len(items) > _MOST_LISTED else []
+    return f"{lines[at]} {'; '.join([*items[:_MOST_LISTED], *more])}" if items else None
+
 
 _NO_SETTINGS: Final = re.compile(r"\.? Use TRY\(\.\.\.\).*$")
 """How DuckDB proposes a setting; no statement can change settings."""
