@@ -27,6 +27,6 @@ def as_files(sources: Sequence[IngestSource]) -> Sequence[IngestSource]:
     """Return the files of a data frame that is just their rows, as its engine reads them slower; else `sources`."""
     if not is_spark(sources):
         return sources
-    from sleeper_nb.engines.spark.scanned_files import files_of
+    from sleeper_nb.engines.spark.load_frames import files_of
 
     return next((files_of(each.data) for each in sources if isinstance(each, InMemory)), None) or sources

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
     from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
-    from sleeper_nb.engines.spark.worker_health import WorkerHealth
+    from sleeper_nb.engines.spark.spark_workers import WorkerHealth
 
 OK, WARNING, FAILED, NOT_CHECKED = "ok", "warning", "failed", "not checked"
 CLOCK_WARNS, CLOCK_FAILS = timedelta(seconds=30), timedelta(minutes=5)
@@ -393,7 +393,7 @@ def _workers_unseen(patient: Patient) -> Iterator[HealthCheck]:
 
 
 def _workers(patient: Patient) -> Iterator[HealthCheck]:
-    from sleeper_nb.engines.spark.worker_health import looking
+    from sleeper_nb.engines.spark.spark_workers import looking
 
     assert patient.engine is not None  # noqa: S101 - a caller that asks for the cluster gives one
     engine = patient.engine()

@@ -13,7 +13,7 @@ import pytest
 from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries
-from sleeper_nb.engines.spark import frames, spark_compaction
+from sleeper_nb.engines.spark import frames, spark_load
 from sleeper_nb.engines.spark.kept_frames import KeptFrames
 from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
@@ -187,7 +187,7 @@ def test_spark_reads_imports_and_compacts_by_its_tasks(table: StateStore, spark_
     assert sorted(row["key"] for row in frame.collect()) == ["a", "b", "b", "x", "é"]
     assert [row["n"] for row in frame.where("key = 'b'").sort("n").select("n").collect()] == [0, 2]
     report = compaction.compact(
-        table, spark_compaction.run_on_spark(spark_engine, table.storage),
+        table, spark_load.run_on_spark(spark_engine, table.storage),
         strategy="all", settings=StrategySettings(), dry_run=False, progress=Silent(),
     )  # fmt: skip
     assert (len(report.jobs), report.rows) == (2, 5)

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sleeper_nb.engines.spark.plan_json import JsonNode, is_deterministic, plans_of, tree
-from sleeper_nb.engines.spark.spark_pushdown import EmptyFrame
+from sleeper_nb.engines.spark.spark_pushdown import EmptyFrame, JsonNode, is_deterministic, plans_of, tree
 from sleeper_nb.read import join_rules
 from sleeper_nb.read.join_rules import NOTHING_KNOWN, Operator, Origin, ScanKeys
 

@@ -107,7 +107,7 @@ def java_class(session: SparkSession, name: str) -> Any:
     return JavaClass(name, session.sparkContext._gateway._gateway_client)  # type: ignore[union-attr]  # noqa: SLF001
 
 
-def frame_of(session: SparkSession, plan: Any) -> DataFrame:
+def frame_of_plan(session: SparkSession, plan: Any) -> DataFrame:
     """Return the rows of a plan of Catalyst whose names are resolved."""
     from pyspark.sql import DataFrame
 

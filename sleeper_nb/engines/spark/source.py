@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, ClassVar, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import (
@@ -24,22 +25,40 @@ from pyspark.sql.datasource import (
     DataSourceReader,
     DataSourceStreamReader,
     DataSourceWriter,
+    EqualNullSafe,
+    EqualTo,
     Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
     InputPartition,
+    IsNull,
+    LessThan,
+    LessThanOrEqual,
+    StringStartsWith,
 )
 
 from sleeper_nb.engines.spark.frames import columns_text, hand_over_keys
 from sleeper_nb.engines.spark.instance_place import InstancePlace
 from sleeper_nb.engines.spark.jvm import is_local
-from sleeper_nb.engines.spark.read_tasks import FeedColumns, ReadTask, rows_of
-from sleeper_nb.engines.spark.source_filters import predicate_of_filters
 from sleeper_nb.engines.spark.source_options import AppendOptions, SourceOptions
-from sleeper_nb.engines.spark.source_table import Opener, SourceTable
+from sleeper_nb.engines.spark.source_table import FeedColumns, Opener, ReadTask, SourceTable, rows_of
 from sleeper_nb.engines.spark.spark_errors import without_stack
 from sleeper_nb.engines.spark.spark_settings import PUSHDOWN
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.snapshots import SnapshotReference
-from sleeper_nb.read.predicate import And, Pruning, hull_of
+from sleeper_nb.read.predicate import (
+    ALWAYS_TRUE,
+    And,
+    Comparison,
+    ComparisonOperator,
+    IsIn,
+    Predicate,
+    Pruning,
+    hull_of,
+    starts_with,
+)
+from sleeper_nb.read.predicate import IsNull as ColumnIsNull
 from sleeper_nb.read.scan_plan import plan_scan
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.versions.appends import CHANGES
@@ -48,6 +67,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
+
 
 _MOST_REGIONS: Final = 100
 """Rows are read of at most so many regions of row keys; of more, between their least and their greatest key."""
@@ -261,3 +281,44 @@ def source_of(
     }
     # A class that is in no module is pickled by value, with its attributes.
     return type("SourceOfInstance", (SleeperSource,), attributes)
+
+
+_OPERATORS: Final[Mapping[type[Filter], ComparisonOperator]] = {
+    EqualTo: "=", EqualNullSafe: "=", LessThan: "<", LessThanOrEqual: "<=", GreaterThan: ">", GreaterThanOrEqual: ">=",
+}  # fmt: skip
+
+_FIRST_CERTAIN: Final = datetime(1900, 1, 2, tzinfo=UTC)
+"""Spark passes dates and timestamps through a calendar of Java that has other days before 1582, and other zones before
+1900: an earlier value may be another one by then."""
+
+
+def predicate_of_filters(filters: Sequence[Filter]) -> Predicate:
+    """Return what each row that meets all filters meets at least; an uncertain filter becomes `ALWAYS_TRUE`.
+
+    Spark applies every filter again, by its own rules.
+    """
+    return And(tuple(map(_predicate, filters)))
+
+
+def _predicate(each: Filter) -> Predicate:
+    attribute: tuple[str, ...] = getattr(each, "attribute", ())
+    if len(attribute) != 1:  # a part of a nested column
+        return ALWAYS_TRUE
+    column, value = attribute[0], getattr(each, "value", None)
+    if isinstance(each, IsNull):
+        return ColumnIsNull(column)
+    if isinstance(each, In):
+        values = tuple(one for one in each.value if one is not None)
+        return IsIn(column, values) if all(map(_is_certain, values)) else ALWAYS_TRUE
+    if isinstance(each, StringStartsWith):
+        return starts_with(column, each.value)
+    operator = _OPERATORS.get(type(each))
+    if operator is None or value is None or not _is_certain(value):
+        return ALWAYS_TRUE
+    return Comparison(column, operator, value)
+
+
+def _is_certain(value: Any) -> bool:
+    if isinstance(value, datetime):
+        return value.tzinfo is not None and value >= _FIRST_CERTAIN
+    return not isinstance(value, date) or value >= _FIRST_CERTAIN.date()

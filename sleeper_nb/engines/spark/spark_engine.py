@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sleeper_nb.engines.spark.spark_load import SparkWriter
-    from sleeper_nb.engines.spark.spark_rows import SparkRows
     from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
+    from sleeper_nb.engines.spark.spark_statement import SparkRows
     from sleeper_nb.load.load_options import Matching
     from sleeper_nb.load.load_report import IngestPlan
     from sleeper_nb.load.row_checks import RowCheck
@@ -104,8 +104,7 @@ class SparkEngine:
         runtime = self.runtime()
 
         def frame(session: SparkSession) -> tuple[Bound, str, DataFrame]:
-            from sleeper_nb.engines.spark.spark_planning import SparkPlanning
-            from sleeper_nb.engines.spark.spark_statement import SparkStatement
+            from sleeper_nb.engines.spark.spark_statement import SparkPlanning, SparkStatement
 
             planning = SparkPlanning(query.bound, self._database, runtime.kept_frames(session), query.dry_run)
             of = self._settings
@@ -178,7 +177,7 @@ class SparkEngine:
         return SparkWriter(self.runtime(), load)
 
     def sample(self, rows: Sequence[IngestSource], schema: Schema, size: int, matching: Matching) -> KeySample:
-        from sleeper_nb.engines.spark.key_sampling import sample_keys
+        from sleeper_nb.engines.spark.load_frames import sample_keys
 
         return sample_keys(self.runtime(), rows, schema, size, matching=matching)
 
@@ -191,7 +190,7 @@ class SparkEngine:
         strategy: str,
         checks: Sequence[RowCheck],
     ) -> IngestPlan:
-        from sleeper_nb.engines.spark.frame_plan import plan_frame
+        from sleeper_nb.engines.spark.load_frames import plan_frame
 
         plan = plan_frame(self.runtime(), state, rows, matching, strategy=strategy, checks=checks)
         later = ("whether row keys are unique is checked by the load",) if state.schema.unique_keys else ()
@@ -204,7 +203,7 @@ class SparkEngine:
         on_start: Callable[[str], None],
         check: Callable[[], None],
     ) -> JobRunner:
-        from sleeper_nb.engines.spark.spark_compaction import run_on_spark
+        from sleeper_nb.engines.spark.spark_load import run_on_spark
 
         return run_on_spark(self.runtime(), storage, writing, on_start, check)
 
@@ -235,6 +234,6 @@ class PlannedFrame:
     runtime: SparkRuntime
 
     def run(self) -> SparkRows:
-        from sleeper_nb.engines.spark.spark_rows import SparkRows
+        from sleeper_nb.engines.spark.spark_statement import SparkRows
 
         return SparkRows(self.read, self.frame, self.runtime)

@@ -1,25 +1,41 @@
-"""A bulk import on Spark, whose tasks read and write the table's files by themselves.
+"""Bulk imports and compactions on Spark, whose tasks read and write the table's files by themselves.
 
 `bulk_tasks` says how: tasks sort what they read, and hand sorted pieces through Spark's shuffle to one merge for each
 leaf. The writer is that of an ingest in process, and checks the order. Tasks return what they wrote, and the driver
 commits it at once. A task that is retried, or runs twice at once, writes another file: only what a finished task
 returned is committed, and the driver deletes the other files that it can find.
+
+A load has a session of its own, with settings of its own: those of the user's session stay, also for other threads. A
+DataFrame is computed in a copy of its own session, as settings like ANSI, the time zone, the parser of times and old
+casts decide what its values are, and the session of the engine may have others. Spark hands rows to Python in batches
+of 10,000, which costs a fifth more CPU time than larger ones. Batches are limited by bytes as well, so that wide rows
+and packed pieces take no more memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import logging
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import pyarrow as pa
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.engine import TaskLoad
 from sleeper_nb.engines.spark.actions import ENDING_SECONDS, any_stage_again
-from sleeper_nb.engines.spark.bulk_tasks import PACKED_DDL, BulkTasks
+from sleeper_nb.engines.spark.bulk_tasks import (
+    PACKED_DDL,
+    RESULT_DDL,
+    BulkTasks,
+    data_file,
+    judged_of,
+    references_of,
+    result,
+)
 from sleeper_nb.engines.spark.frames import check_written, hand_over_keys, of_arrow
+from sleeper_nb.engines.spark.gateway import frame_of_plan
 from sleeper_nb.engines.spark.load_frames import (
     MOST_TASKS,
     frame_of,
@@ -28,9 +44,7 @@ from sleeper_nb.engines.spark.load_frames import (
     rows_of_pieces,
     spark_frame,
 )
-from sleeper_nb.engines.spark.load_sessions import in_session, load_session
 from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
-from sleeper_nb.engines.spark.task_results import RESULT_DDL, judged_of, references_of
 from sleeper_nb.load.bulk_load import progress_text, slice_bytes, times_in_memory
 from sleeper_nb.load.conform import conform
 from sleeper_nb.load.ingest import IngestSettings
@@ -39,9 +53,15 @@ from sleeper_nb.load.row_checks import NOT_JUDGED
 from sleeper_nb.load.sorted_runs import ALL_MERGED, RunFiles, most_runs
 from sleeper_nb.load.source_files import SourceFile
 from sleeper_nb.load.sources import IngestSource, InMemory, bytes_of, is_spark, read_source
+from sleeper_nb.maintain.compact import JobRunner, ignore_start, run_job
+from sleeper_nb.maintain.compaction_plan import CompactionJob
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
+from sleeper_nb.progress import unchecked
+from sleeper_nb.read.row_processing import Processor
+from sleeper_nb.storage.data_files import AS_DEFAULT, DataFile, DataFileSettings
+from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.paths import DATA
 
 if TYPE_CHECKING:
@@ -247,3 +267,96 @@ class _SortedRows:
 def _in_tasks(frame: DataFrame, most: int) -> DataFrame:
     """Return a frame that at most so many tasks compute; Spark's own number where any will do."""
     return frame if most == MOST_TASKS else frame.coalesce(most)
+
+
+logger = logging.getLogger(__name__)
+
+_BATCH_ROWS: Final = 65_536
+_ROWS, _BYTES = "spark.sql.execution.arrow.maxRecordsPerBatch", "spark.sql.execution.arrow.maxBytesPerBatch"
+
+
+def load_session(spark: SparkSession, batch_bytes: int, frame: DataFrame | None = None) -> SparkSession:
+    """Return a session with the settings and views of another, except for the most that a batch of rows may have.
+
+    The other is that of `frame`, which decides what its values are; `spark` for other rows.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:  # the JVM knows the session: PySpark may name another for a frame that the JVM made
+        other = spark._jsparkSession if frame is None else frame._jdf.sparkSession()  # noqa: SLF001 - no other way
+        own = _wrapped(spark, other.cloneSession())
+    except (Py4JError, PySparkException) as error:
+        logger.debug(
+            "a Spark that cannot copy its session loads with the batches that it has: %s", type(error).__name__
+        )
+        return spark if frame is None else frame.sparkSession
+    own.conf.set(_ROWS, _BATCH_ROWS)
+    own.conf.set(_BYTES, batch_bytes)
+    return own
+
+
+def _wrapped(spark: SparkSession, session: Any) -> SparkSession:
+    """Return a session of the JVM as PySpark has it; `RDD.toDF` stays that of the user's session."""
+    from pyspark import RDD
+    from pyspark.sql import SparkSession
+
+    before = RDD.toDF
+    try:
+        return SparkSession(spark.sparkContext, session)
+    finally:
+        RDD.toDF = before  # type: ignore[method-assign]  # PySpark gives it to the latest session
+
+
+def in_session(frame: DataFrame, spark: SparkSession) -> DataFrame:
+    """Return a DataFrame as one of `spark`, a copy of its session: its plan is computed with the settings of that."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    if frame.sparkSession is spark:
+        return frame
+    try:
+        # not the analyzed plan: a command would run again
+        return frame_of_plan(spark, frame._jdf.logicalPlan())  # noqa: SLF001 - PySpark has no other way
+    except (Py4JError, PySparkException, TypeError) as error:
+        logger.debug("Spark computes a DataFrame with the settings of its session: %s", type(error).__name__)
+        return frame
+
+
+def run_on_spark(
+    engine: SparkRuntime,
+    storage: Storage,
+    writing: DataFileSettings = AS_DEFAULT,
+    on_start: Callable[[str], None] = ignore_start,
+    check: Callable[[], None] = unchecked,
+) -> JobRunner:
+    """Return the runner that makes each compaction job one Spark task; jobs run side by side."""
+
+    def run(jobs: Sequence[CompactionJob], schema: Schema) -> Generator[tuple[CompactionJob, DataFile | None]]:
+        compacted = partial(_compacted, schema=schema, storage=storage, writing=writing, on_start=on_start)
+        actions = [partial(compacted, job=job) for job in jobs]
+        return engine.run_each(actions, "compaction", check=check)
+
+    return run
+
+
+def _compacted(
+    spark: SparkSession,
+    job: CompactionJob,
+    schema: Schema,
+    storage: Storage,
+    writing: DataFileSettings,
+    on_start: Callable[[str], None],
+) -> tuple[CompactionJob, DataFile | None]:
+    on_start(job.id)
+    process = Processor.of(job.processing, schema)  # here: only the notebook may have an iterator's code
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield result(run_job(job, schema, storage, writing, process=process))
+
+    hand_over_keys(spark, [storage])
+    (row,) = spark.range(1, numPartitions=1).mapInArrow(task, RESULT_DDL).collect()
+    made = data_file(row)
+    check_written(spark, storage, [made.filename] if made else ())
+    return job, made

@@ -7,7 +7,9 @@ own, so that a name in a condition is that column and no alias. Whatever is not 
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.engines.spark.frames import NAMES_AND_SETTINGS, type_text
 from sleeper_nb.engines.spark.gateway import java_class
-from sleeper_nb.engines.spark.plan_json import JsonNode, plans_of, tree
 from sleeper_nb.model.place_columns import FILE_NUMBER, PLACES, POSITION
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.sql_quotes import quoted_name
@@ -42,6 +43,7 @@ from sleeper_nb.sql.statement import Statement
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
 
 logger = logging.getLogger(__name__)
 
@@ -378,3 +380,63 @@ class _PlanClock:
         if offsets.size() != 1:
             return UNKNOWN
         return (local - timedelta(seconds=offsets.get(0).getTotalSeconds())).replace(tzinfo=UTC)
+
+
+_SUBQUERY: Final = re.compile(r"\.expressions\.(\w*Subquery\w*|Exists|ListQuery)$")
+
+
+@dataclass(frozen=True, slots=True)
+class JsonNode:
+    """A node of a plan or an expression, with its inner nodes."""
+
+    kind: str
+    values: Mapping[str, Any]
+    inner: tuple[JsonNode, ...]
+
+
+def tree(nodes: Any) -> JsonNode:
+    """Return a tree that Spark's JSON has as a list, each node before its inner ones."""
+    return _next_tree(iter(nodes))
+
+
+def _next_tree(nodes: Iterator[Mapping[str, Any]]) -> JsonNode:
+    values = next(nodes)
+    inner = tuple([_next_tree(nodes) for _ in range(values["num-children"])])
+    return JsonNode(str(values["class"]).rpartition(".")[2], values, inner)
+
+
+def plans_of(frame: DataFrame) -> list[JsonNode]:
+    """Return the optimized plan of a frame, and those of the subqueries in its expressions.
+
+    Raises
+    ------
+    TypeError
+        When the JSON has not the whole plan of a subquery.
+    """
+    plan = _optimized(frame).toJSON()
+    return [tree(each) for each in _plans(json.loads(str(plan)))]
+
+
+def is_deterministic(frame: DataFrame) -> bool:
+    """Return whether Spark holds each expression of a frame's plan for one that has the same value every time."""
+    return bool(_optimized(frame).deterministic())
+
+
+def _optimized(frame: DataFrame) -> Any:
+    return frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001 - PySpark has no other way
+
+
+def _plans(plan: Any) -> Iterator[Any]:
+    """Yield a plan and those of the subqueries in its expressions, as Spark's JSON has them."""
+    yield plan
+    waiting: list[Any] = [plan]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting += value
+        elif isinstance(value, dict):
+            waiting += value.values()
+            if _SUBQUERY.search(str(value.get("class"))):
+                if not isinstance(value["plan"], list):
+                    raise TypeError("the plan of a subquery is not in the JSON")
+                yield value["plan"]

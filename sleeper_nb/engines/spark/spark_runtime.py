@@ -49,7 +49,7 @@ from sleeper_nb.engines.spark.spark_settings import (
     logged_settings,
     own_settings,
 )
-from sleeper_nb.engines.spark.worker_code import equip_workers
+from sleeper_nb.engines.spark.spark_workers import equip_workers
 from sleeper_nb.errors import EngineError
 from sleeper_nb.progress import Progress, unchecked
 from sleeper_nb.storage.whole_files import remove_abandoned

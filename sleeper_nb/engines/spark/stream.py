@@ -39,10 +39,16 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from sleeper_nb.engines.spark.read_tasks import PURPOSE, FeedColumns, FeedTask, ReadTask, rows_of
-from sleeper_nb.engines.spark.source_table import SourceTable
+from sleeper_nb.engines.spark.source_table import (
+    PURPOSE,
+    FeedColumns,
+    FeedTask,
+    ReadTask,
+    SourceTable,
+    WantedRows,
+    rows_of,
+)
 from sleeper_nb.engines.spark.spark_errors import without_stack
-from sleeper_nb.engines.spark.wanted_rows import WantedRows
 from sleeper_nb.errors import InvalidInput, StateRuleBroken, StorageError
 from sleeper_nb.model.evolution import for_later_files
 from sleeper_nb.model.processing import NOTHING

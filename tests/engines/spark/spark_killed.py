@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sleeper_nb.clock import Clock
-from sleeper_nb.engines.spark import spark_compaction
+from sleeper_nb.engines.spark.spark_load import run_on_spark
 from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.load.ingest import IngestSettings
 from sleeper_nb.load.sources import find_sources
@@ -99,7 +99,7 @@ def bulk_import(engine: SparkRuntime, store: StateStore, runs: str) -> None:
 
 def compact(engine: SparkRuntime, store: StateStore, progress: Any = SILENT) -> compaction.CompactionReport:
     """Compact every leaf."""
-    runner = spark_compaction.run_on_spark(engine, store.storage)
+    runner = run_on_spark(engine, store.storage)
     return compaction.compact(
         store, runner, strategy="all", settings=StrategySettings(), dry_run=False, progress=progress
     )

@@ -35,7 +35,7 @@ config = {"spark.master": "local[1]", "spark.driver.memory": "1g",
 engine = SparkRuntime(config=config, clock=Clock(), progress=Silent())
 """
 START = PREPARE.splitlines()[-1]
-NO_ARCHIVE = f"config['spark.sleeper.archive'] = 'false'\n{START}"
+NO_ARCHIVE = f"config['spark.sleeper.archive'] = 'false'\n{START}\n"
 
 
 class Recorder:

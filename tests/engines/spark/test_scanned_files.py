@@ -15,8 +15,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 import sleeper_nb as sl
-from sleeper_nb.engines.spark.load_sessions import in_session, load_session
-from sleeper_nb.engines.spark.scanned_files import files_of
+from sleeper_nb.engines.spark.load_frames import files_of
+from sleeper_nb.engines.spark.spark_load import in_session, load_session
 from tests.support.combinations import each_value_once, some
 
 pytestmark = pytest.mark.spark

@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from sleeper_nb.engines.spark.source_filters import predicate_of_filters
+from sleeper_nb.engines.spark.source import predicate_of_filters
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.read.predicate import ALWAYS_TRUE, And, Comparison, IsIn, inclusive_projection
 

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession, functions
 
 import sleeper_nb as sl
 from sleeper_nb.engines.spark.gateway import own_views
-from sleeper_nb.engines.spark.temporary_views import TemporaryViews
+from sleeper_nb.engines.spark.kept_frames import TemporaryViews
 
 pytestmark = pytest.mark.spark
 

@@ -17,9 +17,8 @@ import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.engines.spark import spark_load
 from sleeper_nb.engines.spark.actions import ENDING_SECONDS
-from sleeper_nb.engines.spark.bulk_tasks import BulkTasks
+from sleeper_nb.engines.spark.bulk_tasks import BulkTasks, references_of
 from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
-from sleeper_nb.engines.spark.task_results import references_of
 from sleeper_nb.load import sorted_runs
 from sleeper_nb.load.ingest import IngestSettings
 from sleeper_nb.load.sources import find_sources

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-from sleeper_nb.engines.spark.worker_code import code_as_zip, equip_workers
+from sleeper_nb.engines.spark.spark_workers import code_as_zip, equip_workers
 from sleeper_nb.storage.filesystem import open_storage
 
 PACKAGE = Path(__file__).parents[3] / "sleeper_nb"

@@ -1,4 +1,6 @@
-"""What the Python workers of a cluster get from this process: the package's own code, and where AWS is; never keys.
+"""The Python workers of Spark: what they get from this process, and what they have, as a small task on them finds.
+
+They get the package's own code, and where AWS is; never keys.
 
 A machine of a cluster shares no folder with this process, and perhaps has another release of the package, or none. So
 Spark hands a zip of the code to each of its Python workers, which import it before an installed release. The packages
@@ -12,12 +14,14 @@ import io
 import logging
 import marshal
 import os
+import pickle
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.engines.spark.gateway import delete_with_jvm
 from sleeper_nb.engines.spark.jvm import is_local
@@ -25,6 +29,9 @@ from sleeper_nb.model.checksums import checksum_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from sleeper_nb.storage.filesystem import Storage
+
 
 logger = logging.getLogger(__name__)
 
@@ -91,3 +98,86 @@ def _compiled(path: Path, name: str, source: bytes) -> bytes:
     module = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     code = SourceFileLoader(module, str(path)).get_code(module)
     return importlib.util.MAGIC_NUMBER + _UNCHECKED + importlib.util.source_hash(source) + marshal.dumps(code)
+
+
+PACKAGES: Final = ("sleeper_nb", "pyarrow", "datafusion", "duckdb", "boto3", "numpy")
+"""What tasks import; the first one comes from this process, where a cluster takes it."""
+_MOST_TASKS: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerHealth:
+    """What one worker has.
+
+    Parameters
+    ----------
+    host
+        The name of its machine.
+    python
+        Its version: ``"3.12"``.
+    packages
+        The version of each package that it can import; "" for one without a version.
+    seconds
+        Its clock: seconds since 1970, UTC.
+    problem
+        Why it cannot read the warehouse; "" when it can.
+    """
+
+    host: str
+    python: str
+    packages: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    problem: str = ""
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The packages that it lacks."""
+        return tuple(name for name in PACKAGES if name not in self.packages)
+
+
+def looking(storage: Storage) -> Callable[[SparkSession], list[WorkerHealth]]:
+    """Return an action of Spark that looks at its workers with a task for each core, at most 32.
+
+    The task needs nothing of this package, so that it can say that the package is missing. It gets the warehouse
+    without keys, as every task does.
+    """
+    look = _task(pickle.dumps(storage), "" if storage.access is not None else storage.root)
+
+    def on(spark: SparkSession) -> list[WorkerHealth]:
+        context = spark.sparkContext
+        count = max(2, min(_MOST_TASKS, context.defaultParallelism))
+        found: Sequence[dict[str, Any]] = context.parallelize(range(count), count).map(look).collect()
+        by_worker = {(each["host"], each["python"]): each for each in found}
+        return [WorkerHealth(**each) for _, each in sorted(by_worker.items())]
+
+    return on
+
+
+def _task(warehouse: bytes, folder: str) -> Callable[[int], dict[str, Any]]:
+    """Return what a worker runs. It is pickled by value, so it imports by itself."""
+    packages = PACKAGES
+
+    def look(_: int) -> dict[str, Any]:
+        import importlib
+        import os
+        import platform
+        import sys
+        import time
+
+        found = {"host": platform.node(), "python": f"{sys.version_info[0]}.{sys.version_info[1]}", "problem": ""}
+        versions = {}
+        for name in packages:
+            try:
+                versions[name] = str(getattr(importlib.import_module(name), "__version__", ""))
+            except Exception:  # noqa: BLE001, S112 - a package that does not load counts as missing
+                continue
+        if folder and not os.path.isdir(folder):  # noqa: PTH112 - a worker runs this alone
+            found["problem"] = f"there is no folder {folder} on it"
+        elif not folder and "sleeper_nb" in versions:
+            try:
+                pickle.loads(warehouse).folders()  # noqa: S301 - made by the driver
+            except Exception as error:  # noqa: BLE001 - any reason is the answer
+                found["problem"] = (str(error).splitlines() or [type(error).__name__])[0]
+        return {**found, "packages": versions, "seconds": time.time()}  # noqa: TID251 - a worker has no injected clock
+
+    return look
