@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from sleeper_nb.engines.duckdb.database import Database, connect_anew
-from sleeper_nb.engines.duckdb.duckdb_errors import DIVIDED, NOT_CONVERTED, OUT_OF_RANGE, WRONG_FORMAT
+from sleeper_nb.engines.duckdb.duckdb_errors import advised
 from sleeper_nb.engines.duckdb.duckdb_pushdown import predicate_of
 from sleeper_nb.engines.duckdb.interrupts import fetched, interruptible
 from sleeper_nb.engines.duckdb.parsed_predicates import parse_comparisons
@@ -238,7 +238,6 @@ def _parts(predicate: Predicate | None) -> Sequence[ColumnPredicate | None]:
 
 
 def _judge(text: str, nodes: Iterable[Mapping[str, Any]]) -> None:
-    """Raise for a condition that does more than compute with the values of one row."""
     for node in nodes:
         kind, name = node["class"], str(node.get("function_name", "")).lower()
         if kind == "SUBQUERY":
@@ -336,7 +335,7 @@ def _literals(nodes: Iterable[Mapping[str, Any]], types: Mapping[str, str]) -> I
             yield from ((text, *kinds) for text in texts)
 
 
-# Errors of conditions: what is wrong and what to write instead, as DuckDB's own messages are about whole queries.
+# Errors of conditions: what is wrong and what to write instead. What DuckDB says of values is said as it is in SQL.
 
 _USE_SQL: Final = "use sql; a condition sees one row at a time"
 _COMPARE: Final = "compare it with something: dep_delay > 60"
@@ -360,7 +359,6 @@ class _Fault(NamedTuple):
 
 
 def _condition_error(where: str, message: str, hint: Hint, verb: str = "read") -> InvalidInput:
-    """Return the error of a condition that cannot be read, or cannot be computed for some row."""
     shown = where if len(where) <= _LONGEST else f"{where[: _LONGEST - 1]}…"
     return InvalidInput(f"cannot {verb} the condition {shown!r}: {message}", hint=hint)
 
@@ -376,14 +374,12 @@ def _subquery_error(where: str, node: Mapping[str, Any]) -> InvalidInput:
 
 
 def _parameter_error(where: str, name: str) -> InvalidInput:
-    """Return the error of a parameter in a condition."""
     return _condition_error(
         where, f"{name} has no value here", f"write the value; or use sql, where {name} is given one"
     )
 
 
 def _no_value_error(where: str, value: str, kind: str) -> InvalidInput:
-    """Return the error of a text that is compared with a column and cannot be cast to the column's type."""
     word = type_name(kind)
     example = _EXAMPLES.get(word.partition("(")[0])
     return _condition_error(
@@ -401,32 +397,25 @@ def type_name(kind: str) -> str:
 
 
 def _translated(verb: str, where: str, error: Exception, names: Sequence[str]) -> InvalidInput:
-    """Return our error for a condition that DuckDB refused.
+    """Return our error for a condition that DuckDB refused to ``"read"``, or to ``"compute"`` for some row."""
+    return _condition_error(where, *_fault(str(error), where, names), verb)
 
-    Parameters
-    ----------
-    verb
-        What failed: to ``"read"`` the condition, or to ``"compute"`` it for some row.
-    names
-        The columns that the condition may name.
-    """
-    text = str(error)
+
+def _fault(text: str, where: str, names: Sequence[str]) -> _Fault:
     for pattern, translate in _KNOWN:
         if match := pattern.search(text):
-            fault = translate(match, where, names)
-            break
-    else:
-        fault = _Fault(_sentence(text), _IN_SQL)
-    return _condition_error(where, fault.message, fault.hint, verb)
+            return translate(match, where, names)
+    for pattern, message, hint in _SAID:
+        if match := pattern.search(text):
+            return _Fault(message.format(*match.groups()), hint)
+    message, advice = advised(text.splitlines()[0])
+    hint = _CAST if _OF_TYPES.search(message) else _IN_SQL
+    sentence = _KIND.sub("", message).partition(". ")[0].rstrip(".")
+    return _Fault(sentence if len(sentence) <= _LONGEST else f"{sentence[: _LONGEST - 1]}…", advice or hint)
 
 
-def _sentence(text: str) -> str:
-    """Return the first sentence of DuckDB's own message."""
-    line = _KIND.sub("", text.splitlines()[0]).partition(". ")[0].rstrip(".")
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
-
-
-_KIND = re.compile(r"^(?:[\w ]+ Error: )+")
+_OF_TYPES: Final = re.compile(r"argument types|Cannot compare values")
+_KIND: Final = re.compile(r"^(?:[\w ]+ Error: )+")
 
 
 def _syntax(match: re.Match[str], where: str, names: Sequence[str]) -> _Fault:
@@ -440,18 +429,6 @@ def _syntax(match: re.Match[str], where: str, names: Sequence[str]) -> _Fault:
         if name.casefold() in words and name.upper() in DUCKDB_RESERVED:
             return _Fault(message, f'{name} is a word of SQL; write the column in quotes: "{name}"')
     return _Fault(message, _IN_SQL)
-
-
-def _more(match: re.Match[str], _where: str, _names: Sequence[str]) -> _Fault:
-    return _Fault(f"a condition cannot have {match[1]}", _IN_SQL)
-
-
-def _several(match: re.Match[str], _where: str, _names: Sequence[str]) -> _Fault:
-    return _Fault(f"it is {match[1]} expressions, separated by commas", "join them with AND or OR")
-
-
-def _empty(_match: re.Match[str], _where: str, _names: Sequence[str]) -> _Fault:
-    return _Fault("it is empty", _IN_SQL)
 
 
 def _no_column(match: re.Match[str], where: str, names: Sequence[str]) -> _Fault:
@@ -476,74 +453,24 @@ def _no_function(match: re.Match[str], _where: str, _names: Sequence[str]) -> _F
     return _Fault(f"no function {match[1]!r}", f"{instead}functions are those of DuckDB")
 
 
-def _many_rows(match: re.Match[str], _where: str, _names: Sequence[str]) -> _Fault:
-    return _Fault(f"a condition sees one row; {match[1]} need many", "use sql: GROUP BY … HAVING, or QUALIFY")
-
-
-def _no_operation(match: re.Match[str], _where: str, _names: Sequence[str]) -> _Fault:
-    kinds = [type_name(kind) for kind in _arguments(match["types"])]
-    word = _WORDS.get(match["name"], match["name"])
-    times = {"date", "timestamp", "interval"} & set(kinds)
-    hint = "write INTERVAL '1 day' for a time that is added" if times else _CAST
-    if re.search(r"\w", word) and word not in _WORDS.values():
-        return _Fault(f"no function {word}({', '.join(kinds)})", hint)
-    return _Fault(f"there is no {word} of {' and '.join(kinds)}", hint)
-
-
-_WORDS = {"~~": "LIKE", "!~~": "NOT LIKE", "~~*": "ILIKE", "!~~*": "NOT ILIKE", "~~~": "GLOB"}
-
-
-def _arguments(text: str) -> list[str]:
-    """Return the types of a call, of which some have commas in brackets."""
-    return [kind.strip() for kind in re.findall(r"(?:[^,(]|\([^()]*\))+", text)]
-
-
-def _no_comparison(match: re.Match[str], _where: str, _names: Sequence[str]) -> _Fault:
-    left, right = type_name(match[1]), type_name(match[2])
-    wanted = right if match[1].endswith("_LITERAL") else left
-    instead = f"compare {wanted} with {wanted}"
-    example = _EXAMPLES.get(wanted.partition("(")[0])
-    return _Fault(f"cannot compare {left} with {right}", f"{instead}: {example}" if example else instead)
-
-
-def _not_converted(match: re.Match[str], _where: str, _names: Sequence[str]) -> _Fault:
-    kind = type_name(match["type"])
-    return _Fault(
-        f"{match['value']!r} is not a value of type {kind}",
-        f"try_cast(… as {kind}) is NULL for such a text; a text to compare with goes in quotes: '5'",
-    )
-
-
-def _not_a_time(match: re.Match[str], _where: str, _names: Sequence[str]) -> _Fault:
-    kind = match["type"].partition(" ")[0]
-    hint = f"write one: {_EXAMPLES.get(kind, kind)}; try_cast(… as {kind}) is NULL for such a text"
-    return _Fault(f"{match['value']!r} is not a value of type {kind}", hint)
-
-
-def _divided(_match: re.Match[str], _where: str, _names: Sequence[str]) -> _Fault:
-    return _Fault("it divides by zero", "write nullif(n, 0) for an n that may be zero")
-
-
-def _no_pattern(match: re.Match[str], _where: str, _names: Sequence[str]) -> _Fault:
-    hint = r"write a backslash before a literal bracket, dot or star: '\['"
-    return _Fault(f"it has a wrong regular expression: {match[1]}", hint)
-
-
-_Translate = Callable[[re.Match[str], str, Sequence[str]], _Fault]
-_KNOWN: tuple[tuple[re.Pattern[str], _Translate], ...] = (
-    (re.compile(r"is not an expression list: it holds (.+)"), _more),
-    (re.compile(r"only a single expression to SQLExpression, found (\d+)"), _several),
-    (re.compile(r"SELECT clause without selection list"), _empty),
+_KNOWN: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str, Sequence[str]], _Fault]], ...]] = (
     (re.compile(r'syntax error at or near "(.*?)"(?:\n|$)'), _syntax),
     (re.compile(r'Referenced column "(.+?)" not found'), _no_column),
     (re.compile(r'Referenced table "(.+?)" not found'), _no_table),
     (re.compile(r'Function with name "?(\S+?)"? does not exist!(?:\s+Did you mean "([^"]*)")?'), _no_function),
-    (re.compile(r"WHERE clause cannot contain (aggregates|window functions)"), _many_rows),
-    (re.compile(r"argument types '(?P<name>[^(]+)\((?P<types>.*)\)'"), _no_operation),
-    (re.compile(r"Cannot compare values of type (.+?) and type (.+?) - an explicit cast"), _no_comparison),
-    (NOT_CONVERTED, _not_converted),
-    (OUT_OF_RANGE, _not_a_time),
-    (WRONG_FORMAT, _not_a_time),
-    (DIVIDED, _divided),
-    (re.compile(r"Invalid Input Error: ((?:missing|invalid|no argument|bad|unexpected)[^\n]*: .*)"), _no_pattern),
-)  # fmt: skip
+)
+_SAID: Final = (
+    (re.compile(r"is not an expression list: it holds (.+)"), "a condition cannot have {}", _IN_SQL),
+    (
+        re.compile(r"only a single expression to SQLExpression, found (\d+)"),
+        "it is {} expressions, separated by commas",
+        "join them with AND or OR",
+    ),
+    (re.compile(r"SELECT clause without selection list"), "it is empty", _IN_SQL),
+    (
+        re.compile(r"WHERE clause cannot contain (aggregates|window functions)"),
+        "a condition sees one row; {} need many",
+        "use sql: GROUP BY … HAVING, or QUALIFY",
+    ),
+)
+"""What DuckDB says that is about whole queries, and what it means for a condition."""

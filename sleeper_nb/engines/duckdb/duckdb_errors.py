@@ -80,15 +80,6 @@ def _hint(lines: Sequence[str]) -> Hint | None:
 _NO_SETTINGS: Final = re.compile(r"\.? Use TRY\(\.\.\.\).*$")
 """How DuckDB proposes a setting; no statement can change settings."""
 
-DIVIDED: Final = re.compile(r"Division by zero", re.IGNORECASE)
-NOT_CONVERTED: Final = re.compile(
-    r"Could not convert string ['\"](?P<value>.*?)['\"] to (?P<type>[\w ]+?(?:\([\d,]+\))?)"
-    r"(?: when casting from source column (?P<column>[^\n]+)| when|\n|$)"
-)
-OUT_OF_RANGE: Final = re.compile(r"(?P<type>date|time|timestamp) field value out of range: \"(?P<value>.*?)\"")
-WRONG_FORMAT: Final = re.compile(r"invalid (?P<type>date|time|timestamp) field format: \"(?P<value>.*?)\"")
-"""What DuckDB says of a value, in the words of its first line; `conditions` has other hints for them."""
-
 _EXAMPLES: Final = {
     "date": "write a day as DATE '2026-01-31'", "timestamp": "write a time as TIMESTAMP '2026-01-31 12:00:00'",
     "time": "write a time of day as TIME '12:00:00'",
@@ -144,11 +135,17 @@ _KNOWN: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
     ),
     (re.compile(r"not utf-8 encoded"), encoding_hint("read_csv('file.csv'")),
     (re.compile(r"does not support the encoding"), "it reads utf-8, latin-1 and utf-16: save the file as one of them"),
-    (DIVIDED, "divide by NULLIF(n, 0), which is NULL for an n of zero"),
-    (OUT_OF_RANGE, _no_time),
+    (re.compile(r"Division by zero", re.IGNORECASE), "divide by NULLIF(n, 0), which is NULL for an n of zero"),
+    (re.compile(r"(?P<type>date|time|timestamp) field value out of range: \"(?P<value>.*?)\""), _no_time),
     (re.compile(r"(?P<type>Date) out of range: (?P<value>[\d-]+)"), _no_time),
-    (WRONG_FORMAT, _wrong_format),
-    (NOT_CONVERTED, _not_cast),
+    (re.compile(r"invalid (?P<type>date|time|timestamp) field format: \"(?P<value>.*?)\""), _wrong_format),
+    (
+        re.compile(
+            r"Could not convert string ['\"](?P<value>.*?)['\"] to (?P<type>[\w ]+?(?:\([\d,]+\))?)"
+            r"(?: when casting from source column (?P<column>[^\n]+)| when|\n|$)"
+        ),
+        _not_cast,
+    ),
     (re.compile(r"out of range for the destination type"), "convert to a wider type, such as BIGINT or DOUBLE"),
     (re.compile(r"Overflow in \w+ of (\w+)"), _overflow),
     (re.compile(r"Could not parse string"), "TRY_STRPTIME is NULL for a text in another format"),
