@@ -66,7 +66,6 @@ class Engines:
 
     @property
     def default(self) -> Engine:
-        """The engine that is asked first, and that runs the statements of this package."""
         return self[DEFAULT_ENGINE]
 
     @property
@@ -76,7 +75,6 @@ class Engines:
 
     @property
     def with_tasks(self) -> TaskEngine:
-        """The engine that shares large work among tasks."""
         return self.spark
 
     def owner_of(self, variable: BoundVariable) -> Engine | None:
@@ -109,11 +107,9 @@ class Engines:
         return self.spark.scan(rows)
 
     def profiles(self, rows: ScanRows, progress: Progress) -> list[ColumnProfile]:
-        """Return what the values of each column of a scan are like."""
         return self.duckdb.profiles(rows, progress)
 
     def frame_of_arrow(self, rows: pa.Table) -> DataFrame:
-        """Return rows in memory as a Spark DataFrame."""
         return self.spark.runtime().session().createDataFrame(rows)
 
     def condition(self, text: str, schema: Schema, *, repeatable: bool = False) -> Condition:
@@ -219,12 +215,10 @@ class OpenTable:
 
     @property
     def name(self) -> str:
-        """The table's name."""
         return self.entry.name
 
     @property
     def properties_path(self) -> str:
-        """The address of the table's property file."""
         return self.components.property_files.path(self.entry.id)
 
     def load_checks(self, schema: Schema) -> tuple[RowCheck, ...]:

@@ -236,13 +236,13 @@ class PlannedQuery(Protocol):
     """
 
     @property
-    def read(self) -> Bound: ...  # noqa: D102 - above
+    def read(self) -> Bound: ...
 
     @property
-    def keys(self) -> str: ...  # noqa: D102 - above
+    def keys(self) -> str: ...
 
     @property
-    def notes(self) -> tuple[str, ...]: ...  # noqa: D102 - above
+    def notes(self) -> tuple[str, ...]: ...
 
     def run(self) -> EngineRows:
         """Name all that the statement reads, and return its rows."""
@@ -260,13 +260,13 @@ class Engine(Protocol):
     """
 
     @property
-    def name(self) -> EngineName: ...  # noqa: D102 - above
+    def name(self) -> EngineName: ...
 
     @property
-    def title(self) -> str: ...  # noqa: D102 - above
+    def title(self) -> str: ...
 
     @property
-    def capabilities(self) -> Capabilities: ...  # noqa: D102 - above
+    def capabilities(self) -> Capabilities: ...
 
     def check(self, statement: Statement, *, dry_run: bool) -> None:
         """Raise for a user's statement that the engine would be started for only to refuse it.

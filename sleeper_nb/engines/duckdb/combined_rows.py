@@ -73,7 +73,6 @@ def _summed_type(field: Field) -> str | None:
 
 
 def _own_winner(each: Aggregation, fields: dict[str, Field]) -> str:
-    """Return the value that wins of a sequence."""
     name, order = quoted_name(each.field), _order(each, (), fields)
     if fields[each.field].type.name == "float":  # kept as a sort key, which has no -0.0; doubles are kept as they are
         return f"CAST(arg_max(CAST({name} AS DOUBLE), {order}) AS FLOAT)"
@@ -108,7 +107,6 @@ def _winner(each: Aggregation, together: Iterable[str], mark: str, fields: dict[
 
 
 def _hidden(processing: DataProcessing, fields: dict[str, Field]) -> str:
-    """Return whether the last row of a key marks it as deleted."""
     mark = processing.delete_column
     (rule,) = (each for each in processing.aggregations if each.field == mark)
     return f"arg_max(coalesce({quoted_name(mark)}, false), {_order(rule, (mark,), fields)}) AS {_HIDDEN}"

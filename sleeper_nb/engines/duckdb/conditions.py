@@ -156,7 +156,6 @@ class OpenedCondition:
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns that the condition needs."""
         return self.condition.columns
 
     def filter(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -175,7 +174,6 @@ class OpenedCondition:
                 yield batch.filter(pa.array(mask))
 
     def _kept(self, batch: pa.RecordBatch) -> Any:
-        """Return the indexes of the rows that meet the condition, in any order."""
         schema, numbers = self.condition.schema, pa.array(np.arange(batch.num_rows))
         columns = [batch[each.name].cast(each.type) for each in schema]
         rows = pa.table([*columns, numbers], names=[*schema.names, _NUMBER])
@@ -232,7 +230,6 @@ def _comparisons(tree: Mapping[str, Any], schema: Schema) -> list[ColumnPredicat
 
 
 def _parts(predicate: Predicate | None) -> Sequence[ColumnPredicate | None]:
-    """Return the comparisons that a part of a condition stands for."""
     parts = predicate.parts if isinstance(predicate, And) else (predicate,)  # BETWEEN is two
     return [part if isinstance(part, Comparison | IsIn) else None for part in parts]
 
@@ -274,7 +271,6 @@ _CHANGING: Final = """
 
 @functools.cache  # they are those of every connection, and finding them takes longer than all else about a condition
 def _changing_names() -> frozenset[str]:
-    """Return the functions whose value may change, by their names."""
     with contextlib.closing(connect_anew()) as connection:
         return frozenset(name for (name,) in fetched(connection, _CHANGING))
 
@@ -295,7 +291,6 @@ def _bind(
     names: tuple[str, ...],
     nodes: Iterable[Mapping[str, Any]],
 ) -> None:
-    """Raise for a condition that fails for any row."""
     rows = schema.append(pa.field(_NUMBER, pa.int64())).empty_table()
     connection.register(_ROWS, rows)
     try:

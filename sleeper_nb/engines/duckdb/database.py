@@ -209,7 +209,6 @@ def _confined(folders: frozenset[str], files: list[str], *, keeps_footers: bool 
 
 
 def _confine(connection: duckdb.DuckDBPyConnection, folders: list[str], files: list[str]) -> None:
-    """Let a database open only some files, and lock its settings."""
     folders = [*folders, *(path for each in folders if (path := as_pattern(each)) != each)]  # it compares patterns too
     connection.execute("SET GLOBAL allowed_directories = $folders", {"folders": folders})
     connection.execute("SET GLOBAL allowed_paths = $files", {"files": files})

@@ -58,7 +58,6 @@ class DuckDBEngine:
         return relation(connection, rows)
 
     def profiles(self, rows: ScanRows, progress: Progress) -> list[ColumnProfile]:
-        """Return what the values of each column of a scan are like."""
         from sleeper_nb.engines.duckdb.scanned_rows import profiles
 
         return profiles(self.database, rows, progress)

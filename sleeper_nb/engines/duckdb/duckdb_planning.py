@@ -162,7 +162,6 @@ class DuckDBPlanning:
                 name_rows(connection, name, what.rows.columns())
 
     def _variable_table(self, name: str) -> str:
-        """Return the name of the empty table that stands in for a variable with a generated name."""
         return f"{self._mark}of{name}"
 
 
@@ -294,7 +293,6 @@ def _columns(node: _Node, kind: str, inputs: Sequence[Operator]) -> Iterator[Ori
 
 
 def _width(node: _Node, kind: str) -> int:
-    """Return how many columns an operator returns whose columns are its own."""
     if kind in _TYPES:
         return len(node[_TYPES[kind]])
     return 1 if kind == "DUMMY_SCAN" else int(node["column_count"])

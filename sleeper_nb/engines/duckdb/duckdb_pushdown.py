@@ -218,7 +218,6 @@ def _readable(part: str, names: Mapping[str, str]) -> str:
 
 
 def _closing(text: str) -> int:
-    """Return where the bracket at the beginning of a text is closed."""
     depth = 0
     for at, character in enumerate(text):
         depth += {"(": 1, ")": -1}.get(character, 0)
@@ -328,6 +327,5 @@ _LITERALS: Final[Mapping[str, Callable[[str], Any]]] = {
 
 
 def _column(node: Mapping[str, Any], columns: Mapping[str, str]) -> str | None:
-    """Return the table's own name of a column; None of any other expression."""
     names = node.get("column_names", ())
     return columns.get(names[0]) if node.get("class") == "COLUMN_REF" and len(names) == 1 else None

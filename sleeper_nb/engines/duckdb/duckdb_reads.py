@@ -115,7 +115,6 @@ class Query:
 
     @property
     def reads_files(self) -> bool:
-        """Whether it names files, or may name some by parameters."""
         return bool(self.files or self.parameters)
 
     def reads_most_of(self, columns: Sequence[str]) -> bool:
@@ -139,22 +138,18 @@ class JudgedStatement:
     queries: Mapping[str, Query]
 
     def of(self, statement: Statement) -> Query:
-        """Return the statement, or one of the views, as it was judged."""
         return self.queries[statement.text]
 
     @property
     def time_functions(self) -> frozenset[str]:
-        """The functions in them that return the time."""
         return frozenset[str]().union(*(query.time_functions for query in self.queries.values()))
 
     @property
     def is_eager(self) -> bool:
-        """Whether one of them reads rows before its columns are known."""
         return any(query.is_eager for query in self.queries.values())
 
     @property
     def has_conditions(self) -> bool:
-        """Whether one of them has a condition."""
         return any(query.has_conditions for query in self.queries.values())
 
     @property
@@ -164,7 +159,6 @@ class JudgedStatement:
 
     @property
     def reads_files(self) -> bool:
-        """Whether one of them reads files."""
         return any(query.reads_files for query in self.queries.values())
 
     def files(
@@ -345,7 +339,6 @@ def _is_path(name: str) -> bool:
 
 
 def _add_arguments(function: Mapping[str, Any], files: list[str], parameters: list[str]) -> None:
-    """Add the texts and parameters of a function's arguments that have no names."""
     arguments = [each["expression"] for each in function.get("arguments", ()) if not each.get("name")]
     for argument in [*arguments, *function.get("children", ())]:
         if argument.get("class") == "COMPARISON":  # ``delim = ','``
@@ -434,7 +427,6 @@ def named_files(
 
 
 def _matches(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[str]:
-    """Return the local files that match a pattern."""
     if "://" in pattern and not pattern.startswith("file:"):
         return []  # DuckDB would look for an extension to read it with
     rows = interruptible(connection, lambda: connection.execute("SELECT file FROM glob($p)", {"p": pattern}).fetchall())

@@ -67,12 +67,10 @@ class DuckDBStatement:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What users are told about files."""
         return () if self.readable is None else self.readable.notes
 
     @property
     def has_common_tables(self) -> bool:
-        """Whether it has a ``WITH``."""
         return any("WITH" in each.words() for each in self.read.statements)
 
     def run(self) -> DuckDBRows:
@@ -84,7 +82,6 @@ class DuckDBStatement:
         return DuckDBRows(connection, rows, self)
 
     def free_rows(self) -> tuple[duckdb.DuckDBPyConnection, duckdb.DuckDBPyRelation]:
-        """Return a new connection without limits, and the rows there."""
         free = self.database.connect()
         return free, self._rows(free)
 
@@ -155,7 +152,6 @@ def _folders(bound: Bound) -> set[str]:
 
 
 def _name(connection: duckdb.DuckDBPyConnection, bound: Bound, judged: JudgedStatement) -> None:
-    """Give a connection the relations that the names of a bound statement stand for."""
     for name, what in bound.named.items():
         if isinstance(what, Bound):
             _name(connection, what, judged)

@@ -111,7 +111,6 @@ class ReadableFiles:
         return cls(readable, names.rows, tuple(dict.fromkeys(filter(None, names.notes))))
 
     def name(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Give the rows their names on a connection."""
         for name, rows in self.rows.items():
             name_rows(connection, name, query(connection, Query(rows, rows)) if isinstance(rows, str) else rows)
 
@@ -212,7 +211,6 @@ def _with_brackets(tokens: Sequence[Token], at: int, opening: int) -> tuple[int,
 
 
 def _opener(tokens: Sequence[Token], at: int) -> int:
-    """Return the index of the bracket around a token."""
     depth = 1
     while depth:
         at -= 1
@@ -302,7 +300,6 @@ def _distinct(names: Iterable[str]) -> list[str]:
 
 
 def _check_different(columns: Sequence[DataColumn], file: SourceFile, hint: Hint = "") -> None:
-    """Raise `InvalidInput` when two columns have the same name for SQL."""
     if len({each.name.casefold() for each in columns}) < len(columns):
         raise InvalidInput(f"two columns of {file.label} have the same name", hint=hint)
 
@@ -348,7 +345,6 @@ def _csv_part(
     written: tuple[tuple[str, ...], int, str, tuple[tuple[str, str | None], ...]],
     columns: Sequence[DataColumn],
 ) -> str:
-    """Return the query of files that are written alike."""
     names, skip, separator, values = written
     texts = ", ".join(f"{quoted_text(name)}: 'VARCHAR'" for name in names)
     label = files[0].label if len(files) == 1 else "a file"

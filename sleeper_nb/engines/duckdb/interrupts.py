@@ -76,14 +76,12 @@ class _Running(Generic[T]):
         self._end.acquire()
 
     def run(self) -> None:
-        """Run the action, unless it was stopped before; nothing of it is kept afterwards, as its thread goes on."""
         try:
             self._results.append(self._actions.pop()())
         except BaseException as error:  # noqa: BLE001 - raised again in the calling thread
             self._errors.append(error)
 
     def end(self) -> None:
-        """Say that the action has ended."""
         self._has_ended = True
         self._end.release()
 
@@ -119,7 +117,6 @@ class _Workers:
         self._actions, self._waiting = SimpleQueue[_Running[Any]](), list[int]()
 
     def run(self, running: _Running[Any]) -> None:
-        """Let a thread run an action."""
         if not self._waiting:
             threading.Thread(target=self._work, name="sleeper-duckdb", daemon=True).start()
         self._actions.put(running)
@@ -138,5 +135,4 @@ class _Workers:
 
 @cache
 def _workers() -> _Workers:
-    """Return the threads of this process."""
     return _Workers()

@@ -262,7 +262,6 @@ def _placed_parts(
 
 
 def _places(files: Sequence[PlannedFile], numbers: Mapping[str, int], storage: Storage) -> pa.Table:
-    """Return the places of the deleted rows of files, each as one whole number."""
     places = [(numbers[file.filename] << _POSITION_BITS) + positions_of(file.deletions, storage) for file in files]
     return pa.table({_DELETED: pa.chunked_array([pa.array(each) for each in places], pa.int64())})
 
@@ -385,7 +384,6 @@ def _no_rows(
 
 
 def system_table(connection: duckdb.DuckDBPyConnection, rows: SystemRows) -> duckdb.DuckDBPyRelation:
-    """Return the rows of a system table as a relation."""
     if rows.path is not None:
         return parquet(connection, rows.storage, [rows.path])
     return _of_arrow(connection, rows.columns())
@@ -401,7 +399,6 @@ def of_variable(connection: duckdb.DuckDBPyConnection, variable: BoundVariable) 
 
 
 def column(name: str) -> duckdb.Expression:
-    """Return the expression of a column of any name."""
     return duckdb.ColumnExpression(name)
 
 
@@ -470,7 +467,6 @@ def to_arrow(rows: duckdb.DuckDBPyRelation) -> pa.Table:
 
 
 def count(rows: duckdb.DuckDBPyRelation) -> int:
-    """Return the number of rows of a relation."""
     try:
         return int(rows.aggregate("count(*)").fetchall()[0][0])
     except duckdb.Error as error:

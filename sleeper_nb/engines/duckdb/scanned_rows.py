@@ -81,7 +81,6 @@ def _row(values: duckdb.DuckDBPyRelation, expressions: str) -> tuple[Any, ...]:
 
 
 def _histogram(values: duckdb.DuckDBPyRelation, kind: str) -> tuple[int, ...]:
-    """Return how many values fall into each of equal ranges."""
     numbers = values.select(duckdb.SQLExpression("epoch(v)").alias("v")) if kind in _TIMES else values
     counts = counted_in_ranges(numbers, "v", RANGES)
     found = dict(zip(counts["place"].to_pylist(), counts["n"].to_pylist(), strict=True))
@@ -89,7 +88,6 @@ def _histogram(values: duckdb.DuckDBPyRelation, kind: str) -> tuple[int, ...]:
 
 
 def _most_frequent(values: duckdb.DuckDBPyRelation) -> tuple[int, ...]:
-    """Return how often each of the most frequent values occurs, most frequent first."""
     known = values.filter(duckdb.SQLExpression("v IS NOT NULL"))
     counts = known.aggregate("v, count(*) AS n", "v").order("n DESC").limit(RANGES).fetchall()
     return tuple(count for _, count in counts)

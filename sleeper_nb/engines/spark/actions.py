@@ -108,7 +108,6 @@ class WatchedAction(Generic[T]):
         self.ended = threading.Event()
 
     def start(self) -> None:
-        """Start both threads."""
         from pyspark import InheritableThread
 
         InheritableThread(target=self._act, daemon=True).start()
@@ -252,7 +251,6 @@ def _tasks(tracker: StatusTracker, tag: str) -> tuple[int, int]:
 
 
 def _running(tracker: StatusTracker, tag: str) -> int:
-    """Return how many tasks of the group's jobs run, cancelled jobs included."""
     return sum(info.numActiveTasks for info in _stages(tracker, tag).values())
 
 
@@ -271,6 +269,5 @@ def _has_workers(context: SparkContext) -> bool:
 
 
 def _is_active(tracker: StatusTracker, tag: str) -> bool:
-    """Return whether a job of the group still runs."""
     infos = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(tag))
     return any(info is not None and info.status == "RUNNING" for info in infos)

@@ -81,7 +81,6 @@ class AppendPlan:
     checks: tuple[RowCheck, ...] = ()
 
     def write_files(self, rows: pa.Table) -> Iterator[FileReference]:
-        """Write conformed rows to new files, and yield the references that the table gets."""
         yield from write_rows(self.storage, rows, self.schema, self.tree, self.settings, self._new_id)
 
     def _new_id(self) -> str:

@@ -218,7 +218,6 @@ def _as_batch(piece: pa.Table, schema: Schema, place: tuple[int, int, int, str])
 
 
 def _stored(batches: Iterable[pa.RecordBatch], spool: Spool) -> dict[tuple[int, int], list[Run]]:
-    """Store packed pieces, and return the runs of each part of a leaf."""
     runs: dict[tuple[int, int], dict[str, list[Piece]]] = defaultdict(lambda: defaultdict(list))
     for batch in batches:
         contents: Any = batch.column("content")

@@ -135,7 +135,6 @@ def schema_for_spark(schema: Schema) -> pa.Schema:
 
 
 def columns_text(fields: Iterable[Field]) -> str:
-    """Return Spark's DDL for rows with some fields."""
     return ", ".join(f"`{field.name}` {type_text(field.type)}" for field in fields)
 
 
@@ -252,7 +251,6 @@ def _placed_parts(
 
 
 def places_text(schema: Schema) -> str:
-    """Return Spark's DDL for the rows of a table with their places."""
     return f"{columns_text(schema.fields)}, `{FILE_NUMBER}` int, `{POSITION}` bigint"
 
 
@@ -368,7 +366,6 @@ def system_table(spark: SparkSession, rows: SystemRows) -> DataFrame:
 
 
 def of_arrow(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """Return rows as a DataFrame."""
     # PySpark fails at a list, struct or map of a table without any batch
     return spark.createDataFrame(rows if rows.num_rows else rows.schema.empty_table())
 
@@ -497,7 +494,6 @@ def _chart_value(place: str, kind: str, value: ChartValue) -> Column:
 
 
 def plan_of(frame: DataFrame) -> str:
-    """Return Spark's plan of a data frame, which is not run."""
     python = java_class(frame.sparkSession, "org.apache.spark.sql.api.python.PythonSQLUtils")
     return str(python.explainString(frame._jdf.queryExecution(), "formatted")).strip()  # noqa: SLF001
 
@@ -512,7 +508,6 @@ def key_literal(value: KeyValue) -> Column:
 
 
 def _inside(region: Region, schema: Schema) -> Column:
-    """Return the condition of the rows whose keys are inside a region."""
     from pyspark.sql import functions as f
 
     tests = region.comparisons(

@@ -116,7 +116,6 @@ def frame_of_plan(session: SparkSession, plan: Any) -> DataFrame:
 
 
 def own_views(session: SparkSession) -> tuple[str, ...]:
-    """Return the temporary views that a session keeps itself."""
     # not PySpark's own list: a job computes it, and waits for a core
     views = session._jsparkSession.sessionState().catalog().listLocalTempViews("*")  # noqa: SLF001
     return tuple(views.apply(index).table() for index in range(views.size()))

@@ -158,7 +158,6 @@ def main(task: dict[str, Any]) -> None:
 
 
 def _make_base(plan: JvmPlan, base: Path) -> None:
-    """Archive Java's own classes, once."""
     if base.exists():
         return
     with whole_file(base) as temporary:

@@ -278,7 +278,6 @@ def sample_keys(
 
 
 def _as_stream(rows: pa.Table) -> bytes:
-    """Return rows in Arrow's stream format."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows)

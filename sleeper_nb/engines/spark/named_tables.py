@@ -233,7 +233,6 @@ class NamedTables:
         return as_raised(_of_other(name, self._location)) if use in _LOADS and self._has(name) else None
 
     def _has(self, name: str) -> bool:
-        """Return whether a name is that of a table, or of a system table of one."""
         return name.partition("$")[0].casefold() in {each.casefold() for each in self._names()}
 
     def _answer(self, use: str, name: str, version: str) -> Any:

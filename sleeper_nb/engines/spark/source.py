@@ -135,7 +135,6 @@ class SleeperSource(DataSource):
 
     @without_stack()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Return the reader that plans and reads a stream."""
         from sleeper_nb.engines.spark.stream import AppendReader
 
         return AppendReader(self, schema)
@@ -148,15 +147,12 @@ class SleeperSource(DataSource):
         return AppendWriter.of(self, schema, overwrite=overwrite)
 
     def append_options(self) -> AppendOptions:
-        """Return the parsed options of an append."""
         return AppendOptions.of(self.options, self.place)
 
     def parsed_options(self) -> SourceOptions:
-        """Return the parsed options."""
         return SourceOptions.of(self.options, self.place)
 
     def open(self, options: SourceOptions | AppendOptions) -> SourceTable:
-        """Open the table that the options name."""
         return type(self).opener(options.place, options.table)
 
 
@@ -197,7 +193,6 @@ class VersionReader(DataSourceReader):
             table.owner.close()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a task."""
         return rows_of(partition, self.columns)
 
 

@@ -140,7 +140,6 @@ def _table(values: Mapping[str, str], last: str) -> str:
 
 
 def _unknown(name: str, accepted: Sequence[str]) -> NotFound:
-    """Return the error, which names the nearest option."""
     spellings = {option.casefold(): option for option in accepted}
     near = difflib.get_close_matches(name, spellings, n=1)
     hint = f"did you mean {spellings[near[0]]!r}?" if near else f"available: {', '.join(accepted)}"

@@ -96,17 +96,14 @@ class SourceTable:
 
     @property
     def name(self) -> str:
-        """The table's name."""
         return self.owner.table.name
 
     @property
     def store(self) -> StateStore:
-        """The store that keeps its versions."""
         return self.owner.table.store
 
     @property
     def leases(self) -> Leases:
-        """The leases of this process."""
         return self.owner.table.components.leases
 
     def resolve(self, reference: VersionReference | None) -> Resolved:

@@ -141,7 +141,6 @@ class SparkWriter:
             yield reference
 
     def _reports(self, rows: _SortedRows, tree: PartitionTree, new_tasks: Callable[..., BulkTasks]) -> list[Any]:
-        """Let tasks write the files, and return their reports."""
         expected, piece_bytes = _expected_bytes(rows.sources), slice_bytes(self._settings)
         if self.run_files.most:
             at_once = _writing_tasks(rows.spark, tree)

@@ -110,7 +110,6 @@ class EmptyFrame:
 
     @classmethod
     def like(cls, number: int, frame: DataFrame, mark: str) -> EmptyFrame:
-        """Return the stand-in with a number for rows that Spark has."""
         fields = frame.schema.fields
         return cls._made(number, mark, frame.columns, [field.dataType.simpleString() for field in fields])
 
@@ -178,7 +177,6 @@ def _leaves(plan: JsonNode) -> Iterator[tuple[list[str], list[Any], tuple[str, .
 
 
 def _join_of(node: JsonNode) -> Any:
-    """Return the condition of a join; None of any other node."""
     return node.values.get("condition") if node.kind == "Join" else None
 
 
@@ -303,7 +301,6 @@ class _Reader:
         return Or(tuple(_row_of(columns, each) for each in node.inner[1:]))
 
     def _column(self, node: JsonNode) -> str | None:
-        """Return the table's own name of a column; None of any other expression."""
         return self.columns.get(node.values["name"]) if node.kind == "AttributeReference" else None
 
     def _value(self, node: JsonNode) -> Any:

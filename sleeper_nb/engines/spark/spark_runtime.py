@@ -144,7 +144,6 @@ class SparkRuntime:
 
     @property
     def clock(self) -> Clock:
-        """The source of time and ids."""
         return self._clock
 
     @property
@@ -420,7 +419,6 @@ class StartedSpark:
         setattr(context, _ATTRIBUTE, self)
 
     def join(self, user: SparkRuntime) -> None:
-        """Count an engine as a user until it leaves, or is dropped."""
         self._users.add(user)
 
     def leave(self, user: SparkRuntime) -> None:
@@ -428,7 +426,6 @@ class StartedSpark:
         self._users.discard(user)
 
     def others(self, user: SparkRuntime) -> tuple[SparkRuntime, ...]:
-        """Return the other engines that use it."""
         if len(self._users) > 1:
             gc.collect()  # a session that was dropped without a close is in a cycle, and would count
         return tuple(each for each in self._users if each is not user)

@@ -160,7 +160,6 @@ class SparkPlanning:
 
     @property
     def spark(self) -> SparkSession:
-        """The Spark session."""
         return self.kept.spark
 
     @cached_property
@@ -174,7 +173,6 @@ class SparkPlanning:
         return found | _of_variables(self.spark, self.bound, len(found), mark)
 
     def empty_frames(self) -> dict[str, DataFrame]:
-        """Return the frames, by generated name."""
         return {name: self.kept.frame(each, partial(each.frame, self.spark)) for name, each in self.stand_ins.items()}
 
     def pruned(self, empty: DataFrame) -> tuple[Bound, str]:
@@ -314,7 +312,6 @@ def asks_for_time(frame: DataFrame) -> bool:
 
 
 def at_this_moment(frame: DataFrame) -> DataFrame:
-    """Return the frame with the time of this call."""
     return frame_of_plan(frame.sparkSession, _at_now(frame, _analyzed(frame)))
 
 

@@ -131,7 +131,6 @@ class WorkerHealth:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The packages that it lacks."""
         return tuple(name for name in PACKAGES if name not in self.packages)
 
 

@@ -145,7 +145,6 @@ be read, and those that name another file."""
 
 
 def is_format(name: str) -> bool:
-    """Return whether SQL may read files of a format."""
     return name.lower() in _FORMATS
 
 

@@ -231,7 +231,6 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [*tasks, *self._appended(history), *self._changed(history)]
 
     def _appended(self, history: Sequence[Snapshot]) -> list[ReadTask]:
-        """Return the tasks that read the appends of a range."""
         if not history:
             return []
         table, last = self._table, history[-1]
@@ -289,15 +288,12 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return for_later_files(self._table.store.schema(given))
 
     def commit(self, end: Mapping[str, Any]) -> None:  # noqa: ARG002 - Spark's signature
-        """Release the versions that a batch read."""
         self._held.close()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a task."""
         return rows_of(partition, self.columns)
 
     def stop(self) -> None:
-        """Close the table."""
         self._held.close()
         if self._opened is not None:
             self._opened.owner.close()
