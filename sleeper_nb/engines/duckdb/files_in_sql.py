@@ -40,7 +40,7 @@ from sleeper_nb.model.sql_quotes import quoted_name, quoted_text
 from sleeper_nb.sql.binding import Bound
 from sleeper_nb.sql.references import TableReference, file_references
 from sleeper_nb.sql.statement import Replacement, Statement
-from sleeper_nb.sql.tokens import Token, skip_brackets, spells, unquote
+from sleeper_nb.sql.tokens import skip_brackets, spells, unquote
 
 _TYPES: Final = {
     "long": ("BIGINT", r"\s*[+-]?(0|[1-9]\d*)\s*"),
@@ -55,11 +55,6 @@ _TYPES: Final = {
 """DuckDB's name of each type that the texts of a CSV file can have, and how they are written."""
 _CSV_CALLS: Final = frozenset({"READ_CSV", "READ_CSV_AUTO"})
 _JSON_CALLS: Final = frozenset({"READ_JSON", "READ_JSON_AUTO", "READ_NDJSON", "READ_NDJSON_AUTO"})
-_OBJECT_CALLS: Final = frozenset({"READ_JSON_OBJECTS", "READ_JSON_OBJECTS_AUTO", "READ_NDJSON_OBJECTS"})
-_PARQUET_CALLS: Final = frozenset({"READ_PARQUET", "PARQUET_SCAN"})
-_CALLS: Final = _CSV_CALLS | _JSON_CALLS | _OBJECT_CALLS | _PARQUET_CALLS | {"READ_TEXT", "READ_BLOB"}
-_LISTS: Final = frozenset({"LIST_VALUE", "LIST_PACK"})
-"""Functions that make a list, as brackets do."""
 _IS: Final = frozenset({"=", ":", "=>"})
 """What follows the name of an option."""
 _WHOLE_CSV: Final = {"skip": "0", "comment": "''"}
@@ -159,15 +154,14 @@ class NamedFiles:
         return [each for each in found.files if absolute(each.address) in self._allowed]
 
     def _calls(self, statement: Statement) -> Iterator[Replacement]:
-        """Yield the options that make a call such as ``read_csv`` read all lines, and the visible files of a glob."""
+        """Yield the options that make a call such as ``read_csv`` read all lines."""
         tokens = statement.tokens
         for at, token in enumerate(tokens):
             word = token.word or unquote(token, dialect="duckdb").upper() if token.kind in {"word", "quoted"} else ""
-            if word not in _CALLS or not spells(tokens, at + 1, "("):
+            if word not in _CSV_CALLS | _JSON_CALLS or not spells(tokens, at + 1, "("):
                 continue
             path = tokens[at + 2]
             pattern = unquote(path, dialect="duckdb") if path.kind == "string" else ""
-            yield from self._visible(tokens, at + 1)
             end = skip_brackets(tokens, at + 1) - 1
             given = {each.word for each, after in pairwise(tokens[at : end + 1]) if after.symbol in _IS}
             missing = _missing(word, given)
@@ -176,46 +170,6 @@ class NamedFiles:
                 missing["skip"] = str(empty_lines_above(files[0]))
             if missing and tokens[end].symbol == ")":
                 yield Replacement(tokens[end].start, tokens[end].start, f", {_options(missing)}")
-
-    def _visible(self, tokens: Sequence[Token], opening: int) -> Iterator[Replacement]:
-        """Yield the files of each glob in the first argument of a call, which is a text or a list of texts."""
-        for at in range(opening + 1, _argument_end(tokens, opening)):
-            pattern = unquote(tokens[at], dialect="duckdb") if tokens[at].kind == "string" else ""
-            if not WILDCARD.search(pattern):
-                continue
-            first, last = _with_brackets(tokens, at, opening)
-            opener = _opener(tokens, first)
-            is_list = tokens[opener].symbol == "[" or tokens[opener - 1].word in _LISTS
-            alone = tokens[first - 1].symbol in {"[", ",", "("} and tokens[last + 1].symbol in {"]", ",", ")"}
-            if alone and (is_list or opener == opening) and (files := self._files(pattern)):
-                listed = _listed(files)
-                yield Replacement(tokens[first].start, tokens[last].end, listed[1:-1] if is_list else listed)
-
-
-def _argument_end(tokens: Sequence[Token], opening: int) -> int:
-    """Return the index of the token after the first argument of a call."""
-    at = opening + 1
-    while at < len(tokens) and tokens[at].symbol not in {",", ")"}:
-        at = skip_brackets(tokens, at) if tokens[at].symbol in {"(", "["} else at + 1
-    return at
-
-
-def _with_brackets(tokens: Sequence[Token], at: int, opening: int) -> tuple[int, int]:
-    """Return the first and last token of a text with the round brackets around it alone."""
-    first = last = at
-    while first - 1 > opening and spells(tokens, first - 1, "(") and spells(tokens, last + 1, ")"):
-        if tokens[first - 2].kind in {"word", "quoted"}:
-            break  # a call
-        first, last = first - 1, last + 1
-    return first, last
-
-
-def _opener(tokens: Sequence[Token], at: int) -> int:
-    depth = 1
-    while depth:
-        at -= 1
-        depth += (tokens[at].symbol in {")", "]"}) - (tokens[at].symbol in {"(", "["})
-    return at
 
 
 def _rows(files: Sequence[SourceFile]) -> FileRows | None:
