@@ -13,7 +13,6 @@ from typing import Any
 from sleeper_nb.admin import property_files
 from sleeper_nb.arguments import described
 from sleeper_nb.engines.components import Engines, OpenTable
-from sleeper_nb.engines.frames_to_load import as_files
 from sleeper_nb.errors import Action, EngineError, InvalidInput, NotFound, SleeperError
 from sleeper_nb.load import add_files as adding
 from sleeper_nb.load import ingest, sources
@@ -106,8 +105,6 @@ def _load(
 ) -> LoadReport:
     in_bulk = engine is not None or is_bulk(rows)
     by_spark = in_bulk and is_by_spark(table.components.engines, rows, engine or "auto")
-    if by_spark and (files := as_files(rows)) is not rows:
-        rows, by_spark = files, is_by_spark(table.components.engines, files, engine or "auto")
     state = table.store.load()
     check_named_columns(rows, matching, state.schema)
     if dry_run:
