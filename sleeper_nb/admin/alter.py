@@ -101,6 +101,8 @@ def alter(
 ) -> AlterReport:
     """Commit a changed schema; when another session alters the table in the meantime, plan again on its schema.
 
+    `InvalidInput`, `NotFound`, `AlreadyExists` when there is no change, or an impossible one; nothing is changed.
+
     Parameters
     ----------
     changes
@@ -115,11 +117,6 @@ def alter(
         As in `StateStore.commit`.
     author, message
         Of the commit; with None, the message lists the changes.
-
-    Raises
-    ------
-    InvalidInput, NotFound, AlreadyExists
-        When there is no change, or an impossible one; nothing is changed.
     """
     if not changes:
         hint = ("add one: ", Action('--add-column "note string?"', "add_columns={'note': 'string?'}"))

@@ -47,6 +47,8 @@ class TableDeclaration:
 def read_declarations(declared: str | Mapping[str, Any], source: str) -> tuple[TableDeclaration, ...]:
     """Return the tables that a TOML text, or a mapping of the same structure, declares.
 
+    `InvalidInput` when anything in it is invalid; names the line.
+
     Parameters
     ----------
     declared
@@ -55,11 +57,6 @@ def read_declarations(declared: str | Mapping[str, Any], source: str) -> tuple[T
         ``checks``, ``comment`` and ``unique-keys``; then ``split-points`` and ``[tables.NAME.properties]``.
     source
         The name of the text, for errors.
-
-    Raises
-    ------
-    InvalidInput
-        When anything in it is invalid; names the line.
     """
     text = declared if isinstance(declared, str) else ""
     body = config_text.load(declared, source, _HINT) if isinstance(declared, str) else dict(declared)
@@ -298,10 +295,8 @@ def check_all_can(plans: Iterable[TablePlan]) -> None:
 def declarations_of(declared: str | Path | Mapping[str, Any]) -> tuple[TableDeclaration, ...]:
     """Return the tables that a TOML file, or a mapping of the same structure, declares.
 
-    Raises
-    ------
-    NotFound, StorageError, InvalidInput
-        When there is no such file, it cannot be read, or something in it is invalid.
+    `NotFound`, `StorageError`, `InvalidInput` when there is no such file, it cannot be read, or something in it is
+    invalid.
     """
     if isinstance(declared, Mapping):
         return read_declarations(declared, "the declaration")

@@ -153,12 +153,8 @@ def plan_table_deletion(catalog: Catalog, files: PropertyFiles, entry: TableEntr
 def delete_table(catalog: Catalog, files: PropertyFiles, entry: TableEntry, clock: Clock) -> None:
     """Delete a table permanently; parameters as of `plan_table_deletion`.
 
-    Raises
-    ------
-    NotFound
-        When it was renamed or deleted in the meantime; nothing was changed.
-    StorageError
-        When files could not be deleted. The table is deleted all the same, and the next run deletes the files.
+    `NotFound` when it was renamed or deleted in the meantime; nothing was changed. `StorageError` when files could not
+    be deleted. The table is deleted all the same, and the next run deletes the files.
     """
     free_space_and_retry(catalog, lambda: catalog.delete_table(entry.id, entry.name))
     logger.info("table %r (%s): deleted from the catalog", entry.name, entry.id)

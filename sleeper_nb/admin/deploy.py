@@ -67,7 +67,6 @@ class DeployReport(Report):
 
     @property
     def is_complete(self) -> bool:
-        """Whether everything exists."""
         return all(step.state in {EXISTS, MADE} for step in self.steps)
 
     def grid(self) -> Grid:
@@ -88,7 +87,6 @@ class DeployReport(Report):
         return Action(line, python).text(self.prefix)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the steps."""
         steps = [{"what": step.kind, "name": step.name, "state": step.state} for step in self.steps]
         return {"location": self.location, "steps": steps, "dry_run": self.dry_run}
 
@@ -160,10 +158,7 @@ class Deployment:
     def run(self) -> DeployReport:
         """Make what is missing. Running it again, after an error or by two at once, makes only what is missing then.
 
-        Raises
-        ------
-        StorageError
-            When S3 or DynamoDB refuse, naming what; what was made before stays.
+        `StorageError` when S3 or DynamoDB refuse, naming what; what was made before stays.
         """
         plan = self.plan()
         if any(step.state == NOT_CHECKED for step in plan.steps):

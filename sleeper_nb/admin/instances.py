@@ -28,7 +28,6 @@ class InstanceSummary:
 
 
 def check_instance_name(name: str) -> None:
-    """Raise `InvalidInput` when a name is not valid for an instance."""
     if not _INSTANCE_NAME.fullmatch(name):
         raise InvalidInput(f"{name!r} is not a valid instance name", hint="use letters, digits, - and _")
 
@@ -88,7 +87,6 @@ def _is_one_edit(one: str, two: str) -> bool:
 
 
 def _shared(one: str, two: str) -> int:
-    """Return with how many letters both begin."""
     return next((i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
 
 
@@ -112,12 +110,8 @@ def check_not_a_slip(warehouse: Storage) -> None:
 def add_instance(warehouse: Storage, name: str, properties: InstanceProperties) -> str:
     """Create an instance without tables, and return the address of its properties file.
 
-    Raises
-    ------
-    AlreadyExists
-        When there is an instance of that name.
-    InvalidInput
-        When the warehouse is not there, and may be meant as another one (`check_not_a_slip`).
+    `AlreadyExists` when there is an instance of that name. `InvalidInput` when the warehouse is not there, and may be
+    meant as another one (`check_not_a_slip`).
     """
     check_instance_name(name)
     if name in instance_names(warehouse):
@@ -130,6 +124,5 @@ def add_instance(warehouse: Storage, name: str, properties: InstanceProperties) 
 
 
 def list_instances(summaries: tuple[InstanceSummary, ...], warehouse: str) -> Listing[InstanceSummary]:
-    """Return instances as a table."""
     cells = tuple((each.name, len(each.tables), each.rows, ", ".join(each.tables)) for each in summaries)
     return Listing(summaries, ("instance", "tables", "rows", "names"), cells, f"instances of {warehouse}")

@@ -42,12 +42,8 @@ def migrate_state_store(
 
     `announce` is that of `StateStore.commit`.
 
-    Raises
-    ------
-    InvalidInput
-        When the table's metadata is already there; nothing is changed.
-    NotFound
-        When there is no such class; the hint names the nearest.
+    `InvalidInput` when the table's metadata is already there; nothing is changed. `NotFound` when there is no such
+    class; the hint names the nearest.
     """
     target = store.named(to)
     source = store.named(store.head().state_store)

@@ -41,7 +41,6 @@ RulesOf = Callable[[Schema, Schema], Sequence[NewRule]]
 
 
 def no_rules(_before: Schema, _after: Schema) -> Sequence[NewRule]:
-    """Return no rule, for changes of columns alone."""
     return ()
 
 

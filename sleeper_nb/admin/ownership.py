@@ -21,6 +21,8 @@ def check_warehouse(catalog: DynamoDBCatalog, storage: Storage) -> bool:
 
     The catalog says whose it is. One that an earlier release made does not; then its tables' files decide.
 
+    `OfOtherWarehouse` when it belongs to another warehouse, or none of its tables has its files here.
+
     Parameters
     ----------
     catalog
@@ -31,11 +33,6 @@ def check_warehouse(catalog: DynamoDBCatalog, storage: Storage) -> bool:
     Returns
     -------
     Whether the catalog has no warehouse yet, and all it lists is here: then it may be claimed.
-
-    Raises
-    ------
-    OfOtherWarehouse
-        When it belongs to another warehouse, or none of its tables has its files here.
     """
     if not catalog.lacks_warehouse:
         return False

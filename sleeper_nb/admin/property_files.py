@@ -170,7 +170,6 @@ class RecordedFile:
             return cls(tuple(checksums.split()))
 
     def announcing(self, lines: Lines) -> RecordedFile:
-        """Return the record with more lines that wait."""
         return replace(self, number=self.number + 1, waiting=self.waiting.then(lines))
 
     def written(self, checksums: tuple[str, ...], own: Lines) -> RecordedFile:
@@ -180,7 +179,6 @@ class RecordedFile:
 
     @property
     def text(self) -> str:
-        """The text for the catalog."""
         if self == RecordedFile(self.checksums):
             return " ".join(self.checksums)
         more = {"number": self.number, "waiting": asdict(self.waiting), "kept": asdict(self.kept)}
@@ -220,10 +218,7 @@ class PropertyFiles:
     def of_entry(self, entry: TableEntry) -> TableProperties:
         """Return the properties of a table.
 
-        Raises
-        ------
-        InvalidInput
-            When the file was emptied or cut: every file that a command wrote has a schema.
+        `InvalidInput` when the file was emptied or cut: every file that a command wrote has a schema.
         """
         path, recorded = paths.table_properties(entry.id), RecordedFile.of(entry.properties_checksum)
         waiting = _NO_LINES if recorded is None else recorded.waiting
@@ -238,19 +233,15 @@ class PropertyFiles:
         return found
 
     def path(self, table_id: str) -> str:
-        """Return the address of the file of a table's properties."""
         return self._storage.locate(paths.table_properties(table_id))
 
     def content(self, table_id: str) -> bytes:
-        """Return the content of the file of a table's properties."""
         return self._storage.read(paths.table_properties(table_id))
 
     def recorded(self, table_id: str) -> RecordedFile | None:
-        """Return what the catalog records of a table's properties file; None when it records nothing."""
         return self._record(table_id)[1]
 
     def _record(self, table_id: str) -> tuple[str | None, RecordedFile | None]:
-        """Return what the catalog records, as it is there and as it is understood."""
         entry = None if self._catalog is None else self._catalog.entry(table_id)
         text = None if entry is None else entry.properties_checksum
         return text, RecordedFile.of(text)
@@ -382,10 +373,8 @@ class PropertyFiles:
     def storage_of(self, table_id: str, properties: TableProperties) -> Storage:
         """Return the folder of a table's data and metadata: below ``sleeper.table.data.path``, or in the instance.
 
-        Raises
-        ------
-        NotAllowed
-            When it is outside the warehouse, by its address or through a link, and the user has not allowed the place.
+        `NotAllowed` when it is outside the warehouse, by its address or through a link, and the user has not allowed
+        the place.
         """
         storage = self._place(properties).below(table_id)
         if storage.local:
@@ -399,7 +388,6 @@ class PropertyFiles:
 
     @property
     def outside(self) -> Outside:
-        """Where tables may read files that are not in their folders."""
         return Outside.of(self._usable(), self._storage.root)
 
     def place_of(self, table_id: str) -> Storage:
@@ -450,7 +438,6 @@ class PropertyFiles:
         return any(lies_within(address, root) for root in self.permissions.data_paths)
 
     def _usable(self) -> tuple[str, ...]:
-        """Return the warehouse, and the places outside it that the user has allowed."""
         return (self._storage.root.rpartition("/")[0], *self.permissions.data_paths)
 
     def new(self, texts: Mapping[str, str]) -> TableProperties:
@@ -458,11 +445,9 @@ class PropertyFiles:
         return self._whole(TableProperties(texts), "")
 
     def add(self, table_id: str, content: str) -> None:
-        """Write the file of a new table."""
         self._storage.write(paths.table_properties(table_id), content.encode())
 
     def remove(self, table_id: str) -> None:
-        """Delete the file of a table, if it is there."""
         self._storage.delete(paths.table_properties(table_id))
 
     def checked(
@@ -492,10 +477,8 @@ class PropertyFiles:
     def change_instance(self, changes: Mapping[str, str | None]) -> None:
         """Set properties of the instance, or unset those that are None. Other lines of its file are kept.
 
-        Raises
-        ------
-        InvalidInput, NotFound
-            When a value has the wrong type, or instances have no such property; nothing is changed then.
+        `InvalidInput`, `NotFound` when a value has the wrong type, or instances have no such property; nothing is
+        changed then.
         """
         from sleeper_nb.admin.property_listing import check_instance_property
 
@@ -526,13 +509,7 @@ class PropertyFiles:
 
 
 def read_text(storage: Storage, path: str) -> str:
-    """Return the text of a properties file.
-
-    Raises
-    ------
-    InvalidInput
-        When it is not UTF-8.
-    """
+    """Return the text of a properties file; `InvalidInput` when it is not UTF-8."""
     try:
         return storage.read(path).decode()
     except UnicodeDecodeError as error:
@@ -543,6 +520,9 @@ def read_text(storage: Storage, path: str) -> str:
 def check_changes(table: str, before: TableProperties, changes: Mapping[str, str | None]) -> None:
     """Raise unless the properties of a table may be set to these values.
 
+    `InvalidInput` when a value has the wrong type, or the property cannot be set: the hint says what to do instead.
+    `NotFound` when there is no such property; the hint names the nearest.
+
     Parameters
     ----------
     table
@@ -551,13 +531,6 @@ def check_changes(table: str, before: TableProperties, changes: Mapping[str, str
         The current properties.
     changes
         New values by name; None unsets a property; of the schema, it means that of the table.
-
-    Raises
-    ------
-    InvalidInput
-        When a value has the wrong type, or the property cannot be set: the hint says what to do instead.
-    NotFound
-        When there is no such property; the hint names the nearest.
     """
     for name, text in changes.items():
         known = name in before.defined
@@ -578,7 +551,6 @@ def _filled(part: str | Action, table: str, value: str) -> str | Action:
 
 
 def accepting(table: str) -> Action:
-    """Return what accepts the file of a table's properties as it is."""
     return Action(f"properties {table} --accept", "table.accept_properties()")
 
 
@@ -625,6 +597,5 @@ def _pending_processing(properties: TableProperties, recorded: str | None, table
 
 
 def manual_edit_note(table: str, path: str) -> str:
-    """Return the note about a properties file that differs from what a command last wrote."""
     accept = f"properties {table} --accept, or in Python table.accept_properties()"
     return f"{path} was changed by hand, or damaged: check it, then accept it: {accept}"

@@ -33,10 +33,7 @@ class PropertyValue:
 def table_values(properties: TableProperties, names: Iterable[str] = ()) -> tuple[PropertyValue, ...]:
     """Return the values of the named properties of a table; of all when none is named.
 
-    Raises
-    ------
-    NotFound
-        When there is no such property; the hint names the nearest.
+    `NotFound` when there is no such property; the hint names the nearest.
     """
     wanted = tuple(dict.fromkeys(names)) or tuple(properties.defined)
     for name in wanted:
@@ -75,7 +72,6 @@ def check_instance_property(name: str) -> None:
 
 
 def list_values(values: tuple[PropertyValue, ...], title: str, footer: str = "") -> Listing[PropertyValue]:
-    """Return values as a table; long ones are cut in its cells."""
     cells = tuple((each.name, _short(each.value), each.default, each.origin) for each in values)
     return Listing(values, ("property", "value", "default", "set by"), cells, title, footer)
 

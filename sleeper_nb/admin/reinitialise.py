@@ -56,11 +56,9 @@ class Fresh:
     points: Sequence[KeyValue] | None = None
 
     def changes_nothing(self, state: TableState) -> bool:
-        """Return whether the table is empty already and keeps its schema and partitions."""
         return self.points is None and self.schema is None and not state.totals().files
 
     def change(self, store: StateStore, state: TableState, schema_id: int) -> ClearTable:
-        """Return the change of a state; the id is for the new schema, if there is one."""
         tree = None
         if self.points is not None:
             tree = PartitionTree.from_split_points(self.schema or state.schema, self.points, store.clock.new_id)
@@ -148,6 +146,9 @@ def reinitialise(
 ) -> ReinitialiseReport:
     """Delete all contents of a table.
 
+    `ConfirmationNeeded` when neither `force` nor `dry_run` is set; nothing was changed. `StateRuleBroken` when the row
+    keys would change but the partitions would not; nothing was changed.
+
     Parameters
     ----------
     fresh
@@ -156,13 +157,6 @@ def reinitialise(
         Confirms the deletion.
     dry_run
         Only return what would be done.
-
-    Raises
-    ------
-    ConfirmationNeeded
-        When neither `force` nor `dry_run` is set; nothing was changed.
-    StateRuleBroken
-        When the row keys would change but the partitions would not; nothing was changed.
     """
     kept = retained(store.catalog, store.table_id)
     state = store.load(kept.current)

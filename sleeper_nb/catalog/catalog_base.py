@@ -81,32 +81,26 @@ class CommitLimits:
 
 
 def table_exists(name: str) -> AlreadyExists:
-    """Return the error for a table name that is taken."""
     return AlreadyExists(f"table {name!r} already exists", hint="choose another name")
 
 
 def unknown_table(name: str) -> NotFound:
-    """Return the error for a table that no longer has this name."""
     return NotFound(f"no table {name!r}", hint="it was renamed or deleted in the meantime")
 
 
 def unknown_table_id(table_id: str) -> NotFound:
-    """Return the error for a table that was deleted."""
     return NotFound(f"no table with id {table_id!r}", hint="it was deleted in the meantime")
 
 
 def snapshot_not_kept(snapshot_id: int) -> NotFound:
-    """Return the error of a lease for a version that no snapshot, savepoint or other lease keeps."""
     return NotFound(f"snapshot {snapshot_id} has expired", hint=CHOOSE_RETAINED)
 
 
 def snapshot_not_saved(snapshot_id: int) -> NotFound:
-    """Return the error of a savepoint for a snapshot that has expired."""
     return NotFound(f"snapshot {snapshot_id} has expired, so it cannot be saved", hint=SAVE_RETAINED)
 
 
 def savepoint_deleted(savepoint_id: int) -> NotFound:
-    """Return the error of a second savepoint of a version whose only savepoint was deleted."""
     return NotFound(
         f"savepoint {savepoint_id} was deleted in the meantime, so its version cannot be saved again",
         hint=SAVE_RETAINED,
@@ -114,7 +108,6 @@ def savepoint_deleted(savepoint_id: int) -> NotFound:
 
 
 def savepoint_name_used(name: str | None) -> AlreadyExists:
-    """Return the error for a savepoint name that the table has had before."""
     return AlreadyExists(
         f"the savepoint name {name!r} was used before",
         hint="choose another; the name of a deleted savepoint cannot be used again",
@@ -122,17 +115,14 @@ def savepoint_name_used(name: str | None) -> AlreadyExists:
 
 
 def checkpoint_expired(snapshot_id: int) -> ConflictError:
-    """Return the error of a savepoint whose log starts at a snapshot that has expired."""
     return ConflictError(f"snapshot {snapshot_id} has expired in the meantime", hint="save full metadata instead")
 
 
 def log_was_cut(after: int) -> NotFound:
-    """Return the error for entries of the transaction log that were removed."""
     return NotFound(f"the transaction log was cut after snapshot {after}", hint="read a retained snapshot")
 
 
 def no_checkpoint(at: int) -> NotFound:
-    """Return the error for a snapshot without full metadata at or before it."""
     return NotFound(f"no metadata of snapshot {at} is left", hint="it has expired; read a retained snapshot")
 
 
@@ -454,10 +444,7 @@ def read_consistently(read: Callable[[], T], around: Callable[[], Around]) -> tu
     `around` is read before and after `read`. When both results are equal, they also held while `read` ran; otherwise
     both are read again. This needs no lock, and no writer waits for a reader.
 
-    Raises
-    ------
-    ConflictError
-        When `around` changed during each of 20 attempts.
+    `ConflictError` when `around` changed during each of 20 attempts.
     """
     before = around()
     for _ in range(READ_ATTEMPTS):
@@ -473,13 +460,7 @@ def read_consistently(read: Callable[[], T], around: Callable[[], Around]) -> tu
 
 
 def retained(catalog: Catalog, table_id: str) -> RetainedVersions:
-    """Return the snapshots and savepoints of a table at one moment.
-
-    Raises
-    ------
-    NotFound
-        When the table was deleted.
-    """
+    """Return the snapshots and savepoints of a table at one moment; `NotFound` when the table was deleted."""
     snapshots, savepoints = read_consistently(lambda: catalog.snapshots(table_id), lambda: catalog.savepoints(table_id))
     if not snapshots:
         catalog.current(table_id)  # raises: a table that exists has a snapshot

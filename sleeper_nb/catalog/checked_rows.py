@@ -64,7 +64,6 @@ _NO_VALUE = (ValueError, TypeError, AttributeError, LookupError, OverflowError, 
 
 
 def damaged(what: str, catalog: str, error: Exception) -> CatalogDamaged:
-    """Return the error for a row that was changed."""
     return CatalogDamaged(
         f"the row of {what} in {catalog} is damaged: {getattr(error, 'message', error)}", hint=_RESTORE
     )
@@ -91,7 +90,6 @@ class SnapshotRow:
 
     @property
     def key(self) -> tuple[str, Any]:
-        """The kind and the id of the version."""
         return "snapshot", self.values.get("id")
 
     def checked(self) -> Snapshot:
@@ -145,7 +143,6 @@ class SavepointRow:
 
     @property
     def key(self) -> tuple[str, Any]:
-        """The kind and the id of the version."""
         return "savepoint", self.id
 
     def checked(self) -> Savepoint:

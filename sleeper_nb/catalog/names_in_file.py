@@ -24,7 +24,6 @@ class NamesInFile:
     path: Path
 
     def tables(self) -> tuple[str, ...]:
-        """Return the names of all tables, sorted."""
         return tuple(name for (name,) in self._rows("SELECT name FROM tables ORDER BY name"))
 
     def current_schema(self, table: str) -> tuple[str, int] | None:
@@ -37,12 +36,10 @@ class NamesInFile:
         return next(iter(self._rows(select, table)), None)
 
     def savepoints(self, table: str) -> tuple[tuple[int, str | None], ...]:
-        """Return the id of each savepoint of a table, and its name if it has one."""
         select = f"SELECT id, name FROM savepoints WHERE table_id = {_ID} AND body NOT NULL ORDER BY id"  # noqa: S608
         return tuple(self._rows(select, table))
 
     def snapshots(self, table: str, most: int) -> tuple[int, ...]:
-        """Return the ids of the newest snapshots of a table that are retained."""
         select = f"SELECT id FROM snapshots WHERE table_id = {_ID} AND NOT expired ORDER BY id DESC LIMIT {most:d}"  # noqa: S608
         return tuple(number for (number,) in self._rows(select, table))
 

@@ -250,7 +250,6 @@ class SqliteFile:
         return StorageError(f"the catalog {self._path} failed: {error}", hint=hint)
 
     def keep_room(self) -> None:
-        """Fill the reserve up."""
         self._reserve.keep()
 
     def give_up_room(self) -> bool:
@@ -300,11 +299,8 @@ class SqliteFile:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Run a block as one transaction, whole or not at all.
 
-        Raises
-        ------
-        StorageError
-            When SQLite fails; or when the file was deleted or replaced since it was opened, since SQLite would go on
-            writing to a file that no other process can open.
+        `StorageError` when SQLite fails; or when the file was deleted or replaced since it was opened, since SQLite
+        would go on writing to a file that no other process can open.
         """
         with self._errors() as connection:
             try:
@@ -318,7 +314,6 @@ class SqliteFile:
                 raise
 
     def rows(self, statement: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of a query."""
         with self._errors() as connection:
             return connection.execute(statement, parameters).fetchall()
 
@@ -333,7 +328,6 @@ class SqliteFile:
             raise CatalogDamaged(f"{self.name} is damaged: {error}", hint=_DAMAGED) from error
 
     def close(self) -> None:
-        """Close the connection."""
         with self._lock:
             self._closed = True
             self._connection.close()
@@ -381,5 +375,4 @@ class Reserve:
         return held > 0
 
     def free(self) -> int:
-        """Return the free bytes of the disk."""
         return shutil.disk_usage(self._catalog.parent).free

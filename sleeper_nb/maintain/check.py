@@ -78,12 +78,10 @@ class Catalogued:
 
     @property
     def snapshots(self) -> tuple[Snapshot, ...]:
-        """The retained snapshots, newest first."""
         return self.rows.snapshots
 
     @property
     def savepoints(self) -> tuple[Savepoint, ...]:
-        """The savepoints, oldest first."""
         return self.rows.savepoints
 
     def faults(self, old_files: Collection[str]) -> Iterator[Suspicion]:

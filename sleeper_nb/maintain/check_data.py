@@ -40,7 +40,6 @@ class DataUse:
 
     @property
     def filename(self) -> str:
-        """The path of the file."""
         return self.reference.filename
 
 

@@ -103,7 +103,6 @@ class GarbageReport(Report):
 
 
 def delay_of(properties: TableProperties) -> timedelta:
-    """Return how long a table keeps a file after nothing refers to it."""
     return timedelta(minutes=properties["sleeper.table.gc.delay.minutes"])
 
 

@@ -90,6 +90,8 @@ def compact(
 ) -> CompactionReport:
     """Plan, claim, run and commit jobs. Each job is committed when it finishes; an interrupt loses only running jobs.
 
+    `NotFound`, `InvalidInput` when the strategy or partition is unknown, or the partition is not a leaf.
+
     Parameters
     ----------
     runner
@@ -108,11 +110,6 @@ def compact(
         Records the jobs in the catalog; a new one when None.
     properties
         The table's, with its filters, iterator and aggregations.
-
-    Raises
-    ------
-    NotFound, InvalidInput
-        When the strategy or partition is unknown, or the partition is not a leaf.
     """
     state, claims = _state_and_claims(store, consistent=dry_run)
     proposed, waiting, blocked_by = plan_compaction(
@@ -290,6 +287,8 @@ def run_job(
     Runs anywhere that reaches the table's storage: in this process, or in a task on a Spark executor. One thread merges
     and processes rows while another one checks their order, encodes and writes them.
 
+    `StateRuleBroken` when the number of rows written is wrong; the output has been deleted.
+
     Parameters
     ----------
     job
@@ -306,11 +305,6 @@ def run_job(
     Returns
     -------
     The output; None when no row is left.
-
-    Raises
-    ------
-    StateRuleBroken
-        When the number of rows written is wrong; the output has been deleted.
     """
     merged = leaf_rows(job.inputs, process or Processor.of(job.processing, schema), storage)
     with closing(prefetched(_with_check(merged, check), PREFETCHED_BATCHES)) as rows:
@@ -367,12 +361,10 @@ class ClaimedJobs:
 
     @property
     def settled(self) -> int:
-        """Number of jobs that were committed or refused."""
         return len(self.done) + len(self.refused)
 
     @property
     def rows(self) -> int:
-        """Number of rows merged by the committed jobs."""
         return sum(job.rows for job, _ in self.done)
 
     def claim(self, job: CompactionJob) -> bool:

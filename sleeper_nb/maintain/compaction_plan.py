@@ -122,7 +122,6 @@ def reason(strategy: str, batch: Sequence[PlannedFile], settings: StrategySettin
 
 
 def strategy_named(name: str) -> Strategy:
-    """Return the strategy of a name; `NotFound` suggests the nearest name."""
     if name not in STRATEGIES:
         raise NotFound.of("compaction strategy", name, STRATEGIES)
     return STRATEGIES[name]
@@ -197,17 +196,14 @@ class CompactionJob:
 
     @property
     def rows(self) -> int:
-        """Number of rows of the inputs in the partition."""
         return sum([file.rows for file in self.inputs])
 
     @property
     def filenames(self) -> tuple[str, ...]:
-        """The names of the inputs."""
         return tuple([file.filename for file in self.inputs])
 
     @property
     def output(self) -> str:
-        """The name of the output file."""
         return paths.data_file(self.partition_id, self.id)
 
 
@@ -237,6 +233,8 @@ def plan_compaction(
 
     Beyond the limits of `settings`, jobs wait: those of one partition as in Sleeper, those of the table from the right.
 
+    `NotFound` when there is no such strategy or partition. `InvalidInput` when the partition is not a leaf.
+
     Parameters
     ----------
     state
@@ -255,13 +253,6 @@ def plan_compaction(
         Ids of leaves to skip.
     processing
         The table's; each job applies the part of it that may be applied for good.
-
-    Raises
-    ------
-    NotFound
-        When there is no such strategy or partition.
-    InvalidInput
-        When the partition is not a leaf.
     """
     processing = processing.in_compaction(state.schema)
     strategy_named(strategy)

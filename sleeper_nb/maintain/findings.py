@@ -125,7 +125,6 @@ class CheckReport(TableReport):
 
 
 def key_of(version: CheckedVersion) -> VersionKey:
-    """Return the kind and number of a version, which stay the same while the catalog changes."""
     return ("savepoint" if isinstance(version, Savepoint) else "snapshot", version.id)
 
 

@@ -214,7 +214,6 @@ Proceed = Callable[[], bool]
 
 
 def always() -> bool:
-    """Go on: the run ends after its last step."""
     return True
 
 
@@ -228,7 +227,6 @@ def run_steps(
 
 
 def failed_step(table: str, step: str, error: Exception) -> StepReport:
-    """Return the report of a step that failed."""
     message = error.message if isinstance(error, SleeperError) else repr(error)
     logger.warning("table %s: the maintenance step %s failed: %s", table, step, message,
                    extra={"facts": {"event": "step fails", "table": table, "step": step}})  # fmt: skip

@@ -106,7 +106,6 @@ class MaintenanceMetrics:
             self.steps = Counter({each: count for each, count in self.steps.items() if each[0] in kept})
 
     def text(self) -> str:
-        """Return all samples, each metric with its help and type."""
         return "".join(f"{line}\n" for line in (*self._of_service(), *self._of_tables()))
 
     def _of_service(self) -> Iterator[str]:

@@ -7,13 +7,7 @@ from sleeper_nb.errors import Action, StateRuleBroken
 
 
 def is_online(catalog: Catalog, table_id: str) -> bool:
-    """Return whether a table is online now.
-
-    Raises
-    ------
-    NotFound
-        When the table was deleted.
-    """
+    """Return whether a table is online now; `NotFound` when the table was deleted."""
     entry = catalog.entry(table_id)
     if entry is None:
         raise unknown_table_id(table_id)

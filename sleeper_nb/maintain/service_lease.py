@@ -27,7 +27,6 @@ MAINTENANCE = "maintain"
 
 
 def held_lease(catalog: Catalog, service: str, now: datetime) -> ServiceLease | None:
-    """Return the lease of a service that runs now; None when none does."""
     lease = catalog.service(service)
     return lease if lease is not None and now < lease.until else None
 
@@ -54,7 +53,6 @@ class HeldService:
 
     @property
     def held(self) -> bool:
-        """Whether this process holds the lease, which has not ended."""
         held = self._held
         return held is not None and self._clock.now() < held.until
 

@@ -116,7 +116,6 @@ class Advice:
     why: str
 
     def action(self, table: str) -> Action:
-        """Return what to run on a table."""
         return Action(f"{self.command} {table}", f"table.{_METHODS[self.command]}")
 
 

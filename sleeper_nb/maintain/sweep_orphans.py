@@ -55,12 +55,8 @@ def sweep_orphans(
 ) -> OrphanReport:
     """Delete the orphans of a table; an interrupted run can be repeated.
 
-    Raises
-    ------
-    InvalidInput
-        When `older_than` is less than one day.
-    StorageError
-        When the check finds the table damaged: a version that cannot be read may name what looks like an orphan.
+    `InvalidInput` when `older_than` is less than one day. `StorageError` when the check finds the table damaged: a
+    version that cannot be read may name what looks like an orphan.
     """
     if older_than < LEAST_AGE:
         hint = "give 24 h or more: a younger file may belong to a commit in progress"

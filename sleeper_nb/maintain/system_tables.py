@@ -94,7 +94,6 @@ class SystemColumn:
 
 
 def columns_of(columns: Sequence[SystemColumn], values: Iterable[Any]) -> pa.Table:
-    """Return a table with a row for each value."""
     rows = list(values)
     schema = pa.schema([(column.name, column.type) for column in columns])
     return pa.table([pa.array(map(c.value, rows), c.type) for c in columns], schema=schema)
@@ -215,13 +214,7 @@ SYSTEM_TABLES: dict[str, SystemTable] = {
 
 
 def system_table(suffix: str, table: str) -> SystemTable:
-    """Return the system table that a suffix names, in any case.
-
-    Raises
-    ------
-    NotFound
-        The hint names the nearest.
-    """
+    """Return the system table that a suffix names, in any case; `NotFound`: the hint names the nearest."""
     definition = SYSTEM_TABLES.get(suffix.casefold())
     if definition is None:
         raise NotFound.of("system table", suffix, SYSTEM_TABLES, where=f" of table {table!r}")
@@ -257,17 +250,14 @@ class KnownAt:
 
     @property
     def state(self) -> TableState:
-        """The partitions and file references of the version."""
         return self.store.load(self.resolved.version)
 
     @property
     def snapshots(self) -> tuple[Snapshot, ...]:
-        """The retained snapshots up to the version, newest first."""
         return tuple(s for s in self._retained.snapshots if s.id <= self.resolved.snapshot_id)
 
     @property
     def savepoints(self) -> tuple[Savepoint, ...]:
-        """The savepoints of snapshots up to the version, oldest first."""
         savepoints, reference = self._retained.savepoints, self.resolved.reference
         if isinstance(reference, Moment):
             savepoints = tuple(point for point in savepoints if point.save_time <= reference.time)
@@ -287,14 +277,12 @@ class KnownAt:
 
     @property
     def schemas(self) -> Mapping[int, Schema]:
-        """The schemas that those snapshots and savepoints are read with, by id."""
         versions = (*self.snapshots, *self.savepoints, self.resolved.version)
         checksums = {version.schema_id: version.schema_checksum for version in versions}
         return {schema_id: self.store.schema(schema_id, checksum) for schema_id, checksum in checksums.items()}
 
     @property
     def jobs(self) -> tuple[Job, ...]:
-        """The job runs that were created by then, newest first."""
         from sleeper_nb.read.job_tracking import jobs_of
 
         jobs = jobs_of(self.store.catalog, self.store.table_id, "all", KEPT_JOBS, self.store.clock.now())

@@ -47,13 +47,11 @@ class Loaded:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """All columns."""
         known: pa.Schema = self.known.schema
         return known if self.unread is None else pa.schema([*known, *self.unread.schema])
 
     @cached_property
     def plain(self) -> pa.Table:
-        """All rows without statistics."""
         return without_statistics(self.known)
 
     @cached_property
@@ -66,7 +64,6 @@ class Loaded:
         return table
 
     def columns(self, with_statistics: bool) -> pa.Table:
-        """Return all columns, or those that are no statistics."""
         return self.table if with_statistics else self.plain
 
     @cached_property
@@ -75,7 +72,6 @@ class Loaded:
         return {name: (begin, end - begin) for name, begin, end in runs_of(self.known)}
 
     def rows(self, partition_id: str, columns: pa.Table) -> pa.Table:
-        """Return the rows of a partition that has some, of some columns of all rows."""
         return columns.slice(*self.slices[partition_id])
 
     def around(self, others: Mapping[str, pa.Table], columns: pa.Table) -> list[pa.Table]:
@@ -113,7 +109,6 @@ class ActiveReferences:
 
     @property
     def schema(self) -> pa.Schema:
-        """All columns."""
         return self.loaded.schema
 
     def all(self, *, with_statistics: bool = True) -> pa.Table:
@@ -132,7 +127,6 @@ class ActiveReferences:
         return self.schema.empty_table() if with_statistics else self.loaded.plain.slice(0, 0)
 
     def has_any(self, partition_id: str) -> bool:
-        """Return whether a partition has references."""
         before = self.replaced.get(partition_id)
         kept = partition_id in self.loaded.slices if before is None else any(batch.num_rows for batch in before)
         return kept or partition_id in self.added
@@ -148,17 +142,14 @@ class ActiveReferences:
         return pieces
 
     def with_added(self, new: Mapping[str, pa.RecordBatch]) -> ActiveReferences:
-        """Return these references and new ones of some partitions."""
         grown = {name: appended(self.added.get(name, ()), batch) for name, batch in new.items()}
         return replace(self, added={**self.added, **grown})
 
     def with_only(self, partition_id: str, kept: pa.Table) -> ActiveReferences:
-        """Return the references with only those of one partition that are kept."""
         others = {name: batches for name, batches in self.added.items() if name != partition_id}
         return replace(self, replaced={**self.replaced, partition_id: tuple(kept.to_batches())}, added=others)
 
     def with_columns(self, fields: Sequence[pa.Field]) -> ActiveReferences:
-        """Return the references with some columns cast to other types, or added with nulls."""
         changed = (
             {name: batches_with(each, fields) for name, each in of.items()} for of in (self.replaced, self.added)
         )
@@ -175,7 +166,6 @@ def _with_columns(rows: pa.Table, fields: Iterable[pa.Field]) -> pa.Table:
 
 
 def batches_with(batches: ReferenceBatches, fields: Sequence[pa.Field]) -> ReferenceBatches:
-    """Return references with some columns cast to other types, or added with nulls."""
     tables = (_with_columns(pa.Table.from_batches([batch]), fields) for batch in batches)
     return tuple(batch for table in tables for batch in table.to_batches())
 

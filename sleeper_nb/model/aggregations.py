@@ -66,12 +66,10 @@ class Aggregation:
 
     @property
     def of_maps(self) -> bool:
-        """Whether the values are maps, whose items are combined key by key."""
         return self.operation.startswith(_MAPS)
 
     @property
     def item_operation(self) -> str:
-        """``"sum"``, ``"min"`` or ``"max"``."""
         return self.operation.removeprefix(_MAPS)
 
     def __str__(self) -> str:
@@ -98,7 +96,6 @@ def one_of(name: str, known: tuple[str, ...], kind: str) -> str:
 
 
 def field_named(name: str, schema: Schema) -> Field:
-    """Return a field; `NotFound` names the nearest."""
     for field in schema.fields:
         if field.name == name:
             return field
@@ -106,7 +103,6 @@ def field_named(name: str, schema: Schema) -> Field:
 
 
 def parse_aggregations(text: str) -> tuple[Aggregation, ...]:
-    """Read the property: ``sum(a),max(b),map_sum(c),last(d,e)``."""
     return tuple(_aggregation(name, argument) for name, argument in calls(text, "sum(visits),max(longest)"))
 
 
@@ -128,6 +124,9 @@ def aggregations_of(written: Sequence[Aggregation], delete_column: str, schema: 
 
     A sequence column keeps the value that won, and so does the column of deletes: their aggregations may be left out.
 
+    `NotFound` when there is no such field; the hint names the nearest. `InvalidInput` when a field cannot be combined
+    so, has no aggregation or two, or when aggregations contradict each other.
+
     Parameters
     ----------
     written
@@ -136,13 +135,6 @@ def aggregations_of(written: Sequence[Aggregation], delete_column: str, schema: 
         The value field that marks rows as deletes of their keys; "" for none.
     schema
         The schema that reads the rows.
-
-    Raises
-    ------
-    NotFound
-        When there is no such field; the hint names the nearest.
-    InvalidInput
-        When a field cannot be combined so, has no aggregation or two, or when aggregations contradict each other.
 
     Returns
     -------

@@ -22,12 +22,10 @@ def modified_stamp(nanoseconds: int) -> str:
 
 
 def etag_stamp(etag: str) -> str:
-    """Return the stamp of an object with an ETag."""
     return f"{_ETAG}{etag}"
 
 
 def is_stamp(checksum: str | None) -> bool:
-    """Return whether what is recorded of a file is a stamp, and not a checksum of its content."""
     return checksum is not None and checksum.startswith((_MODIFIED, _ETAG))
 
 
@@ -45,23 +43,19 @@ class Checksum:
         self.bytes = 0
 
     def add(self, part: bytes | memoryview) -> None:
-        """Add the next part."""
         self._hash.update(part)
         self.bytes += len(part)
 
     @property
     def text(self) -> str:
-        """The checksum of all parts so far."""
         return self._hash.hexdigest()[:DIGITS]
 
 
 def checksum_of(*parts: bytes) -> str:
-    """Return the checksum of some bytes."""
     return checksum_of_all(parts)
 
 
 def checksum_of_all(parts: Iterable[bytes]) -> str:
-    """Return the checksum of bytes given as an iterable of parts."""
     checksum = Checksum()
     for part in parts:
         checksum.add(part)

@@ -23,6 +23,8 @@ _ZONE = re.compile(r"(?:Z|[-+]\d{2}(?::?\d{2})?)$")
 def constant(value: Any, kind: pa.DataType, type_name: str) -> Any:
     """Return a constant as a Python value of a column's type.
 
+    `InvalidInput` when the type has no constants, such as a list, or cannot hold the value exactly.
+
     Parameters
     ----------
     value
@@ -31,11 +33,6 @@ def constant(value: Any, kind: pa.DataType, type_name: str) -> Any:
         The Arrow type of the column.
     type_name
         The column's type, for errors.
-
-    Raises
-    ------
-    InvalidInput
-        When the type has no constants, such as a list, or cannot hold the value exactly.
     """
     if pa.types.is_nested(kind):
         raise InvalidInput(f"a {type_name} column cannot have a default", hint="load the values with the rows")

@@ -51,7 +51,6 @@ class DeletionVector:
 
     @property
     def cells(self) -> tuple[str, int, int, str | None]:
-        """The values of `DELETION_COLUMNS`."""
         return self.filename, self.rows, self.bytes, self.checksum
 
     @classmethod

@@ -52,6 +52,8 @@ class _Cut:
 def even_tree(schema: Schema, keys: pa.Table, leaves: int, new_id: Callable[[], str]) -> PartitionTree:
     """Return partitions whose leaves hold about equal shares of some keys.
 
+    `InvalidInput` when the number of leaves is out of range.
+
     Parameters
     ----------
     schema
@@ -62,11 +64,6 @@ def even_tree(schema: Schema, keys: pa.Table, leaves: int, new_id: Callable[[], 
         The number of leaves, from 1 to `MOST_LEAVES`. There are fewer when the keys have too few different values.
     new_id
         As in `PartitionTree.from_split_points`.
-
-    Raises
-    ------
-    InvalidInput
-        When the number of leaves is out of range.
     """
     if not 1 <= leaves <= MOST_LEAVES:
         raise InvalidInput(f"a table cannot be created with {leaves:,} leaves", hint=f"give 1 to {MOST_LEAVES:,}")

@@ -64,7 +64,6 @@ class AddMember:
 
     @property
     def name(self) -> str:
-        """The column that has the struct."""
         return self.path.partition(".")[0]
 
 
@@ -77,7 +76,6 @@ class WidenColumn:
 
     @property
     def name(self) -> str:
-        """The column."""
         return self.path.partition(".")[0]
 
 
@@ -134,6 +132,10 @@ SchemaChange = FieldChange | RuleChange
 def evolved(schema: Schema, changes: Iterable[SchemaChange], schema_id: int) -> Schema:
     """Return a schema after changes, applied one after the other.
 
+    `NotFound` when there is no such column; the nearest is named. `AlreadyExists` when a column of that name, in any
+    case, already exists. `InvalidInput` when a change affects a key, adds a column that is not nullable, or gives one a
+    type that is not wider.
+
     Parameters
     ----------
     schema
@@ -142,15 +144,6 @@ def evolved(schema: Schema, changes: Iterable[SchemaChange], schema_id: int) -> 
         The changes, in order.
     schema_id
         The id of the new schema; it makes the names of new columns in data files unique.
-
-    Raises
-    ------
-    NotFound
-        When there is no such column; the nearest is named.
-    AlreadyExists
-        When a column of that name, in any case, already exists.
-    InvalidInput
-        When a change affects a key, adds a column that is not nullable, or gives one a type that is not wider.
     """
     for change in changes:
         match change:
@@ -365,7 +358,6 @@ def broken_promises(then: Schema, now: Schema) -> tuple[str, ...]:
 
 
 def reads_files_of(then: Schema, now: Schema) -> bool:
-    """Return whether another schema reads the files of an older one correctly without changes."""
     try:
         return mapped(then, now) == now
     except InvalidInput:
@@ -378,10 +370,8 @@ def mapped(then: Schema, now: Schema) -> Schema:
     Columns are matched by their names in data files. A column whose type has changed is read with its current type if
     no value can be lost (`widens`): int as long or double, float as double, a decimal as a longer one.
 
-    Raises
-    ------
-    InvalidInput
-        When the keys differ, or an old column cannot be read with its current type; the error names both types.
+    `InvalidInput` when the keys differ, or an old column cannot be read with its current type; the error names both
+    types.
     """
     if [(f.name, f.type) for f in (*then.row_keys, *then.sort_keys)] != [
         (f.name, f.type) for f in (*now.row_keys, *now.sort_keys)
@@ -453,10 +443,7 @@ def _adds_members(old: Sequence[Member], new: Sequence[Member]) -> bool:
 def check_statistics(columns: StatisticsColumns, changes: Iterable[SchemaChange]) -> None:
     """Refuse a change to a column that a table's property names, if the property would no longer fit it.
 
-    Raises
-    ------
-    InvalidInput
-        When a change affects such a column; the error names the property.
+    `InvalidInput` when a change affects such a column; the error names the property.
     """
     for change in changes:
         if isinstance(change, AddColumn | RuleChange) or not columns.uses(change.name):
@@ -472,10 +459,7 @@ def check_statistics(columns: StatisticsColumns, changes: Iterable[SchemaChange]
 def check_processing(processing: DataProcessing, changes: Iterable[SchemaChange]) -> None:
     """Refuse a change to a column that the table's filters or aggregations use: its rows could no longer be read.
 
-    Raises
-    ------
-    InvalidInput
-        When a change affects such a column; the error names the property.
+    `InvalidInput` when a change affects such a column; the error names the property.
     """
     aggregations = processing.written or processing.aggregations
     named = {each.field for each in aggregations} | {each.sequence for each in aggregations}
@@ -500,17 +484,14 @@ def check_processing(processing: DataProcessing, changes: Iterable[SchemaChange]
 def check_checks(columns: Mapping[str, Iterable[str]], changes: Iterable[SchemaChange]) -> None:
     """Refuse to rename or drop a column that a CHECK of the table names, unless the CHECK is dropped too.
 
+    `InvalidInput` when a change affects such a column; the error names the CHECK.
+
     Parameters
     ----------
     columns
         The columns that each CHECK names, by its name.
     changes
         The changes.
-
-    Raises
-    ------
-    InvalidInput
-        When a change affects such a column; the error names the CHECK.
     """
     changes = tuple(changes)
     dropped = {change.name for change in changes if isinstance(change, DropCheck)}

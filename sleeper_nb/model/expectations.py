@@ -36,7 +36,6 @@ class Expectation:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
         return self.condition
 
     def __str__(self) -> str:
@@ -46,10 +45,7 @@ class Expectation:
 def parse_expectations(text: str) -> tuple[str, ...]:
     """Return the conditions of ``a > 0; b IS NOT NULL``; a semicolon in quotes is part of its condition.
 
-    Raises
-    ------
-    InvalidInput
-        When a quote is not closed, a condition is empty or given twice, or the text has several lines.
+    `InvalidInput` when a quote is not closed, a condition is empty or given twice, or the text has several lines.
     """
     if len(text.splitlines()) > 1:
         raise InvalidInput("expectations are written in one line", hint=_LIKE)
@@ -77,7 +73,6 @@ def counts_text(counts: Mapping[str, int]) -> str | None:
 
 
 def counts_of(text: str | None) -> dict[str, int]:
-    """Return what `counts_text` wrote."""
     return json.loads(text) if text else {}
 
 

@@ -91,7 +91,6 @@ class FileReference:
 
     @property
     def filenames(self) -> tuple[str, ...]:
-        """The data file, and the file with its deletion vector if there is one."""
         return (self.filename,) if self.deletions is None else (self.filename, self.deletions.filename)
 
 
@@ -105,14 +104,12 @@ def files_schema(schema: Schema) -> pa.Schema:
 
 
 def key_names(columns: pa.Schema) -> list[str]:
-    """Return the row keys whose values columns of references have."""
     others = statistics.reference_names(columns)
     least = statistics.MIN
     return [name.removeprefix(least) for name in columns.names if name.startswith(least) and name not in others]
 
 
 def without_statistics(references: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:
-    """Return references without the columns of statistics."""
     others = statistics.reference_names(references.schema)
     return references.select([name for name in references.schema.names if name not in others])
 
@@ -195,7 +192,6 @@ def stored_files(references: pa.Table) -> pa.Table:
 
 
 def key_ranges(references: pa.Table) -> Iterator[tuple[str, tuple[KeyValue, ...], tuple[KeyValue, ...]]]:
-    """Yield the file, the least key and the greatest key of each reference."""
     keys = key_names(references.schema)
     ends = (zip(*(references[f"{end}_{key}"].to_pylist() for key in keys), strict=True) for end in ("min", "max"))
     yield from zip(references["filename"].to_pylist(), *ends, strict=True)
@@ -211,6 +207,5 @@ def naming(removed: pa.Table, filenames: Collection[str]) -> pa.ChunkedArray:
 
 
 def contents_of(references: pa.Table) -> pa.ChunkedArray:
-    """Return the partition, the file and the deletion vector of each reference as one text."""
     columns = (references[name] for name in CONTENT)
     return pc.binary_join_element_wise(*columns, "/", null_handling="replace", null_replacement="")

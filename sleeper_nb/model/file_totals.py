@@ -24,7 +24,6 @@ class Totals(NamedTuple):
         return Totals(self.files + sign * references.num_rows, self.rows + sign * rows, self.bytes + sign * size)
 
     def plus_values(self, references: Sequence[FileReference]) -> Totals:
-        """Return the totals after adding references."""
         rows, size = sum(each.rows for each in references), sum(each.bytes for each in references)
         return Totals(self.files + len(references), self.rows + rows, self.bytes + size)
 
@@ -64,7 +63,6 @@ class Shared(NamedTuple):
 
     @classmethod
     def counting(cls, uses: Mapping[str, tuple[int, int]]) -> Shared:
-        """Return the shared files for given uses."""
         extra = [(count - 1, (count - 1) * size) for count, size in uses.values()]
         return cls(uses, sum(count for count, _ in extra), sum(size for _, size in extra))
 

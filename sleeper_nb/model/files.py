@@ -95,7 +95,6 @@ class FileReferences:
 
     @classmethod
     def none(cls, schema: Schema) -> FileReferences:
-        """Return an empty set of references for a table with that schema."""
         return cls.of(files_schema(schema).empty_table())
 
     @classmethod
@@ -113,17 +112,14 @@ class FileReferences:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns: `files_schema`."""
         return self._held[0].schema
 
     @property
     def totals(self) -> Totals:
-        """The totals of the active references."""
         return self._totals
 
     @property
     def shared(self) -> Shared:
-        """The data files that several partitions may share."""
         if self._known_shared is None:
             self._known_shared = Shared.of(self.active_without_statistics)
         return self._known_shared
@@ -136,7 +132,6 @@ class FileReferences:
 
     @property
     def removed_count(self) -> int:
-        """How many references are ready for garbage collection."""
         return sum(batch.num_rows for batch in self._removed)
 
     @cached_property
@@ -197,7 +192,6 @@ class FileReferences:
         return waiting.filter(pc.invert(pc.is_in(waiting[name], used)))
 
     def removed_last(self, count: int) -> set[str]:
-        """Return the names of the files of the last `count` removed references."""
         waiting = self.ready_for_gc
         return set(waiting["filename"].slice(waiting.num_rows - count).to_pylist()) if count else set()
 
@@ -211,7 +205,6 @@ class FileReferences:
         return self._columns.has_any(partition_id)
 
     def by_partition(self) -> dict[str, Totals]:
-        """Return the totals of each partition that has active references."""
         active = self.active_without_statistics.select(["partition_id", "rows", "bytes"])
         sums = active.group_by("partition_id").aggregate([("rows", "count"), ("rows", "sum"), ("bytes", "sum")])
         columns = (sums[name].to_pylist() for name in ("rows_count", "rows_sum", "bytes_sum"))
@@ -321,14 +314,12 @@ class FileReferences:
         return len(self.untracked(filenames)) < len(set(filenames))
 
     def untracked(self, filenames: Collection[str]) -> set[str]:
-        """Return those of some files that are not tracked, active or not."""
         wanted = pa.array(sorted(set(filenames)), pa.string())
         for name in ("filename", DELETION_FILE):
             wanted = wanted.filter(pc.invert(pc.is_in(wanted, self._all(name).combine_chunks())))
         return set(wanted.to_pylist())
 
     def _all(self, name: str) -> pa.ChunkedArray:
-        """Return a column, which is not one of statistics, of all references."""
         return pa.chunked_array(
             [*self.active_without_statistics[name].chunks, *self.ready_for_gc[name].chunks],
             self.schema.field(name).type,

@@ -129,10 +129,7 @@ def _one_line(text: str) -> str:
 def check_job_id(job_id: str) -> str:
     """Return a job id given by a user if it is valid.
 
-    Raises
-    ------
-    InvalidInput
-        When it is empty, longer than 500 bytes in UTF-8, or not one printable line.
+    `InvalidInput` when it is empty, longer than 500 bytes in UTF-8, or not one printable line.
     """
     is_one_line = isinstance(job_id, str) and bool(job_id.strip()) and job_id.isprintable()
     if not is_one_line or len(job_id.encode()) > MOST_ID:

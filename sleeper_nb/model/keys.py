@@ -81,10 +81,7 @@ def check_key(field: Field, value: Any, *, what: str = "value") -> KeyValue:
     A date or a timestamp may be ISO text; a timestamp may also be a date, whose midnight it is, and is UTC without a
     zone.
 
-    Raises
-    ------
-    InvalidInput
-        When it has another type or is out of range; the message calls it `what`.
+    `InvalidInput` when it has another type or is out of range; the message calls it `what`.
     """
     kind = field.type.name
     if kind in _LIMITS and isinstance(value, int) and not isinstance(value, bool):
@@ -243,6 +240,9 @@ def read_split_points(
 ) -> tuple[KeyValue, ...]:
     """Read the split points in the text of a file.
 
+    `InvalidInput` when a line is blank, is not a value of the key, or is not greater than the line before; the error
+    names the first such line. An empty file is valid: it has no split points, and the table has one partition.
+
     Parameters
     ----------
     text
@@ -255,12 +255,6 @@ def read_split_points(
         The name of the file in errors.
     shows_lines
         Whether errors may show the text of a line; they always show its number.
-
-    Raises
-    ------
-    InvalidInput
-        When a line is blank, is not a value of the key, or is not greater than the line before; the error names the
-        first such line. An empty file is valid: it has no split points, and the table has one partition.
     """
     points: list[KeyValue] = []
     for number, line in _lines(text):
@@ -318,6 +312,8 @@ def _split_point(line: str, field: Field, where: str, *, strings_base64: bool) -
 def write_split_points(points: Iterable[KeyValue], field: Field, *, strings_base64: bool = False) -> str:
     """Return the text of a file from which `read_split_points` reads the same points.
 
+    `InvalidInput` when a string would be read back differently, such as one with a line break.
+
     Parameters
     ----------
     points
@@ -326,11 +322,6 @@ def write_split_points(points: Iterable[KeyValue], field: Field, *, strings_base
         The first row key.
     strings_base64
         Whether strings are written in base64 of their UTF-8; byte arrays always are.
-
-    Raises
-    ------
-    InvalidInput
-        When a string would be read back differently, such as one with a line break.
     """
     lines = []
     for point in points:

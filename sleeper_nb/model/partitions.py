@@ -39,18 +39,15 @@ class Range:
         return (self.min is None or value >= self.min) and (self.max is None or value < self.max)  # type: ignore[operator]
 
     def intersect(self, other: Range) -> Range | None:
-        """Return the intersection; None when it is empty."""
         lows, highs = {self.min, other.min} - {None}, {self.max, other.max} - {None}
         low, high = max(lows, default=None), min(highs, default=None)  # type: ignore[type-var]
         return None if low is not None and high is not None and low >= high else Range(low, high)  # type: ignore[operator]
 
     def is_one_value(self, key: Field) -> bool:
-        """Return whether the range holds one value of a row key."""
         return self.min is not None and self.max == key_after(key, self.min)
 
     @classmethod
     def hull(cls, ranges: Sequence[Range]) -> Range:
-        """Return the smallest range that contains all of `ranges`."""
         lows, highs = [r.min for r in ranges], [r.max for r in ranges]
         return cls(None if None in lows else min(lows), None if None in highs else max(highs))  # type: ignore[type-var]
 
@@ -68,7 +65,6 @@ class Region:
 
     @classmethod
     def whole(cls, schema: Schema) -> Region:
-        """Return the region of every key."""
         return cls((Range(),) * len(schema.row_keys))
 
     def __contains__(self, key: Sequence[KeyValue]) -> bool:
@@ -90,7 +86,6 @@ class Region:
         return all((r.max is None or low < r.max) and (r.min is None or high >= r.min) for r, low, high in ends)
 
     def covers(self, other: Region) -> bool:
-        """Return whether every key of `other` is also in this region."""
         return self.intersect(other) == other
 
     def is_before(self, other: Region) -> bool:
@@ -99,7 +94,6 @@ class Region:
         return end is not None and other.ranges[0].min is not None and end <= other.ranges[0].min
 
     def narrowed(self, dimension: int, to: Range) -> Region:
-        """Return the region with one of its ranges replaced."""
         return Region((*self.ranges[:dimension], to, *self.ranges[dimension + 1 :]))
 
     def comparisons(
@@ -214,7 +208,6 @@ class PartitionTree(Tabular):
 
     @property
     def root(self) -> Partition:
-        """The partition that contains every key."""
         return self.partitions[0]
 
     def __getitem__(self, partition_id: str) -> Partition:
@@ -249,7 +242,6 @@ class PartitionTree(Tabular):
 
     @cached_property
     def leaf_ids(self) -> frozenset[str]:
-        """The ids of the leaves."""
         return frozenset(leaf.id for leaf in self.leaves)
 
     def split_point(self, partition: Partition) -> KeyValue:
@@ -259,7 +251,6 @@ class PartitionTree(Tabular):
         return point
 
     def leaves_in(self, region: Region) -> tuple[Partition, ...]:
-        """Return the leaves that can hold a key of the region."""
         return tuple(self._leaves_in(self.root, region))
 
     def _leaves_in(self, partition: Partition, region: Region) -> Iterator[Partition]:
@@ -279,18 +270,13 @@ class PartitionTree(Tabular):
         return tuple(ancestors)
 
     def split(self, leaf_id: str, dimension: int, point: KeyValue, child_ids: tuple[str, str]) -> PartitionTree:
-        """Return the tree with one leaf split in two; errors as in `with_splits`."""
         return self.with_splits([PartitionSplit(leaf_id, dimension, point, child_ids)])
 
     def with_splits(self, splits: Iterable[PartitionSplit]) -> PartitionTree:
         """Return the tree with leaves split in turn; a split may divide a child made by an earlier one.
 
-        Raises
-        ------
-        InvalidInput
-            When a partition is not a leaf, a point does not divide its region in two, or an id is already used.
-        NotFound
-            When there is no such partition.
+        `InvalidInput` when a partition is not a leaf, a point does not divide its region in two, or an id is already
+        used. `NotFound` when there is no such partition.
         """
         nodes = dict(self._by_id)
         for split in splits:
@@ -316,10 +302,7 @@ class PartitionTree(Tabular):
     def check(self) -> None:
         """Check that the two children of every split meet at one point and tile their parent.
 
-        Raises
-        ------
-        InvalidInput
-            When they do not; the error names the first such partition.
+        `InvalidInput` when they do not; the error names the first such partition.
         """
         for partition in self.partitions:
             if partition.is_leaf:
@@ -397,6 +380,9 @@ _RANGE = re.compile(rf"""\s*([^\s=,;]+)\s*=\s*(?:([\[(]){_VALUE},{_VALUE}([\])])
 def parse_region(schema: Schema, text: str) -> dict[str, Bounds]:
     """Read ranges of row keys, separated by blanks, commas or semicolons.
 
+    `InvalidInput` when the text is not a region, a name is not a row key or occurs twice, a value has the wrong type,
+    or a range is empty.
+
     Parameters
     ----------
     schema
@@ -411,12 +397,6 @@ def parse_region(schema: Schema, text: str) -> dict[str, Bounds]:
     -------
     dict
         For each row key in the text ``(min, max)``: min included, max excluded, None unbounded.
-
-    Raises
-    ------
-    InvalidInput
-        When the text is not a region, a name is not a row key or occurs twice, a value has the wrong type, or a range
-        is empty.
     """
     fields = {field.name: field for field in schema.row_keys}
     bounds: dict[str, Bounds] = {}

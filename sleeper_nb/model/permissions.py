@@ -36,10 +36,7 @@ class Permissions:
     def of(cls, iterators: IteratorNames = (), data_paths: Iterable[str | Path] = ()) -> Self:
         """Return the permissions for the arguments of `sleeper_nb.connect`.
 
-        Raises
-        ------
-        InvalidInput
-            When they are not names, functions or folders.
+        `InvalidInput` when they are not names, functions or folders.
         """
         for argument, given in (("iterators", iterators), ("data_paths", data_paths)):
             if isinstance(given, str | Path) or not isinstance(given, Iterable):
@@ -64,10 +61,7 @@ class Permissions:
     def function(self, name: str) -> Function | None:
         """Return the function given for an iterator; None if its name tells what to import.
 
-        Raises
-        ------
-        NotAllowed
-            When the user has not allowed the iterator.
+        `NotAllowed` when the user has not allowed the iterator.
         """
         if name not in self.iterators:
             text = json.dumps(name, ensure_ascii=False)

@@ -132,13 +132,9 @@ class DataProcessing:
     def of(cls, properties: TableProperties, schema: Schema, now: datetime) -> DataProcessing:
         """Return the processing that a table's properties define, checked against the schema that reads its rows.
 
-        Raises
-        ------
-        NotFound
-            When there is no such field; the hint names the nearest.
-        InvalidInput
-            When a filter or aggregation does not support the type of its field, or when aggregations do not name each
-            value field once, or contradict each other.
+        `NotFound` when there is no such field; the hint names the nearest. `InvalidInput` when a filter or aggregation
+        does not support the type of its field, or when aggregations do not name each value field once, or contradict
+        each other.
         """
         filters, name, config, written, delete_column = properties.values(*PROCESSING_PROPERTIES)
         iterator = PythonIterator(name, config, properties.permissions) if name else None

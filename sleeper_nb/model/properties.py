@@ -282,10 +282,7 @@ Origin = Literal["table", "instance", "default"]
 class _Properties:
     """The texts of the values that are set, by name; all others have their default, or that of `defaults`.
 
-    Raises
-    ------
-    InvalidInput, NotFound
-        When a value is invalid, or a name unknown; the message names the nearest one.
+    `InvalidInput`, `NotFound` when a value is invalid, or a name unknown; the message names the nearest one.
     """
 
     texts: Mapping[str, str]
@@ -315,7 +312,6 @@ class _Properties:
         return _parsed(known, self.texts.get(name, self.defaults.get(name, known.default)))
 
     def values(self, *names: str) -> tuple[Any, ...]:
-        """Return the values of several properties."""
         return tuple([self[name] for name in names])
 
     def text(self, name: str) -> str:
@@ -375,7 +371,6 @@ class TableProperties(_Properties):
 
     @property
     def expectations(self) -> tuple[Expectation, ...]:
-        """What rows should meet that a load or change adds."""
         return tuple(Expectation(each, self[EXPECT_ACTION] == REFUSE) for each in self[EXPECT])
 
     @property
@@ -393,7 +388,6 @@ class TableProperties(_Properties):
         return replace(self, texts={**others, **texts})
 
     def origin(self, name: str) -> Origin:
-        """Return where the value that applies is set."""
         return "table" if name in self.texts else "instance" if name in self.defaults else "default"
 
 

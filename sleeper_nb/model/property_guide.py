@@ -82,7 +82,6 @@ class PropertyGuide(TableReport):
 
 
 def type_and_default(known: Property) -> str:
-    """Return a sentence with the type and the default of a property."""
     return f"Type: {known.kind}. Default: {known.default or 'nothing'}."
 
 

@@ -27,9 +27,9 @@ class FileIO(Protocol):
     """Reads files, such as those of a table's folder (`sleeper_nb.storage.filesystem.Storage`)."""
 
     @property
-    def root(self) -> str: ...  # noqa: D102 - its own absolute path or address
+    def root(self) -> str: ...
 
-    def read(self, path: str) -> bytes: ...  # noqa: D102 - of a path below the root
+    def read(self, path: str) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class ManifestFileMeta:
 class ReadsManifests(Protocol):
     """Reads the list of a version's manifests (`table.savepoint_manager.manifest_list`)."""
 
-    def read(self, savepoint: Savepoint) -> tuple[ManifestFileMeta, ...]: ...  # noqa: D102
+    def read(self, savepoint: Savepoint) -> tuple[ManifestFileMeta, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,10 +322,7 @@ _SAVEPOINT_NAME = re.compile(r"[^\W\d_][\w.-]*")
 def check_savepoint_name(name: str) -> str:
     """Return `name` if it is valid for a savepoint: it cannot be read as an id, or as another version.
 
-    Raises
-    ------
-    InvalidInput
-        Naming what it would be read as, and a similar name that is valid.
+    `InvalidInput`: naming what it would be read as, and a similar name that is valid.
     """
     if not _SAVEPOINT_NAME.fullmatch(name):
         raise InvalidInput(
@@ -384,7 +381,6 @@ def version_words(savepoints: Iterable[tuple[int, str | None]], snapshots: Itera
 
 
 def _meaning(name: str) -> VersionReference | None:
-    """Return what a name refers to after ``@``; None for nothing."""
     try:
         return parse_reference(name)
     except InvalidInput:
@@ -392,5 +388,4 @@ def _meaning(name: str) -> VersionReference | None:
 
 
 def savepoint_label(savepoint: Savepoint) -> str:
-    """Return the name of a savepoint, or its id when it has none."""
     return savepoint.name or str(savepoint.id)

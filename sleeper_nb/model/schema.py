@@ -172,10 +172,7 @@ class FieldType:
     def from_json(cls, value: Any) -> FieldType:
         """Read what `to_json` wrote.
 
-        Raises
-        ------
-        InvalidInput
-            When it is not the JSON of a type, or is nested deeper than `MOST_NESTED`.
+        `InvalidInput` when it is not the JSON of a type, or is nested deeper than `MOST_NESTED`.
         """
         return cls._from_json(value, 0)
 
@@ -209,10 +206,8 @@ class FieldType:
     def from_arrow(cls, arrow: pa.DataType) -> FieldType:
         """Return the type that stores an Arrow type without loss.
 
-        Raises
-        ------
-        InvalidInput
-            When there is none (unsigned 64-bit numbers, durations), or it is nested deeper than `MOST_NESTED`.
+        `InvalidInput` when there is none (unsigned 64-bit numbers, durations), or it is nested deeper than
+        `MOST_NESTED`.
         """
         return cls._from_arrow(arrow, 0)
 
@@ -267,7 +262,6 @@ class Member:
         return f"{self.name}:{self.type}{'?' if self.nullable else ''}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return its JSON, which is that of a column."""
         nullable = {"nullable": True} if self.nullable else {}
         return {"name": self.name, "type": self.type.to_json(), **nullable}
 
@@ -313,10 +307,7 @@ def parse_type(text: str) -> FieldType:
     The fields of a struct are written ``struct<name:string,age:int?>``; their names keep their case. DuckDB's words are
     read too: ``INTEGER[]``, ``MAP(VARCHAR, BIGINT)`` and ``STRUCT(name VARCHAR)``, whose fields may be NULL.
 
-    Raises
-    ------
-    InvalidInput
-        When the text is not a type (the hint names the nearest one), or is nested deeper than `MOST_NESTED`.
+    `InvalidInput` when the text is not a type (the hint names the nearest one), or is nested deeper than `MOST_NESTED`.
     """
     return _parse(text.strip(), 0)
 
@@ -792,7 +783,6 @@ class Schema(Report):
 
 
 def _plain(field: Field) -> str | dict[str, str]:
-    """Return a field's type; with its default and comment, if it has any."""
     extra = {"default": field.default_text, "comment": field.comment}
     given = {name: text for name, text in extra.items() if text is not None}
     return {"type": field.text, **given} if given else field.text
@@ -847,10 +837,7 @@ def free_check_name(taken: Iterable[str]) -> str:
 def parse_field(definition: str) -> Field:
     """Return the value field that a line of ``%%sleeper create`` defines: ``fare DOUBLE NULL DEFAULT 0``.
 
-    Raises
-    ------
-    InvalidInput
-        When it cannot be read, or defines a key.
+    `InvalidInput` when it cannot be read, or defines a key.
     """
     name, _, kind = definition.partition(" ")
     if "?" in kind or _DEFINITION.fullmatch(definition) is None:  # such as a type with spaces in it
@@ -898,10 +885,7 @@ def _default_in(options: Mapping[str, str], name: str, of_type: FieldType) -> An
 def constant_of_literal(text: str, of_type: FieldType) -> Any:
     """Return the constant that a literal of SQL means for a type; None for NULL.
 
-    Raises
-    ------
-    InvalidInput
-        When the type cannot hold it exactly, or a text has no quotes.
+    `InvalidInput` when the type cannot hold it exactly, or a text has no quotes.
     """
     if text.upper() == "NULL":
         return None

@@ -13,10 +13,7 @@ _QUOTED = re.compile(r"'([^']+)'")
 def read_schema(text: str, source: str) -> Schema:
     """Return the schema that a file holds: Sleeper's JSON, or lines as `Schema.from_ddl` takes them.
 
-    Raises
-    ------
-    InvalidInput
-        Names the source, and the line where that is known.
+    `InvalidInput`: names the source, and the line where that is known.
     """
     is_json = text.lstrip().startswith("{")
     try:

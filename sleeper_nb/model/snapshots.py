@@ -21,12 +21,10 @@ def to_micros(moment: datetime) -> int:
 
 
 def all_to_micros(*moments: datetime | None) -> list[int | None]:
-    """Return what `to_micros` returns for each moment, and None for None."""
     return [None if moment is None else to_micros(moment) for moment in moments]
 
 
 def from_micros(micros: int) -> datetime:
-    """Return the time of microseconds since 1970 in UTC."""
     return EPOCH + timedelta(microseconds=micros)
 
 
@@ -188,10 +186,7 @@ VersionReference = SnapshotReference | SavepointReference | Moment
 def parse_version(version: int | str) -> SnapshotReference | SavepointReference:
     """Read what follows ``VERSION AS OF``: ``12``, ``'v12'``, ``'snapshot.12'``, ``'savepoint.3'`` or ``'name'``.
 
-    Raises
-    ------
-    InvalidInput
-        When it is none of these.
+    `InvalidInput` when it is none of these.
     """
     if isinstance(version, int) and not isinstance(version, bool):
         return SnapshotReference(version)

@@ -7,5 +7,4 @@ def quoted_name(name: str, mark: str = '"') -> str:
 
 
 def quoted_text(text: str) -> str:
-    """Return a text as a literal of SQL."""
     return quoted_name(text, "'")

@@ -38,7 +38,6 @@ class Slice:
 
     @property
     def end(self) -> int:
-        """Where it ends."""
         return self.at + len(self.text)
 
     def __str__(self) -> str:

@@ -48,9 +48,7 @@ class TableState:
     processing: str | None = None
 
     def at(self, point: CommitPoint, **changes: object) -> TableState:
-        """Return the state that `point` publishes, with some fields changed."""
         return replace(self, snapshot_id=point.snapshot_id, **changes)  # type: ignore[arg-type]
 
     def totals(self) -> Totals:
-        """Return the number of active references, of their rows, and of the bytes of their files."""
         return self.files.totals

@@ -113,7 +113,6 @@ class StatisticsColumns:
                 )
 
     def uses(self, name: str) -> bool:
-        """Return whether a column is named in the list."""
         return name in (self.names or ())
 
 
@@ -121,7 +120,6 @@ AUTO_COLUMNS: Final = StatisticsColumns()
 
 
 def can_have_statistics(kind: FieldType) -> bool:
-    """Return whether columns of a type can have statistics."""
     return kind.name in _NUMBERS | _TEXTS
 
 
@@ -138,7 +136,6 @@ class StatisticsOfRows:
         self._seen = {field.column: ColumnStatistics(field.column, field.type.name, None, None, 0) for field in fields}
 
     def see(self, rows: pa.Table) -> None:
-        """Add the next batch."""
         for name, before in self._seen.items():
             self._seen[name] = _merged(before, rows[name])
 
@@ -196,12 +193,10 @@ def columns_in(schema: pa.Schema) -> dict[str, pa.DataType]:
 
 
 def reference_names(schema: pa.Schema) -> frozenset[str]:
-    """Return the names of all columns with statistics among the columns of file references."""
     return frozenset(f"{prefix}{column}" for column in columns_in(schema) for prefix in PREFIXES)
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Return whether a column of statistics has texts or bytes, and not numbers or times."""
     return kind in {FieldType(name).arrow for name in _TEXTS}
 
 
@@ -243,7 +238,6 @@ _NAMES: Final = {FieldType(name).arrow: name for name in (*_NUMBERS, *_TEXTS)}
 
 
 def kinds_in(schema: pa.Schema) -> list[tuple[str, str]]:
-    """Return the columns of which file references have statistics: each name in files, and its type."""
     return [(name, _NAMES[arrow]) for name, arrow in columns_in(schema).items()]
 
 
@@ -271,13 +265,11 @@ def _values(column: pa.ChunkedArray | pa.Array) -> list[Any]:
 
 
 def to_text(statistics: Iterable[ColumnStatistics]) -> str:
-    """Return the statistics of a file as JSON."""
     cells = [[each.column, each.type, _cell(each.least), _cell(each.greatest), each.nulls] for each in statistics]
     return json.dumps(cells, separators=(",", ":"))
 
 
 def from_text(text: str) -> tuple[ColumnStatistics, ...]:
-    """Read what `to_text` wrote."""
     return tuple(
         ColumnStatistics(column, kind, _value(least), _value(greatest), nulls)
         for column, kind, least, greatest, nulls in json.loads(text)

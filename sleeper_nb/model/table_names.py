@@ -13,12 +13,8 @@ _TABLE_NAME = re.compile(r"[^\W\d][\w-]*")
 def check_table_name(name: str, others: Iterable[str]) -> None:
     """Raise unless a name is valid for a table and not used by another one. Pure.
 
-    Raises
-    ------
-    InvalidInput
-        When it does not start with a letter, or has characters other than letters, digits, - and _.
-    AlreadyExists
-        When another table has the name, in any case: SQL does not distinguish them.
+    `InvalidInput` when it does not start with a letter, or has characters other than letters, digits, - and _.
+    `AlreadyExists` when another table has the name, in any case: SQL does not distinguish them.
     """
     if not _TABLE_NAME.fullmatch(name):
         hint = "start with a letter; then letters, digits, - _"

@@ -36,10 +36,7 @@ def parse_duration(text: str) -> timedelta:
 
     Years and months are refused, since they differ in length.
 
-    Raises
-    ------
-    ValueError
-        When the text is not a duration.
+    `ValueError` when the text is not a duration.
     """
     word = text.strip().lower()
     plain, iso = _PLAIN.fullmatch(word), _ISO.fullmatch(word)
@@ -73,11 +70,8 @@ _NAMED = re.compile(r"(?P<time>.*\d)\s*(?P<zone>[A-Za-z][\w+/-]*)", re.DOTALL)
 def read_time(text: str) -> datetime:
     """Read a time: ``2026-11-01``, ``2026-11-01 10:00:00+01:00``, ``… Europe/London``.
 
-    Raises
-    ------
-    InvalidInput
-        When it is not a time; and when it occurs twice or never in its zone, because the clocks change there. Engines
-        silently choose one moment then, which may hide an hour of commits; here the hint names both.
+    `InvalidInput` when it is not a time; and when it occurs twice or never in its zone, because the clocks change
+    there. Engines silently choose one moment then, which may hide an hour of commits; here the hint names both.
     """
     plain = text.strip().removesuffix("UTC").strip()
     try:

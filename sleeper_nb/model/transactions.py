@@ -108,7 +108,6 @@ class AddFiles(Transaction):
         _check_regions(self.references, state.tree)
 
     def apply(self, state: TableState, point: CommitPoint) -> TableState:
-        """Add the references."""
         return state.at(point, files=state.files.with_added(self.references, point.snapshot_id, point.time))
 
 
@@ -159,7 +158,6 @@ class ReplaceFileReferences(Transaction):
                 raise StateRuleBroken(f"compaction job {self.job_id} wrote its output for another partition")
 
     def apply(self, state: TableState, point: CommitPoint) -> TableState:
-        """Mark the inputs ready for garbage collection, and add the output."""
         files = state.files.with_removed(self.inputs, self.partition_id, point.snapshot_id, point.time)
         added = [] if self.output is None else [self.output]
         return state.at(point, files=files.with_added(added, point.snapshot_id, point.time))
@@ -220,7 +218,6 @@ class ChangeRows(Transaction):
 
     @property
     def operation(self) -> str:
-        """What kind of change it is."""
         return self.kind
 
     def validate(self, state: TableState) -> None:
@@ -303,7 +300,6 @@ class SplitPartitions(Transaction):
 
     @property
     def leaves(self) -> tuple[str, ...]:
-        """The ids of the leaves in the state before that are split."""
         made = {child for split in self.splits for child in split.child_ids}
         return tuple(split.partition_id for split in self.splits if split.partition_id not in made)
 
@@ -385,7 +381,6 @@ class Rollback(Transaction):
 
     @property
     def is_nothing(self) -> bool:
-        """Whether the table has these contents already."""
         return not (self.removed or self.references or self.tree)
 
     def validate(self, state: TableState) -> None:
@@ -423,7 +418,6 @@ class DeleteFiles(Transaction):
             raise StateRuleBroken("a file that was to be deleted is in use", hint="collect garbage again")
 
     def apply(self, state: TableState, point: CommitPoint) -> TableState:
-        """Remove the files."""
         return state.at(point, files=state.files.without(self.filenames))
 
 
@@ -444,7 +438,6 @@ class SetProcessing(Transaction):
         """Allow every change: the properties were checked against the schema before."""
 
     def apply(self, state: TableState, point: CommitPoint) -> TableState:
-        """Change the processing."""
         return state.at(point, processing=self.processing)
 
 
@@ -459,7 +452,6 @@ class MigrateStateStore(Transaction):
         """Allow every state."""
 
     def apply(self, state: TableState, point: CommitPoint) -> TableState:
-        """Keep everything."""
         return state.at(point)
 
 
@@ -532,7 +524,6 @@ class SetSchema(Transaction):
             raise StateRuleBroken("the table's files do not fit the new schema", hint="alter the table again")
 
     def apply(self, state: TableState, point: CommitPoint) -> TableState:
-        """Change the schema."""
         checksum = self.schema.checksum
         return state.at(point, schema=self.schema, schema_id=self.schema_id, schema_checksum=checksum)
 
@@ -623,7 +614,6 @@ class ReplaceTable(Transaction):
         _check_regions(self.references, self.tree)
 
     def apply(self, state: TableState, point: CommitPoint) -> TableState:
-        """Mark every reference ready for garbage collection, and add the new ones."""
         cleared = self._clear.apply(state, point).at(point, processing=self.processing)
         return AddFiles(self.references).apply(cleared, point)
 
@@ -682,7 +672,6 @@ def _checksum(plain: bytes, number: int) -> bytes:
 
 
 def has_checksum(entry: bytes) -> bool:
-    """Return whether an entry has a checksum; those of earlier releases have none."""
     return entry.startswith(_CHECKSUM[: _CHECKSUM.index(b"%")])
 
 
@@ -706,10 +695,7 @@ def check_entry(entry: bytes, number: int) -> None:
 def from_entry(entry: bytes, number: int) -> tuple[Transaction, datetime]:
     """Read the entry of a snapshot, as written by `to_entry`.
 
-    Raises
-    ------
-    StorageError
-        When it is not an entry, is damaged, or was written by a later release.
+    `StorageError` when it is not an entry, is damaged, or was written by a later release.
     """
     check_entry(entry, number)
     try:
@@ -723,7 +709,6 @@ def from_entry(entry: bytes, number: int) -> tuple[Transaction, datetime]:
 
 
 def replayed(state: TableState, entries: Iterable[bytes]) -> TableState:
-    """Return a state after the entries that follow its snapshot in the log."""
     for number, entry in enumerate(entries, state.snapshot_id + 1):
         transaction, time = from_entry(entry, number)
         state = transaction.apply(state, CommitPoint(number, time))

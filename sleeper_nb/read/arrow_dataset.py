@@ -35,6 +35,9 @@ _READ_THEM = "; or make one of the rows: pyarrow.dataset.dataset(scan.to_arrow()
 def dataset_of(plan: ScanPlan, state: TableState, storage: Storage, columns: Sequence[str] | None = None) -> Dataset:
     """Return the rows of a plan as a data set, whose files are read when it is.
 
+    `InvalidInput` when the rows are processed, or a column has another name in the files. `NotFound`, `StorageError`
+    when a file is gone, or has changed.
+
     Parameters
     ----------
     plan, state
@@ -43,13 +46,6 @@ def dataset_of(plan: ScanPlan, state: TableState, storage: Storage, columns: Seq
         Where the files are.
     columns
         The columns of the data set; all when None.
-
-    Raises
-    ------
-    InvalidInput
-        When the rows are processed, or a column has another name in the files.
-    NotFound, StorageError
-        When a file is gone, or has changed.
     """
     from pyarrow.dataset import UnionDataset
 

@@ -100,6 +100,9 @@ def export(
 ) -> ExportReport:
     """Write the rows of a plan, leaf by leaf, in key order within each. After an error, no file is left.
 
+    `InvalidInput` when the format is unknown or does not match the ending, or a value does not fit CSV. `AlreadyExists`
+    when there are files at the destination.
+
     Parameters
     ----------
     plan, storage
@@ -117,13 +120,6 @@ def export(
         As in `read`.
     progress
         Receives the number of leaves that were written.
-
-    Raises
-    ------
-    InvalidInput
-        When the format is unknown or does not match the ending, or a value does not fit CSV.
-    AlreadyExists
-        When there are files at the destination.
     """
     target, single = _target(destination, storage)
     suffix = _suffix(destination if single else None, file_format)
@@ -260,11 +256,8 @@ class CsvWriter:
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Write the rows of a batch.
 
-        Raises
-        ------
-        InvalidInput
-            For a value that would be read back as NULL; for a date or timestamp outside the years -32767 to 32767, or
-            outside 1 to 9999 in a list or map.
+        `InvalidInput`: for a value that would be read back as NULL; for a date or timestamp outside the years -32767 to
+        32767, or outside 1 to 9999 in a list or map.
         """
         if not batch.num_rows:
             return

@@ -60,7 +60,6 @@ class ColumnBounds:
         return self._or_unknown(pc.fill_null(comparisons[operator](), fill_value=False))
 
     def with_nulls(self) -> Mask:
-        """Return for each file whether it can have a null."""
         if self.nulls is None:
             return pc.is_null(self.least)
         return pc.fill_null(pc.greater(self.nulls, arrow_value(0, pa.int32())), fill_value=True)
@@ -88,7 +87,6 @@ def column_bounds(state: TableState, names: Iterable[str]) -> dict[str, ColumnBo
 
 
 def columns_of(predicate: Predicate) -> frozenset[str]:
-    """Return the columns that a predicate is about."""
     if isinstance(predicate, And | Or):
         return frozenset[str]().union(*map(columns_of, predicate.parts))
     return frozenset({predicate.column})
@@ -102,7 +100,6 @@ def value_columns_used(predicate: Predicate, state: TableState) -> tuple[str, ..
 
 
 def value_columns_with_statistics(state: TableState) -> frozenset[str]:
-    """Return the value columns of which a version has statistics."""
     known = columns_in(state.files.schema)
     return frozenset(each.name for each in state.schema.fields if each.column in known)
 

@@ -49,17 +49,14 @@ class RowGroup:
 def row_groups(filename: str, schema: Schema, storage: Storage, checksum: str | None = None) -> tuple[RowGroup, ...]:
     """Return the row groups of a data file, in order; of a bucket, from the copy of its footer on this machine.
 
+    `NotFound`, `StorageError` when the file does not exist any more, or is not a Parquet file.
+
     Parameters
     ----------
     filename, schema, storage
         The file, and the table's.
     checksum
         That of the file, by which a copy is known; when None, the footer is read.
-
-    Raises
-    ------
-    NotFound, StorageError
-        When the file does not exist any more, or is not a Parquet file.
     """
     if storage.local or checksum is None:
         return groups_in(_footer(filename, storage), schema)
@@ -113,6 +110,8 @@ def _may_overlap(ends: Ends, wanted: Range) -> bool:
 def with_row_groups(plan: ScanPlan, storage: Storage, columns: Sequence[str] | None = None) -> ScanPlan:
     """Return the plan with the row groups and bytes that the scan reads, according to the files' footers.
 
+    `NotFound`, `StorageError` when a file does not exist any more or its footer cannot be read.
+
     Parameters
     ----------
     plan
@@ -121,11 +120,6 @@ def with_row_groups(plan: ScanPlan, storage: Storage, columns: Sequence[str] | N
         The table's folder.
     columns
         The columns that the scan reads; all when None. Row keys are added for files that are filtered to a region.
-
-    Raises
-    ------
-    NotFound, StorageError
-        When a file does not exist any more or its footer cannot be read.
     """
     uses: dict[str, list[Region | None]] = defaultdict(list)
     checksums = {file.filename: file.checksum for file in plan.files}

@@ -17,16 +17,13 @@ _TO_LIST: Final = ("tolist", "to_list", "to_pylist")
 def keys_given(schema: Schema, keys: Any) -> list[tuple[KeyValue, ...]]:
     """Return each key once, as the values of the first row keys.
 
+    `InvalidInput` when a key has too many values, or one that its row key cannot have.
+
     Parameters
     ----------
     keys
         One key, or several: a list, a set, a range, or a column or array of NumPy, pandas, Polars or Arrow. A key is a
         value of the first row key, or a tuple of values of the first few.
-
-    Raises
-    ------
-    InvalidInput
-        When a key has too many values, or one that its row key cannot have.
     """
     wanted = (key if isinstance(key, tuple) else (key,) for key in _listed(keys))
     try:
@@ -63,7 +60,6 @@ def _checked(schema: Schema, key: tuple[Any, ...]) -> tuple[KeyValue, ...]:
 
 
 def _are_all(schema: Schema, values: tuple[Any, ...]) -> bool:
-    """Return whether each value is a key by itself."""
     try:
         return all(check_key(schema.row_keys[0], plain_integer(value)) is not None for value in values)
     except InvalidInput:

@@ -43,14 +43,9 @@ def find_iterator(iterator: PythonIterator) -> Function:
 
     A name that is not allowed is not imported, as it comes from a file in the warehouse.
 
-    Raises
-    ------
-    NotAllowed
-        When the user has not allowed the name; the hint says how to.
-    NotFound
-        When there is no such entry point or function; the hint suggests the nearest.
-    InvalidInput
-        When the module cannot be imported, or the name is not that of a function.
+    `NotAllowed` when the user has not allowed the name; the hint says how to. `NotFound` when there is no such entry
+    point or function; the hint suggests the nearest. `InvalidInput` when the module cannot be imported, or the name is
+    not that of a function.
     """
     name = iterator.name
     allowed = iterator.permissions.function(name)
@@ -105,17 +100,14 @@ def run_iterator(
 
     Holds one batch and the rows of one row key in memory.
 
+    `InvalidInput` when the function fails or breaks its contract; the error names the iterator.
+
     Parameters
     ----------
     batches
         Sorted rows with every column of the table.
     function, iterator
         The function, and the name and configuration that it is called with.
-
-    Raises
-    ------
-    InvalidInput
-        When the function fails or breaks its contract; the error names the iterator.
     """
     for batch in _whole_keys(batches, [key.name for key in schema.row_keys]):
         try:

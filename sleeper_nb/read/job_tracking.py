@@ -69,7 +69,6 @@ class JobTracker:
         self._jobs.pop(job_id, None)
 
     def began(self, job_id: str, since: datetime | None = None) -> None:
-        """Record that a job runs; since now when None."""
         self._record(self._jobs[job_id].running(since or self._store.clock.now()))
 
     def finished(
@@ -87,11 +86,9 @@ class JobTracker:
         self._record(replace(done, reason=outcome))
 
     def failed(self, job_id: str, reason: str) -> None:
-        """Record that a job failed."""
         self._record(self._jobs[job_id].failed(self._store.clock.now(), reason))
 
     def cancelled(self, job_id: str, reason: str) -> None:
-        """Record that a job was cancelled."""
         self._record(self._jobs[job_id].cancelled(self._store.clock.now(), reason))
 
     def ended_by(self, error: BaseException) -> None:
@@ -297,6 +294,8 @@ def jobs_of(catalog: Catalog, table_id: str, which: Which, limit: int, now: date
     An unfinished compaction without a claim has the reason `CLAIM_ENDED`, an unfinished load or change whose id a later
     run has finished has the reason `RUN_AGAIN`, and one whose process has ended, on this machine, `PROCESS_ENDED`.
 
+    `InvalidInput` when the limit is less than 1, or `which` is unknown.
+
     Parameters
     ----------
     catalog, table_id
@@ -307,11 +306,6 @@ def jobs_of(catalog: Catalog, table_id: str, which: Which, limit: int, now: date
         The most runs to return.
     now
         The current time, for claims.
-
-    Raises
-    ------
-    InvalidInput
-        When the limit is less than 1, or `which` is unknown.
     """
     if limit < 1 or which not in get_args(Which):
         hint = "give a limit of 1 or more, and one of all, running and failed"
@@ -359,7 +353,6 @@ def own_process() -> str:
 
 
 def _has_ended_process(job: Job) -> bool:
-    """Return whether an unfinished job ran in a process of this machine that has ended."""
     found = None if job.ended else _PROCESS.fullmatch(job.reason or "")
     return found is not None and found[3] == _machine() and found[4] != _began(int(found[1]))
 
@@ -395,14 +388,12 @@ def _is_in(job: Job, which: Which) -> bool:
 
 
 def list_jobs(title: str, jobs: Sequence[tuple[TableEntry, Job]], now: datetime, *, with_table: bool) -> Listing[Job]:
-    """Return jobs as a table, one row per run."""
     cells = tuple(((entry.name,) if with_table else ()) + _cells(job, now) for entry, job in jobs)
     columns = (("table",) if with_table else ()) + _COLUMNS
     return Listing(tuple(job for _, job in jobs), columns, cells, title, "" if jobs else "no jobs")
 
 
 def newest_jobs(jobs: Iterable[tuple[TableEntry, Job]], limit: int) -> list[tuple[TableEntry, Job]]:
-    """Return the newest runs of several tables, newest first."""
     return sorted(jobs, key=lambda pair: (pair[1].created, pair[1].id), reverse=True)[:limit]
 
 

@@ -83,7 +83,6 @@ class Operator:
 
     @property
     def width(self) -> int:
-        """How many columns it returns."""
         return len(self.scanned) if self.table else len(self.columns)
 
     def below(self) -> Iterator[Operator]:
@@ -125,7 +124,6 @@ class _Needs:
     of_scans: dict[int, list[JoinedKey]] = field(default_factory=dict)
 
     def add_of_pair(self, join: Operator, pair: tuple[int, int]) -> None:
-        """Add what follows from two columns of a join that are equal."""
         for side in join.prunable:
             of = _values(join.inputs[1 - side], pair[1 - side])
             if of:

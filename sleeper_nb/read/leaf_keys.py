@@ -72,10 +72,8 @@ def leaf_keys(
 
     With a `pool`, files are read in parallel.
 
-    Raises
-    ------
-    StorageError
-        When a file outside the table's folder was changed since it was added: its keys are not those of the table.
+    `StorageError` when a file outside the table's folder was changed since it was added: its keys are not those of the
+    table.
     """
     check_unchanged(references, storage)
     rows = sum(reference.rows for reference in references)
@@ -139,7 +137,6 @@ class KeysInMemory(LeafKeys):
         return cls(_concatenated(tables, schema), [reference.filename for reference in references], schema, leaf.region)
 
     def rows(self, region: Region) -> int:
-        """Return exactly how many rows lie in a region."""
         return int(self._in(region).num_rows)
 
     def median(self, dimension: int, region: Region) -> KeyValue | None:
@@ -191,7 +188,6 @@ class PlacedGroup(NamedTuple):
 
     @property
     def first_key(self) -> KeyValue:
-        """The minimum of the first row key."""
         ends = self.group.ends[0]
         assert ends is not None  # noqa: S101 - `KeysOfRowGroups` refuses other row groups
         return ends[0]
@@ -215,7 +211,6 @@ class KeysOfRowGroups(LeafKeys):
         self._groups = [placed for placed in placed_groups if placed.group.may_overlap(leaf.region)]
 
     def rows(self, region: Region) -> int:
-        """Return the rows of the row groups that begin in the region."""
         begins = (placed for placed in self._overlapping(region) if placed.first_key in region.ranges[0])
         return sum(placed.group.rows for placed in begins)
 

@@ -42,10 +42,7 @@ _READ_AHEAD: Final = 2
 def positions_of(vector: DeletionVector | None, storage: Storage) -> Positions:
     """Return the positions of a deletion vector; none for no vector.
 
-    Raises
-    ------
-    NotFound, StorageError
-        When the vector's file is gone, or was changed after it was written.
+    `NotFound`, `StorageError` when the vector's file is gone, or was changed after it was written.
     """
     if vector is None:
         return NO_POSITIONS
@@ -94,7 +91,6 @@ class LiveRows:
 
     @classmethod
     def of(cls, file: PlannedFile, schema: Schema, storage: Storage, regions: Sequence[Region | None]) -> LiveRows:
-        """Return the rows of a planned file that are in some regions."""
         deleted, only = positions_of(file.deletions, storage), None
         if file.only is not None:
             only = np.setdiff1d(positions_of(file.only, storage), deleted, assume_unique=True)
@@ -180,10 +176,7 @@ class PlacedFile:
 def placed_files(plan: ScanPlan) -> list[PlacedFile]:
     """Return the files of a plan with their numbers; one is there twice if two leaves deleted different rows of it.
 
-    Raises
-    ------
-    AssertionError
-        When the plan's rows are processed: what comes out has no place.
+    `AssertionError` when the plan's rows are processed: what comes out has no place.
     """
     if not plan.processing.is_nothing:
         raise AssertionError(f"rows that go through {plan.processing} have no places in files")
@@ -195,12 +188,10 @@ def placed_files(plan: ScanPlan) -> list[PlacedFile]:
 
 
 def placed_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the columns of rows with their places."""
     return pa.schema([*schema, *PLACES])
 
 
 def _taken(rows: pa.RecordBatch, first: int, only: Positions) -> pa.RecordBatch:
-    """Return those of some consecutive rows of a file that are at some positions."""
     begin, end = np.searchsorted(only, (first, first + rows.num_rows))
     return rows.take(pa.array(only[begin:end] - first))
 
@@ -210,7 +201,6 @@ def _reaches(group: RowGroup, limits: Sequence[Region] | None) -> bool:
 
 
 def _runs(numbers: Sequence[int]) -> Iterator[list[int]]:
-    """Yield consecutive numbers together."""
     for _, run in groupby(enumerate(numbers), key=lambda each: each[1] - each[0]):
         yield [number for _, number in run]
 

@@ -78,7 +78,6 @@ _SWAPPED: Final[Mapping[ComparisonOperator, ComparisonOperator]] = {
 
 
 def swapped(operator: ComparisonOperator) -> ComparisonOperator:
-    """Return the operator of a comparison whose sides are swapped."""
     return _SWAPPED[operator]
 
 
@@ -161,7 +160,6 @@ class Pruning:
 
     @classmethod
     def of(cls, predicate: Predicate, schema: Schema) -> Pruning:
-        """Return what can be pruned, so that every row which meets a predicate is read."""
         return cls(inclusive_projection(predicate, schema), predicate)
 
 
@@ -351,7 +349,6 @@ def _any(found: Iterable[Regions | None]) -> Regions | None:
 
 
 def hull_of(regions: Sequence[Region]) -> Region:
-    """Return the smallest region that covers some regions."""
     return Region(tuple(map(Range.hull, zip(*(region.ranges for region in regions), strict=True))))
 
 

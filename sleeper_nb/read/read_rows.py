@@ -85,6 +85,10 @@ def read(
 ) -> pa.Table:
     """Return the processed rows of a plan, leaf by leaf and in key order within each leaf.
 
+    `NotFound` when a column or the table's iterator is unknown, or a planned file does not exist any more.
+    `InvalidInput` when a column is named twice, the limit is negative, or the condition or the processing fails for a
+    row. `StorageError` when a file cannot be read.
+
     Parameters
     ----------
     plan
@@ -97,15 +101,6 @@ def read(
         A condition on any columns.
     limit
         The most rows to return; all when None.
-
-    Raises
-    ------
-    NotFound
-        When a column or the table's iterator is unknown, or a planned file does not exist any more.
-    InvalidInput
-        When a column is named twice, the limit is negative, or the condition or the processing fails for a row.
-    StorageError
-        When a file cannot be read.
     """
     schema = pa.schema(selected_fields(plan.schema.names if columns is None else columns, plan.schema))
     return pa.Table.from_batches(stream(plan, storage, columns=columns, where=where, limit=limit), schema)
@@ -167,10 +162,7 @@ def _can_join(group: Sequence[PlannedLeaf], leaf: PlannedLeaf) -> bool:
 def placed_rows(files: Iterable[PlacedFile], schema: Schema, storage: Storage) -> Iterator[pa.RecordBatch]:
     """Yield the rows of some files with their places: the columns of the schema, then `place_columns.PLACES`.
 
-    Raises
-    ------
-    NotFound, StorageError
-        When a file does not exist any more, or cannot be read.
+    `NotFound`, `StorageError` when a file does not exist any more, or cannot be read.
     """
     types = placed_schema(schema.arrow)
     for file in files:
@@ -238,6 +230,8 @@ def merged(
 ) -> Generator[pa.RecordBatch]:
     """Yield the rows of some files merged in key order, each file restricted to its planned region.
 
+    `NotFound`, `StorageError` when a file does not exist any more, or cannot be read.
+
     Parameters
     ----------
     files
@@ -246,11 +240,6 @@ def merged(
         The table's.
     columns, limit
         As in `read`.
-
-    Raises
-    ------
-    NotFound, StorageError
-        When a file does not exist any more, or cannot be read.
     """
     if not files:
         return
@@ -480,10 +469,7 @@ def check_files(files: Sequence[PlannedFile], storage: Storage, *, is_whole: boo
 
     Engines read some truncated files as files without rows. The content is checked as well, as in `check_contents`.
 
-    Raises
-    ------
-    NotFound, StorageError
-        Naming the first such file.
+    `NotFound`, `StorageError`: naming the first such file.
     """
     own = [file for file in files if not is_foreign(file.filename)]
     sizes = _of_each(own, storage, storage.size)
@@ -531,17 +517,14 @@ def check_contents(files: Sequence[PlannedFile], storage: Storage, *, is_whole: 
     which only a part is read. Objects in a bucket are verified by their store. Of files that were added where they
     were, size and stamp are compared.
 
+    `StorageError`: for the first damaged file; the hint says what to do.
+
     Parameters
     ----------
     storage
         The table's folder.
     is_whole
         Whether all columns of all rows are read.
-
-    Raises
-    ------
-    StorageError
-        For the first damaged file; the hint says what to do.
     """
     check_unchanged(files, storage)
     _check_checksums(files, storage, is_whole=is_whole)

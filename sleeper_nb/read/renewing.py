@@ -32,7 +32,6 @@ class Renewing:
                 self._thread.start()
 
     def end(self) -> None:
-        """Stop the thread: at once, or when the renewal under way is done."""
         self._wake.set()
 
     def _run(self, wake: threading.Event) -> None:

@@ -60,7 +60,6 @@ class CommitCosts:
         return None if store.storage.local else cls(store.name, state.totals().files)
 
     def ingest(self, files: int) -> RequestEstimate:
-        """Return what a load costs that writes so many files."""
         puts, units = self._commit(files, 0)
         return RequestEstimate(files + puts, 1, units, 5)
 
@@ -88,5 +87,4 @@ class CommitCosts:
 
 
 def query(files: int) -> RequestEstimate:
-    """Return what a query costs that reads so many files in S3."""
     return RequestEstimate(0, 1 + 3 * files, 0, 3)

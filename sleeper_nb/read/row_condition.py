@@ -26,10 +26,7 @@ class RowFilter(Protocol):
     def filter(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a stream that meet the condition, in order and with all their columns.
 
-        Raises
-        ------
-        InvalidInput
-            When the condition cannot be evaluated for some row.
+        `InvalidInput` when the condition cannot be evaluated for some row.
         """
 
 

@@ -54,15 +54,12 @@ class Processor:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the processed rows of one leaf, still sorted.
 
+        `InvalidInput` when the iterator fails or breaks its contract, or a sum does not fit its field.
+
         Parameters
         ----------
         batches
             The leaf's rows in key order, at least with the columns of `DataProcessing.columns`.
-
-        Raises
-        ------
-        InvalidInput
-            When the iterator fails or breaks its contract, or a sum does not fit its field.
         """
         rows: Iterable[pa.RecordBatch] = map(self._with_table_types, batches)
         for each in self.processing.filters:
@@ -115,6 +112,8 @@ def aggregate(
     Holds one batch and the rows of one key in memory. NaN is the greatest value, as in SQL. A null item of a map counts
     as absent, and combined maps are sorted by their keys. Aggregations of columns that the batches lack are skipped.
 
+    `InvalidInput` when a sum does not fit the type of its field; the error names the key.
+
     Parameters
     ----------
     batches
@@ -125,11 +124,6 @@ def aggregate(
     Yields
     ------
     Batches that have all rows of each of their keys.
-
-    Raises
-    ------
-    InvalidInput
-        When a sum does not fit the type of its field; the error names the key.
     """
     in_part = processing.in_part()
     rows = _aggregated(batches, in_part, schema)

@@ -55,7 +55,6 @@ class PlannedFile(NamedTuple):
 
     @property
     def only_this_partition(self) -> bool:
-        """Whether no row of the file is of another partition."""
         return self.region is None
 
 
@@ -224,7 +223,6 @@ class TableRows:
 
     @cached_property
     def plan(self) -> ScanPlan:
-        """What is read, and what is skipped."""
         return plan_scan(self.state, None, self.processing, self.pruning)
 
     @property
@@ -297,7 +295,6 @@ def files_by_partition(state: TableState) -> dict[str, list[PlannedFile]]:
 
 
 def _has_leaf_files_only(state: TableState) -> bool:
-    """Return whether no file belongs to a partition that was split since."""
     return all(name in state.tree.leaf_ids for name, _, _ in state.files.runs)
 
 
@@ -338,7 +335,6 @@ def files_in(state: TableState, leaf: Partition, part: Region, reached: Regions 
 
 
 def _overlap(region: Region, rows: pa.Table, schema: Schema) -> pa.ChunkedArray:
-    """Return for each reference whether its key range overlaps a region."""
     return keys_in(region, rows, schema, low="max_", high="min_")
 
 
@@ -363,6 +359,8 @@ def keys_in(region: Region, rows: pa.Table, schema: Schema, *, low: str = "", hi
 def regions_of(schema: Schema, keys: Any = None, region: Mapping[str, Any] | str | None = None) -> list[Region] | None:
     """Return the regions for the keys or key ranges that a user gave; None for the whole table.
 
+    `InvalidInput` when both are given, a name is not a row key, or a value has the wrong type.
+
     Parameters
     ----------
     keys
@@ -371,11 +369,6 @@ def regions_of(schema: Schema, keys: Any = None, region: Mapping[str, Any] | str
     region
         A mapping from row keys to ``(min, max)``: min is included, max excluded, and None means unbounded. Or the same
         as text (see `parse_region`).
-
-    Raises
-    ------
-    InvalidInput
-        When both are given, a name is not a row key, or a value has the wrong type.
     """
     if keys is not None and region is not None:
         raise InvalidInput("a scan takes keys or a region, not both", hint="omit one of them")

@@ -45,7 +45,6 @@ def _dense(values: pa.Array) -> Ranks:
 
 
 def _of_floats(values: pa.Array) -> pa.Array:
-    """Return integers that have the order of floats."""
     floats = values.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64)
     floats = np.where(np.isnan(floats), np.nan, floats)  # one NaN of many
     bits = floats.view(np.int64)
@@ -53,7 +52,6 @@ def _of_floats(values: pa.Array) -> pa.Array:
 
 
 def lengths(values: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
-    """Return the lengths of lists or maps without nulls."""
     found: np.ndarray[tuple[int], np.dtype[np.int32]] = np.diff(values.offsets.to_numpy())
     return found
 

@@ -39,7 +39,6 @@ class Winners:
     is_null: _Mask
 
     def values(self, rows: pa.RecordBatch, field: str) -> pa.Array:
-        """Return the values of one of the fields, one for each key."""
         return rows[field].take(pa.array(self.rows, mask=self.is_null))
 
 
@@ -70,7 +69,6 @@ def winners(rows: pa.RecordBatch, starts: Ranks, processing: DataProcessing) -> 
 
 
 def deleted(rows: pa.RecordBatch, starts: Ranks, processing: DataProcessing) -> _Mask:
-    """Return for each key whether its last row marks it as deleted."""
     mark = processing.delete_column
     (rule,) = (each for each in processing.aggregations if each.field == mark)
     last = _winning(rows, starts, rule, (mark,), mark)
@@ -78,7 +76,6 @@ def deleted(rows: pa.RecordBatch, starts: Ranks, processing: DataProcessing) -> 
 
 
 def is_true(values: pa.Array) -> _Mask:
-    """Return which values are true, and not null."""
     mask: _Mask = pc.fill_null(values, False).to_numpy(zero_copy_only=False)  # noqa: FBT003 - a value
     return mask
 

@@ -45,17 +45,14 @@ class Waiting:
         return self.message, self.author, self.job_id, self.expectations
 
     def succeed(self, snapshot: Snapshot) -> None:
-        """Set the snapshot that the change made."""
         self.snapshot = snapshot
         self.settled.set()
 
     def fail(self, error: BaseException) -> None:
-        """Set the error with which the change failed."""
         self.error = error
         self.settled.set()
 
     def result(self) -> Snapshot:
-        """Return the snapshot, or raise the error."""
         if self.error is not None:
             raise self.error
         assert self.snapshot is not None  # noqa: S101 - settled without an error

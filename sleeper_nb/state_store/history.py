@@ -81,7 +81,6 @@ class Metadata:
 
     @property
     def paths(self) -> frozenset[str]:
-        """The files."""
         return frozenset({self.files_path, self.partitions_path, *([self.log.path] if self.log else [])})
 
 
@@ -201,12 +200,8 @@ class History:
     def keep_schema(self, state: TableState) -> None:
         """Write the file of a state's schema again if it is missing: the log has the schema, other metadata has not.
 
-        Raises
-        ------
-        StorageError
-            When the file is there, but is another; or when the state has another schema than its version had.
-        NotFound
-            When the table was deleted in the meantime; no file is left.
+        `StorageError` when the file is there, but is another; or when the state has another schema than its version
+        had. `NotFound` when the table was deleted in the meantime; no file is left.
         """
         if not self._storage.has(paths.schema(state.schema_id)):
             metadata_files.write_new_schema(self._storage, state.schema_id, state.schema)
@@ -221,10 +216,7 @@ class History:
     def materialised(self, snapshot: Snapshot, state: TableState) -> Snapshot:
         """Return a snapshot with full Parquet metadata, which is written first when missing.
 
-        Raises
-        ------
-        NotFound
-            When the snapshot has expired in the meantime; no file is left.
+        `NotFound` when the snapshot has expired in the meantime; no file is left.
         """
         if Metadata.of(snapshot) is not None:
             return snapshot
@@ -247,13 +239,7 @@ class History:
         return self.retained(snapshot.id)
 
     def retained(self, snapshot_id: int) -> Snapshot:
-        """Return a snapshot as the catalog has it now.
-
-        Raises
-        ------
-        NotFound
-            When it has expired, or the table was deleted.
-        """
+        """Return a snapshot as the catalog has it now; `NotFound` when it has expired, or the table was deleted."""
         found = next((each for each in self._catalog.snapshots(self._table_id) if each.id == snapshot_id), None)
         if found is None:
             raise snapshot_not_kept(snapshot_id)
@@ -291,7 +277,6 @@ class History:
         return replace(metadata, log=SavedLog(path, start.id, start.schema_id, checksum, start.schema_checksum))
 
     def discard(self, written: Iterable[str]) -> None:
-        """Delete metadata files that no version names."""
         for path in written:
             self._storage.delete(path)
 

@@ -20,10 +20,7 @@ logger = logging.getLogger(__name__)
 def state_store_named(name: str) -> type[StateStore]:
     """Return the class of a name: one of `STATE_STORES`. Only that one is imported.
 
-    Raises
-    ------
-    NotFound
-        When there is no such class; the message names the nearest one.
+    `NotFound` when there is no such class; the message names the nearest one.
     """
     if name == "S3StateStore":
         from sleeper_nb.state_store.s3_state_store import S3StateStore
@@ -56,10 +53,7 @@ def open_state_store(
 ) -> StateStore:
     """Return a state store of the class `name`, which follows the table when it is migrated to another class.
 
-    Raises
-    ------
-    NotFound
-        When there is no such class; the message names the nearest one.
+    `NotFound` when there is no such class; the message names the nearest one.
     """
     kind = state_store_named(name)
     logger.debug("opening the %s of table %s", name, table_id)

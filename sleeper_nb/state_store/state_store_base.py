@@ -195,7 +195,6 @@ class StateStore(ABC):
 
     @property
     def name(self) -> str:
-        """The name of the class, as properties and snapshots have it."""
         return type(self).__name__
 
     @property
@@ -211,7 +210,6 @@ class StateStore(ABC):
         """
 
     def rebuild(self, snapshot: Snapshot) -> TableState:
-        """Return the state of a snapshot of this store that has no Parquet metadata."""
         return self.history.replay(snapshot)
 
     def forget(self) -> None:  # noqa: B027 - most stores keep nothing of their own
@@ -239,6 +237,8 @@ class StateStore(ABC):
     ) -> Snapshot:
         """Create the table: schema, metadata, and last its catalog entry, so that an incomplete table is never visible.
 
+        `AlreadyExists` when the name is taken; everything that was written is deleted, but for the data files.
+
         Parameters
         ----------
         name, schema, tree, author
@@ -251,11 +251,6 @@ class StateStore(ABC):
             Files that are written already, with the rows that the table has from the first snapshot on.
         message, expectations
             Of the first snapshot.
-
-        Raises
-        ------
-        AlreadyExists
-            When the name is taken; everything that was written is deleted, but for the data files.
         """
         from sleeper_nb.model.transactions import initial_state
 
@@ -284,7 +279,6 @@ class StateStore(ABC):
         self.catalog.create_table(entry, snapshot)
 
     def head(self) -> Snapshot:
-        """Return the current snapshot."""
         return self.catalog.current(self.table_id)
 
     def on_head(self, action: Callable[[Snapshot], T]) -> T:
@@ -305,16 +299,12 @@ class StateStore(ABC):
         return action(self.head())
 
     def current(self) -> tuple[Snapshot, TableState]:
-        """Return the current snapshot and its state."""
         return self.on_head(lambda head: (head, self.load(head)))
 
     def retained(self) -> tuple[Snapshot, ...]:
         """Return the retained snapshots, newest first, for operations that delete what none of them needs.
 
-        Raises
-        ------
-        StorageError
-            When the catalog's list lacks the current snapshot, and so is incomplete.
+        `StorageError` when the catalog's list lacks the current snapshot, and so is incomplete.
         """
         current = self.head().id
         snapshots = self.catalog.snapshots(self.table_id)
@@ -372,6 +362,11 @@ class StateStore(ABC):
     ) -> Snapshot:
         """Publish a change as the next snapshot.
 
+        `JobDone` when the job has made a snapshot before; nothing was changed. `StateRuleBroken` when the newest state
+        does not allow the change; nothing was changed. `ConflictError` when every attempt lost against another writer.
+        `StorageError` when the disk or the catalog failed; nothing was published. `OutcomeUnknown` when the catalog
+        failed and does not answer whether the commit succeeded.
+
         Parameters
         ----------
         change
@@ -384,19 +379,6 @@ class StateStore(ABC):
             How many of the new rows break each expectation, as `Snapshot.expectations` has it.
         announce
             Returns what is recorded of the table's properties file in the same step; each attempt asks again.
-
-        Raises
-        ------
-        JobDone
-            When the job has made a snapshot before; nothing was changed.
-        StateRuleBroken
-            When the newest state does not allow the change; nothing was changed.
-        ConflictError
-            When every attempt lost against another writer.
-        StorageError
-            When the disk or the catalog failed; nothing was published.
-        OutcomeUnknown
-            When the catalog failed and does not answer whether the commit succeeded.
         """
         return self._queue.submit(Waiting(change, message, author, job_id, expectations, announce), self._commit_all)
 
@@ -513,7 +495,6 @@ class StateStore(ABC):
         return None if is_later and self.catalog.snapshot(self.table_id, snapshot.id) is None else False
 
     def discard(self, snapshot: Snapshot, written: set[str]) -> None:  # noqa: ARG002 - for stores that write more
-        """Delete what was written for a snapshot that was not committed."""
         self.history.discard(written)
 
     def named(self, name: str) -> StateStore:

@@ -52,7 +52,6 @@ class AwsTarget:
 
     @property
     def arguments(self) -> str:
-        """Its parts as arguments of a function in Python, each after a comma, to be copied."""
         return "".join(f", {name}={value!r}" for name, value in self.given.items())
 
     def updated(self, other: AwsTarget) -> AwsTarget:
@@ -77,10 +76,7 @@ class AwsTarget:
 
         ``AWS_REGION``, which boto3 does not read, is the region where nothing else names one.
 
-        Raises
-        ------
-        InvalidInput
-            When the profile does not exist, naming those that do.
+        `InvalidInput` when the profile does not exist, naming those that do.
         """
         import boto3
         from botocore.exceptions import ProfileNotFound
@@ -100,10 +96,7 @@ class AwsTarget:
     def keys(self, session: boto3.Session) -> Any:
         """Return the credentials that boto3 finds; None where there are none.
 
-        Raises
-        ------
-        StorageError
-            When they cannot be read; what was read, which may have a secret, is in no text of the error.
+        `StorageError` when they cannot be read; what was read, which may have a secret, is in no text of the error.
         """
         from botocore.exceptions import BotoCoreError
 
@@ -122,10 +115,7 @@ class AwsTarget:
     def client(self, session: boto3.Session, service: str, **options: Any) -> Any:
         """Return boto3's client of a service, at a server whose address has nothing that may be a secret.
 
-        Raises
-        ------
-        InvalidInput, StorageError
-            As `check_server` and `keys`.
+        `InvalidInput`, `StorageError`: as `check_server` and `keys`.
         """
         from botocore.exceptions import BotoCoreError
 

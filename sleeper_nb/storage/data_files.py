@@ -71,7 +71,6 @@ class DataFileSettings:
 
     @classmethod
     def of(cls, properties: TableProperties) -> Self:
-        """Return the settings of a table."""
         rows, page, compression, version, *others = properties.values(*_PROPERTIES)
         return cls(rows, page, compression, int(version.removeprefix("v")), *others)
 

@@ -66,7 +66,6 @@ class FileCache:
             self._write(address, path, _sealed(content, path))
 
     def drop_part(self, address: str, checksum: str | None, name: str) -> None:
-        """Delete the copy of a part that cannot be used."""
         path = self._path(address, checksum, name)
         if path is not None:
             self._drop(address, path)

@@ -38,6 +38,9 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 def open_storage(uri: str | Path, aws: AwsTarget = AS_BOTO3_FINDS_IT, network: Network | None = None) -> Storage:
     """Return the storage at an address. Nothing is opened yet, so a wrong key or bucket fails with the first file.
 
+    `InvalidInput` when the address is of another kind, names no bucket or has a character that file names cannot have;
+    or when `endpoint_url` is not the address of a server.
+
     Parameters
     ----------
     uri
@@ -46,12 +49,6 @@ def open_storage(uri: str | Path, aws: AwsTarget = AS_BOTO3_FINDS_IT, network: N
         Where a bucket is, and which profile has the keys. Ignored for a folder.
     network
         Retries requests to a bucket within bounds, and shows it.
-
-    Raises
-    ------
-    InvalidInput
-        When the address is of another kind, names no bucket or has a character that file names cannot have; or when
-        `endpoint_url` is not the address of a server.
     """
     _check_no_keys(str(uri))
     if "\0" in str(uri) or any("\ud800" <= c <= "\udfff" for c in str(uri)):
@@ -145,7 +142,6 @@ class Storage:
             return self.place.access
 
     def below(self, folder: str) -> Storage:
-        """Return the storage of a folder below this one."""
         _check_path(folder, self.root)
         return Storage(self.place.below(folder), self.outside, self.cache)
 
@@ -174,10 +170,7 @@ class Storage:
     def locate(self, path: str) -> str:
         """Return what engines open: the absolute path of a file, or ``s3://bucket/key``.
 
-        Raises
-        ------
-        NotAllowed
-            When the file is not in this folder, and the user has not allowed the place where it is.
+        `NotAllowed` when the file is not in this folder, and the user has not allowed the place where it is.
         """
         if is_foreign(path):
             self._check_foreign(path)
@@ -230,7 +223,6 @@ class Storage:
                 raise
 
     def input(self, path: str) -> pa.NativeFile:
-        """Open a file for reading at any position."""
         with self._read(path) as (place, name):
             return place.readable.open_input_file(f"{place.prefix}/{name}")
 
@@ -271,7 +263,6 @@ class Storage:
             return self.place.put_new(path, content)
 
     def size(self, path: str) -> int:
-        """Return a file's bytes."""
         with self._read(path) as (place, name):
             return place.size(name)
 

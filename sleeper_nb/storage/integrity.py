@@ -75,12 +75,10 @@ def checksummed(storage: Storage, path: str) -> Iterator[tuple[pa.NativeFile, Ch
 
 
 def damaged(storage: Storage, path: str) -> StorageError:
-    """Return the error for a file that was changed after it was written."""
     return StorageError(f"{storage.locate(path)} {DAMAGED}", hint=HINT)
 
 
 def checked(storage: Storage, path: str, content: bytes, checksum: str | None) -> bytes:
-    """Return the content of a file; raise `damaged` if it does not match a known checksum."""
     if checksum is not None and checksum_of(content) != checksum:
         raise damaged(storage, path)
     return content
@@ -89,12 +87,7 @@ def checked(storage: Storage, path: str, content: bytes, checksum: str | None) -
 def read_checked(storage: Storage, path: str, checksum: str | None) -> bytes:
     """Return a file's content, of a bucket from the copy on this machine where there is one.
 
-    Raises
-    ------
-    NotFound
-        When there is no such file.
-    StorageError
-        When the content does not match a known checksum.
+    `NotFound` when there is no such file. `StorageError` when the content does not match a known checksum.
     """
     if storage.local:
         return checked(storage, path, storage.read(path), checksum)
@@ -132,7 +125,6 @@ def _checksum_now(located: str, _modified: int, _size: int, _inode: int) -> str:
 
 
 def changed_since(storage: Storage, path: str) -> StorageError:
-    """Return the error for a file that the table only refers to, and that was changed since."""
     return StorageError(f"{storage.locate(path)} {CHANGED}", hint=HINT)
 
 
@@ -144,7 +136,6 @@ def is_as_recorded(storage: Storage, path: str, recorded: str) -> bool:
 
 
 def file_checksum(storage: Storage, path: str) -> str:
-    """Return the checksum of a file, read in parts."""
     return checksum_of_all(_parts(storage, path))
 
 

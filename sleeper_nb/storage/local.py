@@ -50,7 +50,7 @@ class LocalPlace:
         self.root = self.prefix = str(Path(root).absolute())
         self.filesystem = self.readable = fs.LocalFileSystem()
 
-    def below(self, folder: str) -> LocalPlace:  # noqa: D102 - the contract is in `Place`, here and below
+    def below(self, folder: str) -> LocalPlace:
         place = LocalPlace(f"{self.root}/{folder}", sync=self._sync)
         place.real = None if self.real is None else f"{self.real}/{folder}"
         return place
@@ -69,7 +69,7 @@ class LocalPlace:
         """Return what another process needs; on its machine, the address may lead to the folder by another way."""
         return {**vars(self), "real": None}
 
-    def create(self, path: str) -> pa.NativeFile:  # noqa: D102
+    def create(self, path: str) -> pa.NativeFile:
         located = self._at(path)
         try:
             return self.filesystem.open_output_stream(located)
@@ -87,13 +87,13 @@ class LocalPlace:
         finally:
             os.close(descriptor)
 
-    def whole(self, path: str) -> bytes | None:  # noqa: ARG002, D102 - a stream does as well
+    def whole(self, path: str) -> bytes | None:  # noqa: ARG002 - a stream does as well
         return None
 
-    def put(self, path: str, content: bytes) -> bool:  # noqa: ARG002, D102 - a folder has no such operation
+    def put(self, path: str, content: bytes) -> bool:  # noqa: ARG002 - a folder has no such operation
         return False
 
-    def put_new(self, path: str, content: bytes) -> bool:  # noqa: D102
+    def put_new(self, path: str, content: bytes) -> bool:
         located = Path(self._at(path))
         located.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -104,20 +104,20 @@ class LocalPlace:
         self.keep(path)
         return True
 
-    def size(self, path: str) -> int:  # noqa: D102
+    def size(self, path: str) -> int:
         return int(self._file_info(path).size)
 
-    def stamped(self, path: str) -> tuple[int, str]:  # noqa: D102
+    def stamped(self, path: str) -> tuple[int, str]:
         info = self._file_info(path)
         return int(info.size), modified_stamp(info.mtime_ns)
 
-    def elsewhere(self, address: str) -> tuple[LocalPlace, str]:  # noqa: D102
+    def elsewhere(self, address: str) -> tuple[LocalPlace, str]:
         if "://" in address:
             raise StorageError(f"{address} is in a bucket, and the table in a folder", hint=COPY_IT)
         folder, _, name = address.rpartition("/")
         return LocalPlace(folder or "/", sync=self._sync), name
 
-    def files(self, folder: str) -> list[StoredFile]:  # noqa: D102
+    def files(self, folder: str) -> list[StoredFile]:
         if self._is_behind_link(folder):
             return []
         found, folders = [], [folder]
@@ -151,7 +151,7 @@ class LocalPlace:
     def _is_allowed(self, link: str) -> bool:
         return link in self.links and os.path.realpath(self._at(link)) == self.links[link]
 
-    def links_in(self, folder: str) -> dict[str, str]:  # noqa: D102
+    def links_in(self, folder: str) -> dict[str, str]:
         if folder and Path(self._at(folder)).is_symlink():
             return {folder: os.path.realpath(self._at(folder))}
         found, folders = {}, [folder]
@@ -164,16 +164,16 @@ class LocalPlace:
                     folders.append(path)
         return found
 
-    def folders(self, folder: str) -> list[str]:  # noqa: D102
+    def folders(self, folder: str) -> list[str]:
         selector = fs.FileSelector(self._at(folder).rstrip("/"), allow_not_found=True)
         found = self.filesystem.get_file_info(selector)
         return [info.base_name for info in found if info.type == fs.FileType.Directory]
 
-    def delete(self, path: str) -> None:  # noqa: D102
+    def delete(self, path: str) -> None:
         with contextlib.suppress(FileNotFoundError), self._folder_of(path) as (folder, name):
             os.unlink(name, dir_fd=folder)  # of a link, the link itself
 
-    def delete_all(self, folder: str) -> None:  # noqa: D102
+    def delete_all(self, folder: str) -> None:
         with contextlib.suppress(FileNotFoundError), self._folder_of(folder) as (above, name):
             while True:
                 if stat.S_ISLNK(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode):
@@ -213,20 +213,20 @@ class LocalPlace:
         finally:
             os.close(opened)
 
-    def take(self, address: str, path: str) -> None:  # noqa: D102
+    def take(self, address: str, path: str) -> None:
         located = Path(self._at(path))
         located.parent.mkdir(parents=True, exist_ok=True)
         os.link(address, located)
         self.keep(path)
         self.keep(path.rpartition("/")[0])
 
-    def release(self, address: str, path: str) -> None:  # noqa: D102
+    def release(self, address: str, path: str) -> None:
         with contextlib.suppress(FileNotFoundError):
             if Path(address).samefile(self._at(path)):
                 os.utime(address)  # clean-ups spare files with two names, and new ones
                 Path(address).unlink()
 
-    def is_settled(self, path: str, since: datetime) -> bool:  # noqa: D102
+    def is_settled(self, path: str, since: datetime) -> bool:
         try:
             with self._folder_of(path) as (folder, name):
                 status = os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -234,7 +234,7 @@ class LocalPlace:
             return False
         return status.st_nlink == 1 and _modified(status) < since
 
-    def explain(self, error: Exception, located: str) -> SleeperError | None:  # noqa: D102
+    def explain(self, error: Exception, located: str) -> SleeperError | None:
         if isinstance(error, IsADirectoryError) or str(error).endswith("is a directory"):  # as PyArrow has it
             return NotAFile.at(located)
         if isinstance(error, FileNotFoundError):

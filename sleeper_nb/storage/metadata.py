@@ -88,7 +88,6 @@ def partitions_table(tree: PartitionTree, schema: Schema) -> pa.Table:
 
 
 def write_partitions(storage: Storage, path: str, tree: PartitionTree, schema: Schema) -> str:
-    """Write the whole partition tree of a snapshot; return the file's checksum."""
     return _write(storage, path, partitions_table(tree, schema))
 
 
@@ -105,7 +104,6 @@ def read_partitions(storage: Storage, path: str, schema: Schema, checksum: str |
 
 
 def write_schema(storage: Storage, schema_id: int, schema: Schema) -> None:
-    """Write a schema under its id."""
     storage.write(paths.schema(schema_id), schema.to_json().encode())
 
 
@@ -117,10 +115,7 @@ def write_new_schema(storage: Storage, schema_id: int, schema: Schema) -> bool:
 def read_schema(storage: Storage, schema_id: int, checksum: str | None = None) -> Schema:
     """Read what `write_schema` wrote.
 
-    Raises
-    ------
-    StorageError
-        When the file does not match the given checksum or does not contain a schema; the error names it.
+    `StorageError` when the file does not match the given checksum or does not contain a schema; the error names it.
     """
     path = paths.schema(schema_id)
     content = read_checked(storage, path, checksum)
@@ -190,10 +185,7 @@ class MetadataFile:
     def opened(cls, storage: Storage, path: str, checksum: str | None) -> MetadataFile:
         """Open a file of the format of this release, which must have the recorded checksum.
 
-        Raises
-        ------
-        NotFound, StorageError
-            When it is missing or damaged, is the file of another version, or has another format.
+        `NotFound`, `StorageError` when it is missing or damaged, is the file of another version, or has another format.
         """
         # From a bucket, read the whole file in one request: a server's error must not look like a damaged file.
         is_whole = not storage.local or (checksum is not None and storage.size(path) <= READ_WHOLE_BYTES)
@@ -238,7 +230,6 @@ class MetadataFile:
         self.close()
 
     def close(self) -> None:
-        """Close the file, after which nothing more can be read."""
         self.file.close(force=True)
 
     def read(self, names: Sequence[str]) -> pa.Table:
@@ -284,7 +275,6 @@ class UnreadStatistics:
 
 @contextlib.contextmanager
 def _named(place: str) -> Iterator[None]:
-    """Raise errors of Arrow as one that names the file."""
     try:
         yield
     except (pa.ArrowException, OSError, ValueError) as error:  # a damaged name is no UTF-8
@@ -318,10 +308,7 @@ class ManifestList:
     def read(self, savepoint: Savepoint) -> tuple[ManifestFileMeta, ...]:
         """Return the metadata files that list the data files of a savepoint: a full list, and perhaps a log after it.
 
-        Raises
-        ------
-        NotFound, StorageError
-            When one is missing or damaged.
+        `NotFound`, `StorageError` when one is missing or damaged.
         """
         path, log = savepoint.full_manifest_list, savepoint.log
         files = read_files(self._storage, path, savepoint.files_checksum)

@@ -52,7 +52,6 @@ def data_file(partition_id: str, name: str) -> str:
 
 
 def is_data_file(path: str) -> bool:
-    """Return whether a path is that of a data file."""
     return _DATA_FILE.fullmatch(path) is not None
 
 
@@ -74,12 +73,10 @@ def is_of_table(path: str) -> bool:
 
 
 def files_metadata(snapshot_id: int, name: str) -> str:
-    """Return the path of the Parquet file with all file references of a snapshot."""
     return f"{STATE_STORE}/files/{snapshot_id:012d}-{name}-files.parquet"
 
 
 def partitions_metadata(snapshot_id: int, name: str) -> str:
-    """Return the path of the Parquet file with the partition tree of a snapshot."""
     return f"{STATE_STORE}/partitions/{snapshot_id:012d}-{name}-partitions.parquet"
 
 
@@ -89,7 +86,6 @@ def log_metadata(snapshot_id: int, name: str) -> str:
 
 
 def savepoint(savepoint_id: int) -> str:
-    """Return the path of a savepoint's JSON (the proposal's name)."""
     return f"{SAVEPOINTS}/savepoint-{savepoint_id}"
 
 
@@ -100,7 +96,6 @@ def savepoint_id(path: str) -> int | None:
 
 
 def schema(schema_id: int) -> str:
-    """Return the path of a schema's JSON."""
     return f"{SCHEMAS}/schema-{schema_id}"
 
 

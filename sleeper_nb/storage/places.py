@@ -109,10 +109,7 @@ class Place(Protocol):
     def elsewhere(self, address: str) -> tuple[Place, str]:
         """Return the place of a file with any address of the same kind, and its path there.
 
-        Raises
-        ------
-        StorageError
-            When the file is in a bucket and this place is a folder, or the other way round.
+        `StorageError` when the file is in a bucket and this place is a folder, or the other way round.
         """
 
     def files(self, folder: str) -> list[StoredFile]:
@@ -133,10 +130,7 @@ class Place(Protocol):
     def take(self, address: str, path: str) -> None:
         """Give a file with any address of the same kind a name in this place too, durably, without a copy.
 
-        Raises
-        ------
-        StorageError
-            When the place is a bucket, where a file has one name.
+        `StorageError` when the place is a bucket, where a file has one name.
         """
 
     def release(self, address: str, path: str) -> None:
@@ -201,7 +195,6 @@ def is_in_warehouse(address: str) -> bool:
 
 
 def real_address(address: str) -> str:
-    """Return an address with all links followed."""
     return _followed(address)
 
 

@@ -75,7 +75,6 @@ LOST_TRIES, BUSY_TRIES = 5, 8
 
 
 def judge_s3(error: Exception) -> Judgement:
-    """Return how often the request of an error may be sent, and why it is sent again."""
     code, why = _code(error), in_short(error)
     if code in _OFFLINE:
         return Judgement(LOST_TRIES, lost=True, why=f"no answer: {why}")
@@ -226,19 +225,15 @@ class S3Object(io.RawIOBase):
         self._size = int(answer["ContentLength"])
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Return True."""
         return True
 
     def tell(self) -> int:
-        """Return the position."""
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move the position."""
         self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
         return self._at
 
@@ -296,7 +291,6 @@ class _Readable(fs.FileSystemHandler):  # type: ignore[misc]
 
 
 def readable(ask: Ask) -> fs.FileSystem:
-    """Return an Arrow file system over all buckets for reading objects."""
     return fs.PyFileSystem(_Readable(ask))
 
 
@@ -312,17 +306,14 @@ READ_SECONDS = 20
 class S3Connection:
     """A connection to S3 for all buckets; region, server and keys are looked up when first needed.
 
+    `NotInstalled` when boto3 is missing.
+
     Parameters
     ----------
     aws
         Where it is; the region is ``us-east-1`` when boto3 finds none.
     network
         Retries requests within bounds, and shows it; a new one when None.
-
-    Raises
-    ------
-    NotInstalled
-        When boto3 is missing.
     """
 
     def __init__(self, aws: AwsTarget = AS_BOTO3_FINDS_IT, network: Network | None = None) -> None:
@@ -376,7 +367,6 @@ class S3Connection:
 
     @property
     def endpoint_url(self) -> str | None:
-        """The server when it is not Amazon's own."""
         url = str(self.client.meta.endpoint_url)
         host = urlsplit(url).hostname or ""
         return None if host.endswith((".amazonaws.com", ".amazonaws.com.cn")) else url
@@ -432,40 +422,40 @@ class S3Place:
         self.root = f"s3://{self.prefix}"
 
     @property
-    def filesystem(self) -> fs.FileSystem:  # noqa: D102 - the contract is in `Place`, here and below
+    def filesystem(self) -> fs.FileSystem:
         return self.connection.filesystem
 
     @property
-    def readable(self) -> fs.FileSystem:  # noqa: D102
+    def readable(self) -> fs.FileSystem:
         return readable(self.connection.ask)
 
     @property
-    def access(self) -> S3Access:  # noqa: D102
+    def access(self) -> S3Access:
         return self.connection.access(self.bucket)
 
     @property
-    def network(self) -> Network:  # noqa: D102
+    def network(self) -> Network:
         return self.connection.network
 
-    def below(self, folder: str) -> S3Place:  # noqa: D102
+    def below(self, folder: str) -> S3Place:
         return S3Place(self.connection, self.bucket, self._at(folder))
 
-    def create(self, path: str) -> pa.NativeFile:  # noqa: D102
+    def create(self, path: str) -> pa.NativeFile:
         return self.filesystem.open_output_stream(f"{self.prefix}/{path}")
 
     def keep(self, path: str) -> None:
         """Do nothing: a closed object is durable."""
 
-    def whole(self, path: str) -> bytes:  # noqa: D102
+    def whole(self, path: str) -> bytes:
         return read_object(self.connection.ask, self.bucket, self._at(path))
 
-    def put(self, path: str, content: bytes) -> bool:  # noqa: D102
+    def put(self, path: str, content: bytes) -> bool:
         self.connection.ask(
             "PutObject", lambda client: client.put_object(Bucket=self.bucket, Key=self._at(path), Body=content)
         )
         return True
 
-    def put_new(self, path: str, content: bytes) -> bool:  # noqa: D102
+    def put_new(self, path: str, content: bytes) -> bool:
         from botocore.exceptions import ClientError
 
         request = {"Bucket": self.bucket, "Key": self._at(path), "Body": content, "IfNoneMatch": "*"}
@@ -480,10 +470,10 @@ class S3Place:
             raise
         return True
 
-    def size(self, path: str) -> int:  # noqa: D102
+    def size(self, path: str) -> int:
         return int(self._head(path)["ContentLength"])
 
-    def stamped(self, path: str) -> tuple[int, str]:  # noqa: D102
+    def stamped(self, path: str) -> tuple[int, str]:
         head = self._head(path)
         return int(head["ContentLength"]), etag_stamp(head["ETag"].strip('"'))
 
@@ -492,13 +482,13 @@ class S3Place:
             "HeadObject", lambda client: client.head_object(Bucket=self.bucket, Key=self._at(path))
         )
 
-    def elsewhere(self, address: str) -> tuple[S3Place, str]:  # noqa: D102
+    def elsewhere(self, address: str) -> tuple[S3Place, str]:
         if not address.startswith("s3://"):
             raise StorageError(f"{address} is in a folder, and the table in a bucket", hint=COPY_IT)
         bucket, _, key = address.removeprefix("s3://").partition("/")
         return S3Place(self.connection, bucket), key
 
-    def files(self, folder: str) -> list[StoredFile]:  # noqa: D102
+    def files(self, folder: str) -> list[StoredFile]:
         top = f"{self._at(folder)}/" if folder or self.key else ""
         cut = len(self.key) + 1 if self.key else 0
         return [
@@ -508,10 +498,10 @@ class S3Place:
             if not found["Key"].endswith("/")  # an empty object with which other tools mark a folder
         ]
 
-    def links_in(self, folder: str) -> dict[str, str]:  # noqa: ARG002, D102 - a bucket has none
+    def links_in(self, folder: str) -> dict[str, str]:  # noqa: ARG002 - a bucket has none
         return {}
 
-    def folders(self, folder: str) -> list[str]:  # noqa: D102
+    def folders(self, folder: str) -> list[str]:
         top = f"{self._at(folder)}/" if folder or self.key else ""
         prefixes = (found["Prefix"] for page in self._pages(top, "/") for found in page.get("CommonPrefixes", ()))
         return [prefix[len(top) : -1] for prefix in prefixes]
@@ -525,10 +515,10 @@ class S3Place:
                 return
             request["ContinuationToken"] = page["NextContinuationToken"]
 
-    def delete(self, path: str) -> None:  # noqa: D102
+    def delete(self, path: str) -> None:
         self.connection.ask("DeleteObject", lambda client: client.delete_object(Bucket=self.bucket, Key=self._at(path)))
 
-    def delete_all(self, folder: str) -> None:  # noqa: D102
+    def delete_all(self, folder: str) -> None:
         for page in self._pages(f"{self._at(folder)}/"):
             keys = [found["Key"] for found in page.get("Contents", ())]  # one request takes as many keys as a page has
             if keys:
@@ -546,17 +536,16 @@ class S3Place:
         if left:
             raise OSError(f"S3 did not confirm the deletion of {len(left)} objects: {min(left)}")
 
-    def take(self, address: str, path: str) -> None:  # noqa: ARG002, D102
+    def take(self, address: str, path: str) -> None:  # noqa: ARG002
         raise StorageError(f"{address} is in a bucket, where a file has one name", hint=COPY_IT)
 
     def release(self, address: str, path: str) -> None:
         """Delete nothing: no file has two names."""
 
-    def is_settled(self, path: str, since: datetime) -> bool:  # noqa: ARG002, D102 - files are not moved here
+    def is_settled(self, path: str, since: datetime) -> bool:  # noqa: ARG002 - files are not moved here
         return True
 
     def look_once(self) -> Any:
-        """Return the answer to the smallest listing of the prefix."""
         request = {"Bucket": self.bucket, "MaxKeys": 1, **({"Prefix": f"{self.key}/"} if self.key else {})}
         return self.connection.ask("ListObjectsV2", lambda client: client.list_objects_v2(**request))
 
@@ -584,7 +573,7 @@ class S3Place:
             if _code(error) != "bucketalreadyownedbyyou":
                 raise
 
-    def explain(self, error: Exception, located: str) -> SleeperError | None:  # noqa: D102
+    def explain(self, error: Exception, located: str) -> SleeperError | None:
         return explain_s3(error, located, self.bucket, lambda: _list_one(self.connection.ask, self.bucket))
 
     def _at(self, path: str) -> str:

@@ -45,7 +45,6 @@ class StreamedScanner:
         self._scanner = scanner
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """Return the rows as a stream."""
         return pa.RecordBatchReader.from_batches(self._scanner.projected_schema, self._scanner.to_batches())
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:

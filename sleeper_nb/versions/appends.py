@@ -79,7 +79,6 @@ class StreamRules:
     changes: bool = False
 
     def gives_changes(self, snapshot: Snapshot) -> bool:
-        """Return whether the rows are given that differ from the snapshot before."""
         is_rollback = snapshot.operation == ROLLBACK and not self.skip_rollbacks
         return self.changes and (is_rollback or bool(snapshot.changed_rows))
 
@@ -142,7 +141,6 @@ class Append:
 
     @property
     def bytes(self) -> int:
-        """The total size of the added files."""
         return sum(file.bytes for leaf in self.leaves for file in leaf.files)
 
 
@@ -161,7 +159,6 @@ class BatchLimits:
     rows: int | None = None
 
     def exceeded(self, snapshots: int, files: int, rows: int) -> bool:
-        """Return whether one of the three counts is over its limit."""
         counts = ((snapshots, self.snapshots), (files, self.files), (rows, self.rows))
         return any(limit is not None and count > limit for count, limit in counts)
 
@@ -171,6 +168,10 @@ def history_between(
 ) -> tuple[Snapshot, ...]:
     """Return the snapshots `after` < id <= `until`, oldest first.
 
+    `NotFound` when a snapshot of the range has expired, so that what it appended is unknown. The hint names the
+    earliest snapshot that can be reached. `StateRuleBroken` when a snapshot of the range did more than append rows, and
+    the rules do not say what to do then.
+
     Parameters
     ----------
     snapshots
@@ -179,14 +180,6 @@ def history_between(
         The table's name, for errors.
     rules
         At which snapshots the reader stops.
-
-    Raises
-    ------
-    NotFound
-        When a snapshot of the range has expired, so that what it appended is unknown. The hint names the earliest
-        snapshot that can be reached.
-    StateRuleBroken
-        When a snapshot of the range did more than append rows, and the rules do not say what to do then.
     """
     retained = {snapshot.id: snapshot for snapshot in snapshots}
     history = []
@@ -244,7 +237,6 @@ def end_of_batch(
 
 
 def no_pruning(_: TableState) -> Pruning:
-    """Return that all rows of a version are wanted."""
     return NO_PRUNING
 
 
@@ -255,6 +247,8 @@ def plan_appends(
 ) -> tuple[Append, ...]:
     """Return what the snapshots of a range appended, in their order, without commits of which no file is wanted.
 
+    `StorageError` when the state no longer has a file that a commit added.
+
     Parameters
     ----------
     history
@@ -263,11 +257,6 @@ def plan_appends(
         Returns the state at a snapshot. Called for the last snapshot, and for the one before each rollback.
     pruning
         Returns what is pruned of such a state: files without rows that are wanted.
-
-    Raises
-    ------
-    StorageError
-        When the state no longer has a file that a commit added.
     """
     appends: list[Append] = []
     for is_rollback, run in groupby(history, key=lambda snapshot: snapshot.operation == ROLLBACK):
@@ -282,17 +271,14 @@ def plan_appends(
 def files_appended(state: TableState, snapshots: Sequence[Snapshot], pruning: Pruning = NO_PRUNING) -> Iterator[Append]:
     """Yield what some commits added, from the state at the last of them or a later one; no rollback may lie between.
 
+    `StorageError`: as of `plan_appends`.
+
     Parameters
     ----------
     snapshots
         Snapshots that added rows, in order.
     pruning
         What is pruned of the state: also commits of which no file has rows that are wanted.
-
-    Raises
-    ------
-    StorageError
-        As of `plan_appends`.
     """
     added = _references_added(state, snapshots)
     counts = Counter(added["added_snapshot"].to_pylist())

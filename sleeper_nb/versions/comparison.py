@@ -99,31 +99,26 @@ class VersionComparison:
 
     @property
     def files(self) -> int:
-        """How many data files are read."""
         leaves = [leaf for region in self.regions for leaf in (region.before, region.after)]
         return len({file.filename for leaf in leaves for file in leaf.files})
 
     @property
     def bytes(self) -> int:
-        """The total size of these files."""
         leaves = [leaf for region in self.regions for leaf in (region.before, region.after)]
         return sum({file.filename: file.bytes for leaf in leaves for file in leaf.files}.values())
 
     @property
     def stored_rows(self) -> bool:
-        """Whether rows are compared as they are in the files, unprocessed."""
         return self.processing_before.is_nothing and self.processing_after.is_nothing
 
     @property
     def columns_differ(self) -> bool:
-        """Whether the versions have different columns, names or types."""
         before, after = (
             [(each.column, each.name, each.type) for each in of.fields] for of in (self.before, self.after)
         )
         return before != after
 
     def of(self, regions: Iterable[DifferingRegion]) -> VersionComparison:
-        """Return the comparison of some of the regions."""
         return replace(self, regions=tuple(regions))
 
     @property
@@ -161,11 +156,8 @@ def compare(
     each row by itself, as of one moment for both versions. Where the two versions process their rows in different
     ways, all files are read. Where only some `rows` are compared, files that have none of them are not read.
 
-    Raises
-    ------
-    InvalidInput
-        When the versions have different keys, so that their rows have no common order; or when the columns of the newer
-        version cannot hold the rows of the older one.
+    `InvalidInput` when the versions have different keys, so that their rows have no common order; or when the columns
+    of the newer version cannot hold the rows of the older one.
     """
     newer = newer_schema(before, after)
     processed_alike = _by_columns(processing_before, before.schema) == _by_columns(processing_after, after.schema)
@@ -278,7 +270,6 @@ def _overlapping(tree: PartitionTree, leaf: Partition) -> tuple[Partition, ...]:
 
 
 def _new_files(unshared: TableState, before: TableState) -> int:
-    """Return how many data files are named by these references and by none of the earlier state."""
     names = unshared.files.active_without_statistics["filename"].unique()
     earlier = before.files.active_without_statistics["filename"]
     known = earlier.filter(pc.is_in(earlier, value_set=names))

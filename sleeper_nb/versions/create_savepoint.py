@@ -50,6 +50,8 @@ def create_savepoint(
 ) -> Savepoint:
     """Save a version.
 
+    `NotFound` when the version is no longer retained. `AlreadyExists` when a savepoint has, or had, that name.
+
     Parameters
     ----------
     saved
@@ -58,13 +60,6 @@ def create_savepoint(
         Of the savepoint.
     periodic
         Whether it was due, and not asked for.
-
-    Raises
-    ------
-    NotFound
-        When the version is no longer retained.
-    AlreadyExists
-        When a savepoint has, or had, that name.
     """
     if name is not None:
         check_savepoint_name(name)
@@ -92,7 +87,6 @@ def _check_new(store: StateStore, version: Snapshot | Savepoint, name: str | Non
 
 
 def savepoint_named(store: StateStore, name: str) -> Savepoint | None:
-    """Return the savepoint of a name; None when the table has none now."""
     return next((each for each in store.catalog.savepoints(store.table_id) if each.name == name), None)
 
 

@@ -123,10 +123,7 @@ def plan_savepoint_deletion(
 def delete_savepoint(store: StateStore, savepoint: Savepoint) -> None:
     """Delete a savepoint.
 
-    Raises
-    ------
-    StorageError
-        When its file could not be deleted. The savepoint is deleted all the same.
+    `StorageError` when its file could not be deleted. The savepoint is deleted all the same.
     """
     catalog, now = store.catalog, store.clock.now()
     free_space_and_retry(catalog, lambda: catalog.delete_savepoint(store.table_id, savepoint.id, now))

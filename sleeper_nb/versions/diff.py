@@ -50,13 +50,11 @@ class ComparedVersion:
 
     @classmethod
     def of(cls, resolved: Resolved, state: TableState) -> ComparedVersion:
-        """Return the facts of a version, from its metadata."""
         files, size = files_of(state)
         rows, leaves = state.totals().rows, len(state.tree.leaves)
         return cls(resolved, resolved.version.committed, state.schema_id, rows, files, size, leaves)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the facts, with the version as a number and as text."""
         words = {"snapshot": self.resolved.snapshot_id, "version": str(self.resolved)}
         return words | {f.name: getattr(self, f.name) for f in fields(self) if f.name != "resolved"}
 

@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 class Retention:
     """How long snapshots are retained, under the names that other table formats use.
 
+    `InvalidInput` when the time is negative, a number is less than 1, or the maximum is less than the minimum.
+
     Parameters
     ----------
     time_retained
@@ -30,11 +32,6 @@ class Retention:
         How many of the newest snapshots are always retained (``snapshot.num-retained.min``).
     num_retained_max
         The most snapshots that are retained, however young (``snapshot.num-retained.max``).
-
-    Raises
-    ------
-    InvalidInput
-        When the time is negative, a number is less than 1, or the maximum is less than the minimum.
     """
 
     time_retained: timedelta = timedelta(days=7)

@@ -17,17 +17,14 @@ T = TypeVar("T")
 def free_space_and_retry(catalog: Catalog, work: Callable[[], T]) -> T:
     """Do work that leads to less being stored; when the disk is full, give up the reserve and try again.
 
+    `DiskFull` when the reserve was not enough.
+
     Parameters
     ----------
     catalog
         Keeps the reserve.
     work
         Must be done completely or not at all, so that it can be repeated.
-
-    Raises
-    ------
-    DiskFull
-        When the reserve was not enough.
     """
     while True:
         try:

@@ -68,10 +68,7 @@ class Leases:
         Calling that function again does nothing. Keys that may only read go on without a lease: a read that misses a
         file fails, and never gives other rows.
 
-        Raises
-        ------
-        NotFound
-            When the version is no longer retained.
+        `NotFound` when the version is no longer retained.
         """
         key = table_id, snapshot_id
         with self._lock:
@@ -163,7 +160,6 @@ class Leases:
                     logger.warning("table %s: the lease on snapshot %d was lost", table_id, snapshot_id)
 
     def close(self) -> None:
-        """Release every lease."""
         with self._lock:
             for key in list(self._held):
                 self._release(key)
@@ -254,7 +250,6 @@ def _release_in_thread(release: Callable[[], None]) -> None:
 
 @contextlib.contextmanager
 def hold_versions(guards: Iterable[ReadGuard], purpose: str) -> Iterator[None]:
-    """Hold several versions while a block reads them, each as `ReadGuard.during`."""
     with contextlib.ExitStack() as stack:
         for guard in guards:
             stack.enter_context(guard.during(purpose))

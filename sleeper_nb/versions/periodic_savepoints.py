@@ -51,7 +51,6 @@ class SavepointSchedule:
 
     @classmethod
     def of(cls, properties: TableProperties) -> SavepointSchedule:
-        """Return the schedule that a table's properties set."""
         return cls(properties[SAVEPOINT_INTERVAL], properties[SAVEPOINTS_RETAINED], properties[SAVEPOINT_TIME])
 
 
@@ -80,7 +79,6 @@ class PeriodicSavepoint(Report):
         return f"{made} snapshot {self.snapshot_id}"
 
     def grid(self) -> Grid:
-        """Return one line."""
         return Grid((), (), footer=self.summary or "no savepoint is due")
 
 
@@ -100,7 +98,6 @@ class RetiredSavepoints(Report):
         return f"{deleted} {counted(len(self.savepoints), 'periodic savepoint')}"
 
     def grid(self) -> Grid:
-        """Return a row for each savepoint."""
         rows = tuple((kept.id, kept.saved_snapshot_id, kept.save_time) for kept in self.savepoints)
         return Grid(("savepoint", "snapshot", "save time"), rows, self.summary or "no savepoint is due for deletion")
 

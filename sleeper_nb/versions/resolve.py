@@ -38,7 +38,6 @@ class Resolved:
 
     @property
     def snapshot_id(self) -> int:
-        """The number of the version that is read."""
         return self.version.number
 
     def __str__(self) -> str:
@@ -67,10 +66,7 @@ def resolve(catalog: Catalog, table_id: str, table: str, reference: VersionRefer
     before it; where those have expired, to the closest savepoint before it. The cost does not depend on how many
     snapshots there are.
 
-    Raises
-    ------
-    NotFound
-        The hint names the nearest candidates, or the earliest moment that can be reached.
+    `NotFound`: the hint names the nearest candidates, or the earliest moment that can be reached.
     """
     if reference is None:
         return Resolved(catalog.current(table_id))

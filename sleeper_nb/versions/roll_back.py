@@ -124,12 +124,8 @@ def roll_back(
     The table keeps its current schema: a restored row has NULL in columns that the version did not have. Whatever other
     sessions commit in the meantime is undone as well.
 
-    Raises
-    ------
-    InvalidInput
-        When the rows of the version do not fit the current schema.
-    StateRuleBroken
-        When garbage collection deleted files of the version in the meantime (`Rollback.validate`).
+    `InvalidInput` when the rows of the version do not fit the current schema. `StateRuleBroken` when garbage collection
+    deleted files of the version in the meantime (`Rollback.validate`).
     """
     old, current = store.load(to.version), store.load()
     change, snapshot = _change_to(to, old, current), None

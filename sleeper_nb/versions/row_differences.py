@@ -90,6 +90,8 @@ def stream_changes(
 
     An unchanged row is in neither; a row whose values changed is in both.
 
+    `NotFound`, `StorageError` when a file is gone or cannot be read. `InvalidInput` when rows cannot be processed.
+
     Parameters
     ----------
     comparison
@@ -101,13 +103,6 @@ def stream_changes(
         kind are not read.
     progress
         Callback that receives the region being compared.
-
-    Raises
-    ------
-    NotFound, StorageError
-        When a file is gone or cannot be read.
-    InvalidInput
-        When rows cannot be processed.
     """
     for changes in changes_by_region(comparison, storage, kinds, progress):
         yield from changes
@@ -222,7 +217,6 @@ def kind_column(names: Iterable[str]) -> str:
 
 
 def labelled_schema(schema: pa.Schema, column: str) -> pa.Schema:
-    """Return the columns of `labelled` rows."""
     return schema.insert(0, pa.field(column, pa.string(), nullable=False))
 
 
@@ -275,11 +269,9 @@ class _Side:
 
     @property
     def is_past_frontier(self) -> bool:
-        """Whether no more rows of the frontier's key can follow."""
         return self.ended or self._beyond.num_rows > 0
 
     def read_more(self) -> None:
-        """Read the next batch, when all that was read has been compared."""
         if not self._beyond.num_rows and not self.ended:
             batch = next(self._batches, None)
             self.ended = batch is None
@@ -315,7 +307,6 @@ class _Side:
 
 
 def key_at(rows: pa.RecordBatch, place: int, keys: Sequence[str]) -> Key:
-    """Return the key of a row as a value that Python can order."""
     return tuple(_ordered_value(rows[name][place]) for name in keys)
 
 

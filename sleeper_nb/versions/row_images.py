@@ -135,7 +135,6 @@ class ImageSummary:
     after: FirstImages
 
     def differing(self, columns: Sequence[str]) -> list[tuple[bool, ...]]:
-        """Return for each of the updated rows which of some columns have another value."""
         sides = (each.rows.select(columns).combine_chunks() for each in (self.before, self.after))
         batches = [table.to_batches() for table in sides]
         parts = zip(*(batch[0].columns for batch in batches), strict=True) if all(batches) else ()
@@ -263,7 +262,6 @@ def _by_whole_keys(changes: Iterable[RowDifference], keys: Sequence[str]) -> Ite
 
 
 def _first_at(rows: pa.RecordBatch, key: Key, keys: Sequence[str]) -> int:
-    """Return the place of the first row with a key, or after it, in rows sorted by key."""
     return bisect_left(range(rows.num_rows), key, key=lambda place: key_at(rows, place, keys))
 
 

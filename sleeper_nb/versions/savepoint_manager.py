@@ -43,7 +43,7 @@ class HasStore(Protocol):
     """What a savepoint manager is made from: a table (`sleeper_nb.table.Table`)."""
 
     @property
-    def store(self) -> StateStore: ...  # noqa: D102 - what keeps the table's versions
+    def store(self) -> StateStore: ...
 
 
 class SavepointManager:

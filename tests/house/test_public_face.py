@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import tomllib
 from pathlib import Path
 
 import pytest
 
+import sleeper_nb
+from docs.python_pages import homes, results
 from sleeper_nb import public_types
 
 ROOT = Path(__file__).parents[2]
@@ -42,3 +45,19 @@ def test_the_contract_has_no_exceptions():
 def test_a_public_type_is_where_it_is_said_to_be(name):
     (home,) = (module for module, names in public_types._HOMES.items() if name in names.split())
     assert getattr(public_types, name) is getattr(importlib.import_module(f"sleeper_nb.{home}"), name)
+
+
+def members_without_docstring(cls):
+    for name, member in inspect.getmembers(cls):
+        is_ours = inspect.isfunction(member) or inspect.ismethod(member) or isinstance(member, property)
+        if is_ours and not name.startswith("_") and not inspect.getdoc(member):
+            yield name
+
+
+def test_each_member_of_a_class_in_the_reference_has_a_docstring():
+    known = homes()
+    classes = sorted(name for name in {*sleeper_nb.__all__, *results()} if name in known)
+    found = {
+        name: list(members_without_docstring(getattr(importlib.import_module(known[name]), name))) for name in classes
+    }
+    assert {name: missing for name, missing in found.items() if missing} == {}

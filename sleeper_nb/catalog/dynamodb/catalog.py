@@ -238,7 +238,6 @@ class DynamoDBCatalog(Catalog):
         return lost.items[0].get("properties_checksum") == note.text  # by an attempt whose answer was lost
 
     def _noted(self, table_id: str, note: PropertiesNote) -> Item:
-        """Return the part of a transaction that records a properties file."""
         known = {} if note.expected is None else {"expected": note.expected}
         as_expected = "#properties_checksum = :expected" if known else "attribute_not_exists(#properties_checksum)"
         change, condition = "SET #properties_checksum = :text", f"attribute_exists(#name) AND {as_expected}"

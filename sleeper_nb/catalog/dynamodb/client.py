@@ -61,7 +61,6 @@ def code_of(error: Exception) -> str:
 
 
 def reasons_of(error: Exception) -> list[dict[str, Any]]:
-    """Return why a transaction was cancelled: one reason for each of its parts, in their order."""
     return list(_response(error).get("CancellationReasons", []))
 
 
@@ -86,26 +85,22 @@ def is_transient(error: Exception) -> bool:
 
 
 def judge(error: Exception) -> Judgement:
-    """Return how often the request of an error may be sent, and why it is sent again."""
     if is_unanswered(error):
         return Judgement(UNANSWERED_TRIES, lost=True, why=f"no answer: {in_short(error)}")
     return Judgement(TRIES if is_transient(error) else 1, lost=False, why=code_of(error) or in_short(error))
 
 
 def incomplete(operation: str, where: str) -> StorageError:
-    """Return the error for an incomplete answer."""
     hint = "check the network, then run it again"
     return NetworkError(f"the network delivered only part of the answer to {operation} on {where}", hint=hint)
 
 
 def no_keys(why: str = "") -> StorageError:
-    """Return the error where nothing has keys."""
     hint = "log in (aws sso login), or set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     return StorageError(f"no credentials for DynamoDB{why}", hint=hint)
 
 
 def no_region() -> StorageError:
-    """Return the error where nothing names a region."""
     given = Action("--region R", 'region="R"')
     hint = ("give ", given, ', set AWS_REGION, or write region = "…" in sleeper.toml')
     return StorageError("no region for DynamoDB", hint=hint)
@@ -249,12 +244,7 @@ class DynamoDB:
     def call(self, operation: str, *, handled: Sequence[str] = (), **request: Any) -> Any:
         """Send one request and return its answer, which may be an error with a code in `handled`.
 
-        Raises
-        ------
-        StorageError
-            When it failed permanently, or in every attempt.
-        SessionClosed
-            When this was closed.
+        `StorageError` when it failed permanently, or in every attempt. `SessionClosed` when this was closed.
         """
         if self._closed:
             raise SessionClosed.of("the catalog on DynamoDB")
@@ -405,7 +395,6 @@ class DynamoDB:
             self._await(table)
 
     def has_table(self, table: KeyedTable) -> bool:
-        """Return whether a table exists."""
         return self._status(table) is not None
 
     def drop_tables(self, tables: Sequence[KeyedTable]) -> None:

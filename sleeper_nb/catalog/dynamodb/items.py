@@ -94,7 +94,6 @@ def encode_item(item: Mapping[str, Any]) -> Item:
 
 
 def decode_item(item: Mapping[str, Any]) -> Item:
-    """Convert an item back from DynamoDB's types."""
     return {name: decode(value) for name, value in item.items()}
 
 
@@ -118,23 +117,19 @@ def _action(kind: str, body: dict[str, Any], condition: str | None, update: str 
 
 
 def put(table: KeyedTable, item: Mapping[str, Any], condition: str | None = None, **values: Any) -> Item:
-    """Return the part of a transaction that writes an item."""
     return _action("Put", {"TableName": table.name, "Item": encode_item(item)}, condition, None, values)
 
 
 def update(table: KeyedTable, key: Mapping[str, str], change: str, condition: str | None = None, **values: Any) -> Item:
-    """Return the part of a transaction that changes an item, or creates it unless a condition forbids that."""
     body = {"TableName": table.name, "Key": encode_item(key), "UpdateExpression": change}
     return _action("Update", body, condition, change, values)
 
 
 def delete(table: KeyedTable, key: Mapping[str, str], condition: str | None = None, **values: Any) -> Item:
-    """Return the part of a transaction that removes an item."""
     return _action("Delete", {"TableName": table.name, "Key": encode_item(key)}, condition, None, values)
 
 
 def check(table: KeyedTable, key: Mapping[str, str], condition: str, **values: Any) -> Item:
-    """Return the part of a transaction that only checks a condition."""
     return _action("ConditionCheck", {"TableName": table.name, "Key": encode_item(key)}, condition, None, values)
 
 
@@ -161,18 +156,15 @@ def snapshot_item(table_id: str, snapshot: Snapshot, first: int) -> Item:
 
 
 def read_snapshot_item(item: Item, table: str) -> SnapshotRow:
-    """Convert an item of the DynamoDB table `table` to a row."""
     values: Item = {name: item.get(name) for name in _SNAPSHOT}
     return SnapshotRow(item["table_id"], f"the DynamoDB table {table}", values, item.get("checksum"))
 
 
 def read_savepoint_item(item: Item, table: str) -> SavepointRow:
-    """Convert an item of the DynamoDB table `table` to a row."""
     also = {name: item.get(name) for name in ("id", "files_path", "partitions_path", "log_path")}
     body, checksum = item.get("body"), item.get("checksum")
     return SavepointRow(item["table_id"], f"the DynamoDB table {table}", item.get("id"), body, checksum, also)
 
 
 def paths_of(item: Item) -> set[str]:
-    """Return the metadata files that the item of a snapshot or savepoint names."""
     return {item[name] for name in ("files_path", "partitions_path", "log_path") if item.get(name)}

@@ -80,7 +80,6 @@ def claims_under_way(rows: Rows, now: datetime) -> tuple[FileClaim, ...]:
 
 
 def release_claim(rows: Rows, job_id: str) -> None:
-    """Remove a job's claim."""
     found = rows.query(f"{JOB}{job_id}#", columns="#item, #job_id")
     rows.write_each({}, [row["item"] for row in found if row["job_id"] == job_id])
 
@@ -183,14 +182,12 @@ PAGE = 1000
 
 
 def job_record(rows: Rows, job: Job) -> Item:
-    """Return the part of a transaction that writes the record of a run."""
     values: dict[str, Any] = {field.name: getattr(job, field.name) for field in fields(job)}
     times = {name: None if values[name] is None else to_micros(values[name]) for name in _TIMES}
     return rows.put(f"{_record_key(job.created)}#{job.id}", {**values, **times})
 
 
 def newest_jobs(rows: Rows, limit: int) -> tuple[Job, ...]:
-    """Return the newest runs, newest first."""
     if limit < 1:
         return ()
     found = rows.query(RUN, newest_first=True, page=min(limit, PAGE))
@@ -198,30 +195,25 @@ def newest_jobs(rows: Rows, limit: int) -> tuple[Job, ...]:
 
 
 def delete_old_jobs(rows: Rows, before: datetime, keep: int) -> None:
-    """Delete runs that were created before a moment, and all but the newest `keep`."""
     least = _record_key(before)
     kept = [row["item"] for row in rows.query(RUN, newest_first=True, columns="#item")]
     rows.write_each({}, [item for place, item in enumerate(kept) if place >= keep or item < least])
 
 
 def new_job_ids(rows: Rows, new: Iterable[Snapshot]) -> list[Item]:
-    """Return the parts of a commit that record the ids of its jobs, on condition that they are new."""
     return [remembered_job(rows, snapshot.job_id, snapshot.id) for snapshot in new if snapshot.job_id is not None]
 
 
 def remembered_job(rows: Rows, job_id: str, snapshot_id: int) -> Item:
-    """Return the part of a transaction that records the id of a job, on condition that it is new."""
     return rows.put(JOB_ID + job_id, {"id": snapshot_id}, new=True)
 
 
 def snapshot_of_job(rows: Rows, job_id: str) -> int | None:
-    """Return the id of the snapshot that a job has made; None when it has made none."""
     item = rows.get(JOB_ID + job_id)
     return None if item is None else int(item["id"])
 
 
 def ids_of_jobs(rows: Rows) -> tuple[str, ...]:
-    """Return the ids of all jobs that have made a snapshot, or had nothing to add, sorted."""
     return tuple(row["item"].removeprefix(JOB_ID) for row in rows.query(JOB_ID, columns="#item"))
 
 
@@ -255,13 +247,11 @@ def take_service(rows: Rows, lease: ServiceLease, now: datetime) -> ServiceLease
 
 
 def service_lease(rows: Rows, name: str) -> ServiceLease | None:
-    """Return the lease of a service, including one that has ended."""
     item = rows.get(name)
     return None if item is None else _to_service(name, item)
 
 
 def release_service(rows: Rows, lease: ServiceLease) -> None:
-    """Remove the lease of a service if it has the same owner."""
     rows.db.transact([rows.delete(lease.service, "#owner = :owner", owner=lease.owner)])
 
 

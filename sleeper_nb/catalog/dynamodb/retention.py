@@ -129,12 +129,10 @@ def add_savepoint(rows: Rows, savepoint: Savepoint, extra_of: int | None = None)
 
 
 def listed_savepoints(rows: Rows) -> tuple[Savepoint, ...]:
-    """Return the savepoints, oldest first; `CatalogDamaged` when an item was changed."""
     return tuple(row.checked() for row in savepoint_rows(rows))
 
 
 def savepoint_rows(rows: Rows) -> Iterator[SavepointRow]:
-    """Yield the rows of the savepoints, oldest first, including damaged ones."""
     for item in rows.query(SAVEPOINT, where="attribute_not_exists(#deleting)"):
         yield read_savepoint_item(item, rows.table.name)
 
@@ -172,7 +170,6 @@ def _is_kept(rows: Rows, lease: Lease) -> bool:
 
 
 def listed_leases(rows: Rows) -> tuple[Lease, ...]:
-    """Return all leases, oldest first."""
     return tuple(sorted(map(_to_lease, rows.query(LEASE)), key=lambda lease: (lease.since, lease.id)))
 
 
@@ -193,7 +190,6 @@ def renew_lease(rows: Rows, lease: Lease, until: datetime) -> bool:
 
 
 def release_lease(rows: Rows, lease: Lease) -> bool:
-    """Remove a lease; return False when it was released, or renewed since it was read."""
     part = rows.delete(LEASE + lease.id, "#until = :until", until=to_micros(lease.until))
     return rows.db.transact([part]) is None
 
@@ -219,7 +215,6 @@ def mark_snapshots(rows: Rows, ids: Collection[int]) -> None:
 
 
 def mark_savepoint(rows: Rows, savepoint_id: int) -> None:
-    """Mark a savepoint as being deleted, if it exists."""
     item = numbered(SAVEPOINT, savepoint_id)
     rows.db.transact([rows.update(item, "SET #deleting = :true", "attribute_exists(#item)", true=True)])
 

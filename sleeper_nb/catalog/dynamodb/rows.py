@@ -30,11 +30,9 @@ class Rows:
     owner: str
 
     def key(self, item: str) -> Item:
-        """Return the whole key of an item."""
         return {self.table.hash: self.owner, self.table.range: item}
 
     def get(self, item: str) -> Item | None:
-        """Return an item as it is now, or None."""
         return self.db.get(self.table, self.key(item))
 
     def settled(self, names: Iterable[str]) -> list[Item]:
@@ -80,20 +78,16 @@ class Rows:
         return self.db.query(self.table, **{name: part for name, part in request.items() if part is not None})
 
     def put(self, item: str, values: Mapping[str, Any], *, new: bool = False) -> Item:
-        """Return the part of a transaction that writes an item; when `new`, only if none exists."""
         condition = f"attribute_not_exists(#{self.table.range})" if new else None
         return items.put(self.table, {**values, **self.key(item)}, condition)
 
     def update(self, item: str, change: str, condition: str | None = None, **values: Any) -> Item:
-        """Return the part of a transaction that changes an item."""
         return items.update(self.table, self.key(item), change, condition, **values)
 
     def delete(self, item: str, condition: str | None = None, **values: Any) -> Item:
-        """Return the part of a transaction that removes an item."""
         return items.delete(self.table, self.key(item), condition, **values)
 
     def absent(self, item: str) -> Item:
-        """Return the part of a transaction that checks that there is no such item."""
         return items.check(self.table, self.key(item), f"attribute_not_exists(#{self.table.range})")
 
     def write_each(self, puts: Mapping[str, Mapping[str, Any]], deletes: Iterable[str] = ()) -> None:
@@ -104,7 +98,6 @@ class Rows:
 
 
 def to_snapshot(rows: Rows, item: Item) -> Snapshot:
-    """Return the snapshot that an item holds; `CatalogDamaged` when it was changed."""
     return read_snapshot_item(item, rows.table.name).checked()
 
 

@@ -42,7 +42,6 @@ _NAMES = (("active-files", REFERENCE), ("ready-for-gc-files", REFERENCE), ("part
 
 
 def shared_tables(catalog: DynamoDBCatalog) -> tuple[KeyedTable, ...]:
-    """Return the three tables that the Sleeper tables of an instance share."""
     return tuple(KeyedTable(catalog.table_name(suffix), "table_id", key) for suffix, key in _NAMES)
 
 
@@ -90,7 +89,6 @@ class Tables:
 
 
 def reference_key(partition_id: str, filename: str, added_snapshot: int) -> str:
-    """Return the range key of a file reference."""
     return f"{partition_id}|{filename}|{added_snapshot}"
 
 
@@ -174,10 +172,7 @@ def partition_items(
 def partition_tree(partitions: Iterable[Item]) -> PartitionTree:
     """Return the tree of the partition items up to a snapshot: the newest root, and the partitions added since.
 
-    Raises
-    ------
-    InvalidInput, NotFound, ValueError
-        When a part of a tree is missing.
+    `InvalidInput`, `NotFound`, `ValueError` when a part of a tree is missing.
     """
     items = list(partitions)
     newest = max(item["added"] for item in items if item["position"] == 0)

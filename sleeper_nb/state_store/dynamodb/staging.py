@@ -102,7 +102,6 @@ class ItemWrites:
             yield tables.ready.delete(key)
 
     def keys(self, tables: Tables) -> dict[Rows, list[str]]:
-        """Return the keys of the new items."""
         return dict(zip(tables.all, map(list, (self.active, self.ready, self.partitions)), strict=True))
 
     @property

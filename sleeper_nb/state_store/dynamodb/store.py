@@ -158,17 +158,14 @@ TRANSACTION_BYTES = 3_000_000
 class DynamoDBStateStore(StateStore):
     """Keeps active files, files ready for garbage collection, and partitions, each in a DynamoDB table.
 
+    `InvalidInput` when the catalog is not a `DynamoDBCatalog`.
+
     Parameters
     ----------
     table_id, storage, clock, retry, successor
         As for every state store.
     catalog
         A `DynamoDBCatalog`.
-
-    Raises
-    ------
-    InvalidInput
-        When the catalog is not a `DynamoDBCatalog`.
     """
 
     keeps_history_itself: ClassVar[bool] = True
@@ -309,10 +306,7 @@ class DynamoDBStateStore(StateStore):
 
         Snapshots kept here can be read afterwards only if they were materialised before.
 
-        Raises
-        ------
-        ConflictError
-            When this store still keeps the table.
+        `ConflictError` when this store still keeps the table.
         """
         self.sweep()
         # Listed before the head is read: items written later, by a migration back to here, have other commit ids.
