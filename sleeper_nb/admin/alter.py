@@ -109,10 +109,6 @@ def alter(
         Applied in order; see `sleeper_nb.model.evolution.evolved`.
     processing
         How the table's properties process rows; the changes must not break it.
-    dry_run
-        Only return the plan.
-    rules
-        What the rows must keep.
     announce
         As in `StateStore.commit`.
     author, message

@@ -55,8 +55,6 @@ def read_declarations(declared: str | Mapping[str, Any], source: str) -> tuple[T
         ``[tables.NAME]`` with ``schema`` (lines as `Schema.from_ddl` takes them, or Sleeper's JSON) or ``row-keys``,
         ``sort-keys`` and ``values`` (types by names, or tables of ``type``, ``default`` and ``comment``), perhaps with
         ``checks``, ``comment`` and ``unique-keys``; then ``split-points`` and ``[tables.NAME.properties]``.
-    source
-        The name of the text, for errors.
     """
     text = declared if isinstance(declared, str) else ""
     body = config_text.load(declared, source, _HINT) if isinstance(declared, str) else dict(declared)
@@ -142,10 +140,6 @@ class TablePlan:
     ----------
     action
         ``"cannot"`` when it would lose rows, or is impossible; `says` and `hint` explain why.
-    says
-        The action in a few words.
-    changes
-        The properties to set.
     """
 
     declared: TableDeclaration
@@ -174,8 +168,6 @@ def plan_declaration(
 
     Parameters
     ----------
-    declared
-        The table as it is declared.
     existing
         The table of that name, in any case; None when there is none.
     check_new, check_fit

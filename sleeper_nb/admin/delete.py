@@ -126,8 +126,6 @@ def plan_table_deletion(catalog: Catalog, files: PropertyFiles, entry: TableEntr
 
     Parameters
     ----------
-    catalog, clock
-        The instance's.
     files
         The properties of the instance's tables, which say where each table's folder is.
     """

@@ -46,16 +46,8 @@ class DeployReport(Report):
 
     Parameters
     ----------
-    location
-        The address of the instance.
     steps
         What it needs, in the order in which it is made.
-    dry_run
-        Whether this is a plan.
-    again
-        The line that carries the plan out, where a command made it.
-    aws
-        With which the instance is opened.
     """
 
     location: str
@@ -99,10 +91,6 @@ class Deployment:
     ----------
     warehouse
         In a bucket, which may be missing.
-    catalog
-        Its catalog.
-    properties
-        Those of the instance's file, if that is missing.
     """
 
     warehouse: Storage

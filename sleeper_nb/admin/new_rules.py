@@ -25,8 +25,6 @@ class NewRule:
     ----------
     problem
         What a row that breaks it is, for the error: ``"column 'fare' is NULL"``.
-    broken
-        The condition of such rows.
     whole_files
         Whether also rows of files count that no partition reads: engines that read the file see them.
     """
@@ -45,15 +43,7 @@ def no_rules(_before: Schema, _after: Schema) -> Sequence[NewRule]:
 
 
 class RowsChecked:
-    """Checks the rows of a table's states by the rules of a new schema; each file once.
-
-    Parameters
-    ----------
-    storage
-        The table's folder.
-    rules
-        The rules that the schema adds.
-    """
+    """Checks the rows of a table's states by the rules of a new schema; each file once."""
 
     def __init__(self, storage: Storage, rules: RulesOf) -> None:
         self._storage, self._rules = storage, rules

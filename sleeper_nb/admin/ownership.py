@@ -23,13 +23,6 @@ def check_warehouse(catalog: DynamoDBCatalog, storage: Storage) -> bool:
 
     `OfOtherWarehouse` when it belongs to another warehouse, or none of its tables has its files here.
 
-    Parameters
-    ----------
-    catalog
-        The instance's catalog.
-    storage
-        The instance's folder.
-
     Returns
     -------
     Whether the catalog has no warehouse yet, and all it lists is here: then it may be claimed.

@@ -190,8 +190,6 @@ class PropertyFiles:
 
     Parameters
     ----------
-    storage
-        The instance's folder.
     instance
         The instance's properties; its defaults apply where a table sets nothing.
     permissions
@@ -525,10 +523,6 @@ def check_changes(table: str, before: TableProperties, changes: Mapping[str, str
 
     Parameters
     ----------
-    table
-        The table's name, for hints.
-    before
-        The current properties.
     changes
         New values by name; None unsets a property; of the schema, it means that of the table.
     """
@@ -555,17 +549,7 @@ def accepting(table: str) -> Action:
 
 
 def pending_settings(properties: TableProperties, state: TableState, table: str, path: str) -> tuple[str, ...]:
-    """Return a note for each setting of a table's properties file that is not in effect. Pure.
-
-    Parameters
-    ----------
-    properties
-        The properties as the file sets them.
-    state
-        The current version.
-    table, path
-        The table's name, and the address of the file.
-    """
+    """Return a note for each setting of a table's properties file that is not in effect. Pure."""
     notes = []
     if state.processing not in (None, properties.processing):
         notes = _pending_processing(properties, state.processing, table, path)

@@ -148,15 +148,6 @@ def reinitialise(
 
     `ConfirmationNeeded` when neither `force` nor `dry_run` is set; nothing was changed. `StateRuleBroken` when the row
     keys would change but the partitions would not; nothing was changed.
-
-    Parameters
-    ----------
-    fresh
-        The new schema and partitions.
-    force
-        Confirms the deletion.
-    dry_run
-        Only return what would be done.
     """
     kept = retained(store.catalog, store.table_id)
     state = store.load(kept.current)

@@ -33,10 +33,6 @@ class TableEntry:
 
     Parameters
     ----------
-    id, name
-        The table's.
-    online
-        Whether maintenance may work on it.
     properties_checksum
         What is recorded of the table's properties file: its checksum as a command last wrote it, and lines that a
         commit set; None where nothing was recorded.

@@ -126,10 +126,6 @@ class SavepointRow:
     ----------
     table_id, catalog, checksum
         As in `SnapshotRow`.
-    id
-        The savepoint's.
-    body
-        Its JSON.
     columns
         The other columns of the row, by the names of `savepoint_columns`; they must agree with the body.
     """

@@ -368,8 +368,6 @@ class SqliteCatalog(Catalog):
 
     Parameters
     ----------
-    path
-        The file; it and its folder are created when missing.
     sync
         Whether a change waits until the disk has it. If not, a power cut can cost the last changes, never the file.
     """

@@ -340,13 +340,7 @@ RESERVE_PART = 64 << 10
 
 
 class Reserve:
-    """A file next to the catalog that takes up room; without it, everything works until the disk is full.
-
-    Parameters
-    ----------
-    catalog
-        The file of the catalog.
-    """
+    """A file next to the catalog that takes up room; without it, everything works until the disk is full."""
 
     def __init__(self, catalog: Path) -> None:
         self._catalog, self._path = catalog, catalog.with_name(f"{catalog.name}-reserve")

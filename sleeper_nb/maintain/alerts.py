@@ -29,8 +29,6 @@ def alerts_of(status: TableStatus, jobs: Sequence[Job]) -> tuple[Alert, ...]:
 
     Parameters
     ----------
-    status
-        The table's status.
     jobs
         All its jobs that are kept, newest first; unfinished ones of dead processes have a reason (`jobs_of`).
     """

@@ -168,12 +168,8 @@ def check_table(
 
     Parameters
     ----------
-    name
-        The table's name, for the report.
     deep
         Also read every data file and check its rows, its order and its keys.
-    progress
-        Callback that receives the version or file being checked.
     orphan_age
         A younger file that no version names may belong to a commit in progress, and is not reported.
     """

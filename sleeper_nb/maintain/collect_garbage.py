@@ -133,10 +133,6 @@ def collect_garbage(
 
     Parameters
     ----------
-    delay
-        How long a file is kept after nothing refers to it.
-    dry_run
-        Only report what would be deleted.
     now
         The moment from which the delay is measured; the clock's when None.
     forgotten

@@ -96,20 +96,6 @@ def compact(
     ----------
     runner
         Runs the jobs: in this process (`run_in_process`) or on Spark.
-    strategy, settings
-        Which files to merge (see `STRATEGIES`).
-    dry_run
-        Only plan; nothing is claimed or changed.
-    progress
-        Receives the number of finished jobs.
-    partition_id
-        The only leaf to compact; all leaves when None.
-    excluded
-        Ids of leaves to skip.
-    tracker
-        Records the jobs in the catalog; a new one when None.
-    properties
-        The table's, with its filters, iterator and aggregations.
     """
     state, claims = _state_and_claims(store, consistent=dry_run)
     proposed, waiting, blocked_by = plan_compaction(
@@ -291,10 +277,6 @@ def run_job(
 
     Parameters
     ----------
-    job
-        The inputs, and the name of the output.
-    schema, storage
-        The table's.
     writing
         How the output is written.
     check

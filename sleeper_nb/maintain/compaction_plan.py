@@ -175,12 +175,6 @@ class CompactionJob:
 
     Parameters
     ----------
-    id
-        The job's id, which also names its output.
-    partition_id, region
-        The partition, and its keys as text.
-    inputs
-        The files to merge.
     rows_exact
         Whether the row counts of all inputs are exact.
     processing
@@ -237,20 +231,8 @@ def plan_compaction(
 
     Parameters
     ----------
-    state
-        The version to compact.
-    strategy, settings
-        The name of the strategy, and its settings.
-    claims
-        The claims of other jobs.
-    clock
-        Makes the ids of jobs.
     most_inputs
         The most files that the state store can replace in one commit; None is no limit.
-    partition_id
-        The only leaf to plan; all leaves when None.
-    excluded
-        Ids of leaves to skip.
     processing
         The table's; each job applies the part of it that may be applied for good.
     """

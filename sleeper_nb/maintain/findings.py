@@ -25,12 +25,6 @@ class Finding:
     ----------
     kind
         One or two words, always the same for the same fault.
-    what
-        The file, partition or number that is wrong.
-    where
-        The versions in which it is wrong.
-    means
-        The consequence, and often what to do.
     """
 
     kind: str

@@ -47,8 +47,6 @@ class MaintenanceStep:
 
     Parameters
     ----------
-    name
-        The command that runs the step alone.
     run
         Runs the step, or plans it; takes whether this is a dry run.
     summary
@@ -62,19 +60,7 @@ class MaintenanceStep:
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """The outcome of one step.
-
-    Parameters
-    ----------
-    table, step
-        The names of the table and of the step.
-    summary
-        What was done, in a few words.
-    report
-        The step's own report; None when it failed.
-    error
-        Why it failed; None when it did not.
-    """
+    """The outcome of one step."""
 
     table: str
     step: str

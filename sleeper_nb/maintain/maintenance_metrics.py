@@ -48,8 +48,6 @@ class MaintenanceMetrics:
         How many steps there were by table, step and outcome; of tables that still exist.
     tables
         The status of each table; empty before the first round.
-    unreadable
-        Tables whose status could not be read.
     """
 
     instance: str

@@ -27,8 +27,6 @@ class Bar:
     ----------
     letters
         The letters of the job that merges the files; ``K–M`` for the files of several jobs, "" for files that stay.
-    files, rows, bytes
-        The number of files, and their rows and bytes.
     begin, end
         The range of keys that the bar covers, from 0 to 1 within its column. Positions are ranks among the ends of all
         bars in the column, since strings have no distance.

@@ -36,10 +36,6 @@ class HeldService:
 
     Parameters
     ----------
-    catalog
-        Keeps the lease.
-    clock
-        Gives times and the id of the owner.
     service, holder
         As in `ServiceLease`.
     """

@@ -46,18 +46,10 @@ class Housekeeping:
 
     Parameters
     ----------
-    batch_size
-        How many files in one leaf make a compaction job.
-    splitting_threshold
-        At how many rows a leaf is split.
     gc_delay
         How long a file is kept after nothing refers to it.
-    retention
-        How long snapshots are retained.
     save_every
         The age of the last periodic savepoint at which another is due; None for never.
-    strategy, settings
-        The compaction strategy, and its settings.
     """
 
     batch_size: int
@@ -355,14 +347,8 @@ def advise(
         Leaves to split, and leaves with enough files for a job of their own.
     merged
         How many files a compaction would merge, and into how many.
-    expired
-        Snapshots that can expire.
     files, metadata
         Data files and metadata files that garbage collection can delete.
-    unsaved
-        Whether a periodic savepoint is due.
-    online
-        Whether maintenance may change the table.
     """
     files_merged, files_made = merged
     steps = (

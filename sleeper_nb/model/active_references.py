@@ -95,12 +95,8 @@ class ActiveReferences:
 
     Parameters
     ----------
-    loaded
-        The references that were read.
     replaced
         All references of partitions from which some were removed, instead of the loaded ones.
-    added
-        The references that partitions got after those.
     """
 
     loaded: Loaded

@@ -129,12 +129,8 @@ def aggregations_of(written: Sequence[Aggregation], delete_column: str, schema: 
 
     Parameters
     ----------
-    written
-        The aggregations of the property.
     delete_column
         The value field that marks rows as deletes of their keys; "" for none.
-    schema
-        The schema that reads the rows.
 
     Returns
     -------

@@ -29,10 +29,6 @@ def constant(value: Any, kind: pa.DataType, type_name: str) -> Any:
     ----------
     value
         A Python value, or its text: ``"0.5"``, ``"2026-01-31"``; bytes are written in hexadecimal.
-    kind
-        The Arrow type of the column.
-    type_name
-        The column's type, for errors.
     """
     if pa.types.is_nested(kind):
         raise InvalidInput(f"a {type_name} column cannot have a default", hint="load the values with the rows")

@@ -56,8 +56,6 @@ def even_tree(schema: Schema, keys: pa.Table, leaves: int, new_id: Callable[[], 
 
     Parameters
     ----------
-    schema
-        The table's schema.
     keys
         A sample of the row keys, a column for each, in any order.
     leaves

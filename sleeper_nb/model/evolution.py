@@ -138,10 +138,6 @@ def evolved(schema: Schema, changes: Iterable[SchemaChange], schema_id: int) -> 
 
     Parameters
     ----------
-    schema
-        The table's schema.
-    changes
-        The changes, in order.
     schema_id
         The id of the new schema; it makes the names of new columns in data files unique.
     """
@@ -490,8 +486,6 @@ def check_checks(columns: Mapping[str, Iterable[str]], changes: Iterable[SchemaC
     ----------
     columns
         The columns that each CHECK names, by its name.
-    changes
-        The changes.
     """
     changes = tuple(changes)
     dropped = {change.name for change in changes if isinstance(change, DropCheck)}

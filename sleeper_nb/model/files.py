@@ -72,8 +72,6 @@ class FileReferences:
         The active references that were added last.
     removed
         References that are ready for garbage collection, in the order of their removal.
-    totals
-        Of the active references.
     names
         The names of all tracked files; None until first needed.
     shared

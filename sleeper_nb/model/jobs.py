@@ -146,8 +146,6 @@ class DoneBefore:
     ----------
     snapshot
         The version that the earlier run made; the current one if that has expired.
-    note
-        What happened, in one sentence.
     """
 
     snapshot: Snapshot

@@ -247,12 +247,8 @@ def read_split_points(
     ----------
     text
         One value per line, no header. Windows line endings are accepted.
-    field
-        The first row key.
     strings_base64
         Whether strings are base64 (``sleeper.table.splits.base64.encoded``); byte arrays always are.
-    source
-        The name of the file in errors.
     shows_lines
         Whether errors may show the text of a line; they always show its number.
     """
@@ -318,8 +314,6 @@ def write_split_points(points: Iterable[KeyValue], field: Field, *, strings_base
     ----------
     points
         Values of the first row key, in increasing order.
-    field
-        The first row key.
     strings_base64
         Whether strings are written in base64 of their UTF-8; byte arrays always are.
     """

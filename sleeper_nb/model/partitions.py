@@ -108,8 +108,6 @@ class Region:
 
         Parameters
         ----------
-        schema
-            The table's schema.
         column
             Returns the engine's expression for a row key.
         literal
@@ -156,14 +154,8 @@ class PartitionSplit:
 
     Parameters
     ----------
-    partition_id
-        The leaf.
-    dimension
-        The index of the row key in the schema.
     point
         Smaller values go to the left child, the others to the right child.
-    child_ids
-        New ids for the left and the right child.
     """
 
     partition_id: str
@@ -324,8 +316,6 @@ class PartitionTree(Tabular):
 
         Parameters
         ----------
-        schema
-            The table's schema.
         points
             Strictly increasing values of the first row key; n points give n + 1 leaves.
         new_id
@@ -385,8 +375,6 @@ def parse_region(schema: Schema, text: str) -> dict[str, Bounds]:
 
     Parameters
     ----------
-    schema
-        The table's schema.
     text
         ``key=[a,b)`` for each: square brackets include the bound, round brackets exclude it, and an empty end is
         unbounded; ``key=a`` is one value. Values are written like split points (byte arrays in base64, times as ISO

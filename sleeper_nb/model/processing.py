@@ -68,8 +68,6 @@ class AgeOff:
     ----------
     field
         A long, milliseconds since 1970 in UTC; or, beyond Sleeper, a timestamp.
-    max_age_ms
-        Milliseconds.
     """
 
     field: str

@@ -354,13 +354,7 @@ class TableProperties(_Properties):
     defined: ClassVar[Mapping[str, Property]] = PROPERTIES
 
     def check_together(self, source: str = "") -> None:
-        """Raise `InvalidInput` when valid values contradict each other.
-
-        Parameters
-        ----------
-        source
-            The file that holds them, for the message.
-        """
+        """Raise `InvalidInput` when valid values contradict each other."""
         least, most = self[RETAINED_MIN], self[RETAINED_MAX]
         if most < least:
             place = f"{source}: " if source else ""

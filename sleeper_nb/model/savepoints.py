@@ -40,8 +40,6 @@ class ManifestFileMeta:
     ----------
     file_name
         The Parquet file, below the table's folder.
-    file_size
-        Its bytes.
     num_added_files
         Data files that the version reads; a file that several partitions share counts once.
     num_deleted_files

@@ -28,10 +28,6 @@ class TableState:
 
     Parameters
     ----------
-    snapshot_id
-        The number of the snapshot.
-    schema_id, schema, tree, files
-        The contents of the snapshot.
     schema_checksum
         The checksum of the schema's file; None if none was recorded.
     processing

@@ -44,8 +44,6 @@ class ColumnStatistics:
 
     Parameters
     ----------
-    column
-        The name of the column in data files.
     type
         Its type there: ``tinyint``, ``smallint``, ``int``, ``long``, ``date``, ``timestamp``, ``string`` or
         ``bytearray``.

@@ -205,8 +205,6 @@ class ChangeRows(Transaction):
         The same files with other deletion vectors, files written in the place of others, and files with new rows.
     watched
         Where the change depends on which rows there are: rows that others added there since break its rules.
-    counts
-        Of the rows.
     """
 
     kind: str

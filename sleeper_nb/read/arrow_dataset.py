@@ -37,15 +37,6 @@ def dataset_of(plan: ScanPlan, state: TableState, storage: Storage, columns: Seq
 
     `InvalidInput` when the rows are processed, or a column has another name in the files. `NotFound`, `StorageError`
     when a file is gone, or has changed.
-
-    Parameters
-    ----------
-    plan, state
-        A scan of a state.
-    storage
-        Where the files are.
-    columns
-        The columns of the data set; all when None.
     """
     from pyarrow.dataset import UnionDataset
 

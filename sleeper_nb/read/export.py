@@ -105,21 +105,13 @@ def export(
 
     Parameters
     ----------
-    plan, storage
-        The rows to export, and the table's folder.
-    source
-        The table and its version, for the report.
     destination
         A folder that is empty or does not exist, for one file per leaf; or a new file that ends in ``.parquet``,
         ``.csv`` or ``.tsv``, for all rows. Either can be an ``s3://`` address.
     file_format
         ``"parquet"``, ``"csv"`` or ``"tsv"``; None follows the destination's ending, and means Parquet for a folder.
-    csv
-        The format of CSV files.
     columns, where, limit
         As in `read`.
-    progress
-        Receives the number of leaves that were written.
     """
     target, single = _target(destination, storage)
     suffix = _suffix(destination if single else None, file_format)

@@ -34,8 +34,6 @@ class ColumnBounds:
 
     Parameters
     ----------
-    type
-        Of the column.
     least, greatest
         Days or microseconds of dates and timestamps; null when a file has none, or when they are unknown.
     nulls

@@ -53,8 +53,6 @@ def row_groups(filename: str, schema: Schema, storage: Storage, checksum: str | 
 
     Parameters
     ----------
-    filename, schema, storage
-        The file, and the table's.
     checksum
         That of the file, by which a copy is known; when None, the footer is read.
     """
@@ -116,8 +114,6 @@ def with_row_groups(plan: ScanPlan, storage: Storage, columns: Sequence[str] | N
     ----------
     plan
         The files of a scan. A plan with more than 1,000 files is returned unchanged.
-    storage
-        The table's folder.
     columns
         The columns that the scan reads; all when None. Row keys are added for files that are filtered to a region.
     """

@@ -104,8 +104,6 @@ def run_iterator(
 
     Parameters
     ----------
-    batches
-        Sorted rows with every column of the table.
     function, iterator
         The function, and the name and configuration that it is called with.
     """

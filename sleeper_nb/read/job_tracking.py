@@ -41,11 +41,6 @@ class JobTracker:
 
     Records are only for information: when one cannot be written, the work goes on, and the next report of the job
     includes it.
-
-    Parameters
-    ----------
-    author
-        Who runs the jobs.
     """
 
     def __init__(self, store: StateStore, author: str | None = None) -> None:
@@ -298,14 +293,8 @@ def jobs_of(catalog: Catalog, table_id: str, which: Which, limit: int, now: date
 
     Parameters
     ----------
-    catalog, table_id
-        The catalog, and the table's id.
     which
         All runs, only running ones, or only failed ones; runs with one of these reasons count as failed.
-    limit
-        The most runs to return.
-    now
-        The current time, for claims.
     """
     if limit < 1 or which not in get_args(Which):
         hint = "give a limit of 1 or more, and one of all, running and failed"

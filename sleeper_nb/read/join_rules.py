@@ -38,8 +38,6 @@ class Origin:
 
     Parameters
     ----------
-    input, column
-        The column has no other values than this one, nulls apart.
     passes
         Whether each row comes from one row of the input, and no other row depends on that one: if it is not needed,
         neither is the input's.
@@ -98,13 +96,7 @@ NOTHING_KNOWN: Final = Operator()
 
 
 def joined_keys(roots: Iterable[Operator]) -> dict[str, tuple[ScanKeys, ...]]:
-    """Return what the rows of each scan of a table must meet, by the table's name.
-
-    Parameters
-    ----------
-    roots
-        The plans of a statement and of its subqueries.
-    """
+    """Return what the rows of each scan of a table must meet, by the table's name."""
     operators = [operator for root in roots for operator in root.below()]
     needs = _Needs({id(each): [] for each in operators if each.table})
     for operator in operators:

@@ -72,10 +72,6 @@ class LiveRows:
 
     Parameters
     ----------
-    deleted
-        The positions to leave out.
-    schema, storage
-        The table's.
     regions
         Only rows in one of these regions count, which do not overlap; None is the whole file.
     only

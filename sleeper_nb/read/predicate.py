@@ -287,8 +287,6 @@ class PushedPredicates:
 
         Parameters
         ----------
-        columns
-            The value columns that have statistics.
         joins
             Whether conditions of joins count; they never do where keys of a joined table were read.
         """

@@ -88,19 +88,6 @@ def read(
     `NotFound` when a column or the table's iterator is unknown, or a planned file does not exist any more.
     `InvalidInput` when a column is named twice, the limit is negative, or the condition or the processing fails for a
     row. `StorageError` when a file cannot be read.
-
-    Parameters
-    ----------
-    plan
-        The files to open, and the processing of their rows.
-    storage
-        The table's folder.
-    columns
-        The columns to return, in this order; all when None.
-    where
-        A condition on any columns.
-    limit
-        The most rows to return; all when None.
     """
     schema = pa.schema(selected_fields(plan.schema.names if columns is None else columns, plan.schema))
     return pa.Table.from_batches(stream(plan, storage, columns=columns, where=where, limit=limit), schema)
@@ -236,8 +223,6 @@ def merged(
     ----------
     files
         The files, each sorted. However large they are, the merge holds a bounded part of each (see `key_ranges`).
-    schema, storage
-        The table's.
     columns, limit
         As in `read`.
     """
@@ -328,10 +313,6 @@ class _Bucket:
     ----------
     context
         A DataFusion session with the access, which keeps the footers that it read last, in at most 50 MB.
-    access
-        The bucket and its keys.
-    checked
-        The addresses of files that had the planned size.
     others
         The buckets of files that are not in the table's folder; the same keys open them.
     """
@@ -518,13 +499,6 @@ def check_contents(files: Sequence[PlannedFile], storage: Storage, *, is_whole: 
     were, size and stamp are compared.
 
     `StorageError`: for the first damaged file; the hint says what to do.
-
-    Parameters
-    ----------
-    storage
-        The table's folder.
-    is_whole
-        Whether all columns of all rows are read.
     """
     check_unchanged(files, storage)
     _check_checksums(files, storage, is_whole=is_whole)
@@ -650,11 +624,6 @@ def coalesced(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a stream in larger batches, for work that has a high cost per batch.
 
     Each batch except the last has at least 65,536 rows or 32 MiB; none is empty.
-
-    Parameters
-    ----------
-    batches
-        Batches with the same schema.
     """
     waiting: list[pa.RecordBatch] = []
     rows = size = 0

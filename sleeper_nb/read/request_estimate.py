@@ -41,15 +41,7 @@ def objects(size: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class CommitCosts:
-    """What commits of a table cost, by its state store.
-
-    Parameters
-    ----------
-    state_store
-        The class of the store.
-    references
-        How many file references the table has.
-    """
+    """What commits of a table cost, by its state store."""
 
     state_store: str
     references: int

@@ -38,8 +38,6 @@ class Processor:
         The filters, iterator and aggregations.
     schema
         The schema that the rows are read with.
-    function
-        The iterator's function, if there is one.
     """
 
     processing: DataProcessing

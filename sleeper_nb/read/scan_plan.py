@@ -179,12 +179,8 @@ def plan_scan(
 
     Parameters
     ----------
-    state
-        The version to scan.
     regions
         The regions whose rows are returned, which must not overlap; the whole table when None.
-    processing
-        What the rows go through.
     pruning
         What is pruned. Other files are returned whole, as the reader filters each row again. Statistics of value
         columns prune files unless rows are combined or changed before they are filtered.
@@ -211,8 +207,6 @@ class TableRows:
 
     Parameters
     ----------
-    processing
-        What the rows go through.
     pruning
         As in `plan_scan`.
     """
@@ -435,10 +429,6 @@ def plan_first_rows(plan: ScanPlan, state: TableState, rows: int) -> ScanPlan:
     ----------
     plan
         A scan of `state`, which returns rows leaf by leaf, in key order within each.
-    state
-        The version that is scanned.
-    rows
-        The number of rows wanted.
     """
     if not plan.processing.is_nothing:
         return plan
@@ -504,8 +494,6 @@ def packed(groups: Sequence[FileGroup], parallelism: int) -> list[tuple[FileGrou
     ----------
     groups
         The groups; each goes to one task as a whole.
-    parallelism
-        The number of tasks that run at the same time.
 
     Returns
     -------

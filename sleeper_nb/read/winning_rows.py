@@ -49,10 +49,6 @@ def winners(rows: pa.RecordBatch, starts: Ranks, processing: DataProcessing) -> 
     ----------
     rows
         Rows with each key's together.
-    starts
-        The index of the first row of each key.
-    processing
-        The aggregations.
     """
     found: dict[tuple[str, ...], Winners] = {}
     for each in processing.aggregations:

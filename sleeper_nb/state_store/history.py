@@ -85,13 +85,7 @@ class Metadata:
 
 
 class History:
-    """Reads and writes the versions of a table, and caches the last ones.
-
-    Parameters
-    ----------
-    table_id, catalog, storage, clock
-        As in the state store.
-    """
+    """Reads and writes the versions of a table, and caches the last ones."""
 
     def __init__(self, table_id: str, catalog: Catalog, storage: Storage, clock: Clock) -> None:
         self._table_id, self._catalog, self._storage, self._clock = table_id, catalog, storage, clock

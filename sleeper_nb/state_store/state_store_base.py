@@ -159,16 +159,6 @@ class StateStore(ABC):
 
     Parameters
     ----------
-    table_id
-        The table's id in the catalog.
-    catalog
-        Names the current snapshot.
-    storage
-        The table's folder.
-    clock
-        Gives times, ids, jitter and waits.
-    retry
-        Bounds the attempts of a commit.
     successor
         Returns the table's store of another class by its name, since a table may be migrated while this one is in use.
     """
@@ -241,16 +231,10 @@ class StateStore(ABC):
 
         Parameters
         ----------
-        name, schema, tree, author
-            Of the table, and who creates it.
         processing
             As in `TableState`.
-        properties_checksum
-            Checksum of the table's properties file.
         references
             Files that are written already, with the rows that the table has from the first snapshot on.
-        message, expectations
-            Of the first snapshot.
         """
         from sleeper_nb.model.transactions import initial_state
 
@@ -371,8 +355,6 @@ class StateStore(ABC):
         ----------
         change
             The transaction, or a function that returns one for the state that it will change.
-        message, author
-            For history.
         job_id
             The id of the job; a job makes at most one snapshot of the table, in any process.
         expectations

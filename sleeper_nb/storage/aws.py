@@ -57,8 +57,6 @@ class Judgement:
         How often the request may be sent in all; 1 when the same request cannot succeed later.
     lost
         Whether the answer was lost, so that it is unknown whether the request was processed.
-    why
-        The reason in a few words, for progress and log.
     """
 
     tries: int
@@ -75,8 +73,6 @@ class Network:
 
     Parameters
     ----------
-    clock
-        Gives times, waits and jitter.
     progress
         Shows each request that is sent again, and why, until it has ended.
     """
@@ -100,8 +96,6 @@ class Network:
         ----------
         what
             The service and the operation: ``"DynamoDB Query"``.
-        send
-            Sends the request once.
         judge
             Returns what an error of `send` means.
         give_up

@@ -27,8 +27,6 @@ class AwsTarget:
 
     Parameters
     ----------
-    region
-        Of both.
     endpoint_url
         The server of both, if it is not Amazon's own. It is not shown, as one that is not checked may have a password.
     profile
@@ -59,13 +57,7 @@ class AwsTarget:
         return replace(self, **other.given)
 
     def here(self, machine: str) -> AwsTarget:
-        """Return the same without a profile of another machine: each has its own keys, and its profiles may be others.
-
-        Parameters
-        ----------
-        machine
-            The machine whose profile it names.
-        """
+        """Return the same without a profile of another machine, which has keys and profiles of its own."""
         if self.profile is None or (machine == platform.node() and self.profile in _profiles()):
             return self
         logger.info("the AWS profile %s is of another machine: using the credentials of this one", self.profile)

@@ -186,10 +186,6 @@ class DataFileWriter:
 
     Parameters
     ----------
-    storage
-        The table's folder.
-    filename
-        The file's path below it.
     schema
         The table's schema. Batches must have its columns and be sorted by its row keys, then sort keys.
     """

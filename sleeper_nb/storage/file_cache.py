@@ -36,8 +36,6 @@ class FileCache:
         Only this user may read it; None for no cache.
     most_bytes
         The bound of all copies; the least recently used ones go.
-    clock
-        The source of time; that of the system by default.
     """
 
     def __init__(self, folder: Path | None, most_bytes: int, clock: Clock | None = None) -> None:

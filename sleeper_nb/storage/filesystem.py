@@ -47,8 +47,6 @@ def open_storage(uri: str | Path, aws: AwsTarget = AS_BOTO3_FINDS_IT, network: N
         A folder, ``file://`` and a folder, or ``s3://bucket/prefix``.
     aws
         Where a bucket is, and which profile has the keys. Ignored for a folder.
-    network
-        Retries requests to a bucket within bounds, and shows it.
     """
     _check_no_keys(str(uri))
     if "\0" in str(uri) or any("\ud800" <= c <= "\udfff" for c in str(uri)):

@@ -34,10 +34,6 @@ def write_table(table: pa.Table, stream: pa.NativeFile, **options: Any) -> None:
     ----------
     table
         The rows; the key `KEY` is added to its metadata.
-    stream
-        Where to write.
-    options
-        Those of `pyarrow.parquet.ParquetWriter`.
     """
     stamps = dict(table.schema.metadata or {})
     mark = checksum_of(KEY, *chain.from_iterable(sorted(stamps.items()))).encode()
@@ -60,8 +56,6 @@ def is_intact(file: pq.ParquetFile, read_end: Callable[[int], bytes]) -> bool:
 
     Parameters
     ----------
-    file
-        The file, opened.
     read_end
         Returns so many bytes at the end of the file.
     """

@@ -166,12 +166,6 @@ class MetadataFile:
 
     Parameters
     ----------
-    place
-        The file's place, for errors.
-    file
-        PyArrow's reader of it.
-    schema
-        The columns.
     is_whole
         Whether its content is in memory.
     """
@@ -248,13 +242,7 @@ def _end_of(source: pa.NativeFile, size: int) -> bytes:
 
 
 class UnreadStatistics:
-    """The statistics of all references in a metadata file, which stays open until they are read.
-
-    Parameters
-    ----------
-    file, names
-        The file, and its columns of statistics.
-    """
+    """The statistics of all references in a metadata file, which stays open until they are read."""
 
     def __init__(self, file: MetadataFile, names: Sequence[str]) -> None:
         self.schema: pa.Schema = pa.schema([file.schema.field(name) for name in names])

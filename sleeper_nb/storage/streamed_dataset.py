@@ -33,13 +33,7 @@ class StreamedUnion(_Streamed, dataset.UnionDataset):  # type: ignore[misc]
 
 
 class StreamedScanner:
-    """A scanner of PyArrow with another `to_reader`, which is an Arrow stream too.
-
-    Parameters
-    ----------
-    scanner
-        PyArrow's.
-    """
+    """A scanner of PyArrow with another `to_reader`, which is an Arrow stream too."""
 
     def __init__(self, scanner: dataset.Scanner) -> None:
         self._scanner = scanner

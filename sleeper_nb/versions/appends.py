@@ -125,8 +125,6 @@ class Append:
 
     Parameters
     ----------
-    snapshot_id
-        The snapshot that the commit made.
     leaves
         The leaves that received rows, each with its new files; a file that feeds several leaves is in each of them,
         restricted to its region.
@@ -176,10 +174,6 @@ def history_between(
     ----------
     snapshots
         All that are retained, in any order.
-    table
-        The table's name, for errors.
-    rules
-        At which snapshots the reader stops.
     """
     retained = {snapshot.id: snapshot for snapshot in snapshots}
     history = []
@@ -221,8 +215,6 @@ def end_of_batch(
         The last snapshot that was read.
     limits
         Apply only to snapshots that give rows: another one never ends a batch, and never is a batch of its own.
-    rules
-        Which snapshots give rows.
     """
     appends = files = rows = 0
     end = start

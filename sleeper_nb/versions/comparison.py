@@ -40,8 +40,6 @@ class ComparedRows:
         Only rows in these regions, which must not overlap; all when None.
     reached
         Regions outside of which no row meets `where`; the whole table when None.
-    where
-        Only rows that meet it.
     """
 
     regions: Sequence[Region] | None = None
@@ -76,8 +74,6 @@ class VersionComparison:
     ----------
     before, after
         The schemas of the two versions, with which their rows are read and processed.
-    newer
-        The schema of the newer version, whose columns are compared.
     processing_before, processing_after
         How their rows are processed before they are compared: as queries do now.
     regions

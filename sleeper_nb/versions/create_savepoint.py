@@ -56,10 +56,6 @@ def create_savepoint(
     ----------
     saved
         The version. Its snapshot may have expired, when another savepoint still keeps it.
-    name, message, author
-        Of the savepoint.
-    periodic
-        Whether it was due, and not asked for.
     """
     if name is not None:
         check_savepoint_name(name)

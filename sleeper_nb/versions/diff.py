@@ -34,8 +34,6 @@ class ComparedVersion:
         The version, and what the user named.
     committed
         When it was committed, UTC.
-    schema_id
-        The schema that it is read with.
     rows, files, bytes, partitions
         Rows in its files, its data files, their bytes, and its leaf partitions.
     """

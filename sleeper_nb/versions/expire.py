@@ -105,8 +105,6 @@ def plan_expiry(snapshots: Sequence[Snapshot], retention: Retention, now: dateti
         All that are retained, newest first.
     retention
         How many are retained, and for how long.
-    now
-        The moment from which ages are measured.
     """
     expired: list[Snapshot] = []
     next_commit: datetime | None = None  # the earliest of all newer commits, because a clock may have gone back

@@ -21,8 +21,6 @@ def free_space_and_retry(catalog: Catalog, work: Callable[[], T]) -> T:
 
     Parameters
     ----------
-    catalog
-        Keeps the reserve.
     work
         Must be done completely or not at all, so that it can be repeated.
     """

@@ -46,12 +46,6 @@ class Leases:
 
     Parameters
     ----------
-    catalog
-        Keeps the leases.
-    clock
-        Gives times and ids.
-    author
-        The name in each lease; None for none.
     duration
         How long a lease lasts without being renewed.
     """
@@ -172,17 +166,9 @@ class ReadGuard:
 
     Parameters
     ----------
-    leases
-        The session's leases.
-    table_id, snapshot_id
-        The version.
     is_old
         Whether the version was named. The current version needs less protection: files that a commit replaces stay for
         the garbage collection's delay anyway.
-    bytes
-        How much is read.
-    table
-        The table's name, for errors.
     """
 
     leases: Leases

@@ -62,8 +62,6 @@ class PeriodicSavepoint(Report):
     ----------
     snapshot_id
         The snapshot that it saves; None when no savepoint was due.
-    savepoint
-        The savepoint; None for a dry run.
     """
 
     snapshot_id: int | None
@@ -142,12 +140,8 @@ def plan_retirement(
 
     Parameters
     ----------
-    savepoints
-        All savepoints of the table.
     schedule
         How many are kept, and for how long.
-    now
-        The moment from which ages are measured.
     coming
         The snapshot that a dry run would save before; None when there is none.
     """
@@ -185,12 +179,6 @@ class SavepointKeeper:
 
     Parameters
     ----------
-    store, schedule
-        The table's.
-    head
-        The snapshot that is saved when a savepoint is due.
-    now
-        The moment from which ages are measured.
     author
         The author of new savepoints.
     """

@@ -23,15 +23,7 @@ from sleeper_nb.report import duration_text
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A version that can be read, and how it was found.
-
-    Parameters
-    ----------
-    version
-        The snapshot or savepoint that holds the version's metadata.
-    reference
-        What the user named; None for the current version.
-    """
+    """A version that can be read, and how it was found."""
 
     version: Snapshot | Savepoint
     reference: VersionReference | None = None

@@ -94,15 +94,9 @@ def stream_changes(
 
     Parameters
     ----------
-    comparison
-        What is read.
-    storage
-        The table's folder.
     kinds
         Which changes are needed. Rows of the other kind may be yielded too, but regions that can only have the other
         kind are not read.
-    progress
-        Callback that receives the region being compared.
     """
     for changes in changes_by_region(comparison, storage, kinds, progress):
         yield from changes
@@ -191,8 +185,6 @@ def labelled(change: RowDifference, column: str, keys: Sequence[str], kinds: pa.
 
     Parameters
     ----------
-    change, keys
-        The rows, and the columns that they are sorted by.
     column
         The name of the first column.
     kinds
@@ -232,8 +224,6 @@ def difference(
     ----------
     before, after
         Batches with the columns of `schema`, sorted by `keys`.
-    schema
-        The columns that are compared.
     keys
         The columns that both streams are sorted by; without nulls.
 

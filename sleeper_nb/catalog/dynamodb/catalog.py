@@ -83,18 +83,10 @@ class DynamoDBCatalog(Catalog):
     ----------
     instance
         Part of the names of the DynamoDB tables, which are created with the first Sleeper table.
-    aws
-        Where DynamoDB is, and which profile has the keys.
-    clock
-        Gives times, waits and jitter.
-    max_items
-        The most items in a transaction; at least 5.
     own_tables
         Whether a new table of `DynamoDBStateStore` gets three DynamoDB tables of its own; otherwise all share three.
     on_create
         Called with the names of DynamoDB tables that are about to be created.
-    network
-        Retries requests within bounds, and shows it.
     warehouse
         The address of the instance's warehouse: one that belongs to another is refused. None looks at no address.
     """
@@ -449,8 +441,6 @@ class TableIndex:
 
     Parameters
     ----------
-    names, ids, deleted
-        Their items.
     found
         The ids that names had when they were found last: where one has it still, both items take one request.
     """

@@ -113,8 +113,6 @@ def explain(error: Exception, operation: str, where: str, tries: int) -> Storage
     ----------
     error
         What boto3 raised.
-    operation, where
-        The request, and its DynamoDB tables and region.
     tries
         How often it was sent.
     """
@@ -193,10 +191,6 @@ class DynamoDB:
 
     Parameters
     ----------
-    aws
-        Where it is, and which profile has the keys.
-    clock
-        Gives times, waits and jitter.
     network
         Retries requests within bounds, and shows it; a new one when None.
     """

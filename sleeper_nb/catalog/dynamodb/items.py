@@ -138,8 +138,6 @@ def snapshot_item(table_id: str, snapshot: Snapshot, first: int) -> Item:
 
     Parameters
     ----------
-    table_id
-        The Sleeper table's.
     snapshot
         The snapshot; its time is stored in microseconds since 1970.
     first

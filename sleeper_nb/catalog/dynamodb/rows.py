@@ -58,8 +58,6 @@ class Rows:
             Which sort keys: those that begin with a prefix, or those from one to another, both included.
         where, values
             A filter expression of DynamoDB on other attributes, and the values that it names.
-        columns
-            Only these attributes.
         page
             The most items in one request, for callers that need only the first ones.
         """

@@ -162,8 +162,6 @@ class DynamoDBStateStore(StateStore):
 
     Parameters
     ----------
-    table_id, storage, clock, retry, successor
-        As for every state store.
     catalog
         A `DynamoDBCatalog`.
     """
