@@ -19,7 +19,7 @@ from sleeper_nb.model.properties import (
     TRANSACTION_ITEMS,
 )
 from sleeper_nb.progress import Silent
-from sleeper_nb.storage.aws_target import AwsTarget
+from sleeper_nb.storage.aws import AwsTarget
 from sleeper_nb.storage.filesystem import open_storage
 from tests.servers.fixtures import use
 from tests.servers.server import Server

@@ -19,7 +19,7 @@ from sleeper_nb.model.properties import OWN_TABLES, InstanceProperties
 from sleeper_nb.report import Grid, Report, nothing_done
 from sleeper_nb.state_store.dynamodb.reference_items import shared_tables
 from sleeper_nb.storage import paths
-from sleeper_nb.storage.aws_target import AS_BOTO3_FINDS_IT, AwsTarget
+from sleeper_nb.storage.aws import AS_BOTO3_FINDS_IT, AwsTarget
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.s3 import S3Place
 

@@ -33,8 +33,7 @@ from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.session.session import Session
 from sleeper_nb.session.table_opener import opener_of
 from sleeper_nb.storage import paths
-from sleeper_nb.storage.aws import Network
-from sleeper_nb.storage.aws_target import AS_BOTO3_FINDS_IT, AwsTarget
+from sleeper_nb.storage.aws import AS_BOTO3_FINDS_IT, AwsTarget, Network
 from sleeper_nb.storage.file_cache import FileCache
 from sleeper_nb.storage.filesystem import Storage, open_storage
 from sleeper_nb.storage.local import LocalPlace

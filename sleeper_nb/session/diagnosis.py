@@ -26,8 +26,7 @@ from sleeper_nb.clock import Clock
 from sleeper_nb.errors import Action, EngineError, HintParts, NotInstalled, SleeperError, hint_text
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.report import Grid, Report, counted, escaped
-from sleeper_nb.storage.aws import Network, in_short
-from sleeper_nb.storage.aws_target import AwsTarget
+from sleeper_nb.storage.aws import AwsTarget, Network, in_short
 from sleeper_nb.storage.filesystem import Storage, open_storage
 from sleeper_nb.storage.s3 import S3Place
 

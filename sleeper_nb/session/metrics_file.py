@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sleeper_nb.maintain.maintenance_metrics import MaintenanceMetrics
 from sleeper_nb.session.maintenance_service import MaintenanceRound
-from sleeper_nb.storage.whole_files import whole_file
+from sleeper_nb.storage.local import whole_file
 
 if TYPE_CHECKING:
     from sleeper_nb.session.session import Session

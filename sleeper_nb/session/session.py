@@ -29,7 +29,7 @@ from sleeper_nb.sql.binding import lookup_in
 from sleeper_nb.sql.references import check_takes_no_notes, may_be_ours
 from sleeper_nb.sql.statement import SqlText, Statement
 from sleeper_nb.sql.variables import readable
-from sleeper_nb.storage.aws_target import AS_BOTO3_FINDS_IT, AwsTarget
+from sleeper_nb.storage.aws import AS_BOTO3_FINDS_IT, AwsTarget
 from sleeper_nb.storage.filesystem import Storage, open_near
 from sleeper_nb.versions.leases import Leases
 

@@ -14,8 +14,7 @@ from sleeper_nb.clock import Clock
 from sleeper_nb.model.properties import InstanceProperties
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.report import Listing
-from sleeper_nb.storage.aws import Network
-from sleeper_nb.storage.aws_target import AwsTarget
+from sleeper_nb.storage.aws import AwsTarget, Network
 from sleeper_nb.storage.filesystem import Storage, open_storage
 
 if TYPE_CHECKING:

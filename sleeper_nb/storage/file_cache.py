@@ -17,7 +17,7 @@ from typing import Final
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import StorageError
 from sleeper_nb.model.checksums import DIGITS, checksum_of, is_stamp
-from sleeper_nb.storage.whole_files import remove_abandoned, whole_file
+from sleeper_nb.storage.local import remove_abandoned, whole_file
 
 logger = logging.getLogger(__name__)
 

@@ -15,8 +15,7 @@ import pyarrow as pa
 
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
 from sleeper_nb.model.permissions import file_not_allowed
-from sleeper_nb.storage.aws import Network
-from sleeper_nb.storage.aws_target import AS_BOTO3_FINDS_IT, AwsTarget, check_server, may_have_keys
+from sleeper_nb.storage.aws import AS_BOTO3_FINDS_IT, AwsTarget, Network, check_server, may_have_keys
 from sleeper_nb.storage.file_cache import NO_CACHE, FileCache
 from sleeper_nb.storage.local import LocalPlace
 from sleeper_nb.storage.paths import is_foreign

@@ -13,10 +13,11 @@ import errno
 import os
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyarrow import fs
@@ -270,3 +271,35 @@ def _is_link(address: str) -> StorageError:
         f"{address} is a symbolic link, or its target has changed since it was opened; nothing was deleted there",
         hint="replace the link with a folder that has the table's files, then run the command again",
     )
+
+
+# Files that appear whole: readers see all of their old content or all of the new.
+
+_ABANDONED: Final = timedelta(days=1)
+"""No file takes so long to write."""
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield an empty file to write to; at the end it replaces the one at `path`.
+
+    Nothing is replaced after an error, or when the file is still empty. Only this user may read it, unless its mode is
+    changed before the end.
+    """
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        if temporary.exists() and temporary.stat().st_size:
+            temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def remove_abandoned(folder: Path, now: datetime) -> None:
+    """Delete what processes that were killed while they wrote a `whole_file` have left in a folder, a day later."""
+    for path in folder.glob(".*.tmp"):
+        with contextlib.suppress(OSError):  # another process deleted it, or it is another user's
+            if datetime.fromtimestamp(path.stat().st_mtime, UTC) < now - _ABANDONED:
+                path.unlink()

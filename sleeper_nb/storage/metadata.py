@@ -7,19 +7,21 @@ transaction log also keeps a part of the log as a file of JSON lines. `ManifestL
 from __future__ import annotations
 
 import contextlib
+import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from threading import Lock
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sleeper_nb.errors import SleeperError, StorageError, first_line
-from sleeper_nb.model.checksums import checksum_of
+from sleeper_nb.model.checksums import DIGITS, checksum_of
 from sleeper_nb.model.file_reference import completed
 from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.partitions import Partition, PartitionTree, Range, Region
@@ -27,7 +29,7 @@ from sleeper_nb.model.savepoints import ManifestFileMeta, SavedLog, Savepoint
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.statistics import NULLS, is_text, reference_names
-from sleeper_nb.storage import footer_checksum, paths
+from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.integrity import HINT, checksummed, damaged, read_checked
 
@@ -131,7 +133,7 @@ def _write(storage: Storage, path: str, table: pa.Table) -> str:
     table = table.combine_chunks() if table.num_rows <= FEW_ROWS else table
     stamped = table.replace_schema_metadata({_VERSION_KEY: FORMAT_VERSION, _PATH_KEY: path})
     # a file of which the whole checksum may be too large to check
-    write = footer_checksum.write_table if table.get_total_buffer_size() > READ_WHOLE_BYTES // 2 else pq.write_table
+    write = write_with_footer_checksum if table.get_total_buffer_size() > READ_WHOLE_BYTES // 2 else pq.write_table
     with checksummed(storage, path) as (stream, checksum):
         write(stamped, stream, write_page_checksum=True, **_encodings(stamped.schema, table.num_rows))
     return checksum.text
@@ -197,7 +199,7 @@ class MetadataFile:
                     buffer_size=part,
                     page_checksum_verification=not is_checked,
                 )
-                if not is_whole and not footer_checksum.is_intact(file, partial(_end_of, source)):
+                if not is_whole and not is_footer_intact(file, partial(_end_of, source)):
                     raise damaged(storage, path)
                 schema = file.schema_arrow
                 stamps = {key: text.decode() for key, text in (schema.metadata or {}).items()}
@@ -322,3 +324,76 @@ class ManifestList:
 
 def _without(names: pa.Array, others: pa.Array) -> pa.Array:
     return names.filter(pc.invert(pc.is_in(names, others)))
+
+
+# The checksum of a Parquet file's footer, kept in the footer itself.
+#
+# The checksums of a file's pages do not cover its footer: a changed bit there can give a column another name or type,
+# and the pages are still right. That of the whole file would take longer to compute than the rest of reading it.
+# It is that of the footer with `BLANK` in its place. While the footer is written, a mark stands there, which follows
+# from the file's metadata, so that no name or text in the footer is like it.
+
+FOOTER_KEY: Final = b"sleeper_nb.footer"
+BLANK: Final = b"-" * DIGITS
+_TAIL: Final = 8
+"""Bytes at the end of a Parquet file: the length of the footer, and a mark."""
+_WRITTEN_TOGETHER: Final = 1 << 20
+"""Bytes."""
+
+
+def write_with_footer_checksum(table: pa.Table, stream: pa.NativeFile, **options: Any) -> None:
+    """Write a table as a Parquet file whose footer has its own checksum.
+
+    Parameters
+    ----------
+    table
+        The rows; the key `FOOTER_KEY` is added to its metadata.
+    """
+    stamps = dict(table.schema.metadata or {})
+    mark = checksum_of(FOOTER_KEY, *chain.from_iterable(sorted(stamps.items()))).encode()
+    stamped = table.replace_schema_metadata({**stamps, FOOTER_KEY: mark})
+    sink = _Held(stream)
+    # Parquet writes many parts of a few bytes: they are collected before they come to Python
+    with (
+        pa.BufferedOutputStream(pa.PythonFile(sink, "w"), _WRITTEN_TOGETHER) as collected,
+        pq.ParquetWriter(collected, stamped.schema, **options) as writer,
+    ):
+        writer.write_table(stamped)
+        collected.flush()
+        sink.holds = True
+    footer = sink.held.getvalue()
+    stream.write(footer.replace(mark, checksum_of(footer.replace(mark, BLANK)).encode()))
+
+
+def is_footer_intact(file: pq.ParquetFile, read_end: Callable[[int], bytes]) -> bool:
+    """Return whether the footer of a file is as it was written; True of one without a checksum.
+
+    Parameters
+    ----------
+    read_end
+        Returns so many bytes at the end of the file.
+    """
+    stamp = (file.metadata.metadata or {}).get(FOOTER_KEY)
+    if stamp is None:
+        return True
+    footer = read_end(_TAIL + int.from_bytes(read_end(_TAIL)[:4], "little"))
+    return bool(checksum_of(footer.replace(stamp, BLANK)).encode() == stamp)
+
+
+class _Held:
+    """A writable stream that passes everything to another stream, until it `holds` what comes."""
+
+    closed = False
+
+    def __init__(self, stream: pa.NativeFile) -> None:
+        self._stream, self.held, self.holds = stream, io.BytesIO(), False
+
+    def write(self, part: bytes) -> int:
+        (self.held if self.holds else self._stream).write(part)
+        return len(part)
+
+    def flush(self) -> None:
+        """Do nothing: the stream's owner flushes it."""
+
+    def close(self) -> None:
+        """Do nothing: the stream's owner closes it."""

@@ -33,8 +33,7 @@ from sleeper_nb.errors import (
     first_line,
 )
 from sleeper_nb.model.checksums import etag_stamp
-from sleeper_nb.storage.aws import Judgement, Network, in_short
-from sleeper_nb.storage.aws_target import AS_BOTO3_FINDS_IT, AwsTarget
+from sleeper_nb.storage.aws import AS_BOTO3_FINDS_IT, AwsTarget, Judgement, Network, in_short
 from sleeper_nb.storage.places import COPY_IT, S3Access, StoredFile
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from sleeper_nb.catalog.dynamodb.client import RETRY, TRIES, UNANSWERED_TRIES
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import NetworkError, StorageError
 from sleeper_nb.state_store.history import Metadata
-from sleeper_nb.storage.aws_target import AwsTarget
+from sleeper_nb.storage.aws import AwsTarget
 from tests.servers import once
 from tests.servers.dynamodb import dynamodb_catalog
 from tests.support.builders import (

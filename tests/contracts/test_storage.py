@@ -19,7 +19,7 @@ from pyarrow import parquet
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
 from sleeper_nb.storage import s3
 from sleeper_nb.storage import s3 as s3_errors
-from sleeper_nb.storage.aws_target import AwsTarget
+from sleeper_nb.storage.aws import AwsTarget
 from sleeper_nb.storage.filesystem import Storage, open_storage
 from tests.servers.fixtures import use
 from tests.servers.server import free_port

@@ -14,8 +14,7 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import StorageError
 from sleeper_nb.read import read_rows as reading
 from sleeper_nb.read.scan_plan import plan_scan
-from sleeper_nb.storage.aws import Network
-from sleeper_nb.storage.aws_target import AwsTarget
+from sleeper_nb.storage.aws import AwsTarget, Network
 from sleeper_nb.storage.filesystem import Storage, open_storage
 from tests.servers.proxy import EVERY_CUT, Fate, Proxy, proxied
 from tests.servers.server import Server

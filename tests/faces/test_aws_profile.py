@@ -14,7 +14,7 @@ from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.catalog.dynamodb.client import DynamoDB
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, StorageError
-from sleeper_nb.storage.aws_target import AwsTarget
+from sleeper_nb.storage.aws import AwsTarget
 from sleeper_nb.storage.filesystem import Storage, open_near, open_storage
 from tests.servers.fixtures import use
 from tests.servers.server import Server

@@ -159,7 +159,7 @@ def test_keys_that_cannot_be_had_are_one_line_without_them_and_the_others_follow
         def get_frozen_credentials(self):
             raise HTTPClientError(error=ValueError("Invalid header value b'tok-SECRET'"))
 
-    monkeypatch.setattr("sleeper_nb.storage.aws_target.AwsTarget.keys", lambda *_: Keys())
+    monkeypatch.setattr("sleeper_nb.storage.aws.AwsTarget.keys", lambda *_: Keys())
     report = sl.doctor(f"s3://{moto.new_bucket()}/house", "prod", region="us-east-1", endpoint_url=moto.endpoint_url)
     found = by_name(report)
     assert (found["credentials"].state, "SECRET" in repr(report)) == ("failed", False)

@@ -19,7 +19,7 @@ import botocore.session
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.model.checksums import checksum_of
-from sleeper_nb.storage.aws_target import AwsTarget
+from sleeper_nb.storage.aws import AwsTarget
 from tests.servers.server import Server, announced_port, build, built, running, tool
 
 VERSION = "2.6.1"

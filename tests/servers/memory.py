@@ -21,7 +21,7 @@ from botocore.exceptions import ClientError
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.catalog.dynamodb.client import DynamoDB
 from sleeper_nb.clock import Clock
-from sleeper_nb.storage.aws_target import AwsTarget
+from sleeper_nb.storage.aws import AwsTarget
 
 Item = dict[str, Any]
 MOST_ITEMS = 100

@@ -17,8 +17,7 @@ from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.catalog.dynamodb.client import DynamoDB
 from sleeper_nb.clock import Clock
 from sleeper_nb.progress import SILENT
-from sleeper_nb.storage.aws import Network
-from sleeper_nb.storage.aws_target import AwsTarget
+from sleeper_nb.storage.aws import AwsTarget, Network
 from sleeper_nb.storage.filesystem import Storage
 from tests.servers.memory import MemoryDynamoDB
 from tests.servers.proxy import CUTS, Fate, part_of

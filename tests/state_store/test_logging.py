@@ -9,8 +9,7 @@ import pytest
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import ConflictError, StorageError
 from sleeper_nb.state_store import transaction_log
-from sleeper_nb.storage.aws import Judgement, Network
-from sleeper_nb.storage.aws_target import AwsTarget
+from sleeper_nb.storage.aws import AwsTarget, Judgement, Network
 from tests.support.builders import EMBEDDED, TABLE, a_store, ingest, rows_of
 
 

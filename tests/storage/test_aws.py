@@ -8,8 +8,7 @@ from datetime import timedelta
 import pytest
 
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.storage.aws import ANSWERED, LOST, PATIENCE, QUOTA, Judgement, Network
-from sleeper_nb.storage.aws_target import AwsTarget
+from sleeper_nb.storage.aws import ANSWERED, LOST, PATIENCE, QUOTA, AwsTarget, Judgement, Network
 from tests.support.builders import START, Recorder
 
 ANSWER = "answer"

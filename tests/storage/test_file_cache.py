@@ -15,7 +15,7 @@ import pytest
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.model.checksums import checksum_of
 from sleeper_nb.storage.file_cache import FileCache
-from sleeper_nb.storage.whole_files import whole_file
+from sleeper_nb.storage.local import whole_file
 
 ADDRESS = "s3://bucket/house/t/statestore/files/1.parquet"
 

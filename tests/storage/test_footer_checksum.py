@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import sleeper_nb as sl
 from sleeper_nb.errors import StorageError
-from sleeper_nb.storage import footer_checksum, metadata
+from sleeper_nb.storage import metadata
 from sleeper_nb.storage.filesystem import Storage
 from tests.storage.test_metadata_files import references
 
@@ -28,13 +28,13 @@ def small_files_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def file_of(rows: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
-    footer_checksum.write_table(rows, sink, write_page_checksum=True)
+    metadata.write_with_footer_checksum(rows, sink, write_page_checksum=True)
     return bytes(sink.getvalue())
 
 
 def is_intact(content: bytes) -> bool:
     with pq.ParquetFile(io.BytesIO(content)) as file:
-        return footer_checksum.is_intact(file, lambda size: content[-size:])
+        return metadata.is_footer_intact(file, lambda size: content[-size:])
 
 
 @given(
@@ -47,7 +47,7 @@ def test_a_file_is_any_readers_and_its_footer_intact(columns, stamps):
     assert is_intact(content)
     assert pq.read_table(io.BytesIO(content)).replace_schema_metadata(None) == rows.replace_schema_metadata(None)
     found = pq.read_schema(io.BytesIO(content)).metadata
-    assert {key: value for key, value in found.items() if key != footer_checksum.KEY} == {
+    assert {key: value for key, value in found.items() if key != metadata.FOOTER_KEY} == {
         key.encode(): value.encode() for key, value in stamps.items()
     }
 

@@ -14,7 +14,7 @@ from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.state_store.state_store_base import StateStore
-from sleeper_nb.storage.aws_target import AwsTarget
+from sleeper_nb.storage.aws import AwsTarget
 from sleeper_nb.storage.filesystem import Storage, open_storage
 from tests.servers import once
 from tests.servers.dynamodb import dynamodb_catalog

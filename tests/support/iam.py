@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from sleeper_nb.storage.aws_target import AwsTarget
+from sleeper_nb.storage.aws import AwsTarget
 from sleeper_nb.storage.s3 import S3Place
 
 ACCOUNT = "123456789012"

@@ -22,7 +22,7 @@ from sleeper_nb.maintain.compaction_plan import StrategySettings
 from sleeper_nb.maintain.sweep_orphans import sweep_orphans
 from sleeper_nb.progress import SILENT, Silent
 from sleeper_nb.state_store.state_store_base import StateStore
-from sleeper_nb.storage.aws_target import AwsTarget
+from sleeper_nb.storage.aws import AwsTarget
 from sleeper_nb.storage.filesystem import Storage, open_storage
 from sleeper_nb.versions.leases import DURATION
 from tests.servers.server import Server

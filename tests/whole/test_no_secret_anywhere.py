@@ -12,7 +12,7 @@ import sleeper_nb as sl
 from sleeper_nb.engines.spark.instance_place import InstancePlace
 from sleeper_nb.engines.spark.jvm import JvmPlan, find_java
 from sleeper_nb.engines.spark.spark_settings import IgnoredSetting, logged_settings
-from sleeper_nb.storage.aws_target import AwsTarget
+from sleeper_nb.storage.aws import AwsTarget
 from tests.faces.saved_notebook import saved
 from tests.servers.fixtures import use
 

@@ -28,7 +28,7 @@ from sleeper_nb.read import read_rows
 from sleeper_nb.read.scan_plan import plan_scan
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.state_store.state_store_base import StateStore
-from sleeper_nb.storage.aws_target import AwsTarget
+from sleeper_nb.storage.aws import AwsTarget
 from sleeper_nb.storage.filesystem import Storage, open_storage
 from sleeper_nb.versions.resolve import Resolved
 from tests.engines.spark import imports

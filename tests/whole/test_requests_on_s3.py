@@ -13,7 +13,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.model.properties import METADATA_CACHE, STATE_STORES
-from sleeper_nb.storage.aws_target import AwsTarget
+from sleeper_nb.storage.aws import AwsTarget
 from sleeper_nb.storage.filesystem import open_storage
 from tests.servers.proxy import Fate, Proxy, proxied
 from tests.servers.server import Server

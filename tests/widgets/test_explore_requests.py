@@ -13,7 +13,7 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.model.properties import STATE_STORES
 from sleeper_nb.progress import SILENT
 from sleeper_nb.session import Session
-from sleeper_nb.storage.aws_target import AwsTarget
+from sleeper_nb.storage.aws import AwsTarget
 from sleeper_nb.storage.filesystem import Storage, open_storage
 from sleeper_nb.storage.paths import DATA, STATE_STORE
 from sleeper_nb.widgets import explore

@@ -62,8 +62,7 @@ from sleeper_nb.last_used import LastUsed
 from sleeper_nb.model.jobs import Job, Lease, ServiceLease
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
-from sleeper_nb.storage.aws import Network
-from sleeper_nb.storage.aws_target import AS_BOTO3_FINDS_IT, AwsTarget
+from sleeper_nb.storage.aws import AS_BOTO3_FINDS_IT, AwsTarget, Network
 
 FORMAT_VERSION = 3
 MAX_ITEMS = 100

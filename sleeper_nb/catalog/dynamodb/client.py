@@ -18,8 +18,7 @@ from typing import Any, TypeVar
 from sleeper_nb.catalog.dynamodb.items import Item, KeyedTable, decode_item, encode_item
 from sleeper_nb.clock import Clock, Retry
 from sleeper_nb.errors import AccessDenied, Action, NetworkError, SessionClosed, StorageError
-from sleeper_nb.storage.aws import Judgement, Network, in_short
-from sleeper_nb.storage.aws_target import AwsTarget
+from sleeper_nb.storage.aws import AwsTarget, Judgement, Network, in_short
 
 logger = logging.getLogger(__name__)
 

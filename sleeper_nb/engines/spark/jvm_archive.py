@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.engines.spark.jvm import Java, JvmPlan, default_memory, launch_jvm
-from sleeper_nb.storage.whole_files import whole_file
+from sleeper_nb.storage.local import whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -52,7 +52,7 @@ from sleeper_nb.engines.spark.spark_settings import (
 from sleeper_nb.engines.spark.spark_workers import equip_workers
 from sleeper_nb.errors import EngineError
 from sleeper_nb.progress import Progress, unchecked
-from sleeper_nb.storage.whole_files import remove_abandoned
+from sleeper_nb.storage.local import remove_abandoned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence

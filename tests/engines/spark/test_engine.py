@@ -21,7 +21,7 @@ from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.engines.spark.spark_settings import logged_settings
 from sleeper_nb.errors import EngineError, InvalidInput, NotFound
 from sleeper_nb.progress import Silent
-from sleeper_nb.storage.whole_files import whole_file
+from sleeper_nb.storage.local import whole_file
 
 pytestmark = pytest.mark.spark
 

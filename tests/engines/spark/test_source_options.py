@@ -16,7 +16,7 @@ from sleeper_nb.model.snapshots import (
     SnapshotReference,
     parse_moment,
 )
-from sleeper_nb.storage.aws_target import AwsTarget
+from sleeper_nb.storage.aws import AwsTarget
 from sleeper_nb.versions.appends import BatchLimits, StreamRules
 
 PLACE = InstancePlace("/warehouse", "demo", AwsTarget("eu-west-2"))
